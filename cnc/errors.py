@@ -1,0 +1,45 @@
+"""Every error `cnc` raises on purpose.
+
+    CncError
+    ├── InputError        what the operator wrote is wrong                  exit 2
+    ├── Unschedulable     the streams do not fit the network                exit 1
+    ├── PlanRejected      the judge found a plan that breaks its promises   exit 1
+    └── RolloutError      a switch or the network refused; nothing changed  exit 1
+
+The command line prints `str(error)` and, below it, the hint: what to do next.
+"""
+
+from __future__ import annotations
+
+
+class CncError(Exception):
+    """What happened and where, in one or a few lines; `hint` says what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class InputError(CncError):
+    """A file or argument is not what it must be. Nothing was changed."""
+
+    exit_code = 2
+
+
+class Unschedulable(CncError):
+    """Some streams cannot be placed; `reasons` maps each to the operator's explanation."""
+
+    def __init__(self, reasons: dict[str, str], *, hint: str | None = None) -> None:
+        lines = [f"{name}: {why}" for name, why in reasons.items()]
+        super().__init__("cannot schedule every stream:\n  " + "\n  ".join(lines), hint=hint)
+        self.reasons = reasons
+
+
+class PlanRejected(CncError):
+    """A plan failed the independent check."""
+
+
+class RolloutError(CncError):
+    """A rollout stopped; the message names switch, port and the reason."""

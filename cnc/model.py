@@ -1,0 +1,223 @@
+"""The words every other room speaks: network, streams, plan.
+
+Times are integer nanoseconds, rates bits per second, sizes octets. A `Link` is one direction of a
+cable, so it is also the egress port of its source node: gate control lists are keyed by it.
+
+Terms follow IEEE 802.1Q-2022; the stream requirements are those of 802.1Qcc clause 46.2.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+NS_PER_S = 1_000_000_000
+
+
+class PortRef(NamedTuple):
+    """A port of a node, written `node/port`."""
+
+    node: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.port}"
+
+
+class ClassRole(StrEnum):
+    """What the schedule does with a traffic class."""
+
+    SCHEDULED = "scheduled"  # its gate opens for planned frames only
+    CONTROL = "control"  # its gate never closes: PTP, network control
+    BEST_EFFORT = "best-effort"  # its gate is open wherever nothing is planned
+
+
+class GateMode(StrEnum):
+    """How a port runs its gate control list (Linux taprio's flags)."""
+
+    SOFTWARE = "software"
+    TXTIME_ASSIST = "txtime-assist"
+    FULL_OFFLOAD = "full-offload"
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficClass:
+    """Frames that share a queue, and how they are told apart.
+
+    `number` is the queue and the bit in a gate mask; `priority` the Linux skb priority and 802.1Q
+    priority that leads there; `dscps` the IP code points given that priority.
+    """
+
+    name: str
+    number: int
+    priority: int
+    dscps: tuple[int, ...]
+    role: ClassRole
+    max_frame_octets: int = 1522  # on the link layer: MAC header to FCS
+
+
+@dataclass(frozen=True, slots=True)
+class Management:
+    """Where a switch's NETCONF server listens."""
+
+    address: str
+    port: int = 830
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A switch. Processing runs from the last bit received to the frame lying in its queue."""
+
+    name: str
+    processing_min_ns: int
+    processing_max_ns: int
+    management: Management | None = None
+    gate_mode: GateMode = GateMode.SOFTWARE
+
+
+@dataclass(frozen=True, slots=True)
+class EndStation:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One direction of a cable, and with it the egress port `source`."""
+
+    source: PortRef
+    target: PortRef
+    rate_bps: int
+    propagation_ns: int
+    gate_entries_max: int = 0  # 0: no limit known
+    gate_interval_min_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FrameOverhead:
+    """Octets added to a payload on the wire (IEEE 802.3 clause 3, with a C-VLAN tag)."""
+
+    link_layer_octets: int = 22  # MAC addresses 12, tag 4, EtherType 2, FCS 4
+    physical_octets: int = 20  # preamble and start delimiter 8, inter-frame gap 12
+    gap_octets: int = 12  # the part of physical_octets that follows the last bit
+    min_payload_octets: int = 46
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Nodes and directed links. `clock_error_ns` bounds the difference between any two clocks."""
+
+    bridges: Mapping[str, Bridge]
+    end_stations: Mapping[str, EndStation]
+    links: Mapping[PortRef, Link]
+    clock_error_ns: int
+    overhead: FrameOverhead = FrameOverhead()
+
+    def occupation_ns(self, link: Link, payload_octets: int) -> int:
+        """How long a frame keeps the link busy, inter-frame gap included, rounded up."""
+        overhead = self.overhead
+        octets = max(payload_octets, overhead.min_payload_octets) + overhead.link_layer_octets
+        return transmission_ns(octets + overhead.physical_octets, link.rate_bps)
+
+    def reception_ns(self, link: Link, payload_octets: int) -> int:
+        """From the first preamble bit to the last bit of the frame check sequence, rounded up."""
+        overhead = self.overhead
+        octets = max(payload_octets, overhead.min_payload_octets) + overhead.link_layer_octets
+        return transmission_ns(
+            octets + overhead.physical_octets - overhead.gap_octets, link.rate_bps
+        )
+
+
+def transmission_ns(octets: int, rate_bps: int) -> int:
+    """Time of `octets` on a link, rounded up to whole nanoseconds."""
+    return -(-octets * 8 * NS_PER_S // rate_bps)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Periodic frames from one talker to its listeners (802.1Qcc TSpec and requirements).
+
+    `payload_octets` is the MAC client data of one frame: an IP packet with its headers.
+    `max_latency_ns` runs from the planned start of transmission at the talker to the last bit at
+    the last listener. The talker may start between `earliest_ns` and `latest_ns` of each period.
+    """
+
+    name: str
+    talker: str
+    listeners: tuple[str, ...]
+    traffic_class: str
+    period_ns: int
+    payload_octets: int
+    max_latency_ns: int
+    earliest_ns: int = 0
+    latest_ns: int | None = None  # None: any time of the period
+    ip_version: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What the network must carry. `document` is the operator's text as plain data, verbatim."""
+
+    name: str
+    network: Network
+    classes: Mapping[str, TrafficClass]
+    streams: Mapping[str, Stream]
+    document: Mapping[str, Any] = field(compare=False, repr=False)
+
+    def class_of(self, stream: Stream) -> TrafficClass:
+        return self.classes[stream.traffic_class]
+
+    def classes_with(self, role: ClassRole) -> list[TrafficClass]:
+        return [c for c in self.classes.values() if c.role is role]
+
+    def hyperperiod_ns(self) -> int:
+        return math.lcm(1, *(s.period_ns for s in self.streams.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class GateEntry:
+    """`gate_states` bit i is set when traffic class i may send (802.1Q 8.6.8.4)."""
+
+    gate_states: int
+    interval_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateControlList:
+    """A port's cycle. Its base time is a multiple of `cycle_ns` on the TAI clock."""
+
+    cycle_ns: int
+    entries: tuple[GateEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A planned transmission: first preamble bit at `offset_ns` after the nominal period start.
+
+    The offset repeats every period and may exceed it; `traffic_class` is the queue used.
+    """
+
+    egress: PortRef
+    offset_ns: int
+    traffic_class: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """The hops of one stream, parents before children, and the latency it is promised."""
+
+    hops: tuple[Hop, ...]
+    latency_bound_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Offsets for every stream and a gate control list for every bridge port they cross."""
+
+    intent: Intent
+    streams: Mapping[str, StreamPlan]
+    gates: Mapping[PortRef, GateControlList]
+    algorithm: str
