@@ -1,4 +1,4 @@
-"""What a port should do and what its kernel does: the words between datastore, reconcile and kernel.
+"""What a port should do and what its kernel does: the words of datastore, reconcile and kernel.
 
 Times are integer nanoseconds on the schedule's clock (TAI by default).
 """
@@ -54,7 +54,8 @@ class QueueRange:
 class Taprio:
     """One port's taprio qdisc. The kernel cannot change anything but `schedule` in place.
 
-    `priority_map[p]` is the traffic class of skb priority p (16 entries); `queues[t]` serves class t.
+    `priority_map[p]` is the traffic class of skb priority p (16 entries), `queues[t]` the transmit
+    queues of class t.
     """
 
     priority_map: tuple[int, ...]
