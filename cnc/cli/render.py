@@ -1,0 +1,252 @@
+"""What the commands print: text for people, JSON for programs.
+
+Rich leaves out colours and animation when the output is no terminal or NO_COLOR is set.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cnc.model import NS_PER_S, GateControlList, Intent, Plan, PortRef
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from cnc.check import Violation
+    from cnc.lab import NodeStatus
+    from cnc.netconf import PortStatus, Report
+    from cnc.netconf.tree import KernelSchedule
+
+
+def intent(checked: Intent, *, as_json: bool) -> None:
+    network = checked.network
+    counts = {
+        "switches": len(network.bridges),
+        "end-stations": len(network.end_stations),
+        "links": len(network.links) // 2,
+        "classes": len(checked.classes),
+        "streams": len(checked.streams),
+    }
+    if as_json:
+        _json({"name": checked.name, "sound": True, **counts})
+        return
+    words = ", ".join(f"{count} {what.replace('-', ' ')}" for what, count in counts.items())
+    click.echo(f"{checked.name} is sound: {words}")
+
+
+def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> None:
+    if as_json:
+        _json(
+            {
+                "name": plan.intent.name,
+                "valid": not violations,
+                "violations": [dataclasses.asdict(v) for v in violations],
+            }
+        )
+        return
+    for violation in violations:
+        click.echo(f"{violation.code} {violation.where}: {violation.text}")
+    state = f"{len(violations)} violations" if violations else "valid"
+    click.echo(
+        f"plan of {plan.intent.name}: {state} "
+        f"({len(plan.streams)} streams, {len(plan.gates)} gate control lists)"
+    )
+
+
+def plan(computed: Plan, output: Path | None) -> None:
+    table = _table(
+        f"{computed.intent.name}: {len(computed.streams)} streams placed by {computed.algorithm}",
+        "stream",
+        "path",
+        ">period",
+        ">leaves talker at",
+        ">latency bound",
+        ">allowed",
+    )
+    for name, placed in computed.streams.items():
+        stream = computed.intent.streams[name]
+        table.add_row(
+            name,
+            f"{stream.talker} → {', '.join(stream.listeners)} ({len(placed.hops)} hops)",
+            duration(stream.period_ns),
+            duration(placed.hops[0].offset_ns),
+            duration(placed.latency_bound_ns),
+            duration(stream.max_latency_ns),
+        )
+    _print(table)
+    ports = _table("gate control lists", "port", ">cycle", ">entries")
+    for port, gates in computed.gates.items():
+        ports.add_row(str(port), duration(gates.cycle_ns), str(len(gates.entries)))
+    _print(ports)
+    click.echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
+
+
+def chart(shown: Plan) -> None:
+    from cnc.chart import text  # noqa: PLC0415
+
+    console = _console()
+    click.echo(text(shown, width=console.width, color=console.color_system is not None))
+
+
+def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        _json(
+            {
+                "changed": bool(report.changes) and not dry_run,
+                "dry_run": dry_run,
+                "base_time_ns": report.base_time_ns,
+                "total_ns": report.total_ns,
+                "changes": [
+                    {
+                        "port": str(change.port),
+                        "why": change.why,
+                        "before": _gates_json(change.before),
+                        "after": _gates_json(change.after),
+                    }
+                    for change in report.changes
+                ],
+                "times": {n: dataclasses.asdict(t) for n, t in report.times.items()},
+            }
+        )
+        return
+    if not report.changes:
+        click.echo("no change: every port already runs its gate control list")
+        return
+    table = _table("would change" if dry_run else "changed", "port", "why", "before", "after")
+    for change in report.changes:
+        table.add_row(
+            str(change.port), change.why, gate_summary(change.before), gate_summary(change.after)
+        )
+    _print(table)
+    if dry_run:
+        click.echo("dry run: nothing was sent")
+        return
+    click.echo(
+        f"all switches confirmed in {duration(report.total_ns)}; the schedule starts at TAI "
+        f"{(report.base_time_ns or 0) / NS_PER_S:.9f}"
+    )
+
+
+def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
+    if as_json:
+        _json(
+            [
+                {
+                    "port": str(p.port),
+                    "agrees": p.agrees,
+                    "verdict": p.verdict,
+                    "intended": _gates_json(p.intended),
+                    "running": _schedule_json(p.running),
+                    "pending": _schedule_json(p.pending),
+                }
+                for p in ports
+            ]
+        )
+        return
+    table = _table("", "port", "intended", "running", "pending", "verdict")
+    for port in ports:
+        table.add_row(
+            str(port.port),
+            gate_summary(port.intended),
+            gate_summary(port.running.gates if port.running else None),
+            gate_summary(port.pending.gates if port.pending else None),
+            port.verdict,
+            style=None if port.agrees else "bold red",
+        )
+    _print(table)
+
+
+def lab_status(name: str, nodes: Sequence[NodeStatus], *, as_json: bool) -> None:
+    if as_json:
+        _json([dataclasses.asdict(node) for node in nodes])
+        return
+    if not nodes:
+        click.echo(f"no lab {name} is up")
+        return
+    table = _table(f"lab {name}", "node", "namespace", "processes")
+    for node in nodes:
+        processes = ", ".join(
+            f"{program} {pid or 'is gone'}" for program, pid in node.processes.items()
+        )
+        table.add_row(node.node, node.namespace if node.present else "missing", processes)
+    _print(table)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Name each step on a terminal's error stream; silent elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    begun = time.monotonic()
+    yield lambda step: click.echo(f"{time.monotonic() - begun:6.2f} s  {step}", err=True)
+
+
+def duration(time_ns: int) -> str:
+    """A time in the largest unit that keeps it readable: 312 ns, 4.5 µs, 1 ms, 1.2 s."""
+    for unit, size_ns in (("s", NS_PER_S), ("ms", 1_000_000), ("µs", 1_000)):
+        if abs(time_ns) >= size_ns:
+            return f"{round(time_ns / size_ns, 3):g} {unit}"
+    return f"{time_ns} ns"
+
+
+def gate_summary(gates: GateControlList | None) -> str:
+    if gates is None:
+        return "–"  # noqa: RUF001
+    return f"{duration(gates.cycle_ns)}, {len(gates.entries)} entries"
+
+
+def _gates_json(gates: GateControlList | None) -> dict[str, Any] | None:
+    if gates is None:
+        return None
+    return {
+        "cycle_ns": gates.cycle_ns,
+        "entries": [[f"{e.gate_states:#04x}", e.interval_ns] for e in gates.entries],
+    }
+
+
+def _schedule_json(schedule: KernelSchedule | None) -> dict[str, Any] | None:
+    if schedule is None:
+        return None
+    return {"base_time_ns": schedule.base_time_ns, **(_gates_json(schedule.gates) or {})}
+
+
+def _json(data: Any) -> None:
+    click.echo(json.dumps(data, indent=2, default=_plain))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, PortRef | Path):
+        return str(value)
+    raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def _table(title: str, *columns: str) -> Table:
+    """A table; a column whose name starts with `>` is aligned to the right."""
+    from rich import box  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left")
+    return table
+
+
+def _print(table: Table) -> None:
+    _console().print(table)
+
+
+def _console() -> Any:
+    from rich.console import Console  # noqa: PLC0415
+
+    # A pipe has no width: wide enough that no cell is folded.
+    return Console() if sys.stdout.isatty() else Console(width=160)

@@ -1,0 +1,228 @@
+"""One switch, one NETCONF session (RFC 6241 over SSH), spoken with ncclient.
+
+Every failure becomes a `DeviceError` that carries the switch's own words. Host keys are always
+verified against a known_hosts file; an unknown key is refused, never learnt.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import paramiko
+from lxml import etree
+from ncclient import manager
+from ncclient.operations import RPCError
+from ncclient.operations.errors import OperationError, TimeoutExpiredError
+from ncclient.transport import session as ncclient_session
+from ncclient.transport.errors import AuthenticationError, TransportError
+
+from cnc.errors import CncError
+from cnc.model import Bridge, Management
+from cnc.netconf import readback
+from cnc.netconf.readback import Element
+from cnc.netconf.tree import AgentReport, PortReport, StoredPort
+
+# ncclient looks for replies once a tick: its default of 0.1 s would cost that much for every RPC.
+ncclient_session.TICK = 0.002
+
+_KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "ssh-rsa")
+
+
+class DeviceError(CncError):
+    """A switch refused, did not answer, or is not who it should be."""
+
+    def __init__(self, switch: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{switch}: {reason}", hint=hint)
+        self.switch = switch
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectOptions:
+    """How to reach the switches: private key and the file of their host keys."""
+
+    identity: Path
+    known_hosts: Path
+    timeout_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchState:
+    """What a switch answered, and when on the controller's monotonic clock it was asked."""
+
+    agent: AgentReport | None
+    ports: Mapping[str, PortReport]
+    asked_ns: int
+    answered_ns: int
+
+    def tai_minus_monotonic_ns(self) -> tuple[int, int] | None:
+        """Bounds of (switch's TAI minus controller's monotonic clock); None without a clock.
+
+        The switch read its clock at some moment between question and answer.
+        """
+        clocks = [p.current_time_ns for p in self.ports.values() if p.current_time_ns is not None]
+        if not clocks:
+            return None
+        return max(clocks) - self.answered_ns, min(clocks) - self.asked_ns
+
+
+class Device:
+    """A session with one switch. Use as a context manager; methods raise DeviceError."""
+
+    def __init__(self, bridge: Bridge, options: ConnectOptions) -> None:
+        if bridge.management is None:
+            raise DeviceError(
+                bridge.name,
+                "has no management address",
+                hint="give the switch `management: ADDRESS` in the intent file",
+            )
+        self.name = bridge.name
+        self._session = _connect(bridge.name, bridge.management, options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session; a server that is gone already is no error."""
+        try:
+            self._session.close_session()
+        except (OperationError, TransportError, OSError):
+            self._session.session.close()
+
+    def stored_ports(self, ports: Iterable[str]) -> dict[str, StoredPort]:
+        """The running configuration of these ports."""
+        subtree = readback.configuration_filter(ports)
+        with self._asking("get-config"):
+            reply = self._session.get_config("running", filter=("subtree", subtree))
+            return readback.stored_ports(reply.data_ele)
+
+    def state(self, ports: Iterable[str]) -> SwitchState:
+        """What the agent and the kernel say now."""
+        subtree = readback.state_filter(ports)
+        asked_ns = time.monotonic_ns()
+        with self._asking("get"):
+            reply = self._session.get(filter=("subtree", subtree))
+            return SwitchState(
+                agent=readback.agent_report(reply.data_ele),
+                ports=readback.port_reports(reply.data_ele),
+                asked_ns=asked_ns,
+                answered_ns=time.monotonic_ns(),
+            )
+
+    def lock(self) -> None:
+        """Lock running and candidate; nobody else can change this switch until `unlock`."""
+        for datastore in ("running", "candidate"):
+            with self._asking(f"lock {datastore}"):
+                self._session.lock(datastore)
+
+    def unlock(self) -> None:
+        for datastore in ("candidate", "running"):
+            with self._asking(f"unlock {datastore}"):
+                self._session.unlock(datastore)
+
+    def edit(self, config: Element) -> None:
+        """Put a `<config>` into the candidate datastore and let the server validate it."""
+        with self._asking("edit-config"):
+            self._session.edit_config(target="candidate", config=config)
+        with self._asking("validate"):
+            self._session.validate("candidate")
+
+    def commit_confirmed(self, timeout_s: int) -> None:
+        """Commit; the switch goes back by itself unless `confirm` follows in time."""
+        with self._asking("commit"):
+            self._session.commit(confirmed=True, timeout=str(timeout_s))
+
+    def confirm(self) -> None:
+        with self._asking("commit (confirm)"):
+            self._session.commit()
+
+    def cancel_commit(self) -> None:
+        with self._asking("cancel-commit"):
+            self._session.cancel_commit()
+
+    def discard_changes(self) -> None:
+        with self._asking("discard-changes"):
+            self._session.discard_changes()
+
+    def save_startup(self) -> None:
+        """Make running the configuration of the next boot."""
+        with self._asking("copy-config to startup"):
+            self._session.copy_config(source="running", target="startup")
+
+    @contextmanager
+    def _asking(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except RPCError as error:
+            raise DeviceError(self.name, _words(error)) from error
+        except TimeoutExpiredError as error:
+            raise DeviceError(self.name, f"no answer to {what} in time") from error
+        except (OperationError, TransportError, OSError) as error:
+            raise DeviceError(self.name, f"{what} failed: {error}") from error
+        except (ValueError, etree.XMLSyntaxError) as error:
+            raise DeviceError(self.name, f"unexpected reply to {what}: {error}") from error
+
+
+def _words(error: RPCError) -> str:
+    """All errors of a reply in the switch's own words, each once."""
+    errors = getattr(error, "errors", None) or [error]
+    words = [(e.message or e.tag or "refused without a reason").strip() for e in errors]
+    return "\n".join(dict.fromkeys(words))
+
+
+def _connect(switch: str, management: Management, options: ConnectOptions) -> manager.Manager:
+    where = f"{management.address} port {management.port}"
+    try:
+        return manager.connect(
+            host=management.address,
+            port=management.port,
+            username=management.user,
+            key_filename=str(options.identity),
+            hostkey_b64=_host_key(switch, management, options.known_hosts),
+            allow_agent=False,
+            look_for_keys=False,
+            timeout=options.timeout_s,
+            manager_params={"timeout": options.timeout_s},
+        )
+    except AuthenticationError as error:
+        raise DeviceError(
+            switch,
+            f"{where} does not accept the key {options.identity}",
+            hint="its public half belongs into the switch's authorized keys",
+        ) from error
+    except (TransportError, OperationError, paramiko.SSHException, EOFError, OSError) as error:
+        raise DeviceError(
+            switch,
+            f"cannot reach the NETCONF server at {where}: {error}",
+            hint="is the switch up and tsn-netconfd (or netopeer2) running?",
+        ) from error
+
+
+def _host_key(switch: str, management: Management, known_hosts: Path) -> str:
+    """The switch's key from `known_hosts`, base64."""
+    host = (
+        management.address
+        if management.port == paramiko.config.SSH_PORT
+        else (f"[{management.address}]:{management.port}")
+    )
+    try:
+        keys = paramiko.HostKeys(str(known_hosts)).lookup(host)
+    except OSError as error:
+        raise DeviceError(switch, f"cannot read {known_hosts}: {error.strerror}") from error
+    for key_type in _KEY_TYPES:
+        if keys and (key := keys.get(key_type)):
+            return base64.b64encode(key.asbytes()).decode()
+    raise DeviceError(
+        switch,
+        f"{known_hosts} has no host key for {host}",
+        hint=f"compare it with the switch's own, then: ssh-keyscan -p {management.port} "
+        f"{management.address} >> {known_hosts}",
+    )

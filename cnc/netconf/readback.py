@@ -1,0 +1,206 @@
+"""What a switch answers, as values: filters to ask with and parsers for the replies.
+
+Values are taken leniently where the standard lets a server leave a leaf out; what must be there
+and is not raises ValueError naming the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from fractions import Fraction
+
+from lxml import etree
+from lxml.builder import ElementMaker
+
+from cnc.model import NS_PER_S, GateControlList, GateEntry, GateMode
+from cnc.netconf.tree import (
+    BRIDGE,
+    INTERFACES,
+    PRIORITIES,
+    SCHED_BRIDGE,
+    TSN_LINUX,
+    AgentReport,
+    KernelSchedule,
+    PortConfiguration,
+    PortReport,
+    StoredPort,
+)
+
+Element = etree._Element  # noqa: SLF001  lxml has no public name for it
+
+_IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
+_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
+_GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
+_TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
+
+
+def configuration_filter(ports: Iterable[str]) -> Element:
+    """Subtree filter: everything configured under these bridge ports."""
+    return _interfaces(ports, _BRIDGE("bridge-port"))
+
+
+def state_filter(ports: Iterable[str]) -> list[Element]:
+    """Subtree filters: the agent, and for these ports the clock and what the kernel runs."""
+    bridge_port = _BRIDGE(
+        "bridge-port",
+        _GATES("gate-parameter-table", _GATES("current-time")),
+        _TSNL("taprio", _TSNL("kernel")),
+    )
+    return [_interfaces(ports, bridge_port), _TSNL("agent")]
+
+
+def _interfaces(ports: Iterable[str], bridge_port: Element) -> Element:
+    return _IF(
+        "interfaces",
+        *(_IF("interface", _IF("name", port), deepcopy(bridge_port)) for port in sorted(ports)),
+    )
+
+
+_NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
+
+
+def stored_ports(data: Element) -> dict[str, StoredPort]:
+    """Bridge ports by name, from the reply to a get-config."""
+    return {
+        _require(interface, "if:name"): _stored_port(port)
+        for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES)
+        if (port := interface.find("b:bridge-port", _NAMESPACES)) is not None
+    }
+
+
+def _stored_port(port: Element) -> StoredPort:
+    rules = {
+        int(_require(rule, "t:dscp")): _number(rule, "t:priority")
+        for rule in port.iterfind("t:dscp-rule", _NAMESPACES)
+    }
+    table = port.find("g:gate-parameter-table", _NAMESPACES)
+    configuration, base_time_ns = None, 0
+    if table is not None and _text(table, "g:gate-enabled") == "true":
+        base_time_ns = _ptp_time(table.find("g:admin-base-time", _NAMESPACES)) or 0
+        configuration = _configuration(port, table, rules)
+    return StoredPort(configuration, base_time_ns, frozenset(rules))
+
+
+def _configuration(
+    port: Element, table: Element, rules: Mapping[int, int | None]
+) -> PortConfiguration | None:
+    classes = port.find("b:traffic-class/b:traffic-class-table", _NAMESPACES)
+    cycle_ns = _cycle_ns(table.find("g:admin-cycle-time", _NAMESPACES))
+    if classes is None or cycle_ns is None or _text(table, "g:config-change") != "true":
+        return None
+    entries = sorted(
+        table.iterfind("g:admin-control-list/g:gate-control-entry", _NAMESPACES),
+        key=lambda entry: int(_require(entry, "g:index")),
+    )
+    return PortConfiguration(
+        number_of_classes=_number(classes, "b:number-of-traffic-classes") or 0,
+        priority_map=tuple(_number(classes, f"b:priority{p}") or 0 for p in range(PRIORITIES)),
+        mode=GateMode(_text(port, "t:taprio/t:mode") or GateMode.SOFTWARE),
+        gates=GateControlList(
+            cycle_ns,
+            tuple(
+                GateEntry(
+                    int(_require(entry, "g:gate-states-value")),
+                    _number(entry, "g:time-interval-value") or 0,
+                )
+                for entry in entries
+            ),
+        ),
+        dscp_priorities={d: p for d, p in rules.items() if p is not None},
+    )
+
+
+def port_reports(data: Element) -> dict[str, PortReport]:
+    """What the kernel runs, by port name, from the reply to a get."""
+    reports = {}
+    for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES):
+        kernel = interface.find("b:bridge-port/t:taprio/t:kernel", _NAMESPACES)
+        if kernel is None:
+            continue
+        now = interface.find("b:bridge-port/g:gate-parameter-table/g:current-time", _NAMESPACES)
+        schedules = {
+            _require(schedule, "t:state"): _kernel_schedule(schedule)
+            for schedule in kernel.iterfind("t:schedule", _NAMESPACES)
+        }
+        by_priority = {
+            int(_require(e, "t:priority")): int(_require(e, "t:traffic-class"))
+            for e in kernel.iterfind("t:priority-map", _NAMESPACES)
+        }
+        reports[_require(interface, "if:name")] = PortReport(
+            root_qdisc=_text(kernel, "t:root-qdisc") or "unknown",
+            tx_queues=_number(kernel, "t:tx-queues") or 0,
+            running=schedules.get("running"),
+            pending=schedules.get("pending"),
+            priority_map=tuple(by_priority.get(p, 0) for p in range(PRIORITIES)),
+            number_of_classes=_number(kernel, "t:traffic-classes") or 0,
+            dscp_priorities={
+                int(_require(rule, "t:dscp")): int(_require(rule, "t:priority"))
+                for rule in kernel.iterfind("t:dscp-rule", _NAMESPACES)
+            },
+            current_time_ns=_ptp_time(now),
+        )
+    return reports
+
+
+def _kernel_schedule(schedule: Element) -> KernelSchedule:
+    entries = sorted(
+        schedule.iterfind("t:entry", _NAMESPACES), key=lambda e: int(_require(e, "t:index"))
+    )
+    return KernelSchedule(
+        base_time_ns=int(_require(schedule, "t:base-time-ns")),
+        gates=GateControlList(
+            int(_require(schedule, "t:cycle-time-ns")),
+            tuple(
+                GateEntry(int(_require(e, "t:gate-states")), int(_require(e, "t:interval-ns")))
+                for e in entries
+            ),
+        ),
+    )
+
+
+def agent_report(data: Element) -> AgentReport | None:
+    """The agent's own words, None when no agent answers behind the NETCONF server."""
+    agent = data.find("t:agent", _NAMESPACES)
+    if agent is None or _text(agent, "t:pid") is None:
+        return None
+    return AgentReport(
+        version=_text(agent, "t:version") or "unknown",
+        kernel_release=_text(agent, "t:kernel-release") or "unknown",
+        classifier=_text(agent, "t:classifier") or "none",
+        tai_offset_s=_number(agent, "t:tai-offset"),
+        last_change_us=_number(agent, "t:last-change/t:duration-us"),
+    )
+
+
+def _text(parent: Element, path: str) -> str | None:
+    return parent.findtext(path, namespaces=_NAMESPACES)
+
+
+def _require(parent: Element, path: str) -> str:
+    text = _text(parent, path)
+    if text is None:
+        raise ValueError(f"the reply has no {path} in {parent.tag!s}")
+    return text
+
+
+def _number(parent: Element, path: str) -> int | None:
+    text = _text(parent, path)
+    return None if text is None else int(text)
+
+
+def _ptp_time(element: Element | None) -> int | None:
+    if element is None:
+        return None
+    seconds, nanoseconds = _number(element, "g:seconds"), _number(element, "g:nanoseconds")
+    return (seconds or 0) * NS_PER_S + (nanoseconds or 0)
+
+
+def _cycle_ns(element: Element | None) -> int | None:
+    if element is None:
+        return None
+    numerator, denominator = _number(element, "g:numerator"), _number(element, "g:denominator")
+    if not numerator or not denominator:
+        return None
+    cycle_ns = Fraction(numerator * NS_PER_S, denominator)
+    return int(cycle_ns) if cycle_ns.denominator == 1 else None

@@ -1,0 +1,91 @@
+"""The data tree on the wire: its namespaces, and what a port is told and reports as values.
+
+Paths and names are those of `yang/`: IEEE 802.1Qcw's gate table under the bridge port, and
+`tsn-linux` for what no standard covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cnc.model import GateControlList, GateMode
+
+NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
+INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
+IF_TYPE = "urn:ietf:params:xml:ns:yang:iana-if-type"
+BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge"
+SCHED = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
+SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
+TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
+
+PRIORITIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PortConfiguration:
+    """All that a port with a gate control list is told, but the base time.
+
+    `priority_map[p]` is the traffic class of priority p (8 entries); `dscp_priorities` the priority
+    frames leaving by this port get for their DSCP.
+    """
+
+    number_of_classes: int
+    priority_map: tuple[int, ...]
+    mode: GateMode
+    gates: GateControlList
+    dscp_priorities: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPort:
+    """A port as the running datastore has it.
+
+    `configuration` is None where gates are off or the stored values are no complete schedule;
+    `dscps` are those of the stored rules, whatever else is there.
+    """
+
+    configuration: PortConfiguration | None
+    base_time_ns: int
+    dscps: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSchedule:
+    """A schedule read back from a switch's kernel."""
+
+    base_time_ns: int
+    gates: GateControlList
+
+
+@dataclass(frozen=True, slots=True)
+class PortReport:
+    """What a switch's kernel runs on one port, read back over NETCONF.
+
+    `current_time_ns` is the port's TAI clock when the switch answered; `configuration` carries the
+    newest schedule and the fixed part (map, mode, rules), None without a taprio of the agent's.
+    """
+
+    root_qdisc: str
+    tx_queues: int
+    running: KernelSchedule | None
+    pending: KernelSchedule | None
+    priority_map: tuple[int, ...]
+    number_of_classes: int
+    dscp_priorities: Mapping[int, int]
+    current_time_ns: int | None
+
+    @property
+    def newest(self) -> KernelSchedule | None:
+        return self.pending or self.running
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """The agent's own words: that it lives, and what its last change cost."""
+
+    version: str
+    kernel_release: str
+    classifier: str
+    tai_offset_s: int | None
+    last_change_us: int | None

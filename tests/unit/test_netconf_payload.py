@@ -1,0 +1,239 @@
+"""What a switch is told, and that its own answer reads back as the same values."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from lxml import etree
+
+from cnc.model import (
+    Bridge,
+    ClassRole,
+    EndStation,
+    GateControlList,
+    GateEntry,
+    GateMode,
+    Intent,
+    Link,
+    Network,
+    Plan,
+    PortRef,
+    TrafficClass,
+)
+from cnc.netconf.compare import difference_of, needs_change
+from cnc.netconf.payload import desired_ports, edit_config
+from cnc.netconf.readback import agent_report, port_reports, stored_ports
+from cnc.netconf.tree import (
+    BRIDGE,
+    INTERFACES,
+    NETCONF,
+    SCHED_BRIDGE,
+    TSN_LINUX,
+    KernelSchedule,
+    PortConfiguration,
+    PortReport,
+    StoredPort,
+)
+
+GATES = GateControlList(1_000_000, (GateEntry(0x40, 300_000), GateEntry(0x01, 700_000)))
+PATHS = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX, "nc": NETCONF}
+
+
+def network() -> Network:
+    ends = [(PortRef("t1", "eth0"), PortRef("s1", "p1")), (PortRef("s1", "p2"), PortRef("l1", "e"))]
+    links = [Link(a, b, 10**9, 100) for pair in ends for a, b in (pair, pair[::-1])]
+    return Network(
+        bridges={"s1": Bridge("s1", 1_000, 5_000)},
+        end_stations={"t1": EndStation("t1"), "l1": EndStation("l1")},
+        links={link.source: link for link in links},
+        clock_error_ns=1_000,
+    )
+
+
+@pytest.fixture
+def plan() -> Plan:
+    classes = (
+        TrafficClass("control", 7, 7, (48, 56), ClassRole.CONTROL),
+        TrafficClass("cyclic", 6, 5, (46,), ClassRole.SCHEDULED),
+        TrafficClass("best-effort", 1, 0, (0,), ClassRole.BEST_EFFORT),
+    )
+    intent = Intent("x", network(), {c.name: c for c in classes}, {}, document={})
+    return Plan(intent, {}, {PortRef("s1", "p2"): GATES}, "by hand")
+
+
+def wanted_of(plan: Plan) -> PortConfiguration:
+    wanted = desired_ports(plan, "s1")["p2"]
+    assert wanted is not None
+    return wanted
+
+
+def as_stored(config: etree._Element) -> dict[str, StoredPort]:
+    """The configuration as a server would return it: the same tree below `<data>`."""
+    return stored_ports(config)
+
+
+def test_a_port_without_gates_in_the_plan_is_told_to_have_none(plan: Plan) -> None:
+    assert desired_ports(plan, "s1")["p1"] is None
+
+
+def test_priorities_without_a_class_go_to_best_effort(plan: Plan) -> None:
+    wanted = wanted_of(plan)
+    assert wanted.priority_map == (1, 1, 1, 1, 1, 6, 1, 7)
+    assert wanted.number_of_classes == 8
+    assert wanted.dscp_priorities == {48: 7, 56: 7, 46: 5, 0: 0}
+
+
+def test_what_is_sent_reads_back_as_the_same_configuration(plan: Plan) -> None:
+    wanted = wanted_of(plan)
+    config = edit_config({"p2": wanted}, 1_700_000_037_000_000_000 + 5, {})
+    stored = as_stored(config)["p2"]
+    assert stored.configuration == wanted
+    assert stored.base_time_ns == 1_700_000_037_000_000_005
+
+
+@pytest.mark.parametrize(
+    ("cycle_ns", "fraction"), [(1_000_000, ("1", "1000")), (1_001, ("1001", "1000000000"))]
+)
+def test_the_cycle_time_is_a_reduced_fraction_of_a_second(
+    plan: Plan, cycle_ns: int, fraction: tuple[str, str]
+) -> None:
+    gates = GateControlList(cycle_ns, (GateEntry(1, cycle_ns),))
+    config = edit_config({"p2": dataclasses.replace(wanted_of(plan), gates=gates)}, 0, {})
+    cycle = config.find(".//g:admin-cycle-time", PATHS)
+    assert cycle is not None
+    assert (cycle[0].text, cycle[1].text) == fraction
+
+
+def test_rules_that_are_no_longer_wanted_are_deleted_and_others_kept(plan: Plan) -> None:
+    before = {"p2": StoredPort(None, 0, frozenset({46, 10}))}
+    config = edit_config({"p2": wanted_of(plan)}, 0, before)
+    rules = {
+        rule.findtext("t:dscp", namespaces=PATHS): rule.get(f"{{{NETCONF}}}operation")
+        for rule in config.iterfind(".//t:dscp-rule", PATHS)
+    }
+    assert rules == {"0": None, "46": None, "48": None, "56": None, "10": "remove"}
+
+
+def test_switching_gates_off_removes_our_parts_and_nothing_else_of_the_port() -> None:
+    config = edit_config({"p2": None}, 0, {"p2": StoredPort(None, 0, frozenset({46}))})
+    port = config.find("if:interfaces/if:interface/b:bridge-port", PATHS)
+    assert port is not None
+    assert port.get(f"{{{NETCONF}}}operation") is None
+    assert [etree.QName(child).localname for child in port] == [
+        "gate-parameter-table",
+        "taprio",
+        "dscp-rule",
+    ]
+    assert {child.get(f"{{{NETCONF}}}operation") for child in port} == {"remove"}
+
+
+@pytest.mark.parametrize(
+    ("leaf", "value"), [("g:gate-enabled", "false"), ("g:config-change", "false")]
+)
+def test_a_table_that_is_not_in_force_is_no_configuration(
+    plan: Plan, leaf: str, value: str
+) -> None:
+    config = edit_config({"p2": wanted_of(plan)}, 0, {})
+    element = config.find(f".//{leaf}", PATHS)
+    assert element is not None
+    element.text = value
+    assert as_stored(config)["p2"].configuration is None
+
+
+KERNEL = """
+<data>
+ <interfaces xmlns="urn:ietf:params:xml:ns:yang:ietf-interfaces"><interface><name>p2</name>
+  <bridge-port xmlns="urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge">
+   <gate-parameter-table xmlns="urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge">
+    <current-time><seconds>7</seconds><nanoseconds>9</nanoseconds></current-time>
+   </gate-parameter-table>
+   <taprio xmlns="urn:tsn-control-plane:yang:tsn-linux"><kernel>
+    <tx-queues>8</tx-queues><root-qdisc>taprio</root-qdisc><traffic-classes>8</traffic-classes>
+    <priority-map><priority>5</priority><traffic-class>6</traffic-class></priority-map>
+    <schedule><state>pending</state><base-time-ns>2000000</base-time-ns>
+     <cycle-time-ns>1000000</cycle-time-ns>
+     <entry><index>1</index><gate-states>1</gate-states><interval-ns>700000</interval-ns></entry>
+     <entry><index>0</index><gate-states>64</gate-states><interval-ns>300000</interval-ns></entry>
+    </schedule>
+    <dscp-rule><dscp>46</dscp><priority>5</priority></dscp-rule>
+   </kernel></taprio>
+  </bridge-port></interface></interfaces>
+ <agent xmlns="urn:tsn-control-plane:yang:tsn-linux"><pid>12</pid><version>0.1.0</version>
+  <kernel-release>6.12</kernel-release><classifier>iptables-nft</classifier>
+  <tai-offset>37</tai-offset><last-change><duration-us>1500</duration-us></last-change></agent>
+</data>
+"""
+
+
+def test_the_kernels_dump_is_read_with_entries_in_index_order() -> None:
+    report = port_reports(etree.fromstring(KERNEL))["p2"]
+    assert report.pending == KernelSchedule(2_000_000, GATES)
+    assert report.running is None
+    assert report.newest == report.pending
+    assert report.current_time_ns == 7_000_000_009
+    assert report.dscp_priorities == {46: 5}
+    assert report.priority_map == (0, 0, 0, 0, 0, 6, 0, 0)
+
+
+def test_the_agents_words_are_read() -> None:
+    agent = agent_report(etree.fromstring(KERNEL))
+    assert agent is not None
+    assert (agent.tai_offset_s, agent.last_change_us) == (37, 1500)
+
+
+def test_a_reply_without_agent_data_means_that_no_agent_lives() -> None:
+    assert agent_report(etree.fromstring("<data/>")) is None
+
+
+def running(wanted: PortConfiguration, base_time_ns: int) -> PortReport:
+    return PortReport(
+        root_qdisc="taprio",
+        tx_queues=8,
+        running=KernelSchedule(base_time_ns, wanted.gates),
+        pending=None,
+        priority_map=wanted.priority_map,
+        number_of_classes=wanted.number_of_classes,
+        dscp_priorities=wanted.dscp_priorities,
+        current_time_ns=0,
+    )
+
+
+def stored(configuration: PortConfiguration, base_time_ns: int) -> StoredPort:
+    return StoredPort(configuration, base_time_ns, frozenset(configuration.dscp_priorities))
+
+
+def test_a_port_that_has_and_runs_its_list_needs_no_change(plan: Plan) -> None:
+    wanted = wanted_of(plan)
+    base_time_ns = 5 * GATES.cycle_ns
+    assert needs_change(wanted, stored(wanted, base_time_ns), running(wanted, base_time_ns)) is None
+
+
+def test_a_deleted_qdisc_is_drift_and_makes_the_port_change(plan: Plan) -> None:
+    wanted = wanted_of(plan)
+    report = dataclasses.replace(running(wanted, 0), running=None, root_qdisc="noqueue")
+    why = needs_change(wanted, stored(wanted, 0), report)
+    assert why == "the kernel drifted: no gate control list (root qdisc noqueue)"
+
+
+def test_a_base_time_out_of_phase_with_the_network_makes_the_port_change(plan: Plan) -> None:
+    wanted = wanted_of(plan)
+    why = needs_change(wanted, stored(wanted, 17), running(wanted, 17))
+    assert why == "the base time is not a multiple of the cycle"
+
+
+def test_other_gates_and_other_classes_are_told_apart(plan: Plan) -> None:
+    wanted = wanted_of(plan)
+    gates = GateControlList(1_000_000, (GateEntry(0x41, 1_000_000),))
+    other_gates = dataclasses.replace(wanted, gates=gates)
+    assert needs_change(other_gates, stored(wanted, 0), None) == "the gate control list changes"
+    other_mode = dataclasses.replace(wanted, mode=GateMode.FULL_OFFLOAD)
+    assert needs_change(other_mode, stored(wanted, 0), None) == "classes change"
+
+
+def test_a_rule_somebody_removed_is_a_difference(plan: Plan) -> None:
+    wanted = wanted_of(plan)
+    report = dataclasses.replace(running(wanted, 0), dscp_priorities={46: 5})
+    difference = difference_of(wanted, report, 0)
+    assert difference is not None
+    assert difference.startswith("DSCP rules is {46: 5}")
