@@ -99,17 +99,17 @@ class Device:
 
     def stored_ports(self, ports: Iterable[str]) -> dict[str, StoredPort]:
         """The running configuration of these ports."""
-        subtree = readback.configuration_filter(ports)
+        wanted = readback.configuration_filter(ports)
         with self._asking("get-config"):
-            reply = self._session.get_config("running", filter=("subtree", subtree))
+            reply = self._session.get_config("running", filter=wanted)
             return readback.stored_ports(reply.data_ele)
 
     def state(self, ports: Iterable[str]) -> SwitchState:
         """What the agent and the kernel say now."""
-        subtree = readback.state_filter(ports)
+        wanted = readback.state_filter(ports)
         asked_ns = time.monotonic_ns()
         with self._asking("get"):
-            reply = self._session.get(filter=("subtree", subtree))
+            reply = self._session.get(filter=wanted)
             return SwitchState(
                 agent=readback.agent_report(reply.data_ele),
                 ports=readback.port_reports(reply.data_ele),

@@ -35,13 +35,13 @@ _GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 
 
-def configuration_filter(ports: Iterable[str]) -> Element:
+def configuration_filter(ports: Iterable[str]) -> list[Element]:
     """Subtree filter: everything configured under these bridge ports."""
-    return _interfaces(ports, _BRIDGE("bridge-port"))
+    return [_interfaces(ports, _BRIDGE("bridge-port"))]
 
 
 def state_filter(ports: Iterable[str]) -> list[Element]:
-    """Subtree filters: the agent, and for these ports the clock and what the kernel runs."""
+    """Subtree filter: the agent, and for these ports the clock and what the kernel runs."""
     bridge_port = _BRIDGE(
         "bridge-port",
         _GATES("gate-parameter-table", _GATES("current-time")),

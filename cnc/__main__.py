@@ -1,0 +1,5 @@
+"""`python -m cnc` is `cnc`."""
+
+from cnc.cli import main
+
+main()

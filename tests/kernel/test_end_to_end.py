@@ -1,0 +1,346 @@
+"""YAML to kernel and back on real parts: what an operator does, as the kernels show it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cnc import intent as intents
+from cnc.lab import Lab, lab
+from cnc.lab.switch import AGENT, NETCONF_SERVER
+from cnc.model import GateControlList, GateEntry, Plan, PortRef
+from cnc.netconf import ConnectOptions, push, status
+from cnc.planner import plan as compute
+
+LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+READY_TIMEOUT_S = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """A lab that is up, the intent file it was made from, and that file's plan."""
+
+    lab: Lab
+    file: Path
+    plan: Plan
+
+
+def bench(file: Path) -> contextlib.AbstractContextManager[Bench]:
+    @contextlib.contextmanager
+    def up() -> Iterator[Bench]:
+        intent = intents.load(file)
+        with lab(intent) as running:
+            yield Bench(running, file, compute(intent))
+
+    return up()
+
+
+@pytest.fixture(scope="module")
+def line3() -> Iterator[Bench]:
+    """A lab for the tests that leave its switches able to take any plan."""
+    with bench(LINE3) as running:
+        yield running
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Bench]:
+    """A lab of its own, beside `line3`, for a test that breaks something."""
+    file = tmp_path / "fresh.yaml"
+    text = LINE3.read_text().replace("name: line3", "name: fresh").replace("10.99.0", "10.98.0")
+    file.write_text(text)
+    with bench(file) as running:
+        yield running
+
+
+def reach(bench: Bench) -> ConnectOptions:
+    return ConnectOptions(bench.lab.identity, bench.lab.known_hosts, 60)
+
+
+def on(bench: Bench, node: str, *argv: str) -> str:
+    done = subprocess.run(
+        bench.lab.command(node, argv), check=True, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout
+
+
+def cnc(bench: Bench, *argv: object) -> subprocess.CompletedProcess[str]:
+    """The `cnc` command as an operator runs it."""
+    keys = {
+        "CNC_IDENTITY": str(bench.lab.identity),
+        "CNC_KNOWN_HOSTS": str(bench.lab.known_hosts),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "cnc", *map(str, argv)],
+        env={**os.environ, **keys},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def tc_qdisc(bench: Bench, port: PortRef) -> str:
+    """A port's qdiscs as `tc`, a reader we did not write, shows them.
+
+    As text: tc's JSON is not valid as soon as a schedule is pending (iproute2 6.1).
+    """
+    return on(bench, port.node, "tc", "qdisc", "show", "dev", port.port)
+
+
+def schedules_in(shown: str) -> list[tuple[int, GateControlList]]:
+    """(base time, gates) of the running schedule and of the pending one, as far as present."""
+    return [
+        (
+            int(base_time),
+            GateControlList(
+                int(cycle_time),
+                tuple(
+                    GateEntry(int(mask, 16), int(interval))
+                    for mask, interval in re.findall(r"gatemask (\S+) interval (\d+)", entries)
+                ),
+            ),
+        )
+        for base_time, cycle_time, entries in re.findall(
+            r"base-time (\d+) cycle-time (\d+) cycle-time-extension \d+\n((?:\s+index .*\n)+)",
+            shown,
+        )
+    ]
+
+
+def every_qdisc(bench: Bench) -> dict[str, str]:
+    return {
+        name: on(bench, name, "tc", "qdisc", "show") for name in bench.plan.intent.network.bridges
+    }
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
+
+
+def test_every_port_runs_the_plan_after_a_push(line3: Bench) -> None:
+    report = push(line3.plan, connect=reach(line3))
+    assert {change.port for change in report.changes} == set(line3.plan.gates)
+    for port, gates in line3.plan.gates.items():
+        shown = tc_qdisc(line3, port)
+        base_times = {base for base, running in schedules_in(shown) if running == gates}
+        assert base_times == {report.base_time_ns}
+        assert report.base_time_ns is not None
+        assert report.base_time_ns % gates.cycle_ns == 0
+        assert "taprio 7a0: root" in shown
+        assert "tc 8 map 0 0 0 0 0 0 6 7 0 0 0 0 0 0 0 0" in shown
+        queues = " ".join(f"offset {queue} count 1" for queue in range(8))
+        assert f"queues {queues}" in shown
+        assert "clockid TAI" in shown
+
+
+def test_status_says_what_runs(line3: Bench) -> None:
+    push(line3.plan, connect=reach(line3))
+    ports = status(line3.plan, connect=reach(line3))
+    assert all(port.agrees for port in ports), [p.verdict for p in ports]
+    with_gates = {p.port for p in ports if p.verdict in {"running", "pending"}}
+    assert with_gates == set(line3.plan.gates)
+
+
+def test_the_same_plan_again_is_no_change_and_causes_no_kernel_event(
+    line3: Bench, tmp_path: Path
+) -> None:
+    push(line3.plan, connect=reach(line3))
+    before = every_qdisc(line3)
+    logs = {name: tmp_path / name for name in before}
+    monitors = []
+    for name, log in logs.items():
+        with log.open("wb") as out:
+            for argv in (["tc", "monitor"], ["nft", "monitor"]):
+                command = line3.lab.command(name, argv)
+                monitors.append(subprocess.Popen(command, stdout=out, stderr=out))
+    try:
+        again = cnc(line3, "push", line3.file)
+    finally:
+        for monitor in monitors:
+            monitor.terminate()
+            monitor.wait()
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.startswith("no change")
+    assert {name: log.read_text() for name, log in logs.items()} == dict.fromkeys(logs, "")
+    assert every_qdisc(line3) == before
+
+
+def test_a_dry_run_names_what_would_change_and_changes_nothing(fresh: Bench) -> None:
+    before = every_qdisc(fresh)
+    shown = cnc(fresh, "push", "--dry-run", "--json", fresh.file)
+    assert shown.returncode == 0, shown.stderr
+    told = json.loads(shown.stdout)
+    assert {change["port"] for change in told["changes"]} == {
+        str(port) for port in fresh.plan.gates
+    }
+    assert not told["changed"]
+    assert every_qdisc(fresh) == before
+
+
+def test_three_pushes_leave_every_rule_once_and_foreign_state_alone(fresh: Bench) -> None:
+    foreign = ["-t", "mangle", "-A", "POSTROUTING", "-p", "udp", "--dport", "9", "-j", "ACCEPT"]
+    on(fresh, "s2", "iptables", *foreign)
+    on(fresh, "s1", "tc", "qdisc", "add", "dev", "mgmt", "root", "pfifo", "limit", "77")
+    shorter = without(fresh.plan, "valves")
+    for wanted in (fresh.plan, shorter, fresh.plan):
+        push(wanted, connect=reach(fresh))
+    for command in ("iptables", "ip6tables"):
+        rules = on(fresh, "s2", f"{command}-save", "-t", "mangle").splitlines()
+        for dscp, priority in ((46, 6), (48, 7), (56, 7), (0, 0)):
+            ours = [
+                rule
+                for rule in rules
+                if "-o s3 " in rule
+                and f"--dscp 0x{dscp:02x}" in rule
+                and f"--set-class 0000:{priority:04x}" in rule
+            ]
+            assert len(ours) == 1, (command, dscp, rules)
+        assert sum("-A POSTROUTING -j TSN-CLASSIFY" in rule for rule in rules) == 1
+    assert any("--dport 9 " in rule for rule in on(fresh, "s2", "iptables-save").splitlines())
+    assert "limit 77p" in on(fresh, "s1", "tc", "qdisc", "show", "dev", "mgmt")
+
+
+def without(plan: Plan, stream: str) -> Plan:
+    """The plan of the same intent with one stream less."""
+    document = {**plan.intent.document}
+    document["streams"] = {k: v for k, v in document["streams"].items() if k != stream}
+    return compute(intents.from_document(document, "test"))
+
+
+def test_a_stream_that_leaves_touches_only_the_ports_it_crossed(fresh: Bench) -> None:
+    push(fresh.plan, connect=reach(fresh))
+    shorter = without(fresh.plan, "camera")
+    report = push(shorter, connect=reach(fresh))
+    assert {change.port for change in report.changes} == {
+        port for port, gates in fresh.plan.gates.items() if shorter.gates.get(port) != gates
+    }
+    assert "taprio" not in tc_qdisc(fresh, PortRef("s3", "l2"))
+
+
+# --- one of three refuses: none changes --------------------------------------------------------
+
+
+def make_s3_single_queue(bench: Bench) -> None:
+    on(bench, "s2", "ip", "link", "delete", "s3")
+    on(bench, "s2", "ip", "link", "add", "s3", "type", "veth", "peer", "name", "spare")
+    on(bench, "s2", "ip", "link", "set", "s3", "up")
+    on(bench, "s2", "ip", "link", "set", "spare", "up")
+
+
+def rename_port(bench: Bench) -> None:
+    on(bench, "s2", "ip", "link", "set", "s3", "down")
+    on(bench, "s2", "ip", "link", "set", "s3", "name", "renamed")
+
+
+def set_foreign_qdisc(bench: Bench) -> None:
+    on(bench, "s2", "tc", "qdisc", "replace", "dev", "s3", "root", "handle", "5:", "prio")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "words"),
+    [
+        (make_s3_single_queue, ["s2", "s3", "8 TX queues", "Multi-queue device is required"]),
+        (rename_port, ["s2", "s3", "no such"]),
+        (set_foreign_qdisc, ["s2", "s3", "prio"]),
+        (lambda bench: bench.lab.kill("s2", AGENT), ["s2", "no agent"]),
+        (lambda bench: bench.lab.kill("s2", NETCONF_SERVER), ["s2", "10.98.0.2", "830"]),
+    ],
+    ids=["single-queue port", "unknown port", "foreign qdisc", "agent down", "unreachable"],
+)
+def test_when_one_switch_refuses_none_changes(
+    fresh: Bench, break_it: Callable[[Bench], None], words: list[str]
+) -> None:
+    break_it(fresh)
+    before = every_qdisc(fresh)
+    refused = cnc(fresh, "push", fresh.file)
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    for word in words:
+        assert word in refused.stderr
+    assert "no switch was changed" in refused.stderr
+    assert every_qdisc(fresh) == before
+
+
+def test_an_interval_too_short_for_the_port_is_refused_everywhere(
+    fresh: Bench, tmp_path: Path
+) -> None:
+    """The intent claims 100 Gb/s between s2 and s3; the port there runs at 10 Gb/s."""
+    document = yaml.safe_load(fresh.file.read_text())
+    document["links"] = [
+        {"ends": ends, "rate": "100Gbps"} if ends == ["s2/s3", "s3/s2"] else ends
+        for ends in document["links"]
+    ]
+    boast = tmp_path / "boast.yaml"
+    boast.write_text(yaml.safe_dump(document))
+    before = every_qdisc(fresh)
+    refused = cnc(fresh, "push", boast)
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    for word in ("s2: port s3", "24 ns", "the kernel wants the 48 ns", "no switch was changed"):
+        assert word in refused.stderr
+    assert every_qdisc(fresh) == before
+
+
+def test_the_old_schedule_keeps_running_when_a_new_one_is_refused(fresh: Bench) -> None:
+    push(fresh.plan, connect=reach(fresh))
+    shorter = without(fresh.plan, "camera")
+    taken = PortRef("s2", "s3")
+    on(fresh, taken.node, "tc", "qdisc", "del", "dev", taken.port, "root")
+    set_foreign_qdisc(fresh)
+    with pytest.raises(Exception, match="prio"):
+        push(shorter, connect=reach(fresh))
+    for port in set(fresh.plan.gates) - {taken}:
+        newest = schedules_in(tc_qdisc(fresh, port))[-1]
+        assert newest[1] == fresh.plan.gates[port]
+
+
+# --- the agent dies ----------------------------------------------------------------------------
+
+
+def test_a_killed_agent_leaves_the_schedule_and_its_successor_serves_it(
+    line3: Bench, tmp_path: Path
+) -> None:
+    push(line3.plan, connect=reach(line3))
+    before = every_qdisc(line3)
+    log = tmp_path / "monitor"
+    with log.open("wb") as out:
+        monitor = subprocess.Popen(line3.lab.command("s2", ["tc", "monitor"]), stdout=out)
+        try:
+            line3.lab.kill("s2", AGENT)
+            assert every_qdisc(line3) == before
+            dead = {p.port.node for p in status(line3.plan, connect=reach(line3)) if not p.agrees}
+            assert dead == {"s2"}
+            line3.lab.start("s2", AGENT)
+            wait_until(
+                lambda: all(p.agrees for p in status(line3.plan, connect=reach(line3))),
+                "the new agent to serve its state",
+                READY_TIMEOUT_S,
+            )
+        finally:
+            monitor.terminate()
+            monitor.wait()
+    assert log.read_text() == ""
+    assert every_qdisc(line3) == before
+    assert push(line3.plan, connect=reach(line3)).changes == ()
+
+
+def test_drift_is_named_and_the_next_push_puts_it_right(line3: Bench) -> None:
+    push(line3.plan, connect=reach(line3))
+    on(line3, "s2", "tc", "qdisc", "del", "dev", "s3", "root")
+    drifted = [p for p in status(line3.plan, connect=reach(line3)) if not p.agrees]
+    assert [str(p.port) for p in drifted] == ["s2/s3"]
+    report = push(line3.plan, connect=reach(line3))
+    assert [str(change.port) for change in report.changes] == ["s2/s3"]
+    assert all(port.agrees for port in status(line3.plan, connect=reach(line3)))
