@@ -1,0 +1,78 @@
+"""What a well-shaped document means: the model, or why its values do not fit together."""
+
+from __future__ import annotations
+
+from cnc.intent import shape
+from cnc.intent.network import network
+from cnc.intent.problems import Problems
+from cnc.intent.streams import check_streams
+from cnc.model import ClassRole, Intent, Stream, TrafficClass
+
+
+def understand(document: shape.Document, problems: Problems) -> Intent:
+    """The intent of a document, or `InputError` with every problem found."""
+    intent = Intent(
+        document.name,
+        network(document, problems),
+        {name: _class(name, its) for name, its in document.classes.items()},
+        {name: _stream(name, its) for name, its in document.streams.items()},
+        problems.document,
+    )
+    _check_classes(intent, problems)
+    check_streams(intent, problems)
+    problems.raise_if_any()
+    return intent
+
+
+def _class(name: str, its: shape.Class) -> TrafficClass:
+    return TrafficClass(
+        name, its.traffic_class, its.priority, its.dscp, its.role, its.max_frame_octets
+    )
+
+
+def _stream(name: str, its: shape.Stream) -> Stream:
+    return Stream(
+        name,
+        talker=its.talker,
+        listeners=tuple(its.listeners),
+        traffic_class=its.class_,
+        period_ns=its.period_ns,
+        payload_octets=its.payload_octets,
+        max_latency_ns=its.max_latency_ns,
+        earliest_ns=its.window.earliest_ns if its.window else 0,
+        latest_ns=its.window.latest_ns if its.window else None,
+        ip_version=its.ip,
+    )
+
+
+def _check_classes(intent: Intent, problems: Problems) -> None:
+    owners: dict[tuple[str, int], str] = {}
+    for name, its in intent.classes.items():
+        marks = [("priority", its.priority), *(("dscp", dscp) for dscp in its.dscps)]
+        for key, value in [("traffic-class", its.number), *marks]:
+            owner = owners.get((key, value))
+            owners[key, value] = name
+            if owner:
+                found = f"{value}, which class {owner} has" if owner != name else f"{value} twice"
+                problems.add(("classes", name, key), found, f"a {key} of its own")
+        if its.role is not ClassRole.SCHEDULED:
+            continue
+        for key, value in marks:
+            if value == 0:
+                problems.add(
+                    ("classes", name, key),
+                    "0, which every unmarked frame has",
+                    "another value for a scheduled class",
+                )
+        if not its.dscps:
+            problems.add(
+                ("classes", name),
+                "a scheduled class without dscp",
+                "at least one DSCP, by which switches know its frames",
+            )
+    if not intent.classes_with(ClassRole.BEST_EFFORT):
+        problems.add(
+            ("classes",),
+            "no class with the role best-effort",
+            "one, for all traffic that no other class names",
+        )

@@ -1,0 +1,133 @@
+"""Switches, end stations and links of a document: the network, if they fit together."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from cnc.intent import shape
+from cnc.intent.problems import Problems, one_of, shown
+from cnc.intent.units import DURATION, SIZE
+from cnc.model import Bridge, EndStation, FrameOverhead, Link, Management, Network, PortRef
+
+
+def network(document: shape.Document, problems: Problems) -> Network:
+    """The network of `document`; what is wrong with it is added to `problems`."""
+    frame = document.frame
+    if frame.gap_octets > frame.physical_octets:
+        problems.add(
+            ("frame", "gap"),
+            SIZE.format(frame.gap_octets),
+            f"at most frame.physical, {SIZE.format(frame.physical_octets)}, which includes it",
+        )
+    for name in document.end_stations.keys() & document.switches.keys():
+        problems.add(("end-stations", name), "the name of a switch", "a name of its own")
+    return Network(
+        bridges=_bridges(document, problems),
+        end_stations={name: EndStation(name) for name in document.end_stations},
+        links=_links(document, problems),
+        clock_error_ns=document.defaults.clock_error_ns,
+        overhead=FrameOverhead(
+            link_layer_octets=frame.link_layer_octets,
+            physical_octets=frame.physical_octets,
+            gap_octets=frame.gap_octets,
+            min_payload_octets=frame.min_payload_octets,
+        ),
+    )
+
+
+def _bridges(document: shape.Document, problems: Problems) -> dict[str, Bridge]:
+    defaults = document.defaults
+    _check_processing(defaults.processing, ("defaults", "processing"), problems)
+    servers: dict[tuple[str, int], str] = {}
+    bridges = {}
+    for name, its in document.switches.items():
+        if its.processing:
+            _check_processing(its.processing, ("switches", name, "processing"), problems)
+        processing = its.processing or defaults.processing
+        management = None
+        if its.management:
+            management = Management(
+                its.management.address,
+                its.management.port or defaults.netconf_port,
+                its.management.user or defaults.user,
+            )
+            _check_address(management.address, name, problems)
+            owner = servers.setdefault((management.address, management.port), name)
+            if owner != name:
+                problems.add(
+                    ("switches", name, "management", "address"),
+                    f"{management.address} port {management.port}, which is switch {owner}",
+                    "an address of its own",
+                )
+        bridges[name] = Bridge(
+            name, processing.min_ns, processing.max_ns, management, its.gates or defaults.gates
+        )
+    return bridges
+
+
+def _check_processing(
+    processing: shape.Processing, path: tuple[str, ...], problems: Problems
+) -> None:
+    if processing.min_ns > processing.max_ns:
+        problems.add(
+            (*path, "min"),
+            DURATION.format(processing.min_ns),
+            f"at most max, {DURATION.format(processing.max_ns)}",
+        )
+
+
+def _check_address(address: str, switch: str, problems: Problems) -> None:
+    if ":" not in address and not re.fullmatch(r"[0-9.]+", address):
+        return  # a host name
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        problems.add(("switches", switch, "management", "address"), shown(address), "an IP address")
+
+
+def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
+    defaults = document.defaults
+    _check_ends(document, problems)
+    links: dict[PortRef, Link] = {}
+    for its in document.links:
+        for source, target in (its.ends, its.ends[::-1]):
+            switch = document.switches.get(source.node)
+            limits = switch.ports.get(source.port) if switch else None
+            links[source] = Link(
+                source,
+                target,
+                rate_bps=its.rate_bps or defaults.rate_bps,
+                propagation_ns=(
+                    defaults.propagation_ns if its.propagation_ns is None else its.propagation_ns
+                ),
+                gate_entries_max=limits.gate_entries_max if limits else 0,
+                gate_interval_min_ns=limits.gate_interval_min_ns if limits else 0,
+            )
+    return links
+
+
+def _check_ends(document: shape.Document, problems: Problems) -> None:
+    ports: dict[str, set[str]] = {name: set(its.ports) for name, its in document.switches.items()}
+    for name, station in document.end_stations.items():
+        ports.setdefault(name, set()).update(station.ports)
+    used: dict[PortRef, int] = {}
+    for index, its in enumerate(document.links):
+        for position, end in enumerate(its.ends):
+            path = ("links", index, "ends", position)
+            if end.node not in ports:
+                problems.add(path, f"node {shown(end.node)}", one_of(ports, end.node))
+            elif end.port not in ports[end.node]:
+                expected = one_of(ports[end.node], end.port)
+                problems.add(path, f"port {shown(end.port)} of {end.node}", expected)
+            elif end in used:
+                problems.add(path, f"{end}, already in links[{used[end]}]", "each port once")
+            else:
+                used[end] = index
+        if its.ends[0].node == its.ends[1].node:
+            found = f"both ends at {its.ends[0].node}"
+            problems.add(("links", index), found, "ends at two different nodes")
+    if len(used) < 2 * len(document.links):
+        return  # an end that is wrong may be the one that a station misses
+    for name in document.end_stations.keys() - {end.node for end in used}:
+        problems.add(("end-stations", name), f"{name} without a link", "a link that ends there")

@@ -1,0 +1,123 @@
+"""What is wrong with a document: collected, placed on a line, and raised as one error."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cnc.errors import InputError
+
+KeyPath = tuple[str | int, ...]
+LineMap = Mapping[KeyPath, int]
+
+_FOUND_CHARACTERS_MAX = 60
+_CHOICES_MAX = 12
+
+# Plain text that some YAML readers take for something else. Here it is text, and the operator
+# who meant the something else learns why it did not work.
+_YAML_TRAPS = (
+    (re.compile(r"[-+]?0[0-9_]+"), "a leading zero makes it octal to some YAML readers"),
+    (re.compile(r"[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?"), "some YAML readers take it base sixty"),
+    (
+        re.compile(r"on|off|yes|no|y|n", re.IGNORECASE),
+        "some YAML readers take it for true or false",
+    ),
+)
+
+
+@dataclass(slots=True)
+class Problems:
+    """A document and its problems. `lines` is empty when it came without a file."""
+
+    source: str
+    lines: LineMap
+    document: Any = None
+    unread: set[KeyPath] = field(default_factory=set)  # what stands there is refused already
+    _found: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def add(self, path: KeyPath, found: str, expected: str) -> None:
+        """Note that `path` holds `found` where `expected` belongs; both complete a sentence."""
+        if path in self.unread:
+            return
+        path = self._written(path)
+        line = next((self.lines[p] for p in _prefixes(path) if p in self.lines), 0)
+        self.add_at(line, path, found, expected)
+
+    def add_at(self, line: int, path: KeyPath, found: str, expected: str) -> None:
+        """Note a problem that the line map cannot place: the second of two equal keys."""
+        place = f"{self.source}:{line}" if line else self.source
+        text = f"{place}: {dotted(path)}: found {found}, expected {expected}"
+        self._found.append((line, dotted(path), text))
+
+    @property
+    def empty(self) -> bool:
+        return not self._found
+
+    def raise_if_any(self) -> None:
+        """Raise `InputError` with one line for each problem, in the order of the file."""
+        if self._found:
+            raise InputError("\n".join(text for *_, text in sorted(self._found)))
+
+    def _written(self, path: KeyPath) -> KeyPath:
+        """`path` as the operator wrote it, up to the last step that exists in the document.
+
+        Short forms have fewer levels than the model, or a list in place of a mapping's names.
+        """
+        value, written = self.document, []
+        for step in path:
+            place = step
+            if isinstance(value, list) and isinstance(step, str):
+                if step not in value:
+                    continue
+                place = value.index(step)
+            elif isinstance(value, str) and isinstance(step, str):
+                continue
+            if isinstance(value, Mapping):
+                if place not in value:
+                    break
+            elif not isinstance(value, list) or place not in range(len(value)):
+                break
+            value = value[place]
+            written.append(place)
+        return tuple(written)
+
+
+def dotted(path: KeyPath) -> str:
+    """`("links", 0, "ends")` as `links[0].ends`; the document itself is `(document)`."""
+    steps = (
+        f"[{step}]" if isinstance(step, int) else f".{step if step.isprintable() else ascii(step)}"
+        for step in path
+    )
+    return "".join(steps).removeprefix(".") or "(document)"
+
+
+def shown(value: object) -> str:
+    """A value as the operator wrote it, short enough for a message."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    if len(text) > _FOUND_CHARACTERS_MAX:
+        text = f"{text[: _FOUND_CHARACTERS_MAX - 1]}…"
+    if isinstance(value, str):
+        text += "".join(f" ({why})" for trap, why in _YAML_TRAPS if trap.fullmatch(value))
+    return text
+
+
+def one_of(names: Iterable[str], misspelt: str = "") -> str:
+    """The choices for an `expected`, and which of them `misspelt` may have been meant to be."""
+    choices = sorted(names)
+    if len(choices) < 2:  # noqa: PLR2004 - no "one of" to choose from
+        return choices[0] if choices else "one, but none is defined"
+    more = f" and {len(choices) - _CHOICES_MAX} more" if len(choices) > _CHOICES_MAX else ""
+    close = difflib.get_close_matches(misspelt, choices, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    return f"one of {', '.join(choices[:_CHOICES_MAX])}{more}{meant}"
+
+
+def _prefixes(path: KeyPath) -> Iterable[KeyPath]:
+    return (path[:length] for length in range(len(path), -1, -1))

@@ -1,0 +1,355 @@
+"""The shape of an intent document: its keys, their types, units and defaults.
+
+These models check one value at a time; what values mean together is `meaning`'s to check. They
+are also the source of the published JSON Schema, so every description speaks to the operator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import CoreSchema, core_schema
+
+from cnc.intent.units import DURATION, RATE, SIZE, Quantity
+from cnc.model import ClassRole, FrameOverhead, GateMode, PortRef
+
+CYCLE_MAX_NS = 2**31 - 1  # taprio's limit, and the widest cycle its intervals can add up to
+PAYLOAD_MAX_OCTETS = 1500  # IEEE 802.3: client data of a basic frame
+_FRAME_MIN_OCTETS, _FRAME_MAX_OCTETS = 64, 2000  # IEEE 802.3: minimum and envelope frame
+_DSCP_MAX = 63
+_TOS_MAX = 255
+_DSCP_NAMES = {46: "EF"} | {8 * number: f"CS{number}" for number in range(8)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # pydantic hashes annotations
+class Leaf:
+    """Reads one value with `parse`, whose `ValueError` says what was expected."""
+
+    parse: Callable[[object], object]
+    schema: Mapping[str, Any]
+
+    def __get_pydantic_core_schema__(self, _source: object, _handler: object) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.parse)
+
+    def __get_pydantic_json_schema__(self, _core: object, _handler: object) -> dict[str, Any]:
+        return dict(self.schema)
+
+
+def _quantity(kind: Quantity, minimum: int = 0, maximum: int | None = None) -> Leaf:
+    def parse(value: object) -> int:
+        number = kind.parse(value)
+        if number < minimum or (maximum is not None and number > maximum):
+            top = "up" if maximum is None else f"to {kind.format(maximum)}"
+            raise ValueError(f"{kind.noun} from {kind.format(minimum)} {top}")
+        return number
+
+    return Leaf(parse, {"type": "string", "pattern": kind.pattern})
+
+
+def _integer(minimum: int, maximum: int, expected: str | None = None) -> Leaf:
+    def parse(value: object) -> int:
+        if type(value) is int and minimum <= value <= maximum:
+            return value
+        raise ValueError(expected or f"a whole number from {minimum} to {maximum}")
+
+    return Leaf(parse, {"type": "integer", "minimum": minimum, "maximum": maximum})
+
+
+def _text(pattern: str, expected: str) -> Leaf:
+    def parse(value: object) -> str:
+        if isinstance(value, str) and re.fullmatch(pattern, value):
+            return value
+        raise ValueError(expected)
+
+    return Leaf(parse, {"type": "string", "pattern": f"^({pattern})$"})
+
+
+def _choice(kind: type[StrEnum]) -> Leaf:
+    values = [member.value for member in kind]
+
+    def parse(value: object) -> StrEnum:
+        if isinstance(value, str) and value in values:
+            return kind(value)
+        raise ValueError(f"one of {', '.join(values)}")
+
+    return Leaf(parse, {"enum": values})
+
+
+def _dscp(value: object) -> int:
+    if type(value) is int and 0 <= value <= _DSCP_MAX:
+        return value
+    expected = f"a DSCP from 0 to {_DSCP_MAX}"
+    if type(value) is int and _DSCP_MAX < value <= _TOS_MAX:
+        code_point = value >> 2
+        name = _DSCP_NAMES.get(code_point)
+        expected += f"; 0x{value:02x} is a TOS byte; its DSCP is {code_point}"
+        expected += f" ({name})" if name else ""
+    raise ValueError(expected)
+
+
+_NAME = r"[A-Za-z][A-Za-z0-9_-]{0,62}"
+# What the kernel accepts as an interface name, without what a shell or a path would trip over.
+_PORT = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,14}"
+_HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}|[0-9A-Fa-f:.]{2,45}"
+
+
+def _ip_version(value: object) -> int:
+    if type(value) is int and value in (4, 6):
+        return value
+    raise ValueError("4 or 6")
+
+
+def _end(value: object) -> PortRef:
+    if isinstance(value, str) and re.fullmatch(f"({_NAME})/({_PORT})", value):
+        return PortRef(*value.split("/"))
+    raise ValueError("a port written node/port, such as s1/eth0")
+
+
+Duration = Annotated[int, _quantity(DURATION)]
+Rate = Annotated[int, _quantity(RATE, minimum=1)]
+Name = Annotated[
+    str,
+    _text(_NAME, "a name: a letter, then up to 62 letters, digits, '-' or '_'"),
+]
+PortName = Annotated[
+    str, _text(_PORT, "an interface name: up to 15 letters, digits, '_', '.', '+' or '-'")
+]
+UserName = Annotated[str, _text(r"[a-z_][a-z0-9_-]{0,31}", "a user name such as tsn")]
+TcpPort = Annotated[int, _integer(1, 65535, "a TCP port from 1 to 65535")]
+FrameSize = Annotated[int, _quantity(SIZE, _FRAME_MIN_OCTETS, _FRAME_MAX_OCTETS)]
+OverheadSize = Annotated[int, _quantity(SIZE, 0, _FRAME_MAX_OCTETS)]
+Dscp = Annotated[int, Leaf(_dscp, {"type": "integer", "minimum": 0, "maximum": _DSCP_MAX})]
+End = Annotated[PortRef, Leaf(_end, {"type": "string", "pattern": f"^{_NAME}/{_PORT}$"})]
+Gates = Annotated[GateMode, _choice(GateMode)]
+
+
+def _key(name: str) -> str:
+    """A field's key in the document: the unit is in the value there, not in the name."""
+    for suffix in ("_ns", "_bps", "_octets"):
+        name = name.removesuffix(suffix)
+    return name.strip("_").replace("_", "-")
+
+
+class Shape(BaseModel):
+    """A mapping with known keys only."""
+
+    model_config = ConfigDict(alias_generator=_key, extra="forbid", frozen=True)
+
+
+def _wrapped(key: str, short: type) -> Callable[[object], object]:
+    """Accept a bare value of type `short` for a mapping with only that `key`."""
+    return lambda value: {key: value} if isinstance(value, short) else value
+
+
+def _named(value: object) -> dict[Any, object]:
+    """Accept a list of names, or empty values, for a mapping from names to mappings."""
+    if isinstance(value, dict):
+        return {name: {} if its is None else its for name, its in value.items()}
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError("a list of names, or a mapping from names to their properties")
+    if len(set(value)) < len(value):
+        raise ValueError("each name once")
+    return {name: {} for name in value}
+
+
+class Processing(Shape):
+    """Time in a switch, from the last bit received to the frame lying in its queue."""
+
+    min_ns: Duration = Field(description="the least processing time, a duration such as 1us")
+    max_ns: Duration = Field(description="the most processing time, a duration such as 5us")
+
+
+class Defaults(Shape):
+    """What holds for every link and switch that does not say otherwise."""
+
+    rate_bps: Rate = Field(description="rate of a link, such as 1Gbps")
+    propagation_ns: Duration = Field(description="delay of a cable, a duration such as 100ns")
+    processing: Processing = Field(description="bounds on the time a frame spends in a switch")
+    clock_error_ns: Duration = Field(
+        description="the most that any two clocks of the network differ, a duration such as 1us"
+    )
+    gates: Gates = Field(
+        "software",
+        validate_default=True,
+        description="who runs the gate control list: the kernel, its txtime assistance or the port",
+    )
+    user: UserName | None = Field(None, description="NETCONF user name")
+    netconf_port: TcpPort = Field(830, description="TCP port of NETCONF over SSH")
+
+
+class Class(Shape):
+    """A traffic class: a queue, and the frames that use it."""
+
+    traffic_class: Annotated[int, _integer(0, 7)] = Field(
+        description="number of the queue and of the bit in a gate mask, 0 to 7"
+    )
+    priority: Annotated[int, _integer(0, 7)] = Field(
+        description="802.1Q priority (and Linux skb priority) of its frames, 0 to 7"
+    )
+    dscp: Annotated[
+        tuple[Dscp, ...],
+        BeforeValidator(
+            lambda value: value if isinstance(value, list) else [value],
+            json_schema_input_type=Dscp | list[Dscp],
+        ),
+    ] = Field((), description="IP code points of its frames, 0 to 63: one, or a list")
+    role: Annotated[ClassRole, _choice(ClassRole)] = Field(
+        description="scheduled: its gate opens for planned frames only; control: never closes; "
+        "best-effort: open wherever nothing is planned"
+    )
+    max_frame_octets: FrameSize = Field(
+        "1522B",
+        validate_default=True,
+        description="longest frame from MAC header to FCS, in octets, such as 1522B",
+    )
+
+
+class Management(Shape):
+    """Where the NETCONF server of a switch listens."""
+
+    address: Annotated[str, _text(_HOST, "an IP address or a host name")] = Field(
+        description="IP address or host name"
+    )
+    port: TcpPort | None = Field(None, description="TCP port; else defaults.netconf-port")
+    user: UserName | None = Field(None, description="user name; else defaults.user")
+
+
+class Port(Shape):
+    """What the gates of a switch port can do."""
+
+    gate_entries_max: Annotated[int, _integer(0, 65535)] = Field(
+        0, description="longest gate control list, in entries; 0: no limit known"
+    )
+    gate_interval_min_ns: Duration = Field(
+        "0ns",
+        validate_default=True,
+        description="shortest interval of a gate control list, a duration such as 1us",
+    )
+
+
+class Switch(Shape):
+    """A bridge of the network."""
+
+    management: (
+        Annotated[
+            Management,
+            BeforeValidator(_wrapped("address", str), json_schema_input_type=str | Management),
+        ]
+        | None
+    ) = Field(None, description="address of its NETCONF server; without one it is never changed")
+    ports: Annotated[
+        dict[PortName, Port],
+        BeforeValidator(
+            _named, json_schema_input_type=list[PortName] | dict[PortName, Port | None]
+        ),
+    ] = Field(description="its interfaces: a list of names, or a mapping from name to limits")
+    processing: Processing | None = Field(None, description="else defaults.processing")
+    gates: Gates | None = Field(None, description="else defaults.gates")
+
+
+class EndStation(Shape):
+    """A talker or listener, or both."""
+
+    ports: list[PortName] = Field(
+        ["eth0"], min_length=1, description="its interfaces, a list of names"
+    )
+
+
+class Link(Shape):
+    """A cable, the same in both directions."""
+
+    ends: list[End] = Field(
+        min_length=2, max_length=2, description="the two ports it joins, each node/port"
+    )
+    rate_bps: Rate | None = Field(None, description="such as 100Mbps; else defaults.rate")
+    propagation_ns: Duration | None = Field(
+        None, description="a duration such as 500ns; else defaults.propagation"
+    )
+
+
+class Window(Shape):
+    """When in each period the talker may start to send."""
+
+    earliest_ns: Duration = Field(
+        "0ns", validate_default=True, description="a duration after the start of the period"
+    )
+    latest_ns: Duration | None = Field(
+        None, description="a duration after the start of the period; else its end"
+    )
+
+
+class Stream(Shape):
+    """Frames that one talker sends periodically: one frame each period."""
+
+    talker: Name = Field(description="the end station that sends")
+    listeners: list[Name] = Field(min_length=1, description="the end stations that receive")
+    class_: Name = Field(description="the class of its frames, one with the role scheduled")
+    period_ns: Annotated[int, _quantity(DURATION, 1, CYCLE_MAX_NS)] = Field(
+        description="the time from frame to frame, a duration such as 1ms"
+    )
+    payload_octets: Annotated[int, _quantity(SIZE, 1, PAYLOAD_MAX_OCTETS)] = Field(
+        description="the IP packet with its headers, in octets, such as 200B"
+    )
+    max_latency_ns: Annotated[int, _quantity(DURATION, 1)] = Field(
+        description="from the planned start of sending to the last bit at the last listener, "
+        "a duration such as 500us"
+    )
+    window: Window | None = Field(None, description="when the talker may send; else at any time")
+    ip: Annotated[int, Leaf(_ip_version, {"enum": [4, 6]})] = Field(
+        6, description="IP version, 4 or 6"
+    )
+
+
+_OVERHEAD = FrameOverhead()
+
+
+class Frame(Shape):
+    """Octets a frame has around its payload."""
+
+    link_layer_octets: OverheadSize = Field(
+        f"{_OVERHEAD.link_layer_octets}B",
+        validate_default=True,
+        description="MAC addresses, tag, EtherType and FCS, in octets",
+    )
+    physical_octets: OverheadSize = Field(
+        f"{_OVERHEAD.physical_octets}B",
+        validate_default=True,
+        description="preamble, start delimiter and inter-frame gap, in octets",
+    )
+    gap_octets: OverheadSize = Field(
+        f"{_OVERHEAD.gap_octets}B",
+        validate_default=True,
+        description="the inter-frame gap alone, in octets",
+    )
+    min_payload_octets: OverheadSize = Field(
+        f"{_OVERHEAD.min_payload_octets}B",
+        validate_default=True,
+        description="shorter payloads are padded to this, in octets",
+    )
+
+
+class Document(Shape):
+    """What a time-sensitive network must carry."""
+
+    name: Name = Field(description="name of the network")
+    defaults: Defaults = Field(description="what holds where a link or switch says nothing else")
+    frame: Frame = Field(
+        {}, validate_default=True, description="octets around a payload; Ethernet with a VLAN tag"
+    )
+    classes: dict[Name, Class] = Field(description="traffic classes by name")
+    switches: dict[Name, Switch] = Field(description="switches by name")
+    end_stations: Annotated[
+        dict[Name, EndStation],
+        BeforeValidator(_named, json_schema_input_type=list[Name] | dict[Name, EndStation | None]),
+    ] = Field(description="a list of names, or a mapping from name to properties")
+    links: list[
+        Annotated[
+            Link, BeforeValidator(_wrapped("ends", list), json_schema_input_type=list[End] | Link)
+        ]
+    ] = Field(description="cables: [node/port, node/port], or a mapping with more properties")
+    streams: dict[Name, Stream] = Field(description="streams by name")

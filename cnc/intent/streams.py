@@ -1,0 +1,150 @@
+"""Whether the network could carry each stream at all, before anyone plans."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+from math import lcm
+
+from cnc.intent.problems import Problems, one_of, shown
+from cnc.intent.reach import FastestPaths
+from cnc.intent.shape import CYCLE_MAX_NS
+from cnc.intent.units import DURATION, SIZE
+from cnc.model import ClassRole, Intent, Link, PortRef, Stream
+
+# IP header without options or extensions, and UDP header.
+_HEADERS_OCTETS = {4: 20 + 8, 6: 40 + 8}
+
+
+def check_streams(intent: Intent, problems: Problems) -> None:
+    """Add what is wrong with the streams of `intent` to `problems`."""
+    for stream in intent.streams.values():
+        _check_ends(intent, stream, problems)
+        _check_class(intent, stream, problems)
+        _check_payload(intent, stream, problems)
+        _check_window(stream, problems)
+    _check_cycle(intent, problems)
+    if problems.empty:  # in a network that is not sound, these would only repeat its problems
+        _check_latency(intent, problems)
+        _check_access_links(intent, problems)
+
+
+def _check_ends(intent: Intent, stream: Stream, problems: Problems) -> None:
+    stations = intent.network.end_stations
+    if stream.talker not in stations:
+        expected = one_of(stations, stream.talker)
+        problems.add(("streams", stream.name, "talker"), shown(stream.talker), expected)
+    for index, listener in enumerate(stream.listeners):
+        path = ("streams", stream.name, "listeners", index)
+        if listener not in stations:
+            problems.add(path, shown(listener), one_of(stations, listener))
+        elif listener == stream.talker:
+            problems.add(path, f"the talker {listener}", "another end station")
+        elif listener in stream.listeners[:index]:
+            problems.add(path, f"{listener} again", "each listener once")
+
+
+def _check_class(intent: Intent, stream: Stream, problems: Problems) -> None:
+    name, path = stream.traffic_class, ("streams", stream.name, "class")
+    scheduled = [its.name for its in intent.classes_with(ClassRole.SCHEDULED)]
+    if name not in intent.classes:
+        problems.add(path, shown(name), one_of(scheduled, name))
+    elif name not in scheduled:
+        found = f"{name}, whose role is {intent.classes[name].role}"
+        problems.add(path, found, f"a scheduled class, {one_of(scheduled)}")
+
+
+def _check_payload(intent: Intent, stream: Stream, problems: Problems) -> None:
+    path = ("streams", stream.name, "payload")
+    payload, headers_octets = SIZE.format(stream.payload_octets), _HEADERS_OCTETS[stream.ip_version]
+    if stream.payload_octets < headers_octets:
+        headers = f"{SIZE.format(headers_octets)}, the headers of UDP over IPv{stream.ip_version}"
+        problems.add(path, payload, f"at least {headers}")
+    overhead, its_class = intent.network.overhead, intent.classes.get(stream.traffic_class)
+    frame_octets = (
+        max(stream.payload_octets, overhead.min_payload_octets) + overhead.link_layer_octets
+    )
+    if its_class and frame_octets > its_class.max_frame_octets:
+        problems.add(
+            path,
+            f"{payload}, which makes a frame of {SIZE.format(frame_octets)}",
+            f"a frame of at most {SIZE.format(its_class.max_frame_octets)}, the max-frame of "
+            f"class {its_class.name}",
+        )
+
+
+def _check_window(stream: Stream, problems: Problems) -> None:
+    path, period = ("streams", stream.name, "window"), DURATION.format(stream.period_ns)
+    earliest, latest_ns = DURATION.format(stream.earliest_ns), stream.latest_ns
+    if stream.earliest_ns >= stream.period_ns:
+        problems.add((*path, "earliest"), earliest, f"a time before the period, {period}, is over")
+    if latest_ns is not None and not stream.earliest_ns <= latest_ns <= stream.period_ns:
+        problems.add(
+            (*path, "latest"),
+            DURATION.format(latest_ns),
+            f"a time from earliest, {earliest}, to the end of the period, {period}",
+        )
+
+
+def _check_cycle(intent: Intent, problems: Problems) -> None:
+    """All streams repeat together after the least common multiple of their periods."""
+    cycle_ns = intent.hyperperiod_ns()
+    if cycle_ns <= CYCLE_MAX_NS:
+        return
+    periods = {stream.period_ns for stream in intent.streams.values()}
+    # The offenders: periods without which the others would do; if no one is to blame, all are.
+    offenders = {p for p in periods if lcm(*(periods - {p})) <= CYCLE_MAX_NS} or periods
+    for stream in intent.streams.values():
+        if stream.period_ns in offenders:
+            problems.add(
+                ("streams", stream.name, "period"),
+                f"{DURATION.format(stream.period_ns)}, with which all streams repeat only every "
+                f"{DURATION.format(cycle_ns)}",
+                f"a common cycle of at most {DURATION.format(CYCLE_MAX_NS)}; "
+                "periods that divide one another keep it short",
+            )
+
+
+def _check_latency(intent: Intent, problems: Problems) -> None:
+    paths = FastestPaths(intent.network)
+    for stream in intent.streams.values():
+        for index, listener in enumerate(stream.listeners):
+            least_ns = paths.latency_ns(stream, listener)
+            if least_ns is None:
+                problems.add(
+                    ("streams", stream.name, "listeners", index),
+                    listener,
+                    f"an end station that links and switches connect to {stream.talker}",
+                )
+            elif least_ns > stream.max_latency_ns:
+                problems.add(
+                    ("streams", stream.name, "max-latency"),
+                    DURATION.format(stream.max_latency_ns),
+                    f"at least {DURATION.format(least_ns)}, which the fastest path to {listener} "
+                    "takes when no other frame is in the way",
+                )
+
+
+def _check_access_links(intent: Intent, problems: Problems) -> None:
+    """The only link of a station carries all its streams, whatever the routes elsewhere."""
+    network = intent.network
+    uplinks: dict[str, list[Link]] = defaultdict(list)
+    for link in network.links.values():
+        uplinks[link.source.node].append(link)
+    only = {node: links[0] for node, links in uplinks.items() if len(links) == 1}
+    load: dict[PortRef, Fraction] = defaultdict(Fraction)
+    users: dict[PortRef, list[str]] = defaultdict(list)
+    for stream in intent.streams.values():
+        access = [only[stream.talker]] if stream.talker in only else []
+        access += [network.links[only[node].target] for node in stream.listeners if node in only]
+        for link in access:
+            occupation_ns = network.occupation_ns(link, stream.payload_octets)
+            load[link.source] += Fraction(occupation_ns, stream.period_ns)
+            users[link.source].append(stream.name)
+    for port, share in load.items():
+        if share > 1:
+            problems.add(
+                ("streams", users[port][-1]),
+                f"{float(share):.1%} of {port} taken by the streams {', '.join(users[port])}",
+                "at most 100%: longer periods, smaller payloads or a faster link",
+            )

@@ -1,0 +1,77 @@
+"""Quantities as the operator writes them, to whole base units and back. No floats on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cnc.model import NS_PER_S
+
+_DIGITS_MAX = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A physical quantity: `factors` has each unit's size in base units, largest first.
+
+    Of two units of one size `format` writes the first; the base unit has size 1.
+    """
+
+    noun: str
+    examples: str
+    factors: Mapping[str, int]
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression (also of JSON Schema's dialect) for the text of a quantity."""
+        units = "|".join(self.factors)
+        digits = f"([0-9]{{1,{_DIGITS_MAX}}})"
+        return rf"^{digits}(?:\.{digits})? ?({units})$"
+
+    @property
+    def expected(self) -> str:
+        return f"{self.noun} such as {self.examples}"
+
+    def parse(self, text: object) -> int:
+        """The quantity in its base unit; `ValueError` says what was expected."""
+        match = re.fullmatch(self.pattern, text) if isinstance(text, str) else None
+        if match is None:
+            raise ValueError(self.expected)
+        whole, fraction, unit = match.groups("")
+        scale: int = 10 ** len(fraction)
+        value, rest = divmod(int(whole + fraction) * self.factors[unit], scale)
+        if rest:
+            base = next(u for u, factor in self.factors.items() if factor == 1)
+            raise ValueError(f"{self.noun} in whole {base}")
+        return value
+
+    def format(self, value: int) -> str:
+        """The shortest exact text: 1500000 ns is `1.5ms`."""
+        unit, factor = next(
+            ((u, f) for u, f in self.factors.items() if f <= value),
+            next((u, f) for u, f in self.factors.items() if f == 1),
+        )
+        whole, rest = divmod(value, factor)
+        fraction = f"{rest:0{len(str(factor)) - 1}}".rstrip("0") if rest else ""
+        return f"{whole}.{fraction}{unit}" if fraction else f"{whole}{unit}"
+
+
+DURATION = Quantity(
+    "a duration",
+    "250us, 1ms",
+    {
+        "s": NS_PER_S,
+        "ms": 1_000_000,
+        "us": 1_000,
+        "\N{MICRO SIGN}s": 1_000,
+        "\N{GREEK SMALL LETTER MU}s": 1_000,
+        "ns": 1,
+    },
+)
+RATE = Quantity(
+    "a rate",
+    "100Mbps, 1Gbps",
+    {"Gbps": 1_000_000_000, "Mbps": 1_000_000, "kbps": 1_000, "bps": 1},
+)
+SIZE = Quantity("a size in octets", "200B, 1522B", {"B": 1})

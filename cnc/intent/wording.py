@@ -1,0 +1,65 @@
+"""pydantic's findings about the shape of a document, in the operator's words."""
+
+from __future__ import annotations
+
+from typing import Any, get_args, get_origin
+
+from pydantic_core import ErrorDetails
+
+from cnc.intent.problems import KeyPath, Problems, one_of, shown
+from cnc.intent.shape import Document, Shape
+
+_EXPECTED = {
+    "dict_type": "a mapping from names",
+    "invalid_key": "text as a key",
+    "list_type": "a list",
+}
+
+
+def explain(detail: ErrorDetails, problems: Problems) -> None:
+    """Add one of pydantic's errors to `problems`."""
+    path, found, context = detail["loc"], shown(detail["input"]), detail.get("ctx", {})
+    match detail["type"]:
+        case "value_error":
+            expected = str(context["error"])
+            if path and path[-1] == "[key]":  # the name itself is wrong, not what it stands for
+                path = path[:-1]
+        case "missing":
+            expected = _keys_at(path[:-1])[str(path[-1])]
+            path, found = path[:-1], f"no {path[-1]}"
+        case "extra_forbidden":
+            found = f"the unknown key {shown(path[-1])}"
+            expected = one_of(_keys_at(path[:-1]), str(path[-1]))
+        case "too_short":
+            found, expected = (
+                f"{context['actual_length']} values",
+                f"at least {context['min_length']}",
+            )
+        case "too_long":
+            found, expected = (
+                f"{context['actual_length']} values",
+                f"at most {context['max_length']}",
+            )
+        case "model_type":
+            expected = f"a mapping with {', '.join(_keys_at(path))}"
+        case _:
+            expected = _EXPECTED.get(detail["type"], detail["msg"])
+    problems.add(path, found, expected)
+
+
+def _keys_at(path: KeyPath) -> dict[str, str]:
+    """The keys that belong at `path`, each with its description."""
+    model: type[Shape] = Document
+    steps = iter(path)
+    for step in steps:
+        annotation = next(f.annotation for f in model.model_fields.values() if step == f.alias)
+        if get_origin(annotation) in (dict, list):
+            next(steps, None)  # a name or an index
+        model = _shape_in(annotation) or model
+    return {str(f.alias): str(f.description) for f in model.model_fields.values()}
+
+
+def _shape_in(annotation: Any) -> type[Shape] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Shape):
+        return annotation
+    return next(filter(None, map(_shape_in, get_args(annotation))), None)

@@ -1,0 +1,243 @@
+"""What a good intent file means."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cnc import intent
+from cnc.errors import InputError
+from cnc.model import ClassRole, GateMode, Management, PortRef
+
+SCHEDULES = Path(__file__).parents[2] / "schedules"
+LINE3 = SCHEDULES / "line3.yaml"
+
+
+@pytest.fixture
+def line3() -> dict[str, Any]:
+    """The document of line3, free to be changed."""
+    return json.loads(json.dumps(intent.load(LINE3).document))
+
+
+def refusal(document: dict[str, Any]) -> str:
+    with pytest.raises(InputError) as refused:
+        intent.from_document(document, "plan.json")
+    return str(refused.value)
+
+
+def test_line3_is_three_switches_between_two_talkers_and_two_listeners() -> None:
+    line3 = intent.load(LINE3)
+    assert line3.name == "line3"
+    assert set(line3.network.bridges) == {"s1", "s2", "s3"}
+    assert set(line3.network.end_stations) == {"t1", "t2", "l1", "l2"}
+    assert line3.network.bridges["s2"].management == Management("10.99.0.2", 830, "tsn")
+    assert line3.network.clock_error_ns == 1_000
+    assert [c.role for c in line3.classes.values()] == [
+        ClassRole.CONTROL,
+        ClassRole.SCHEDULED,
+        ClassRole.BEST_EFFORT,
+    ]
+    assert {s.ip_version for s in line3.streams.values()} == {4, 6}
+    assert line3.hyperperiod_ns() == 2_000_000
+
+
+def test_every_bound_of_line3_leaves_room_for_frames_that_never_wait() -> None:
+    line3 = intent.load(LINE3)
+    network = line3.network
+    octets = max(c.max_frame_octets for c in line3.classes_with(ClassRole.CONTROL))
+    for stream in line3.streams.values():
+        bound_ns = 0
+        for node, port in (("t1", "eth0"), ("s1", "s2"), ("s2", "s3"), ("s3", "l1")):
+            link = network.links[PortRef(node, port)]
+            blocking_ns = (octets + network.overhead.physical_octets) * 8
+            bound_ns += blocking_ns + network.reception_ns(link, stream.payload_octets)
+            bound_ns += link.propagation_ns + network.clock_error_ns
+            if onward := network.bridges.get(link.target.node):
+                bound_ns += onward.processing_max_ns
+        assert bound_ns <= stream.max_latency_ns < 2 * bound_ns, stream.name
+
+
+def test_a_cable_is_two_links_with_the_same_rate_and_propagation() -> None:
+    links = intent.load(LINE3).network.links
+    there, back = links[PortRef("s1", "s2")], links[PortRef("s2", "s1")]
+    assert (there.source, there.target) == (back.target, back.source)
+    assert (there.rate_bps, there.propagation_ns) == (1_000_000_000, 100)
+    assert (back.rate_bps, back.propagation_ns) == (1_000_000_000, 100)
+
+
+def test_the_document_is_kept_verbatim_and_describes_the_same_intent(line3: dict[str, Any]) -> None:
+    loaded = intent.load(LINE3)
+    assert loaded.document["streams"]["torque"]["period"] == "500us"
+    assert intent.from_document(line3, "plan.json") == loaded
+
+
+def test_without_a_file_problems_have_a_path_but_no_line(line3: dict[str, Any]) -> None:
+    line3["streams"]["motion"]["period"] = "1 fortnight"
+    assert refusal(line3) == (
+        "plan.json: streams.motion.period: found '1 fortnight', "
+        "expected a duration such as 250us, 1ms"
+    )
+
+
+@pytest.mark.parametrize(
+    "lengthen",
+    [
+        lambda d: d.update({"end-stations": {n: {"ports": ["eth0"]} for n in d["end-stations"]}}),
+        lambda d: d.update({"end-stations": dict.fromkeys(d["end-stations"])}),
+        lambda d: d.update(links=[{"ends": ends} for ends in d["links"]]),
+        lambda d: d["switches"]["s1"].update(management={"address": "10.99.0.1"}),
+        lambda d: d["switches"]["s1"].update(ports={"t1": {}, "t2": None, "s2": {}}),
+        lambda d: d["classes"]["cyclic"].update(dscp=[46]),
+        lambda d: d["streams"]["torque"].update(window={"earliest": "0ns"}),
+        lambda d: d.update(frame={"link-layer": "22B"}),
+    ],
+)
+def test_short_and_long_forms_mean_the_same(
+    line3: dict[str, Any], lengthen: Callable[[dict[str, Any]], None]
+) -> None:
+    lengthen(line3)
+    assert intent.from_document(line3, "long") == intent.load(LINE3)
+
+
+def test_what_a_switch_port_link_or_frame_says_itself_wins_over_the_defaults(
+    line3: dict[str, Any],
+) -> None:
+    line3["switches"]["s1"] |= {
+        "management": {"address": "sw1.example", "port": 8300, "user": "ops"},
+        "processing": {"min": "2us", "max": "3us"},
+        "gates": "full-offload",
+        "ports": {"t1": {}, "t2": {}, "s2": {"gate-entries-max": 64, "gate-interval-min": "1us"}},
+    }
+    line3["links"][2] = {"ends": ["s1/s2", "s2/s1"], "rate": "2.5Gbps", "propagation": "0ns"}
+    line3["frame"] = {"link-layer": "18B", "min-payload": "46B"}
+    network = intent.from_document(line3, "changed").network
+    switch, link = network.bridges["s1"], network.links[PortRef("s1", "s2")]
+    assert switch.management == Management("sw1.example", 8300, "ops")
+    assert (switch.processing_min_ns, switch.processing_max_ns) == (2_000, 3_000)
+    assert (switch.gate_mode, network.bridges["s2"].gate_mode) == (
+        GateMode.FULL_OFFLOAD,
+        GateMode.SOFTWARE,
+    )
+    assert (link.rate_bps, link.propagation_ns) == (2_500_000_000, 0)
+    assert (link.gate_entries_max, link.gate_interval_min_ns) == (64, 1_000)
+    assert network.links[PortRef("s2", "s1")].gate_entries_max == 0
+    assert network.overhead.link_layer_octets == 18
+
+
+def test_a_switch_without_management_is_planned_but_not_configured(line3: dict[str, Any]) -> None:
+    del line3["switches"]["s2"]["management"]
+    assert intent.from_document(line3, "x").network.bridges["s2"].management is None
+
+
+def test_every_problem_is_told_in_the_order_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    text = LINE3.read_text().replace("payload: 200B", "payload: 200").replace("role: con", "role: ")
+    file.write_text(text)
+    with pytest.raises(InputError) as refused:
+        intent.load(file)
+    lines = [int(problem.split(":")[1]) for problem in str(refused.value).splitlines()]
+    wanted = [n for n, line in enumerate(text.splitlines(), 1) if "role: trol" in line]
+    wanted += [n for n, line in enumerate(text.splitlines(), 1) if "payload: 200" in line]
+    assert lines == wanted
+
+
+def test_anchors_and_aliases_spare_repetition(tmp_path: Path) -> None:
+    file = tmp_path / "aliased.yaml"
+    text = LINE3.read_text()
+    assert text.count("period: 1ms") == 2
+    text = text.replace("period: 1ms", "period: &cycle 1ms", 1)
+    file.write_text(text.replace("period: 1ms", "period: *cycle"))
+    assert intent.load(file) == intent.load(LINE3)
+
+
+def test_words_that_yaml_1_1_takes_for_truth_values_are_names(tmp_path: Path) -> None:
+    file = tmp_path / "words.yaml"
+    file.write_text(LINE3.read_text().replace("t2", "no").replace("l2", "on"))
+    assert set(intent.load(file).network.end_stations) == {"t1", "no", "l1", "on"}
+
+
+def test_the_fastest_path_decides_what_latency_is_possible(line3: dict[str, Any]) -> None:
+    # The short cut past s2 is slow: four links of 1.94 us and three switches of 1 us are faster.
+    line3["switches"]["s1"]["ports"].append("slow")
+    line3["switches"]["s3"]["ports"].append("slow")
+    line3["links"].append({"ends": ["s1/slow", "s3/slow"], "rate": "1Mbps"})
+    line3["streams"]["motion"]["max-latency"] = "10760ns"
+    assert intent.from_document(line3, "x").streams["motion"].max_latency_ns == 10_760
+    line3["streams"]["motion"]["max-latency"] = "10759ns"
+    assert "expected at least 10.76us" in refusal(line3)
+
+
+def test_a_long_frame_may_have_another_fastest_path_than_a_short_one(line3: dict[str, Any]) -> None:
+    # 200 B are faster past the slow switch s2, on a slow cable; 1400 B take 114 us on that.
+    line3["switches"]["s2"]["processing"] = {"min": "20us", "max": "25us"}
+    line3["switches"]["s1"]["ports"].append("slow")
+    line3["switches"]["s3"]["ports"].append("slow")
+    line3["links"].append({"ends": ["s1/slow", "s3/slow"], "rate": "100Mbps"})
+    line3["streams"]["motion"]["max-latency"] = "25us"
+    line3["streams"]["torque"] |= {"payload": "1400B", "max-latency": "69us"}
+    assert set(intent.from_document(line3, "x").streams) >= {"motion", "torque"}
+
+
+def test_of_two_equal_paths_either_will_do(line3: dict[str, Any]) -> None:
+    for end in ("s1", "s3"):
+        line3["switches"][end]["ports"].append("s4")
+    line3["switches"]["s4"] = {"management": "10.99.0.4", "ports": ["s1", "s3"]}
+    line3["links"] += [["s1/s4", "s4/s1"], ["s4/s3", "s3/s4"]]
+    assert set(intent.from_document(line3, "ring").network.bridges) == {"s1", "s2", "s3", "s4"}
+
+
+def test_end_stations_do_not_forward(line3: dict[str, Any]) -> None:
+    del line3["links"][3]
+    line3["end-stations"] = dict.fromkeys(line3["end-stations"]) | {
+        "relay": {"ports": ["eth0", "eth1"]}
+    }
+    line3["links"] += [["relay/eth0", "s2/s3"], ["relay/eth1", "s3/s2"]]
+    assert "expected an end station that links and switches connect to t1" in refusal(line3)
+
+
+def test_no_one_period_is_blamed_when_no_one_is_to_blame(line3: dict[str, Any]) -> None:
+    for stream, period in zip(
+        line3["streams"].values(), ("1000003ns", "1000033ns", "1000037ns", "1000039ns"), strict=True
+    ):
+        stream |= {"period": period}
+    line3["streams"]["motion"].pop("window")
+    assert len(refusal(line3).splitlines()) == 4
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.yaml: cannot read it: No such file or directory"):
+        intent.load(tmp_path / "none.yaml")
+
+
+def test_text_that_is_not_utf_8_is_placed_on_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "latin1.yaml"
+    file.write_bytes(b"name: line3\n# \xb5s\n")
+    with pytest.raises(InputError, match=r"latin1\.yaml:2: found octet 0xb5, expected UTF-8 text"):
+        intent.load(file)
+
+
+def test_a_file_too_large_to_be_an_intent_is_not_parsed(tmp_path: Path) -> None:
+    file = tmp_path / "large.yaml"
+    file.write_bytes(b"#" * (5 << 20))
+    with pytest.raises(InputError, match="found over 4194304 octets"):
+        intent.load(file)
+
+
+def test_the_published_schema_is_the_one_the_code_checks_by() -> None:
+    """`REGENERATE=1 pytest` writes it anew."""
+    published = SCHEDULES / "intent.schema.json"
+    text = json.dumps(intent.json_schema(), indent=2) + "\n"
+    if os.environ.get("REGENERATE"):
+        published.write_text(text)
+    assert published.read_text() == text
+
+
+def test_every_key_of_the_schema_tells_the_editor_what_it_is() -> None:
+    schema = intent.json_schema()
+    for shape in (schema, *schema["$defs"].values()):
+        assert shape["description"]
+        for key, its in shape["properties"].items():
+            assert its.get("description"), key

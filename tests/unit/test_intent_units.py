@@ -1,0 +1,57 @@
+"""Quantities in text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cnc.intent.units import DURATION, RATE, SIZE, Quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "value_ns"),
+    [
+        ("250us", 250_000),
+        ("250\N{MICRO SIGN}s", 250_000),
+        ("250\N{GREEK SMALL LETTER MU}s", 250_000),
+        ("1.5 ms", 1_500_000),
+        ("0.000000001s", 1),
+        ("0ns", 0),
+        ("2s", 2_000_000_000),
+    ],
+)
+def test_durations_are_whole_nanoseconds(text: str, value_ns: int) -> None:
+    assert DURATION.parse(text) == value_ns
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1", "ms", "1MS", "-1ms", "1e3us", "1,5ms", "1ms\n", "1  ms", "٣ms", "0x1ms", 1, None],
+)
+def test_other_texts_are_no_durations(text: object) -> None:
+    with pytest.raises(ValueError, match=r"^a duration such as 250us, 1ms$"):
+        DURATION.parse(text)
+
+
+@pytest.mark.parametrize("text", ["0.5ns", "1.0001us", "0.0000000001s"])
+def test_a_duration_has_no_fraction_of_a_nanosecond(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^a duration in whole ns$"):
+        DURATION.parse(text)
+
+
+def test_rates_are_decimal_and_sizes_are_octets() -> None:
+    assert RATE.parse("2.5Gbps") == 2_500_000_000
+    assert RATE.parse("9600bps") == 9_600
+    assert SIZE.parse("1522B") == 1522
+
+
+@pytest.mark.parametrize(
+    ("value_ns", "text"),
+    [(0, "0ns"), (999, "999ns"), (1_500_000, "1.5ms"), (7_820, "7.82us"), (10**9, "1s")],
+)
+def test_a_duration_is_written_in_its_largest_whole_unit(value_ns: int, text: str) -> None:
+    assert DURATION.format(value_ns) == text
+
+
+@given(st.sampled_from([DURATION, RATE, SIZE]), st.integers(0, 10**14))
+def test_what_is_written_reads_back_exactly(quantity: Quantity, value: int) -> None:
+    assert quantity.parse(quantity.format(value)) == value
