@@ -32,14 +32,12 @@ for _command in (check, plan, show, push, status, lab):
 def main() -> None:
     """Entry point: every error the project raises becomes a message, a hint and an exit code."""
     try:
-        cnc(auto_envvar_prefix="CNC", standalone_mode=False)
+        sys.exit(cnc(auto_envvar_prefix="CNC", standalone_mode=False))
     except CncError as error:
         click.echo(f"cnc: {error}", err=True)
         if error.hint:
             click.echo(f"hint: {error.hint}", err=True)
         sys.exit(error.exit_code)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -49,7 +49,7 @@ def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> No
             {
                 "name": plan.intent.name,
                 "valid": not violations,
-                "violations": [dataclasses.asdict(v) for v in violations],
+                "violations": [v._asdict() for v in violations],
             }
         )
         return
