@@ -1,0 +1,8 @@
+"""Pictures of a plan: `text` for a terminal, `svg` for a browser."""
+
+from __future__ import annotations
+
+from cnc.chart.drawing import svg
+from cnc.chart.terminal import text
+
+__all__ = ["svg", "text"]

@@ -1,0 +1,222 @@
+"""The plan as one self-contained SVG picture: ports down the page, time to the right.
+
+Each bridge port has a lane for each class, coloured while its gate is open, with the planned
+frames in it; a talker's port has one lane. A thin line follows a frame from port to port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from cnc.chart.axis import classes_of, open_times, ports_along_the_way, tick_ns, us
+from cnc.model import ClassRole, Hop, Plan, PortRef, Stream, TrafficClass
+
+_WIDTH = 1200
+_LEFT, _RIGHT = 150, 24
+_TIME_WIDTH = _WIDTH - _LEFT - _RIGHT
+_TOP = 78
+_LEGEND_COLUMNS = 6
+_LANE, _LANE_GAP = 16, 3
+_HEADING = 22
+_PORT_GAP = 16
+_TICKS_MAX = 10
+_FRAME_MIN_WIDTH = 2.0
+_CHARACTER_WIDTH = 6.2  # of the 10 px label font, a little generous
+_OPEN = {
+    ClassRole.SCHEDULED: "#a9c8ec",
+    ClassRole.CONTROL: "#f6e3ad",
+    ClassRole.BEST_EFFORT: "#d3e9cf",
+}
+_STREAM = ("#b5332e", "#1f5fa8", "#6b3fa0", "#c26a00", "#00796b", "#ad1457", "#5d4037", "#37474f")
+_STYLE = (
+    "text{font:12px 'DejaVu Sans',Verdana,sans-serif;fill:#24292f}"
+    ".title{font-size:18px;font-weight:bold}.port{font-weight:bold}.fact{fill:#57606a}"
+    ".small{font-size:10px;fill:#57606a}.end{text-anchor:end}.mid{text-anchor:middle}"
+    ".halo{paint-order:stroke;stroke:#fff;stroke-width:4px}"
+    ".grid{stroke:#d0d7de;stroke-width:1}.way{fill:none;stroke-width:1;opacity:.55}"
+)
+
+
+def svg(plan: Plan) -> str:
+    """The picture as text; well-formed XML, no script, nothing loaded from elsewhere."""
+    return _Drawing(plan).render()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    y: int
+    traffic_class: TrafficClass | None  # None: a talker's port, where nothing is gated
+
+
+class _Drawing:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._classes = classes_of(plan)
+        self._ports = ports_along_the_way(plan)
+        periods = [stream.period_ns for stream in plan.intent.streams.values()]
+        self._span_ns = max([*periods, *(g.cycle_ns for g in plan.gates.values())], default=1)
+        self._color = {
+            name: _STREAM[i % len(_STREAM)] for i, name in enumerate(sorted(plan.streams))
+        }
+        rows = -(-(len(self._classes) + len(plan.streams)) // _LEGEND_COLUMNS)
+        self._top = _TOP + rows * 20
+        self._lanes: dict[PortRef, list[_Lane]] = {}
+        y = self._top
+        for port in self._ports:
+            classes = self._classes if port in plan.gates else [None]
+            y += _HEADING
+            self._lanes[port] = [
+                _Lane(y + i * (_LANE + _LANE_GAP), c) for i, c in enumerate(classes)
+            ]
+            y += len(classes) * (_LANE + _LANE_GAP) + _PORT_GAP
+        self._bottom = y - _PORT_GAP
+
+    def render(self) -> str:
+        height = self._bottom + 34
+        name = escape(self._plan.intent.name)
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">',
+            f"<title>Gate control lists and frames of {name}</title>",
+            f"<style>{_STYLE}</style>",
+            f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+            *self._heading(name),
+            *self._gates(),
+            *self._grid(),
+            *self._ways(),
+            *self._frames(),
+            *self._port_names(),
+            "</svg>",
+        ]
+        return "\n".join(parts) + "\n"
+
+    def _x(self, time_ns: int) -> float:
+        return _LEFT + time_ns * _TIME_WIDTH / self._span_ns
+
+    def _heading(self, name: str) -> Iterator[str]:
+        plan = self._plan
+        yield f'<text x="24" y="34" class="title">{name}</text>'
+        facts = (
+            f"{len(plan.streams)} streams, {len(plan.gates)} gated ports, "
+            f"{us(self._span_ns)} µs shown, planned by {plan.algorithm}"
+        )
+        yield f'<text x="24" y="54" class="fact">{escape(facts)}</text>'
+        entries = [(f"{c.name} open", _OPEN[c.role]) for c in self._classes]
+        entries += [(stream, self._color[stream]) for stream in sorted(plan.streams)]
+        column = (_WIDTH - 48) // _LEGEND_COLUMNS
+        for index, (words, fill) in enumerate(entries):
+            row, place = divmod(index, _LEGEND_COLUMNS)
+            x, y = 24 + place * column, _TOP + row * 20
+            yield f'<rect x="{x}" y="{y - 10}" width="14" height="12" rx="2" fill="{fill}"/>'
+            yield f'<text x="{x + 20}" y="{y}">{escape(words)}</text>'
+
+    def _port_names(self) -> Iterator[str]:
+        """Last, with a halo, so that grid and ways pass behind them."""
+        for port, lanes in self._lanes.items():
+            target = self._plan.intent.network.links[port].target.node
+            facts = f"→ {target}, talker"
+            if gates := self._plan.gates.get(port):
+                facts = f"→ {target}, cycle {us(gates.cycle_ns)} µs, {len(gates.entries)} entries"
+            yield (
+                f'<text x="24" y="{lanes[0].y - 7}" class="halo">'
+                f'<tspan class="port">{escape(str(port))}</tspan>'
+                f'<tspan class="fact" dx="6">{escape(facts)}</tspan></text>'
+            )
+
+    def _gates(self) -> Iterator[str]:
+        """The lanes, and the times each gate is open."""
+        for port, lanes in self._lanes.items():
+            gates = self._plan.gates.get(port)
+            for lane in lanes:
+                yield (
+                    f'<rect x="{_LEFT}" y="{lane.y}" width="{_TIME_WIDTH}" height="{_LANE}" '
+                    'fill="#f3f4f6"/>'
+                )
+                c = lane.traffic_class
+                label = f"{c.number} {c.name}" if c else "frames"
+                yield (
+                    f'<text x="{_LEFT - 8}" y="{lane.y + 12}" class="small end">'
+                    f"{escape(label)}</text>"
+                )
+                if c and gates:
+                    times = [
+                        (opens + start, close + start)
+                        for start in range(0, self._span_ns, gates.cycle_ns)
+                        for opens, close in open_times(gates, c.number)
+                    ]
+                    yield from (self._open(lane.y, c, opens, close) for opens, close in times)
+
+    def _open(self, y: int, c: TrafficClass, opens_ns: int, close_ns: int) -> str:
+        x, end = self._x(opens_ns), self._x(min(close_ns, self._span_ns))
+        return (
+            f'<rect x="{x:.2f}" y="{y}" width="{max(end - x, 1):.2f}" height="{_LANE}" '
+            f'fill="{_OPEN[c.role]}"><title>{escape(c.name)} open from {us(opens_ns)} to '
+            f"{us(close_ns)} µs</title></rect>"
+        )
+
+    def _grid(self) -> Iterator[str]:
+        step = tick_ns(self._span_ns, _TICKS_MAX)
+        top, bottom = self._top + 2, self._bottom + 2
+        for at in range(0, self._span_ns + 1, step):
+            x = f"{self._x(at):.2f}"
+            yield f'<path d="M{x} {top}V{bottom}" class="grid"/>'
+            unit = " µs" if at + step > self._span_ns else ""
+            yield f'<text x="{x}" y="{bottom + 16}" class="small mid">{us(at)}{unit}</text>'
+
+    def _ways(self) -> Iterator[str]:
+        """The way of each stream's first frame."""
+        for name, planned in self._plan.streams.items():
+            links = self._plan.intent.network.links
+            inbound: dict[str, Hop] = {}
+            for hop in planned.hops:
+                before = inbound.get(hop.egress.node)
+                inbound[links[hop.egress].target.node] = hop
+                if before and hop.offset_ns <= self._span_ns:
+                    x1, x2 = self._x(before.offset_ns), self._x(hop.offset_ns)
+                    y1, y2 = self._lane_y(before) + _LANE, self._lane_y(hop)
+                    yield (
+                        f'<path d="M{x1:.2f} {y1}L{x2:.2f} {y2}" class="way" '
+                        f'stroke="{self._color[name]}"/>'
+                    )
+
+    def _lane_y(self, hop: Hop) -> int:
+        lanes = self._lanes[hop.egress]
+        return next(
+            (
+                lane.y
+                for lane in lanes
+                if lane.traffic_class and lane.traffic_class.number == hop.traffic_class
+            ),
+            lanes[0].y,
+        )
+
+    def _frames(self) -> Iterator[str]:
+        placed: dict[tuple[PortRef, int], list[tuple[float, float, str, str]]] = {}
+        for name, planned in sorted(self._plan.streams.items()):
+            stream = self._plan.intent.streams[name]
+            for hop in planned.hops:
+                lane = placed.setdefault((hop.egress, self._lane_y(hop)), [])
+                lane += self._frames_of(stream, hop)
+        for (_, y), frames in placed.items():
+            frames.sort()
+            ends = [frame[0] for frame in frames[1:]] + [float(_WIDTH - _RIGHT)]
+            for (x, width, name, title), until in zip(frames, ends, strict=True):
+                yield (
+                    f'<rect x="{x:.2f}" y="{y + 2}" width="{width:.2f}" height="{_LANE - 4}" '
+                    f'rx="1" fill="{self._color[name]}"><title>{escape(title)}</title></rect>'
+                )
+                if until - x - width > len(name) * _CHARACTER_WIDTH + 8:
+                    yield (
+                        f'<text x="{x + width + 4:.2f}" y="{y + 12}" class="small" '
+                        f'style="fill:{self._color[name]}">{escape(name)}</text>'
+                    )
+
+    def _frames_of(self, stream: Stream, hop: Hop) -> Iterator[tuple[float, float, str, str]]:
+        """The frames of a hop that lie in the picture: left edge, width, stream and tooltip."""
+        network = self._plan.intent.network
+        busy = network.occupation_ns(network.links[hop.egress], stream.payload_octets)
+        width = max(busy * _TIME_WIDTH / self._span_ns, _FRAME_MIN_WIDTH)
+        for start in range(hop.offset_ns % stream.period_ns, self._span_ns, stream.period_ns):
+            title = f"{stream.name} on {hop.egress}: planned at {us(start)} µs, {us(busy)} µs long"
+            yield self._x(start), min(width, _WIDTH - _RIGHT - self._x(start)), stream.name, title

@@ -1,0 +1,111 @@
+"""The gate chart for a terminal: a row for each class, a cell for a slice of the cycle.
+
+A full cell is open all the time, a low block for a part of it; `·` is shut. However short an
+opening is, it shows, and so does a closing.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from cnc.chart.axis import classes_of, open_times, tick_ns, us
+from cnc.model import ClassRole, GateControlList, Plan, PortRef, TrafficClass
+
+_LEVELS = "▁▂▃▄▅▆▇"
+_OPEN = "█"
+_SHUT = "·"
+_LABEL_GAP = 9  # columns from one number of the ruler to the next, at least
+_CELLS_MIN = 20
+_SGR = {ClassRole.SCHEDULED: "36", ClassRole.CONTROL: "33", ClassRole.BEST_EFFORT: "32"}
+_BOLD, _DIM = "1", "2"
+
+
+def text(plan: Plan, width: int = 100, *, color: bool = False) -> str:
+    """Every port's gates over its cycle, then every stream's way; `width` is 72 or more."""
+    return _Chart(plan, width, color).render()
+
+
+class _Chart:
+    def __init__(self, plan: Plan, width: int, color: bool) -> None:
+        self._plan = plan
+        self._color = color
+        self._classes = classes_of(plan)
+        self._margin = max((len(self._label(c)) for c in self._classes), default=0) + 2
+        self._width = width
+        self._cells = max(width - self._margin, _CELLS_MIN)
+
+    def render(self) -> str:
+        if not self._plan.streams:
+            return "nothing is scheduled\n"
+        ports = [self._port(port, self._plan.gates[port]) for port in sorted(self._plan.gates)]
+        return "\n\n".join([*ports, self._streams()]) + "\n"
+
+    def _paint(self, words: str, code: str) -> str:
+        return f"\x1b[{code}m{words}\x1b[0m" if self._color else words
+
+    @staticmethod
+    def _label(c: TrafficClass) -> str:
+        return f"{c.number} {c.name}"
+
+    def _port(self, port: PortRef, gates: GateControlList) -> str:
+        target = self._plan.intent.network.links[port].target
+        heading = f"{self._paint(str(port), _BOLD)} → {target.node}"
+        facts = f"   cycle {us(gates.cycle_ns)} µs, {len(gates.entries)} entries"
+        rows = [self._row(c, gates) for c in self._classes]
+        return "\n".join([heading + self._paint(facts, _DIM), *rows, *self._ruler(gates.cycle_ns)])
+
+    def _row(self, c: TrafficClass, gates: GateControlList) -> str:
+        bar = cells(list(open_times(gates, c.number)), gates.cycle_ns, self._cells)
+        return f"{self._label(c):<{self._margin}}{self._paint(bar, _SGR[c.role])}"
+
+    def _ruler(self, cycle_ns: int) -> list[str]:
+        step = tick_ns(cycle_ns, max(self._cells // _LABEL_GAP, 1))
+        marks, numbers = ["─"] * self._cells, ""
+        unit = " µs"
+        for at in range(0, cycle_ns, step):
+            column = at * self._cells // cycle_ns
+            marks[column] = "┬"
+            number = us(at)
+            if column + len(number) + len(unit) <= self._cells:
+                numbers = f"{numbers:<{column}}{number}"
+        indent = " " * self._margin
+        return [self._paint(f"{indent}{line}", _DIM) for line in ("".join(marks), numbers + unit)]
+
+    def _streams(self) -> str:
+        """Bounds beside their limits, and when each hop is planned."""
+        lines = [self._paint("streams", _BOLD)]
+        for name, planned in sorted(self._plan.streams.items()):
+            stream = self._plan.intent.streams[name]
+            limit = us(stream.max_latency_ns)
+            lines.append(
+                f"  {self._paint(name, _BOLD)}  {stream.traffic_class}, every "
+                f"{us(stream.period_ns)} µs, latency ≤ {us(planned.latency_bound_ns)} of {limit} µs"
+            )
+            lines += self._wrapped([f"{hop.egress} {us(hop.offset_ns)}" for hop in planned.hops])
+        return "\n".join(lines)
+
+    def _wrapped(self, hops: list[str]) -> list[str]:
+        """The hops in as few lines as they take, in microseconds after the period's start."""
+        indent = " " * 4
+        lines = [indent + "at"]
+        for hop in hops:
+            if len(lines[-1]) + len(hop) + 3 > self._width:
+                lines.append(indent + "  ")
+            lines[-1] += f"  {hop}"
+        lines[-1] += " µs"
+        return lines
+
+
+def cells(times: list[tuple[int, int]], cycle_ns: int, count: int) -> str:
+    """The cycle in `count` cells, each as high as the share of its time that is in `times`."""
+    edges = [index * cycle_ns // count for index in range(count + 1)]
+    return "".join(_cell(times, start, max(end, start + 1)) for start, end in pairwise(edges))
+
+
+def _cell(times: list[tuple[int, int]], start: int, end: int) -> str:
+    open_ns = sum(max(0, min(close, end) - max(opens, start)) for opens, close in times)
+    if open_ns == 0:
+        return _SHUT
+    if open_ns == end - start:
+        return _OPEN
+    return _LEVELS[open_ns * len(_LEVELS) // (end - start)]

@@ -1,0 +1,129 @@
+"""The pictures show what the plan says, down to the shortest opening."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cnc import chart, intent
+from cnc.chart.axis import tick_ns
+from cnc.chart.terminal import cells
+from cnc.model import Plan
+from cnc.planner import plan
+
+LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def line3() -> Plan:
+    return plan(intent.load(LINE3))
+
+
+@pytest.mark.parametrize(
+    ("times", "drawn"),
+    [
+        ([], "····"),
+        ([(0, 4000)], "████"),
+        ([(1000, 3000)], "·██·"),
+        ([(1000, 1001)], "·▁··"),
+        ([(0, 1500), (1501, 4000)], "█▇██"),
+        ([(500, 1500)], "▄▄··"),
+        ([(900, 1100), (1200, 1300)], "▁▂··"),
+    ],
+)
+def test_a_cell_is_as_high_as_its_share_of_open_time(
+    times: list[tuple[int, int]], drawn: str
+) -> None:
+    assert cells(times, cycle_ns=4000, count=4) == drawn
+
+
+def test_more_cells_than_nanoseconds_still_draw_the_cycle() -> None:
+    assert cells([(0, 2)], cycle_ns=4, count=8) == "████····"
+
+
+@pytest.mark.parametrize(
+    ("cycle_ns", "ticks", "step_ns"),
+    [(1_000_000, 10, 100_000), (2_000_000, 9, 500_000), (1, 5, 1), (999, 10, 100)],
+)
+def test_the_ruler_has_round_marks_and_no_more_than_fit(
+    cycle_ns: int, ticks: int, step_ns: int
+) -> None:
+    assert tick_ns(cycle_ns, ticks) == step_ns
+
+
+def test_the_terminal_chart_has_a_row_for_each_class_of_each_port(line3: Plan) -> None:
+    lines = chart.text(line3).splitlines()
+    for port, gates in line3.gates.items():
+        start = next(i for i, line in enumerate(lines) if line.startswith(f"{port} → "))
+        assert f"cycle {gates.cycle_ns // 1000} µs, {len(gates.entries)} entries" in lines[start]
+        rows = [line.split()[:2] for line in lines[start + 1 : start + 4]]
+        assert rows == [["7", "control"], ["6", "cyclic"], ["0", "best-effort"]]
+        assert set(lines[start + 1].split()[2]) == {"█"}
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 200])
+def test_no_line_is_wider_than_the_terminal(line3: Plan, width: int) -> None:
+    assert max(map(len, chart.text(line3, width).splitlines())) <= width
+
+
+def test_each_stream_is_listed_with_bound_limit_and_hops(line3: Plan) -> None:
+    shown = chart.text(line3, 120)
+    bound = line3.streams["torque"].latency_bound_ns / 1000
+    assert f"torque  cyclic, every 500 µs, latency ≤ {bound:g} of 36 µs" in shown
+    for hop in line3.streams["torque"].hops:
+        assert f"{hop.egress} {hop.offset_ns / 1000:g}" in shown
+
+
+def test_colour_changes_nothing_but_colour(line3: Plan) -> None:
+    coloured = chart.text(line3, color=True)
+    assert "\x1b[36m" in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == chart.text(line3)
+
+
+def test_the_picture_has_each_planned_frame_on_each_port(line3: Plan) -> None:
+    root = ET.fromstring(chart.svg(line3))  # noqa: S314 - our own text
+    titles = [title.text or "" for title in root.iter(f"{SVG}title")]
+    for name, planned in line3.streams.items():
+        period = line3.intent.streams[name].period_ns
+        for hop in planned.hops:
+            frames = [t for t in titles if t.startswith(f"{name} on {hop.egress}: planned at ")]
+            assert len(frames) == 2_000_000 // period
+
+
+def test_the_picture_shows_every_opening_of_a_gate(line3: Plan) -> None:
+    root = ET.fromstring(chart.svg(line3))  # noqa: S314 - our own text
+    titles = [t.text or "" for t in root.iter(f"{SVG}title")]
+    windows = sum(
+        2_000_000 // gates.cycle_ns
+        for gates in line3.gates.values()
+        for entry in gates.entries
+        if entry.gate_states & 0x40
+    )
+    assert len([t for t in titles if t.startswith("cyclic open from")]) == windows
+
+
+def test_nothing_leaves_the_picture(line3: Plan) -> None:
+    root = ET.fromstring(chart.svg(line3))  # noqa: S314 - our own text
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    for rect in root.iter(f"{SVG}rect"):
+        at = {key: float(rect.get(key, 0)) for key in ("x", "y", "width", "height")}
+        assert at["width"] > 0
+        assert at["x"] + at["width"] <= width
+        assert at["y"] + at["height"] <= height
+
+
+def test_names_from_the_operator_cannot_break_the_picture(line3: Plan) -> None:
+    name = '<script>&"'
+    shown = chart.svg(replace(line3, intent=replace(line3.intent, name=name)))
+    root = ET.fromstring(shown)  # noqa: S314 - our own text
+    assert name in [text.text for text in root.iter(f"{SVG}text")]
+    assert not list(root.iter(f"{SVG}script"))
+
+
+def test_a_plan_without_streams_can_be_drawn(line3: Plan) -> None:
+    empty = replace(line3, streams={}, gates={}, intent=replace(line3.intent, streams={}))
+    assert chart.text(empty) == "nothing is scheduled\n"
+    ET.fromstring(chart.svg(empty))  # noqa: S314 - our own text

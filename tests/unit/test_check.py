@@ -1,0 +1,332 @@
+"""The judge finds nothing in a good plan, and every way to break one."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cnc import intent
+from cnc.check import judge
+from cnc.model import GateControlList, GateEntry, Hop, Plan, PortRef, StreamPlan
+from cnc.planner import plan
+
+LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+PORT = PortRef("s2", "s3")
+CONTROL, CYCLIC, BEST_EFFORT = 0x80, 0x40, 0x01
+
+
+@pytest.fixture(scope="module")
+def good() -> Plan:
+    return plan(intent.load(LINE3))
+
+
+def test_a_good_plan_has_no_violation(good: Plan) -> None:
+    assert judge(good) == []
+
+
+def with_stream(p: Plan, name: str, hops: tuple[Hop, ...], bound_ns: int | None = None) -> Plan:
+    bound = p.streams[name].latency_bound_ns if bound_ns is None else bound_ns
+    return replace(p, streams={**p.streams, name: StreamPlan(hops, bound)})
+
+
+def with_hop(p: Plan, name: str, index: int, **changes: object) -> Plan:
+    hops = list(p.streams[name].hops)
+    hops[index] = replace(hops[index], **changes)
+    return with_stream(p, name, tuple(hops))
+
+
+def moved(p: Plan, name: str, by_ns: int, first: int = 0) -> Plan:
+    hops = p.streams[name].hops
+    late = (replace(hop, offset_ns=hop.offset_ns + by_ns) for hop in hops[first:])
+    return with_stream(p, name, (*hops[:first], *late))
+
+
+def with_entries(p: Plan, change: Callable[[list[GateEntry]], None]) -> Plan:
+    entries = list(p.gates[PORT].entries)
+    change(entries)
+    gates = GateControlList(p.gates[PORT].cycle_ns, tuple(entries))
+    return replace(p, gates={**p.gates, PORT: gates})
+
+
+def with_states(p: Plan, change: Callable[[int], int]) -> Plan:
+    def apply(entries: list[GateEntry]) -> None:
+        entries[:] = [replace(e, gate_states=change(e.gate_states)) for e in entries]
+
+    return with_entries(p, apply)
+
+
+def with_window_edge_moved(p: Plan, by_ns: int) -> Plan:
+    """The first window of the port opens later, or sooner."""
+
+    def apply(entries: list[GateEntry]) -> None:
+        window = next(i for i, e in enumerate(entries) if e.gate_states & CYCLIC)
+        before, at = entries[window - 1], entries[window]
+        entries[window - 1] = replace(before, interval_ns=before.interval_ns + by_ns)
+        entries[window] = replace(at, interval_ns=at.interval_ns - by_ns)
+
+    return with_entries(p, apply)
+
+
+def with_guard_band_halved(p: Plan) -> Plan:
+    def apply(entries: list[GateEntry]) -> None:
+        guard = next(
+            i
+            for i, e in enumerate(entries)
+            if e.gate_states == CONTROL and entries[i - 1].gate_states & BEST_EFFORT
+        )
+        half = entries[guard].interval_ns // 2
+        entries[guard] = replace(entries[guard], interval_ns=entries[guard].interval_ns - half)
+        before = entries[guard - 1]
+        entries[guard - 1] = replace(before, interval_ns=before.interval_ns + half)
+
+    return with_entries(p, apply)
+
+
+def with_cycle(p: Plan, cycle_ns: int) -> Plan:
+    gates = GateControlList(cycle_ns, (GateEntry(CONTROL | BEST_EFFORT, cycle_ns),))
+    return replace(p, gates={**p.gates, PORT: gates})
+
+
+def with_port_limits(p: Plan, **limits: int) -> Plan:
+    network = p.intent.network
+    links = {**network.links, PORT: replace(network.links[PORT], **limits)}
+    return replace(p, intent=replace(p.intent, network=replace(network, links=links)))
+
+
+def with_control_below_the_scheduled_class(p: Plan) -> Plan:
+    control = replace(p.intent.classes["control"], number=5)
+    intent_ = replace(p.intent, classes={**p.intent.classes, "control": control})
+    everything_open = GateEntry(0x61, p.gates[PORT].cycle_ns)
+    gates = GateControlList(p.gates[PORT].cycle_ns, (everything_open,))
+    return replace(p, intent=intent_, gates={PORT: gates})
+
+
+def without(p: Plan, stream: str) -> Plan:
+    return replace(p, streams={n: s for n, s in p.streams.items() if n != stream})
+
+
+MUTATIONS: dict[str, tuple[str, str, Callable[[Plan], Plan]]] = {
+    "a stream is forgotten": ("route", "camera", lambda p: without(p, "camera")),
+    "a stream nobody asked for": (
+        "route",
+        "ghost",
+        lambda p: replace(p, streams={**p.streams, "ghost": p.streams["camera"]}),
+    ),
+    "the last hop is missing": (
+        "route",
+        "motion",
+        lambda p: with_stream(p, "motion", p.streams["motion"].hops[:-1]),
+    ),
+    "a hop in the middle is missing": (
+        "route",
+        "motion",
+        lambda p: with_stream(
+            p, "motion", p.streams["motion"].hops[:1] + p.streams["motion"].hops[2:]
+        ),
+    ),
+    "a hop leaves by a port without a link": (
+        "route",
+        "motion",
+        lambda p: with_hop(p, "motion", 2, egress=PortRef("s2", "nowhere")),
+    ),
+    "a link is crossed twice": (
+        "route",
+        "motion",
+        lambda p: with_stream(
+            p, "motion", p.streams["motion"].hops + p.streams["motion"].hops[-1:]
+        ),
+    ),
+    "frames also go where nobody listens": (
+        "route",
+        "motion",
+        lambda p: with_stream(
+            p, "motion", (*p.streams["motion"].hops, Hop(PortRef("s3", "l2"), 10**6, 6))
+        ),
+    ),
+    "the wrong queue": ("class", "motion", lambda p: with_hop(p, "motion", 1, traffic_class=0)),
+    "the talker starts after its window": (
+        "talker-window",
+        "motion",
+        lambda p: moved(p, "motion", 600_000),
+    ),
+    "a frame leaves a nanosecond before it is surely there": (
+        "precedence",
+        "motion",
+        lambda p: moved(p, "motion", -1, first=1),
+    ),
+    "a frame waits past its deadline": (
+        "deadline",
+        "motion",
+        lambda p: moved(p, "motion", 50_000, first=3),
+    ),
+    "the promised latency is a nanosecond short": (
+        "bound",
+        "motion",
+        lambda p: with_stream(
+            p, "motion", p.streams["motion"].hops, p.streams["motion"].latency_bound_ns - 1
+        ),
+    ),
+    "two frames are on a link at once": (
+        "overlap",
+        "s2/s3",
+        lambda p: moved(
+            p,
+            "motion",
+            p.streams["torque"].hops[2].offset_ns - p.streams["motion"].hops[2].offset_ns + 100,
+        ),
+    ),
+    "a frame is overtaken in its queue": (
+        "fifo",
+        "s1/s2",
+        lambda p: moved(p, "motion", 100_000, first=1),
+    ),
+    "a port in use has no gates": (
+        "gate-missing",
+        "s2/s3",
+        lambda p: replace(p, gates={k: v for k, v in p.gates.items() if k != PORT}),
+    ),
+    "a gate control list for an end station": (
+        "gate-stray",
+        "t1/eth0",
+        lambda p: replace(p, gates={**p.gates, PortRef("t1", "eth0"): p.gates[PORT]}),
+    ),
+    "the intervals do not fill the cycle": (
+        "gate-cycle",
+        "s2/s3",
+        lambda p: with_entries(p, lambda entries: entries.pop()),
+    ),
+    "a list without entries": ("gate-cycle", "s2/s3", lambda p: with_entries(p, list.clear)),
+    "a cycle out of step with the streams": (
+        "gate-cycle",
+        "s2/s3",
+        lambda p: with_cycle(p, 1_999_999),
+    ),
+    "an entry too short for the kernel": (
+        "gate-interval",
+        "s2/s3",
+        lambda p: with_entries(
+            p,
+            lambda entries: entries.__setitem__(
+                slice(0, 1),
+                [
+                    replace(entries[0], interval_ns=479),
+                    replace(entries[0], interval_ns=entries[0].interval_ns - 479),
+                ],
+            ),
+        ),
+    ),
+    "an entry too short for the port": (
+        "gate-interval",
+        "s2/s3",
+        lambda p: with_port_limits(p, gate_interval_min_ns=10_000),
+    ),
+    "more entries than the port holds": (
+        "gate-entries",
+        "s2/s3",
+        lambda p: with_port_limits(p, gate_entries_max=10),
+    ),
+    "a gate of no class": ("gate-mask", "s2/s3", lambda p: with_states(p, lambda m: m | 0x08)),
+    "control is shut out": ("gate-control", "s2/s3", lambda p: with_states(p, lambda m: m & 0x7F)),
+    "the window never opens": (
+        "gate-window",
+        "s2/s3",
+        lambda p: with_states(p, lambda m: m & ~CYCLIC),
+    ),
+    "the window opens 12 ns late": (
+        "gate-window",
+        "s2/s3",
+        lambda p: with_window_edge_moved(p, 12),
+    ),
+    "the window opens 12 ns soon": (
+        "gate-early",
+        "s2/s3",
+        lambda p: with_window_edge_moved(p, -12),
+    ),
+    "best effort is open in a window": (
+        "gate-exclusive",
+        "s2/s3",
+        lambda p: with_states(p, lambda m: m | BEST_EFFORT),
+    ),
+    "the guard band is half a frame": ("gate-guard", "s2/s3", with_guard_band_halved),
+    "best effort is never open": (
+        "starved-best-effort",
+        "s2/s3",
+        lambda p: with_states(p, lambda m: m & ~BEST_EFFORT),
+    ),
+    "scheduled frames always come before control": (
+        "starved-control",
+        "s2/s3",
+        with_control_below_the_scheduled_class,
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_broken_plan_is_found_out(good: Plan, mutation: str) -> None:
+    code, where, breaks = MUTATIONS[mutation]
+    violations = judge(breaks(good))
+    assert (code, where) in [(v.code, v.where) for v in violations], violations
+
+
+def test_a_violation_names_place_figures_and_rule(good: Plan) -> None:
+    [violation] = judge(with_port_limits(good, gate_entries_max=10))
+    count = len(good.gates[PORT].entries)
+    assert str(violation) == f"s2/s3: {count} entries, the port holds 10 [gate-entries]"
+
+
+def test_frames_of_different_periods_that_meet_late_in_the_hyperperiod_are_found(
+    good: Plan,
+) -> None:
+    """Periods of 500 us and 2 ms: the collision is in the third period of the shorter one."""
+    torque, camera = (good.streams[name].hops[2].offset_ns for name in ("torque", "camera"))
+    broken = moved(good, "camera", torque + 1_000_000 - camera)
+    assert ("overlap", "s2/s3") in [(v.code, v.where) for v in judge(broken)]
+
+
+def test_frames_of_one_ingress_port_may_share_a_queue_in_their_order(good: Plan) -> None:
+    """A bridge keeps their order: torque waits until motion, sent after it, is there as well."""
+    gap = good.streams["motion"].hops[1].offset_ns - good.streams["torque"].hops[1].offset_ns
+    waiting = moved(good, "torque", gap - 4_000, first=1)
+    assert not [v for v in judge(waiting) if v.code == "fifo"]
+    overtaken = moved(good, "torque", gap + 4_000, first=1)
+    assert ("fifo", "s1/s2") in [(v.code, v.where) for v in judge(overtaken)]
+
+
+def test_a_cycle_the_kernel_cannot_hold_is_found(good: Plan) -> None:
+    longer = {n: replace(s, period_ns=2**32) for n, s in good.intent.streams.items()}
+    slow = replace(good, intent=replace(good.intent, streams=longer))
+    violations = judge(with_cycle(slow, 2**32))
+    text = "the cycle is 4294967296 ns, the kernel takes at most 2147483647 ns"
+    assert ("gate-cycle", "s2/s3", text) in violations
+
+
+def with_gate_open_at(p: Plan, time_ns: int) -> Plan:
+    """For one nanosecond, the gate of the scheduled class is open as well."""
+
+    def apply(entries: list[GateEntry]) -> None:
+        start = 0
+        for i, entry in enumerate(entries):
+            if time_ns < start + entry.interval_ns:
+                before = time_ns - start
+                entries[i : i + 1] = [
+                    GateEntry(entry.gate_states, before),
+                    GateEntry(entry.gate_states | CYCLIC, 1),
+                    GateEntry(entry.gate_states, entry.interval_ns - before - 1),
+                ]
+                return
+            start += entry.interval_ns
+
+    return with_entries(p, apply)
+
+
+def test_the_gate_is_shut_from_the_first_moment_a_frame_can_be_there(good: Plan) -> None:
+    """Reception of 130 octets, cable, least processing, less the clock error."""
+    earliest = good.streams["torque"].hops[1].offset_ns + 130 * 8 + 100 + 1000 - 1000
+
+    def early(time_ns: int) -> list[str]:
+        found = judge(with_gate_open_at(good, time_ns))
+        return [v.where for v in found if v.code == "gate-early" and "torque" in v.text]
+
+    assert early(earliest) == ["s2/s3"]
+    assert early(earliest - 1) == []
