@@ -1,0 +1,16 @@
+"""Emulated networks: a namespace for every node, real agents on every switch, measured traffic."""
+
+from cnc.lab.addressing import NodeAddresses, addresses
+from cnc.lab.lifecycle import Lab, NodeStatus, down, execute, lab, status, up
+
+__all__ = [
+    "Lab",
+    "NodeAddresses",
+    "NodeStatus",
+    "addresses",
+    "down",
+    "execute",
+    "lab",
+    "status",
+    "up",
+]

@@ -1,0 +1,179 @@
+"""Which addresses and routes an emulated network gets: a pure function of the intent.
+
+Every cable is an IPv4 and an IPv6 subnet of its own; switches forward at the network layer, as the
+DSCP rules of the agents need (frames that are bridged never pass POSTROUTING).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+    ip_address,
+    ip_interface,
+)
+
+from cnc.errors import InputError
+from cnc.model import Intent, Link, Network, PortRef
+
+CABLES_V4 = IPv4Network("10.128.0.0/9")
+CABLES_V6 = IPv6Network("fd00::/48")
+
+
+@dataclass(frozen=True, slots=True)
+class PortAddresses:
+    """What one end of a cable is called on each layer."""
+
+    mac: str
+    v4: IPv4Interface
+    v6: IPv6Interface
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAddresses:
+    """Where a node is reached from anywhere in the lab: the addresses of its first port."""
+
+    v4: IPv4Address
+    v6: IPv6Address
+
+    def of_version(self, ip_version: int) -> IPv4Address | IPv6Address:
+        by_version: dict[int, IPv4Address | IPv6Address] = {4: self.v4, 6: self.v6}
+        return by_version[ip_version]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Packets for the host `destination` leave by `port` towards `gateway`."""
+
+    destination: IPv4Address | IPv6Address
+    gateway: IPv4Address | IPv6Address
+    port: str
+
+
+@dataclass(frozen=True, slots=True)
+class ManagementNetwork:
+    """The subnet of the switches' NETCONF addresses, and the controller's place in it."""
+
+    controller: IPv4Interface | IPv6Interface
+    switches: Mapping[str, IPv4Interface | IPv6Interface]
+
+
+def cables(network: Network) -> list[tuple[PortRef, PortRef]]:
+    """Both ends of every cable, the lesser end first, in a fixed order."""
+    return sorted(
+        {
+            (min(link.source, link.target), max(link.source, link.target))
+            for link in network.links.values()
+        }
+    )
+
+
+def port_addresses(network: Network) -> dict[PortRef, PortAddresses]:
+    """Addresses of every port that has a cable."""
+    result: dict[PortRef, PortAddresses] = {}
+    for number, cable in enumerate(cables(network), start=1):
+        v4 = int(CABLES_V4.network_address) + (number << 8)
+        v6 = int(CABLES_V6.network_address) + (number << 64)
+        for end, port in enumerate(cable, start=1):
+            result[port] = PortAddresses(
+                mac=f"02:00:{number >> 8:02x}:{number & 0xFF:02x}:00:{end:02x}",
+                v4=IPv4Interface((v4 + end, 24)),
+                v6=IPv6Interface((v6 + end, 64)),
+            )
+    return result
+
+
+def addresses(intent: Intent) -> dict[str, NodeAddresses]:
+    """The addresses by which each node of the intent is reached."""
+    result: dict[str, NodeAddresses] = {}
+    for port, found in sorted(port_addresses(intent.network).items()):
+        result.setdefault(port.node, NodeAddresses(v4=found.v4.ip, v6=found.v6.ip))
+    return result
+
+
+def next_hops(network: Network, target: str) -> dict[str, Link]:
+    """For every node that can reach `target`, the first link of its shortest path there.
+
+    Only switches forward. Equal paths are told apart by port name, so every run routes alike.
+    """
+    into: dict[str, list[Link]] = {}
+    for _, link in sorted(network.links.items()):
+        into.setdefault(link.target.node, []).append(link)
+    first: dict[str, Link] = {}
+    queue = deque([target])
+    while queue:
+        node = queue.popleft()
+        for link in into.get(node, ()):
+            if link.source.node != target and link.source.node not in first:
+                first[link.source.node] = link
+                if link.source.node in network.bridges:
+                    queue.append(link.source.node)
+    return first
+
+
+def routes(intent: Intent, node: str) -> list[Route]:
+    """How a node reaches every other that is not at the far end of one of its own cables."""
+    ports = port_addresses(intent.network)
+    result: list[Route] = []
+    for target, reached in sorted(addresses(intent).items()):
+        hop = next_hops(intent.network, target).get(node)
+        if hop is None:
+            continue
+        far = ports[hop.target]
+        result += [
+            Route(destination, gateway, hop.source.port)
+            for destination, gateway in ((reached.v4, far.v4.ip), (reached.v6, far.v6.ip))
+            if destination != gateway
+        ]
+    return result
+
+
+def management(intent: Intent) -> ManagementNetwork:
+    """The management subnet (/24, or /64 for IPv6) that holds every switch's address.
+
+    Raises:
+        InputError: a switch has no management address, or they do not share one subnet.
+    """
+    found: dict[str, IPv4Interface | IPv6Interface] = {}
+    for name, bridge in intent.network.bridges.items():
+        if bridge.management is None:
+            raise InputError(
+                f"switch {name} has no management address",
+                hint="give it one: the lab's NETCONF servers listen there",
+            )
+        try:
+            address = ip_address(bridge.management.address)
+        except ValueError:
+            raise InputError(
+                f"switch {name}: management address {bridge.management.address!r} is a host name",
+                hint="the lab makes the management network itself and needs an IP address",
+            ) from None
+        found[name] = ip_interface(f"{address}/{24 if isinstance(address, IPv4Address) else 64}")
+    subnets = {interface.network for interface in found.values()}
+    if len(subnets) != 1:
+        raise InputError(
+            "the switches' management addresses lie in several subnets: "
+            + ", ".join(sorted(map(str, subnets))),
+            hint="the lab joins them by one link: use one /24 (IPv6: /64)",
+        )
+    subnet = subnets.pop()
+    if (CABLES_V4 if isinstance(subnet, IPv4Network) else CABLES_V6).overlaps(subnet):
+        raise InputError(
+            f"management subnet {subnet} overlaps the lab's own {CABLES_V4} and {CABLES_V6}",
+            hint="choose management addresses outside of both",
+        )
+    taken = {interface.ip for interface in found.values()}
+    # From the top: people number their switches from the bottom.
+    free = next(
+        subnet[host]
+        for host in range(min(subnet.num_addresses, 1 << 16) - 2, 0, -1)
+        if subnet[host] not in taken
+    )
+    return ManagementNetwork(controller=ip_interface(f"{free}/{subnet.prefixlen}"), switches=found)

@@ -1,0 +1,139 @@
+"""Figures from recorded frames: what arrived, when, and whether the gates kept their hours."""
+
+from __future__ import annotations
+
+import bisect
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cnc.lab import wires
+from cnc.lab.traffic import Flow, Frame
+from cnc.model import GateControlList, Link, Network, Plan
+
+# Reading the clock costs virtual time, and netem rounds: time stamps are good to a microsecond.
+RESOLUTION_NS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A set of durations in nanoseconds. `p99_ns` is the least value that 99 % do not exceed."""
+
+    min_ns: int
+    mean_ns: int
+    p99_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One flow's figures.
+
+    Latency runs from the planned start of transmission to the receiver's time stamp. `late` counts
+    frames beyond the bound; `outside` those that left the last switch more than RESOLUTION_NS from
+    any time its gate was open for them, `outside_max_ns` how far at worst.
+    """
+
+    flow: Flow
+    sent: int
+    received: int
+    late: int
+    outside: int
+    outside_max_ns: int
+    latency: Spread | None  # None: nothing arrived
+
+    @property
+    def lost(self) -> int:
+        return self.sent - self.received
+
+
+def spread(values: Sequence[int]) -> Spread:
+    """The figures of one or more durations."""
+    ordered = sorted(values)
+    return Spread(
+        min_ns=ordered[0],
+        mean_ns=round(statistics.fmean(ordered)),
+        p99_ns=ordered[-(-len(ordered) * 99 // 100) - 1],
+        max_ns=ordered[-1],
+    )
+
+
+def wake_up_error(sent: Sequence[Flow], frames: Sequence[Frame]) -> Spread:
+    """How late the streams' talkers were woken: what this machine can be trusted with."""
+    streams = {flow.name for flow in sent if flow.latency_bound_ns is not None}
+    return spread([f.sent_ns - f.planned_ns for f in frames if f.flow in streams])
+
+
+def summarise(
+    plan: Plan, sent: Sequence[Flow], frames: Sequence[Frame], *, timed_wires: bool = False
+) -> list[Summary]:
+    """One summary for each flow, in the flows' order.
+
+    `timed_wires`: the lab's cables took their time, so frames left that much before they arrived.
+    """
+    by_flow: dict[str, list[Frame]] = {flow.name: [] for flow in sent}
+    for frame in frames:
+        by_flow[frame.flow].append(frame)
+    return [_summary(plan, flow, by_flow[flow.name], timed_wires) for flow in sent]
+
+
+def _summary(plan: Plan, flow: Flow, frames: Sequence[Frame], timed_wires: bool) -> Summary:
+    arrivals = [
+        (frame.received_ns, frame.received_ns - frame.planned_ns)
+        for frame in frames
+        if frame.received_ns is not None
+    ]
+    distances_ns: list[int] = []
+    last = _link_to(plan.intent.network, flow.listener)
+    if last is not None and last.source in plan.gates:
+        gates = plan.gates[last.source]
+        travel_ns = (
+            wires.travel_ns(plan.intent.network, last, flow.payload_octets) if timed_wires else 0
+        )
+        for received_ns, _ in arrivals:
+            left_ns = received_ns - travel_ns
+            distances_ns.append(distance_to_open_ns(gates, flow.traffic_class, left_ns))
+    latencies = [latency_ns for _, latency_ns in arrivals]
+    bound_ns = flow.latency_bound_ns
+    return Summary(
+        flow=flow,
+        sent=len(frames),
+        received=len(arrivals),
+        late=0 if bound_ns is None else sum(latency > bound_ns for latency in latencies),
+        outside=sum(distance_ns > RESOLUTION_NS for distance_ns in distances_ns),
+        outside_max_ns=max(distances_ns, default=0),
+        latency=spread(latencies) if latencies else None,
+    )
+
+
+def _link_to(network: Network, listener: str) -> Link | None:
+    """The cable into an end station, if it has just one."""
+    into = [link for link in network.links.values() if link.target.node == listener]
+    return into[0] if len(into) == 1 else None
+
+
+def distance_to_open_ns(gates: GateControlList, traffic_class: int, instant_ns: int) -> int:
+    """How far an instant lies from the nearest time the class's gate is open; 0 inside of one.
+
+    The end of a window belongs to the gap after it.
+    """
+    phase_ns = instant_ns % gates.cycle_ns
+    windows = []
+    begin_ns = 0
+    for entry in gates.entries:
+        if entry.gate_states >> traffic_class & 1:
+            windows.append((begin_ns, begin_ns + entry.interval_ns))
+        begin_ns += entry.interval_ns
+    if not windows:
+        return gates.cycle_ns
+    # The neighbours in the cycles before and after count too.
+    around = [
+        (windows[-1][0] - gates.cycle_ns, windows[-1][1] - gates.cycle_ns),
+        *windows,
+        (windows[0][0] + gates.cycle_ns, windows[0][1] + gates.cycle_ns),
+    ]
+    after = bisect.bisect_right(around, (phase_ns, gates.cycle_ns * 2))
+    before_end_ns = around[after - 1][1]
+    if phase_ns < before_end_ns:
+        return 0
+    return min(phase_ns - before_end_ns + 1, around[after][0] - phase_ns)

@@ -1,0 +1,90 @@
+"""Processes that outlive the command that started them, known by the namespace they live in.
+
+A process id may be reused; membership in one of the lab's own namespaces cannot be mistaken. So
+every signal goes through a pidfd, once the process was seen in the namespace it was started in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from cnc.lab.topology import members
+
+STOP_TIMEOUT_S = 5.0
+
+
+def netns_argv(namespace: str, argv: Sequence[str]) -> list[str]:
+    """The command line that runs `argv` in a namespace, with /sys showing its interfaces."""
+    return ["ip", "netns", "exec", namespace, *argv]
+
+
+def spawn(namespace: str, argv: Sequence[str], *, environment: Mapping[str, str], log: Path) -> int:
+    """Start a daemon in a namespace, both its outputs appended to `log`; returns its process id."""
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    command = netns_argv(namespace, argv)
+    return os.posix_spawnp(
+        command[0],
+        command,
+        {**os.environ, **environment},
+        setsid=True,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), append, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+    )
+
+
+def stop(processes: Mapping[int, str], first: signal.Signals = signal.SIGTERM) -> None:
+    """End processes (id: namespace) and wait until they are gone; SIGKILL for those that linger."""
+    handles = _open_handles(processes)
+    try:
+        for attempt in (first, signal.SIGKILL):
+            for handle in handles.values():
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(handle, attempt)
+            if _wait(handles.values()):
+                break
+    finally:
+        for pid, handle in handles.items():
+            os.close(handle)
+            reap(pid)
+
+
+def reap(pid: int) -> None:
+    """Let the kernel forget an ended child; a process that is not our child is no error."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def _open_handles(processes: Mapping[int, str]) -> dict[int, int]:
+    handles: dict[int, int] = {}
+    for pid, namespace in processes.items():
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        # Looked up after the handle exists: from here on it means this process and no other.
+        if pid in members(namespace):
+            handles[pid] = handle
+        else:
+            os.close(handle)
+            reap(pid)
+    return handles
+
+
+def _wait(handles: Iterable[int]) -> bool:
+    """Whether all processes ended within STOP_TIMEOUT_S."""
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    for handle in handles:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            return False
+    return True

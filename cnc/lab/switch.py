@@ -1,0 +1,148 @@
+"""What makes a namespace a switch: a sysrepo of its own, keys, the agent and the NETCONF server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+
+from cnc.errors import CncError
+from cnc.lab.process import spawn, stop
+from cnc.lab.topology import members
+from cnc.model import Management
+
+AGENT = "tsn-agent"
+NETCONF_SERVER = "tsn-netconfd"
+PROGRAMS = (AGENT, NETCONF_SERVER)
+
+CHECKOUT = Path(__file__).parents[2]
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's place, not a temporary file of ours
+LOG_LINES_SHOWN = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """One switch of a lab: where it lives and where it keeps its files."""
+
+    name: str
+    namespace: str
+    directory: Path
+
+    @property
+    def repository(self) -> Path:
+        return self.directory / "sysrepo"
+
+    @property
+    def shm_prefix(self) -> str:
+        # The closing full stop keeps the prefix of s1 from matching the segments of s10.
+        return f"{self.namespace}."
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs to reach this switch's sysrepo."""
+        return {
+            "SYSREPO_REPOSITORY_PATH": str(self.repository),
+            "SYSREPO_SHM_PREFIX": self.shm_prefix,
+        }
+
+    def log(self, program: str) -> Path:
+        return self.directory / f"{program}.log"
+
+    def prepare(self, template: Path) -> str:
+        """Give the switch its datastore and host key; returns the public host key."""
+        self.directory.mkdir(mode=0o700)
+        shutil.copytree(template, self.repository, copy_function=shutil.copy)
+        return write_key_pair(self.directory / "host-key")
+
+    def start(self, program: str, management: Management, authorized_keys: Path) -> int:
+        """Start the agent or the NETCONF server; returns its process id."""
+        argv = [_executable(program)]
+        if program == NETCONF_SERVER:
+            address = management.address
+            host = f"[{address}]" if ":" in address else address
+            argv += ["--listen", f"{host}:{management.port}"]
+            argv += ["--host-key", str(self.directory / "host-key")]
+            argv += ["--authorized-keys", str(authorized_keys)]
+            argv += ["--state-dir", str(self.directory / "netconfd")]
+        pid = spawn(self.namespace, argv, environment=self.environment, log=self.log(program))
+        (self.directory / f"{program}.pid").write_text(f"{pid}\n")
+        return pid
+
+    def pid(self, program: str) -> int | None:
+        """The process id of a program that runs in this switch's namespace, else None."""
+        try:
+            pid = int((self.directory / f"{program}.pid").read_text())
+        except FileNotFoundError:
+            return None
+        return pid if pid in members(self.namespace) else None
+
+    def log_tail(self) -> str:
+        """The last lines of each program's log, for a message about what went wrong."""
+        tails = []
+        for program in PROGRAMS:
+            try:
+                lines = self.log(program).read_text(errors="replace").splitlines()
+            except FileNotFoundError:
+                continue
+            tails += [f"{self.name} {program}: {line}" for line in lines[-LOG_LINES_SHOWN:]]
+        return "\n".join(tails)
+
+    def forget(self) -> None:
+        """End every process of the switch and remove its shared memory."""
+        stop(dict.fromkeys(members(self.namespace), self.namespace))
+        # Only now: sysrepo's segments must not go while a process is connected to them.
+        for segment in SHARED_MEMORY.glob(f"{self.shm_prefix}*"):
+            segment.unlink(missing_ok=True)
+
+
+def make_template(directory: Path, lab: str) -> Path:
+    """A sysrepo repository with every module of `yang/` and no configuration, to copy from."""
+    template = Switch("template", f"tsn-{lab}.template", directory / "template")
+    template.directory.mkdir(mode=0o700)
+    try:
+        installed = subprocess.run(
+            [CHECKOUT / "yang" / "install"],
+            env={**os.environ, **template.environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        template.forget()
+    if installed.returncode != 0:
+        raise CncError(
+            f"the YANG modules could not be installed into sysrepo:\n{installed.stderr.strip()}",
+            hint="scripts/setup installs sysrepo and its tools",
+        )
+    return template.repository
+
+
+def write_key_pair(path: Path) -> str:
+    """A new Ed25519 key in OpenSSH's format at `path` (0600) and `path`.pub; returns the latter."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(private)
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    path.with_name(f"{path.name}.pub").write_text(f"{public}\n")
+    return public
+
+
+def _executable(program: str) -> str:
+    """The program of this Python environment, or the one on PATH."""
+    beside = Path(sys.executable).with_name(program)
+    found = str(beside) if beside.exists() else shutil.which(program)
+    if found is None:
+        raise CncError(f"{program} is not installed", hint="scripts/setup installs it")
+    return found

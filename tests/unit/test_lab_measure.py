@@ -1,0 +1,182 @@
+"""Figures from recorded frames, and the verdict on them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from cnc.lab.measure import Spread, distance_to_open_ns, spread, summarise, wake_up_error
+from cnc.lab.outcome import Figures, Outcome, Platform, SwitchFigures
+from cnc.lab.traffic import Flow, Frame
+from cnc.model import (
+    Bridge,
+    EndStation,
+    GateControlList,
+    GateEntry,
+    Intent,
+    Link,
+    Network,
+    Plan,
+    PortRef,
+)
+from cnc.netconf import PortStatus
+
+# Class 1 may send in [200, 500) and [900, 1000) of 1000 ns, class 7 always, class 2 never.
+GATES = GateControlList(
+    1_000,
+    (GateEntry(0x80, 200), GateEntry(0x82, 300), GateEntry(0x80, 400), GateEntry(0x82, 100)),
+)
+LAST = PortRef("s1", "l")
+FLOW = Flow("f", "t", "l", 1, 4, 46, 100, 1_000, 0, latency_bound_ns=400)
+
+
+def plan() -> Plan:
+    listener = PortRef("l", "eth0")
+    links = {LAST: Link(LAST, listener, 10**9, 0), listener: Link(listener, LAST, 10**9, 0)}
+    network = Network({"s1": Bridge("s1", 0, 0)}, {"l": EndStation("l")}, links, 0)
+    return Plan(Intent("x", network, {}, {}, {}), {}, {LAST: GATES}, "none")
+
+
+def frame(seq: int, latency_ns: int | None, sent_late_ns: int = 0) -> Frame:
+    planned_ns = 5_000 + seq * 1_000
+    received_ns = None if latency_ns is None else planned_ns + latency_ns
+    return Frame("f", seq, planned_ns, planned_ns + sent_late_ns, received_ns)
+
+
+@pytest.mark.parametrize(
+    ("phase_ns", "distance_ns"),
+    [
+        (0, 1),
+        (50, 51),
+        (150, 50),
+        (199, 1),
+        (200, 0),
+        (499, 0),
+        (500, 1),
+        (899, 1),
+        (900, 0),
+        (999, 0),
+    ],
+)
+def test_an_instant_outside_every_window_is_measured_to_the_nearest(phase_ns, distance_ns):
+    assert distance_to_open_ns(GATES, 1, 7_000 + phase_ns) == distance_ns
+
+
+def test_the_nearest_window_may_lie_in_the_next_cycle():
+    early = GateControlList(1_000, (GateEntry(0x02, 100), GateEntry(0x80, 900)))
+    assert distance_to_open_ns(early, 1, 990) == 10
+
+
+def test_a_gate_that_never_opens_is_a_whole_cycle_away():
+    assert distance_to_open_ns(GATES, 2, 0) == 1_000
+
+
+def test_a_gate_that_never_closes_has_no_outside():
+    assert not any(distance_to_open_ns(GATES, 7, phase_ns) for phase_ns in range(0, 2_000, 7))
+
+
+def test_frames_are_counted_as_sent_received_and_late():
+    frames = [frame(0, 200), frame(1, 450), frame(2, None), frame(3, 510)]
+    (found,) = summarise(plan(), [FLOW], frames)
+    assert (found.sent, found.received, found.lost) == (4, 3, 1)
+    assert found.late == 2
+    assert (found.outside, found.outside_max_ns) == (0, 11)
+    assert found.latency == Spread(min_ns=200, mean_ns=387, p99_ns=510, max_ns=510)
+
+
+def test_a_flow_without_a_promise_is_never_late():
+    (found,) = summarise(
+        plan(), [dataclasses.replace(FLOW, latency_bound_ns=None)], [frame(0, 950)]
+    )
+    assert found.late == 0
+
+
+def test_a_flow_of_which_nothing_arrived_has_no_latency():
+    (found,) = summarise(plan(), [FLOW], [frame(0, None)])
+    assert found.latency is None
+    assert found.lost == 1
+
+
+def test_the_99th_percentile_is_a_value_that_occurred():
+    assert spread(range(1, 101)) == Spread(1, 50, 99, 100)
+    assert spread([7]) == Spread(7, 7, 7, 7)
+
+
+def test_the_wake_up_error_is_how_late_the_talkers_sent():
+    background = dataclasses.replace(FLOW, name="b", latency_bound_ns=None)
+    frames = [frame(0, 1, 10), frame(1, 1, 30), Frame("b", 0, 0, 999, None)]
+    assert wake_up_error([FLOW, background], frames) == Spread(10, 20, 30, 30)
+
+
+def test_a_frame_left_its_gate_as_long_before_it_arrived_as_the_cable_takes():
+    # 100 octets and 30 of framing at 1 Gb/s: 1040 ns; class 1 may send at 200 of 1000.
+    (found,) = summarise(plan(), [FLOW], [frame(0, 1_240)], timed_wires=True)
+    assert found.outside_max_ns == 0
+    (found,) = summarise(plan(), [FLOW], [frame(0, 1_239)], timed_wires=True)
+    assert found.outside_max_ns == 1
+
+
+# --- the verdict -------------------------------------------------------------------------------
+
+PORT = PortStatus(LAST, GATES, None, None, "running", agrees=True)
+FIGURES = Figures("here", 1, 2, 3, {"s1": SwitchFigures(4, 5, 6)})
+VIRTUAL = Platform("a kernel", "virtual time", exact=True)
+REAL = Platform("a kernel", "real time", exact=False)
+
+
+def outcome(where: Platform, *frames: Frame, port: PortStatus = PORT) -> Outcome:
+    return Outcome(where, [port], FIGURES, summarise(plan(), [FLOW], frames))
+
+
+def test_nothing_disagrees_when_ports_run_the_plan_and_frames_keep_it():
+    assert outcome(VIRTUAL, frame(0, 200)).disagreements() == []
+
+
+def test_a_port_that_runs_something_else_disagrees_on_every_clock():
+    drifted = dataclasses.replace(PORT, verdict="differs: base time", agrees=False)
+    for where in (VIRTUAL, REAL):
+        assert outcome(where, port=drifted).disagreements() == ["s1/l: differs: base time"]
+
+
+@pytest.mark.parametrize(("latency_ns", "words"), [(None, "lost"), (450, "late")])
+def test_frames_are_judged_only_where_the_clock_is_exact(latency_ns: int | None, words: str):
+    bad = frame(0, latency_ns)
+    assert outcome(VIRTUAL, bad).disagreements() == [f"f: 1 of 1 frames were {words}"]
+    assert outcome(REAL, bad).disagreements() == []
+
+
+def test_only_user_mode_linux_has_an_exact_clock(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TSN_VIRTUAL_TIME", "1")
+    monkeypatch.setenv("TSN_VM", "uml")
+    assert Platform.here().exact
+    monkeypatch.setenv("TSN_VM", "qemu")
+    assert not Platform.here().exact
+    monkeypatch.setenv("TSN_VM", "uml")
+    monkeypatch.delenv("TSN_VIRTUAL_TIME")
+    assert not Platform.here().exact
+
+
+def test_a_frame_through_a_closed_gate_disagrees_beyond_the_resolution_of_time_stamps():
+    slow = dataclasses.replace(FLOW, latency_bound_ns=None)
+    wide = dataclasses.replace(
+        plan(), gates={LAST: GateControlList(10_000, (GateEntry(2, 5_000), GateEntry(1, 5_000)))}
+    )
+    for latency_ns, judged in ((999, 0), (1_000, 1)):
+        found = summarise(wide, [slow], [frame(0, latency_ns)])
+        assert len(Outcome(VIRTUAL, [], FIGURES, found).disagreements()) == judged
+
+
+def test_figures_survive_being_kept_between_two_boots():
+    assert Figures.load(FIGURES.dump()) == FIGURES
+
+
+def test_the_outcome_for_programs_holds_every_figure_as_plain_data():
+    document = json.loads(json.dumps(outcome(VIRTUAL, frame(0, 450)).document()))
+    assert document["ports"][0]["port"] == "s1/l"
+    assert document["ports"][0]["intended"]["cycle_ns"] == 1_000
+    assert document["streams"][0]["lost"] == 0
+    assert document["streams"][0]["latency"]["max_ns"] == 450
+    assert document["figures"]["switches"]["s1"]["apply_ns"] == 6
+    assert document["disagreements"] == ["f: 1 of 1 frames were late"]

@@ -1,0 +1,112 @@
+"""What end stations send, and the program that sends and records it."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cnc import intent as intents
+from cnc.errors import InputError
+from cnc.lab import endpoint
+from cnc.lab.traffic import flows
+from cnc.model import Plan
+from cnc.planner import plan as compute
+
+LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+
+
+@pytest.fixture(scope="module")
+def line3() -> Plan:
+    return compute(intents.load(LINE3))
+
+
+def changed(plan: Plan, stream: str, **fields) -> Plan:
+    streams = {**plan.intent.streams}
+    streams[stream] = dataclasses.replace(streams[stream], **fields)
+    return dataclasses.replace(plan, intent=dataclasses.replace(plan.intent, streams=streams))
+
+
+def test_every_stream_is_sent_as_the_plan_says(line3: Plan):
+    sent = {flow.name: flow for flow in flows(line3)}
+    for name, stream in line3.intent.streams.items():
+        assert sent[name].offset_ns == line3.streams[name].hops[0].offset_ns
+        assert sent[name].period_ns == stream.period_ns
+        assert sent[name].dscp in line3.intent.class_of(stream).dscps
+        assert sent[name].latency_bound_ns == line3.streams[name].latency_bound_ns
+
+
+def test_best_effort_joins_each_path_at_its_first_switch(line3: Plan):
+    beside = [flow for flow in flows(line3) if flow.latency_bound_ns is None]
+    assert {(flow.talker, flow.listener) for flow in beside} == {("s1", "l1"), ("s1", "l2")}
+    assert {flow.traffic_class for flow in beside} == {0}
+
+
+def test_a_stream_with_two_listeners_is_refused_by_name(line3: Plan):
+    with pytest.raises(InputError, match="stream motion has 2 listeners"):
+        flows(changed(line3, "motion", listeners=("l1", "l2")))
+
+
+def test_a_payload_too_small_for_a_probe_is_refused_with_the_least_that_works(line3: Plan):
+    least = 40 + 8 + endpoint.PROBE.size
+    flows(changed(line3, "motion", payload_octets=least))
+    with pytest.raises(InputError, match=r"motion.*IPv6") as refused:
+        flows(changed(line3, "motion", payload_octets=least - 1))
+    assert f"{least} octets" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(("version", "address"), [(4, "127.0.0.1"), (6, "::1")])
+def test_what_is_sent_is_recorded_with_both_ends_times(tmp_path: Path, version: int, address: str):
+    flow = {
+        "id": 7,
+        "name": "probe",
+        "ip_version": version,
+        "destination": address,
+        "dscp": 46,
+        "payload_octets": 200,
+        "period_ns": 1_000_000,
+        "offset_ns": 250_000,
+        "frames": 20,
+    }
+    family = {4: "AF_INET", 6: "AF_INET6"}[version]
+    programs = []
+    for verb in ("listen", "talk"):
+        spec = tmp_path / f"{verb}.json"
+        output = str(tmp_path / f"{verb}.csv")
+        spec.write_text(
+            json.dumps({"flows": [flow], "addresses": [[family, address]], "output": output})
+        )
+        program = subprocess.Popen(
+            [sys.executable, "-I", endpoint.__file__, verb, str(spec)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert program.stdout.readline() == "ready\n"
+        programs.append(program)
+    start_ns = endpoint.tai_ns() + 50_000_000
+    for program in programs:
+        program.stdin.write(f"{start_ns}\n")
+        program.stdin.flush()
+    assert [program.wait(30) for program in programs] == [0, 0]
+    for program in programs:
+        program.communicate()
+    sent = rows(tmp_path / "talk.csv")
+    received = rows(tmp_path / "listen.csv")
+    assert [int(row["planned_ns"]) for row in sent] == [
+        start_ns + 250_000 + seq * 1_000_000 for seq in range(20)
+    ]
+    assert all(int(row["sent_ns"]) >= int(row["planned_ns"]) for row in sent)
+    arrived = {int(row["seq"]): int(row["received_ns"]) for row in received}
+    assert sorted(arrived) == list(range(20))
+    assert all(arrived[int(row["seq"])] >= int(row["sent_ns"]) for row in sent)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
