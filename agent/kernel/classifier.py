@@ -1,0 +1,94 @@
+"""DSCP to skb priority: the chain TSN-CLASSIFY in the mangle table, for IPv4 and IPv6.
+
+POSTROUTING jumps to the chain once, as its last rule. The chain and the jump are ours, all else in
+the table is not. A chain is replaced as a whole in one transaction, and only when it differs from
+what is wanted.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Callable, Mapping
+
+from agent.kernel.iptables_legacy import LegacyTables
+from agent.kernel.iptables_restore import Flavour, RestoreTables
+from agent.kernel.mangle import Chain, Family, Rule, Tables
+from agent.model import AgentError
+
+log = logging.getLogger(__name__)
+
+Priorities = Mapping[str, Mapping[int, int]]
+
+
+class Classifier:
+    """What the agent wants of classification, whatever the way to the tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self.name = tables.name
+
+    def read(self) -> dict[str, dict[int, int]]:
+        """The priorities in force in both families, by port and DSCP."""
+        in_force = [self._in_force(family) for family in Family]
+        priorities: dict[str, dict[int, int]] = {}
+        for rule in sorted(set.intersection(*in_force)):
+            priorities.setdefault(rule.port, {})[rule.dscp] = rule.priority
+        return priorities
+
+    def _in_force(self, family: Family) -> set[Rule]:
+        chain = self._tables.read(family)
+        return {rule for rule in chain.rules if rule is not None} if chain.jumps else set()
+
+    def apply(self, desired: Priorities) -> None:
+        """Make both families' chains exactly `desired`; one that is so already is not touched.
+
+        When the second family is refused the first is set back.
+        """
+        rules = tuple(
+            Rule(port, dscp, priority)
+            for port, priorities in sorted(desired.items())
+            for dscp, priority in sorted(priorities.items())
+        )
+        wanted = Chain(exists=True, jumps=1, rules=rules) if rules else Chain()
+        changed: list[tuple[Family, Chain]] = []
+        for family in Family:
+            old = self._tables.read(family)
+            if old == wanted:
+                continue
+            try:
+                self._tables.write(family, old, rules)
+            except AgentError:
+                for done, former in changed:
+                    own = tuple(rule for rule in former.rules if rule is not None)
+                    self._tables.write(done, wanted, own)
+                raise
+            changed.append((family, old))
+
+
+def choose() -> Classifier:
+    """A classifier this kernel can run; AgentError with every reason when there is none.
+
+    The flavour of the system's own `iptables` goes first: rules of two flavours side by side hide
+    ours from the operator.
+    """
+    legacy: list[Callable[[], Tables]] = [LegacyTables, lambda: RestoreTables(Flavour.LEGACY)]
+    nft: list[Callable[[], Tables]] = [lambda: RestoreTables(Flavour.NFT)]
+    reasons = []
+    for way in legacy + nft if _system_is_legacy() else nft + legacy:
+        try:
+            return Classifier(way())
+        except AgentError as reason:
+            log.info("classifier: %s", reason)
+            reasons.append(str(reason))
+    raise AgentError("no way to classify by DSCP: " + "; ".join(reasons))
+
+
+def _system_is_legacy() -> bool:
+    try:
+        version = subprocess.run(
+            ["iptables", "--version"], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return False
+    return "legacy" in version.stdout

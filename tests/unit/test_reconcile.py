@@ -1,0 +1,262 @@
+"""Desired minus actual, and every reason to refuse, without a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.model import (
+    AgentError,
+    Clock,
+    GateEntry,
+    PortConfig,
+    PortState,
+    QueueRange,
+    Schedule,
+    Taprio,
+    TaprioMode,
+)
+from agent.reconcile import SetDscpPriorities, SetTaprio, plan_steps, refuse, validate
+
+CYCLE_NS = 1_000_000
+SCHEDULE = Schedule(0, CYCLE_NS, (GateEntry(0x1, 400_000), GateEntry(0x3, 600_000)))
+TAPRIO = Taprio(
+    priority_map=(0, 1, *[0] * 14),
+    queues=(QueueRange(1, 0), QueueRange(1, 1)),
+    mode=TaprioMode.SOFTWARE,
+    clock=Clock.TAI,
+    schedule=SCHEDULE,
+)
+BARE = PortState("p1", 2, 8, 1_000_000_000, "noqueue", None, None, None, None)
+
+
+def starting_at(base_time_ns, taprio=TAPRIO):
+    return replace(taprio, schedule=replace(taprio.schedule, base_time_ns=base_time_ns))
+
+
+def running(taprio):
+    return replace(BARE, root_qdisc="taprio", taprio=taprio, running=taprio.schedule)
+
+
+def pending(taprio):
+    return replace(BARE, root_qdisc="taprio", taprio=taprio, pending=taprio.schedule)
+
+
+def steps(taprio, state, dscp_priorities=None):
+    return plan_steps({"p1": PortConfig("p1", taprio, dscp_priorities or {})}, {"p1": state})
+
+
+def problems(taprio, state=BARE, **impossible):
+    return validate({"p1": PortConfig("p1", taprio)}, {"p1": state}, **impossible)
+
+
+def with_schedule(**changes):
+    return replace(TAPRIO, schedule=replace(SCHEDULE, **changes))
+
+
+def test_a_port_without_gates_that_wants_none_is_left_alone():
+    assert steps(None, BARE) == []
+
+
+def test_a_wanted_schedule_is_set_and_an_unwanted_one_removed():
+    assert steps(TAPRIO, BARE) == [SetTaprio("p1", None, TAPRIO)]
+    assert steps(None, running(TAPRIO)) == [SetTaprio("p1", TAPRIO, None)]
+
+
+def test_a_port_that_is_not_mentioned_loses_what_is_ours():
+    state = replace(running(TAPRIO), dscp_priorities={46: 1})
+    assert plan_steps({}, {"p1": state}) == [
+        SetTaprio("p1", TAPRIO, None),
+        SetDscpPriorities("p1", {46: 1}, {}),
+    ]
+
+
+@given(cycles=st.integers(-(10**6), 10**6))
+def test_a_running_schedule_whole_cycles_away_agrees(cycles):
+    wanted = starting_at(10**12 + cycles * CYCLE_NS)
+    assert steps(wanted, running(starting_at(10**12))) == []
+
+
+@given(shift_ns=st.integers(1, CYCLE_NS - 1))
+def test_a_running_schedule_of_another_phase_is_changed(shift_ns):
+    wanted = starting_at(shift_ns)
+    assert steps(wanted, running(TAPRIO)) == [SetTaprio("p1", TAPRIO, wanted)]
+
+
+def test_a_schedule_that_waits_must_start_when_wanted():
+    waiting = starting_at(10 * CYCLE_NS)
+    later = starting_at(20 * CYCLE_NS)
+    assert steps(waiting, pending(waiting)) == []
+    assert steps(later, pending(waiting)) == [SetTaprio("p1", waiting, later)]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(TAPRIO, priority_map=(1, *[0] * 15)),
+        replace(TAPRIO, queues=(QueueRange(1, 0), QueueRange(2, 1))),
+        replace(TAPRIO, clock=Clock.MONOTONIC),
+        replace(TAPRIO, mode=TaprioMode.FULL_OFFLOAD),
+        with_schedule(entries=SCHEDULE.entries[::-1]),
+    ],
+)
+def test_any_other_difference_is_a_change(changed):
+    assert steps(changed, running(TAPRIO)) == [SetTaprio("p1", TAPRIO, changed)]
+
+
+def test_schedules_leave_before_rules_change_and_come_after():
+    states = {"p1": running(TAPRIO), "p2": replace(BARE, name="p2")}
+    planned = plan_steps({"p2": PortConfig("p2", TAPRIO, {46: 1})}, states)
+    assert [(step.port, type(step)) for step in planned] == [
+        ("p1", SetTaprio),
+        ("p2", SetDscpPriorities),
+        ("p2", SetTaprio),
+    ]
+
+
+def test_steps_say_what_they_do():
+    planned = steps(TAPRIO, BARE, {46: 7, 16: 1})
+    assert [step.describe() for step in planned] == [
+        "port p1: priority by DSCP: DSCP 16 to 1, DSCP 46 to 7",
+        "port p1: set the schedule: 2 entries, cycle 1000000 ns, base time 0 ns",
+    ]
+
+
+def test_a_good_configuration_has_no_problem():
+    assert problems(TAPRIO) == []
+
+
+@pytest.mark.parametrize(
+    ("taprio", "problem"),
+    [
+        (with_schedule(entries=()), "the gate control list is empty"),
+        (
+            with_schedule(cycle_time_ns=CYCLE_NS + 1),
+            "the gate control list lasts 1000000 ns, the cycle 1000001; make them equal",
+        ),
+        (
+            with_schedule(base_time_ns=2**63 - CYCLE_NS),
+            "base time 9223372036853775808 ns is not within 0..9223372036853775807",
+        ),
+        (
+            with_schedule(base_time_ns=-1),
+            "base time -1 ns is not within 0..9223372036853775807",
+        ),
+        (
+            with_schedule(cycle_time_ns=2**31, entries=(GateEntry(0x3, 2**31),)),
+            "cycle time 2147483648 ns is not within 1..2147483647",
+        ),
+        (
+            with_schedule(entries=(GateEntry(0x1, 479), GateEntry(0x3, CYCLE_NS - 479))),
+            (
+                "gate control entry 0 lasts 479 ns; the kernel wants the 480 ns that 60 octets "
+                "take (1000 Mb/s)"
+            ),
+        ),
+        (
+            with_schedule(entries=(GateEntry(0x1, 400_000), GateEntry(0x93, 600_000))),
+            "gate control entry 1 opens 0x93: no traffic class 4, 7",
+        ),
+        (
+            replace(TAPRIO, priority_map=(0, 2, *[0] * 14)),
+            "priority 1 leads to traffic class 2; the port has 2 (0..1)",
+        ),
+        (
+            replace(TAPRIO, priority_map=(0, 1)),
+            "2 priorities are mapped; Linux needs 16",
+        ),
+        (
+            replace(TAPRIO, queues=(QueueRange(2, 0), QueueRange(1, 1))),
+            "traffic classes 0 and 1 share TX queues (2@0 and 1@1)",
+        ),
+        (
+            replace(TAPRIO, queues=(QueueRange(0, 0), QueueRange(1, 1))),
+            "traffic class 0 has no queue",
+        ),
+        (
+            replace(TAPRIO, queues=(QueueRange(1, 0), QueueRange(8, 1))),
+            (
+                "needs 9 TX queues, has 8 (the kernel: Multi-queue device is required); use an "
+                "interface with more queues or fewer traffic classes"
+            ),
+        ),
+        (
+            replace(TAPRIO, mode=TaprioMode.TXTIME_ASSIST),
+            (
+                "mode txtime-assist needs an etf qdisc on every queue, which this agent does not "
+                "set up: frames would pass closed gates; use software or full-offload"
+            ),
+        ),
+        (
+            replace(TAPRIO, mode=TaprioMode.FULL_OFFLOAD, clock=Clock.MONOTONIC),
+            (
+                "clock monotonic cannot be chosen with full-offload: the hardware's own runs the "
+                "gates; leave the clock at tai"
+            ),
+        ),
+    ],
+)
+def test_what_the_kernel_cannot_do_is_refused(taprio, problem):
+    assert problems(taprio) == [f"port p1: {problem}"]
+
+
+def test_nine_traffic_classes_are_one_too_many():
+    nine = replace(TAPRIO, queues=tuple(QueueRange(1, i) for i in range(9)))
+    assert "port p1: 9 traffic classes; 1..8 are possible" in problems(nine)
+
+
+def test_a_link_of_unknown_speed_counts_as_the_slowest():
+    taprio = with_schedule(entries=(GateEntry(0x1, 40_000), GateEntry(0x3, 960_000)))
+    down = replace(BARE, link_speed_bps=None)
+    assert problems(taprio, down) == [
+        (
+            "port p1: gate control entry 0 lasts 40000 ns; the kernel wants the 48000 ns that 60 "
+            "octets take (10 Mb/s, link down)"
+        )
+    ]
+
+
+def test_a_foreign_qdisc_is_named():
+    state = replace(BARE, root_qdisc="htb", foreign_qdisc="htb 1:")
+    assert problems(TAPRIO, state) == [
+        (
+            "port p1: its root qdisc htb 1: was set by somebody else and is left alone; remove it "
+            "first (tc qdisc del dev p1 root)"
+        )
+    ]
+
+
+def test_rules_may_stand_beside_a_foreign_qdisc():
+    state = replace(BARE, root_qdisc="htb", foreign_qdisc="htb 1:")
+    assert validate({"p1": PortConfig("p1", None, {46: 1})}, {"p1": state}) == []
+
+
+def test_a_kernel_that_cannot_says_why():
+    desired = {"p1": PortConfig("p1", TAPRIO, {46: 1})}
+    assert validate(
+        desired, {"p1": BARE}, gates_impossible="no sch_taprio", rules_impossible="no mangle"
+    ) == ["port p1: no mangle", "port p1: no sch_taprio"]
+
+
+def test_a_tos_byte_in_place_of_a_dscp_is_explained():
+    desired = {"p1": PortConfig("p1", None, {0x40: 1, 46: 16})}
+    assert validate(desired, {"p1": BARE}) == [
+        "port p1: priority 16 of DSCP 46 is not within 0..15",
+        "port p1: DSCP 64 is not within 0..63; the TOS byte 0x40 holds DSCP 16",
+    ]
+
+
+def test_an_unknown_port_matters_only_when_something_is_asked_of_it():
+    assert validate({"p9": PortConfig("p9", None)}, {"p1": BARE}) == []
+    assert validate({"p9": PortConfig("p9", TAPRIO)}, {"p1": BARE}) == [
+        "port p9: no such interface; this switch has p1"
+    ]
+
+
+def test_all_reasons_are_raised_together():
+    refuse([])
+    with pytest.raises(AgentError, match=r"^port p1: a\nport p2: b$"):
+        refuse(["port p1: a", "port p2: b"])
