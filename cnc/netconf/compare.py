@@ -76,7 +76,11 @@ def needs_change(
 def difference_of(
     wanted: PortConfiguration | None, report: PortReport | None, base_time_ns: int | None
 ) -> str | None:
-    """What the kernel has that the plan has not, in words; None when they agree."""
+    """What the kernel has that the plan has not, in words; None when they agree.
+
+    A pending list must start exactly at `base_time_ns`, a running one whole cycles from it; without
+    it any multiple of the cycle will do.
+    """
     if report is None:
         return "the switch has no such port"
     newest = report.newest
@@ -86,24 +90,24 @@ def difference_of(
         return f"no gate control list (root qdisc {report.root_qdisc})"
     for what, have, want in (
         ("gate control list", newest.gates, wanted.gates),
-        ("base time", newest.base_time_ns, base_time_ns),
         ("number of traffic classes", report.number_of_classes, wanted.number_of_classes),
         ("priority map", report.priority_map, wanted.priority_map),
         ("DSCP rules", dict(report.dscp_priorities), dict(wanted.dscp_priorities)),
     ):
         if have != want:
             return f"{what} is {have}, wanted {want}"
+    # A list that runs already keeps its own base time when only classes or rules change around it.
+    apart_ns = newest.base_time_ns - (base_time_ns or 0)
+    awaited = base_time_ns is not None and report.pending is not None
+    if apart_ns if awaited else apart_ns % newest.gates.cycle_ns:
+        return f"base time is {newest.base_time_ns}, wanted {base_time_ns or 'whole cycles'}"
     return None
 
 
 def _port_status(
     ref: PortRef, wanted: PortConfiguration | None, report: PortReport | None
 ) -> PortStatus:
-    newest = report.newest if report else None
-    base_time_ns = newest.base_time_ns if newest else None
-    difference = difference_of(wanted, report, base_time_ns)
-    if difference is None and newest and newest.base_time_ns % newest.gates.cycle_ns:
-        difference = "base time is not a multiple of the cycle"
+    difference = difference_of(wanted, report, None)
     if difference:
         verdict = f"differs: {difference}"
     elif report and report.pending:

@@ -237,3 +237,16 @@ def test_a_rule_somebody_removed_is_a_difference(plan: Plan) -> None:
     difference = difference_of(wanted, report, 0)
     assert difference is not None
     assert difference.startswith("DSCP rules is {46: 5}")
+
+
+@pytest.mark.parametrize(
+    ("state", "base_time_ns", "agrees"),
+    [("running", 3, True), ("running", 3.5, False), ("pending", 3, False), ("pending", 5, True)],
+)
+def test_a_pending_list_starts_at_its_base_time_and_a_running_one_whole_cycles_away(
+    plan: Plan, state: str, base_time_ns: float, agrees: bool
+) -> None:
+    wanted = wanted_of(plan)
+    schedule = KernelSchedule(int(base_time_ns * GATES.cycle_ns), GATES)
+    report = dataclasses.replace(running(wanted, 0), running=None, **{state: schedule})
+    assert (difference_of(wanted, report, 5 * GATES.cycle_ns) is None) is agrees
