@@ -248,5 +248,6 @@ def test_a_pending_list_starts_at_its_base_time_and_a_running_one_whole_cycles_a
 ) -> None:
     wanted = wanted_of(plan)
     schedule = KernelSchedule(int(base_time_ns * GATES.cycle_ns), GATES)
-    report = dataclasses.replace(running(wanted, 0), running=None, **{state: schedule})
+    schedules = {"running": None, state: schedule}
+    report = dataclasses.replace(running(wanted, 0), **schedules)
     assert (difference_of(wanted, report, 5 * GATES.cycle_ns) is None) is agrees
