@@ -1,0 +1,210 @@
+"""The configured tree → what every port is asked to do. Pure: neither sysrepo nor a kernel.
+
+The tree is the RFC 7951 encoding of `ietf-interfaces` with its augmentations, as libyang prints it
+without implied defaults. (With them every interface would have a `bridge-port`: it is a
+non-presence container.) The meaning of each leaf is that of IEEE 802.1Q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.model import (
+    AgentError,
+    Clock,
+    GateEntry,
+    PortConfig,
+    PortState,
+    QueueRange,
+    Schedule,
+    Taprio,
+    TaprioMode,
+)
+
+Tree = Mapping[str, Any]
+
+BRIDGE_PORT = "ieee802-dot1q-bridge:bridge-port"
+GATE_TABLE = "ieee802-dot1q-sched-bridge:gate-parameter-table"
+TAPRIO = "tsn-linux:taprio"
+DSCP_RULE = "tsn-linux:dscp-rule"
+
+NS_PER_S = 1_000_000_000
+PRIORITIES = 8  # of 802.1Q
+SKB_PRIORITIES = 16  # of a taprio priority map
+SET_GATE_STATES = "ieee802-dot1q-sched:set-gate-states"
+
+# The kernel shows the running and the pending list in one dump message of at most 32 KiB, 36 octets
+# an entry. It accepts longer lists, but then leaves the whole qdisc out of its dump: nobody could
+# tell any more what runs.
+SUPPORTED_LIST_MAX = 430
+
+# 802.1Q Table 8-5: row n-1 is the recommended class of priorities 0..7 on a port with n classes.
+RECOMMENDED_CLASSES = (
+    (0, 0, 0, 0, 0, 0, 0, 0),
+    (0, 0, 0, 0, 1, 1, 1, 1),
+    (0, 0, 0, 0, 1, 1, 2, 2),
+    (0, 0, 1, 1, 2, 2, 3, 3),
+    (0, 0, 1, 1, 2, 2, 3, 4),
+    (1, 0, 2, 2, 3, 3, 4, 5),
+    (1, 0, 2, 3, 4, 4, 5, 6),
+    (1, 0, 2, 3, 4, 5, 6, 7),
+)
+
+
+class _Refused(Exception):
+    """One reason a port's configuration cannot be taken."""
+
+
+def desired_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, PortConfig]:
+    """Every interface with a `bridge-port` container, and what it is asked to do.
+
+    `states` matters only for ports with `gate-enabled` true and `config-change` false: their admin
+    values are a draft, and what the kernel runs stays.
+
+    Raises `AgentError` with one line for each port that asks what taprio cannot do.
+    """
+    desired: dict[str, PortConfig] = {}
+    reasons: list[str] = []
+    for name, bridge_port in _bridge_ports(tree):
+        state = states.get(name)
+        try:
+            taprio = _taprio(bridge_port, state.taprio if state else None)
+        except _Refused as reason:
+            reasons.append(f"port {name}: {reason}")
+            continue
+        rules = bridge_port.get(DSCP_RULE, [])
+        desired[name] = PortConfig(name, taprio, {rule["dscp"]: rule["priority"] for rule in rules})
+    if reasons:
+        raise AgentError("\n".join(reasons))
+    return desired
+
+
+def _bridge_ports(tree: Tree) -> Iterator[tuple[str, Tree]]:
+    for interface in tree.get("ietf-interfaces:interfaces", {}).get("interface", []):
+        if BRIDGE_PORT in interface:
+            yield interface["name"], interface[BRIDGE_PORT]
+
+
+def _taprio(bridge_port: Tree, running: Taprio | None) -> Taprio | None:
+    gates = bridge_port.get(GATE_TABLE, {})
+    if not gates.get("gate-enabled", False):
+        return None
+    if not gates.get("config-change", False):
+        return running
+    classes = bridge_port.get("traffic-class", {}).get("traffic-class-table", {})
+    class_count = classes.get("number-of-traffic-classes", PRIORITIES)
+    own = bridge_port.get(TAPRIO, {})
+    _refuse_what_taprio_lacks(gates, class_count)
+    return Taprio(
+        priority_map=_priority_map(classes, class_count),
+        queues=_queues(own.get("queue", []), class_count),
+        mode=TaprioMode(own.get("mode", TaprioMode.SOFTWARE)),
+        clock=Clock(own.get("clock", Clock.TAI)),
+        schedule=_schedule(gates),
+    )
+
+
+def _priority_map(table: Tree, class_count: int) -> tuple[int, ...]:
+    """The class of each skb priority; those above 7 have no meaning in 802.1Q and go with 0."""
+    recommended = RECOMMENDED_CLASSES[class_count - 1]
+    classes = [table.get(f"priority{p}", recommended[p]) for p in range(PRIORITIES)]
+    return (*classes, *[classes[0]] * (SKB_PRIORITIES - PRIORITIES))
+
+
+def _queues(configured: Sequence[Tree], class_count: int) -> tuple[QueueRange, ...]:
+    if not configured:
+        return tuple(QueueRange(count=1, offset=t) for t in range(class_count))
+    ranges = {
+        queue["traffic-class"]: QueueRange(queue.get("count", 1), queue["offset"])
+        for queue in configured
+    }
+    if sorted(ranges) != list(range(class_count)):
+        listed = ", ".join(map(str, sorted(ranges)))
+        raise _Refused(
+            f"taprio/queue lists the traffic classes {listed}; list each of 0..{class_count - 1}, "
+            "or none for one queue a class"
+        )
+    return tuple(ranges[t] for t in range(class_count))
+
+
+def _refuse_what_taprio_lacks(gates: Tree, class_count: int) -> None:
+    """Better refused than silently not done."""
+    if gates.get("admin-cycle-time-extension", 0):
+        raise _Refused(
+            "admin-cycle-time-extension must be 0: the kernel's extension does not follow 802.1Q; "
+            "choose a base time congruent to the running cycle instead"
+        )
+    all_open = (1 << class_count) - 1
+    if gates.get("admin-gate-states", all_open) & all_open != all_open:
+        raise _Refused(
+            "admin-gate-states must leave every gate open: taprio opens all gates until the first "
+            "base time"
+        )
+    limited = [
+        str(row["traffic-class"])
+        for row in gates.get("queue-max-sdu-table", [])
+        if row.get("queue-max-sdu", 0)
+    ]
+    if limited:
+        raise _Refused(
+            f"queue-max-sdu of traffic class {', '.join(limited)} must be 0: frame size limits "
+            "are not implemented"
+        )
+
+
+def _schedule(gates: Tree) -> Schedule:
+    return Schedule(
+        base_time_ns=_base_time_ns(gates.get("admin-base-time", {})),
+        cycle_time_ns=_cycle_time_ns(gates.get("admin-cycle-time", {})),
+        entries=_entries(gates.get("admin-control-list", {}).get("gate-control-entry", [])),
+    )
+
+
+def _base_time_ns(ptp_time: Tree) -> int:
+    nanoseconds: int = ptp_time.get("nanoseconds", 0)
+    if nanoseconds >= NS_PER_S:
+        raise _Refused(f"admin-base-time/nanoseconds is {nanoseconds}: a second has {NS_PER_S}")
+    # RFC 7951 writes 64-bit integers as strings.
+    return int(ptp_time.get("seconds", 0)) * NS_PER_S + nanoseconds
+
+
+def _cycle_time_ns(cycle: Tree) -> int:
+    """802.1Q gives the cycle as a rational number of seconds; taprio counts whole nanoseconds."""
+    if "numerator" not in cycle or "denominator" not in cycle:
+        raise _Refused("admin-cycle-time needs a numerator and a denominator (seconds)")
+    numerator, denominator = cycle["numerator"], cycle["denominator"]
+    cycle_ns, rest = divmod(numerator * NS_PER_S, denominator)
+    if rest or not cycle_ns:
+        raise _Refused(
+            f"admin-cycle-time {numerator}/{denominator} s is not a whole, positive number of "
+            "nanoseconds"
+        )
+    return int(cycle_ns)
+
+
+def _entries(configured: Sequence[Tree]) -> tuple[GateEntry, ...]:
+    if not configured:
+        raise _Refused(
+            "gates are enabled but admin-control-list is empty; give it entries, or set "
+            "gate-enabled to false"
+        )
+    if len(configured) > SUPPORTED_LIST_MAX:
+        raise _Refused(
+            f"admin-control-list has {len(configured)} entries; the kernel can show lists of at "
+            f"most {SUPPORTED_LIST_MAX} (supported-list-max)"
+        )
+    return tuple(_entry(entry) for entry in sorted(configured, key=lambda entry: entry["index"]))
+
+
+def _entry(entry: Tree) -> GateEntry:
+    where = f"gate-control-entry {entry['index']}"
+    operation = entry["operation-name"]
+    if operation != SET_GATE_STATES:
+        raise _Refused(
+            f"{where}: operation {operation.rpartition(':')[2]} needs frame preemption, which "
+            "taprio does not drive; use set-gate-states"
+        )
+    if "time-interval-value" not in entry:
+        raise _Refused(f"{where}: time-interval-value (ns) is missing")
+    return GateEntry(entry["gate-states-value"], entry["time-interval-value"])

@@ -1,0 +1,160 @@
+"""The agent's sysrepo subscriptions: one for configuration, two for operational data.
+
+All configuration is under one module root, so that one commit is one event; the callback reads the
+whole new tree, which is several times faster than walking the changes and needs no merging.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+import sysrepo
+
+from agent import operational
+from agent.datastore.changes import SETTLE_TIMEOUT_S, Changes
+from agent.datastore.desired import Tree
+from agent.datastore.switch import Switch
+from agent.model import AgentError
+
+LOG = logging.getLogger(__name__)
+
+# The xpaths are needed: without one the bindings drop the text of a refusal.
+INTERFACES = "/ietf-interfaces:interfaces"
+AGENT = "/tsn-linux:agent"
+
+MODULES = (
+    "ietf-interfaces",
+    "iana-if-type",
+    "ieee802-dot1q-bridge",
+    "ieee802-dot1q-sched",
+    "ieee802-dot1q-sched-bridge",
+    "tsn-linux",
+)
+
+
+class DatastoreError(Exception):
+    """The agent cannot serve this datastore; the message says why and what to do next."""
+
+
+class Datastore:
+    """Serves one sysrepo repository with one switch, from construction until `close`."""
+
+    def __init__(self, switch: Switch, *, settle_timeout_s: float = SETTLE_TIMEOUT_S) -> None:
+        """Reconcile the ports with the running datastore, then follow it.
+
+        Raises `DatastoreError`.
+        """
+        self._switch = switch
+        self._started = datetime.now(UTC)
+        self._open = ExitStack()
+        try:
+            self._connection = self._open.enter_context(sysrepo.SysrepoConnection())
+            self._refuse_missing_modules()
+            self._refuse_second_agent()
+            self._changes = Changes(switch, self._read_running, settle_timeout_s)
+            self._open.callback(self._changes.close)
+            self._subscribe()
+        except sysrepo.SysrepoError as error:
+            self._open.close()
+            raise DatastoreError(f"sysrepo: {error}") from error
+        except DatastoreError:
+            self._open.close()
+            raise
+
+    def close(self) -> None:
+        """Unsubscribe. What the kernel runs goes on."""
+        self._open.close()
+
+    def _refuse_missing_modules(self) -> None:
+        with self._connection.get_ly_ctx() as context:
+            present = {module.name() for module in context if module.implemented()}
+        missing = [name for name in MODULES if name not in present]
+        if missing:
+            raise DatastoreError(
+                f"sysrepo lacks the modules {', '.join(missing)}; run yang/install first"
+            )
+
+    def _refuse_second_agent(self) -> None:
+        with self._connection.start_session("operational") as session:
+            serving = _read(session, f"{AGENT}/pid").get("tsn-linux:agent")
+        if serving:
+            raise DatastoreError(
+                f"process {serving['pid']} already serves this datastore; stop it first"
+            )
+
+    def _subscribe(self) -> None:
+        # Sessions of their own: each has its thread, and none waits for another.
+        configuration = self._open.enter_context(self._connection.start_session())
+        # `enabled` delivers the running datastore first, an empty one too: that is the reconcile.
+        configuration.subscribe_module_change_unsafe(
+            "ietf-interfaces", INTERFACES, self._on_change, enabled=True
+        )
+        state = self._open.enter_context(self._connection.start_session("operational"))
+        # Merged: otherwise sysrepo would drop the configuration from what a client reads.
+        state.subscribe_oper_data_request(
+            "ietf-interfaces", INTERFACES, self._provide_interfaces, oper_merge=True, strict=True
+        )
+        # Last, because a client that sees it may rely on everything else.
+        state.subscribe_oper_data_request("tsn-linux", AGENT, self._provide_agent, strict=True)
+
+    def _read_running(self) -> Tree:
+        with self._connection.start_session() as session:
+            return _read(session, INTERFACES)
+
+    def _on_change(self, session: Any, event: str, request_id: int, _private: Any) -> None:
+        if event == "abort":
+            self._changes.abort(request_id)
+            return
+        if event == "done" and request_id == 0:
+            return  # the end of "enabled", which asked nobody
+        tree = _read(session, INTERFACES)
+        if event == "enabled":
+            self._changes.reconcile(tree)
+        elif event == "done":
+            self._changes.done(request_id, tree)
+        else:
+            try:
+                self._changes.change(request_id, tree)
+            except AgentError as error:
+                LOG.warning("change %d refused:\n%s", request_id, error)
+                raise sysrepo.SysrepoValidationFailedError(str(error)) from error
+
+    def _provide_interfaces(self, _xpath: str, _private: Any) -> dict[str, Any]:
+        with self._changes.lock:
+            states = self._switch.read()
+        return operational.interfaces(states, self._changes.history, self._switch.now_ns)
+
+    def _provide_agent(self, _xpath: str, _private: Any) -> dict[str, Any]:
+        return operational.agent(
+            version=_version(),
+            pid=os.getpid(),
+            started=self._started,
+            kernel_release=platform.release(),
+            classifier=self._switch.classifier_name,
+            tai_offset_s=self._switch.tai_offset_s(),
+            last_change=self._changes.last_change,
+        )
+
+
+def _read(session: Any, xpath: str) -> dict[str, Any]:
+    """What the session's datastore holds at `xpath`, explicit nodes only; {} where nothing is."""
+    try:
+        with session.get_data_ly(xpath) as tree:
+            text = tree.print_mem("json", with_siblings=True, pretty=False)
+    except sysrepo.SysrepoNotFoundError:
+        return {}
+    return dict(json.loads(text)) if text else {}
+
+
+def _version() -> str:
+    try:
+        return metadata.version("tsn-control-plane")
+    except metadata.PackageNotFoundError:  # run from a checkout
+        return "unknown"

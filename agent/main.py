@@ -1,0 +1,75 @@
+"""`tsn-agent`: brings the configuration in sysrepo into the kernel, and the kernel's state back."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+from agent.datastore.subscriptions import Datastore, DatastoreError
+from agent.datastore.switch import Switch
+from agent.kernel import Kernel
+
+LOG = logging.getLogger("tsn-agent")
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT; exit status 0 stopped, 1 cannot serve, 2 bad arguments."""
+    parser = argparse.ArgumentParser(prog="tsn-agent", description=__doc__)
+    parser.add_argument(
+        "--log-level",
+        default="info",
+        choices=("debug", "info", "warning", "error"),
+        help="what to write to stderr (default: %(default)s)",
+    )
+    options = parser.parse_args(arguments)
+    logging.basicConfig(
+        level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"
+    )
+    kernel = Kernel()
+    try:
+        return serve(kernel)
+    finally:
+        kernel.close()
+
+
+def serve(switch: Switch) -> int:
+    """Serve sysrepo with `switch` until a signal asks to stop. The ports then stay as they are."""
+    # Before any thread starts, so that the signals wait for sigwait() below.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    lacking = switch.capability()
+    if lacking:
+        LOG.warning("gates will be refused: %s", lacking)
+    try:
+        datastore = Datastore(switch)
+    except DatastoreError as error:
+        LOG.error("%s", error)
+        return 1
+    LOG.info("ready")
+    notify_systemd("READY=1")
+    received = signal.sigwait(STOP_SIGNALS)
+    LOG.info("%s: stopping; the ports keep their schedules", signal.Signals(received).name)
+    notify_systemd("STOPPING=1")
+    datastore.close()
+    return 0
+
+
+def notify_systemd(state: str) -> None:
+    """Tell the service manager, if one started us (sd_notify(3))."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    # A leading @ stands for the NUL of an abstract address.
+    path = "\0" + address[1:] if address.startswith("@") else address
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.sendto(state.encode(), path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""The agent between a real sysrepo and a real kernel: pushed, run, read back, left alone."""
+
+# ruff: noqa: F811  (fixtures of another folder come by import)
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import sysrepo
+
+from tests.kernel.test_taprio import QdiscEvents
+from tests.stack.conftest import client, sysrepo_repository, sysrepo_template  # noqa: F401
+from tests.stack.sysrepo_client import BRIDGE_PORT, GATES, HALF_AND_HALF, gated
+
+START_TIMEOUT_S = 60
+
+
+@pytest.fixture
+def start(
+    ports: tuple[str, str],  # noqa: ARG001 (puts it into their namespace)
+    client: object,  # noqa: ARG001 (its sysrepo must exist first)
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Starts `tsn-agent`; each call returns once that one is ready."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("\0tsn-agent-test")
+        manager.settimeout(START_TIMEOUT_S)
+        monkeypatch.setenv("NOTIFY_SOCKET", "@tsn-agent-test")
+        started: list[subprocess.Popen[bytes]] = []
+
+        def start_one() -> subprocess.Popen[bytes]:
+            started.append(subprocess.Popen([sys.executable, "-m", "agent.main"]))
+            assert manager.recv(100) == b"READY=1"
+            return started[-1]
+
+        yield start_one
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def at_s(clock: int, seconds: int) -> int:
+    return time.clock_gettime_ns(clock) // 10**9 + seconds
+
+
+def kernel_says(reader, port):
+    return reader.port(port)["tsn-linux:taprio"]["kernel"]
+
+
+def test_what_is_pushed_is_what_the_kernel_shows(start, client, kernel, eventually):
+    start()
+    base_s = at_s(time.CLOCK_TAI, 1)
+    client.replace(gated("p1", base_time_s=base_s))
+    taprio = kernel.read()["p1"].taprio
+    assert taprio.priority_map == (0, 0, 0, 0, 1, 1, 1, 1, *[0] * 8)
+    assert taprio.schedule.base_time_ns == base_s * 10**9
+    assert [(e.gate_states, e.interval_ns) for e in taprio.schedule.entries] == [
+        (2, 500_000),
+        (1, 500_000),
+    ]
+    assert client.port("p1")[GATES]["config-pending"] is True
+    eventually(lambda: client.port("p1")[GATES]["config-pending"] is False)
+    gates = client.port("p1")[GATES]
+    assert gates["oper-control-list"]["gate-control-entry"] == list(HALF_AND_HALF)
+    assert gates["oper-base-time"] == {"seconds": str(base_s), "nanoseconds": 0}
+    assert kernel_says(client, "p1")["dscp-rule"] == [{"dscp": 46, "priority": 7}]
+    assert kernel_says(client, "p2")["root-qdisc"] != "taprio"
+
+
+def test_the_kernels_reason_reaches_the_client_and_no_port_changes(start, client):
+    start()
+    too_many = {
+        "tsn-linux:taprio": {
+            "queue": [
+                {"traffic-class": 0, "count": 1, "offset": 0},
+                {"traffic-class": 1, "count": 1, "offset": 8},
+            ]
+        }
+    }
+    wrong = gated("p2")
+    wrong[BRIDGE_PORT] |= too_many
+    with QdiscEvents() as events:
+        with pytest.raises(
+            sysrepo.SysrepoError, match=r"port p2: .*Multi-queue device is required"
+        ):
+            client.replace(gated("p1"), wrong)
+        assert not events.any()
+
+
+def test_schedules_outlive_a_killed_agent_and_its_successor_touches_nothing(
+    start,
+    client,
+    kernel,
+    eventually,
+):
+    victim = start()
+    client.replace(gated("p1"), gated("p2"))
+    eventually(lambda: kernel.read()["p1"].running is not None)
+    with QdiscEvents() as events:
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+        start()
+        assert client.port("p1")[GATES]["oper-cycle-time"]["numerator"] == 1_000_000
+        client.replace(gated("p1"), gated("p2"))
+        assert not events.any()
+    assert kernel.read()["p1"].running is not None

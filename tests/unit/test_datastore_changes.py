@@ -1,0 +1,172 @@
+"""A change is kept when it lands and taken back when it does not, whoever dies in between."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from agent.datastore.changes import Changes, first_cycle_ns
+from agent.model import AgentError, GateEntry, Schedule
+from tests.stack.recording_kernel import RecordingKernel, port
+
+NOW_NS = 10_000_000_000
+
+
+def tree(base_time_s=20):
+    """Port p1 with a cycle of 1 ms; its base time tells one tree from another."""
+    entry = {
+        "index": 0,
+        "operation-name": "ieee802-dot1q-sched:set-gate-states",
+        "gate-states-value": 255,
+        "time-interval-value": 1_000_000,
+    }
+    gates = {
+        "gate-enabled": True,
+        "config-change": True,
+        "admin-control-list": {"gate-control-entry": [entry]},
+        "admin-cycle-time": {"numerator": 1, "denominator": 1000},
+        "admin-base-time": {"seconds": str(base_time_s)},
+    }
+    content = {"ieee802-dot1q-sched-bridge:gate-parameter-table": gates}
+    interface = {"name": "p1", "ieee802-dot1q-bridge:bridge-port": content}
+    return {"ietf-interfaces:interfaces": {"interface": [interface]}}
+
+
+@pytest.fixture
+def kernel():
+    return RecordingKernel(port("p1"), now_ns=NOW_NS)
+
+
+@pytest.fixture
+def running():
+    """What the running datastore holds; a test changes it in place."""
+    return {}
+
+
+@pytest.fixture
+def changes(kernel, running):
+    serving = Changes(kernel, lambda: dict(running), settle_timeout_s=60)
+    yield serving
+    serving.close()
+
+
+def base_time_s(kernel):
+    taprio = kernel.ports["p1"].taprio
+    return taprio and taprio.schedule.base_time_ns // 10**9
+
+
+def test_a_change_is_applied_before_it_is_confirmed(changes, kernel):
+    changes.change(1, tree())
+    assert base_time_s(kernel) == 20
+    assert changes.last_change is None
+
+
+def test_a_change_that_landed_stays_and_is_reported(changes, kernel):
+    changes.change(1, tree())
+    changes.done(1, tree())
+    assert base_time_s(kernel) == 20
+    assert changes.last_change.ports == 1
+
+
+def test_an_aborted_change_is_taken_back(changes, kernel):
+    changes.change(1, tree())
+    changes.abort(1)
+    assert base_time_s(kernel) is None
+    assert changes.last_change is None
+
+
+def test_an_abort_of_a_change_we_refused_touches_nothing(changes, kernel):
+    kernel.refuse = "port p1: no"
+    with pytest.raises(AgentError):
+        changes.change(1, tree())
+    changes.abort(1)
+    assert kernel.log == []
+
+
+def test_a_change_that_nobody_ends_is_taken_back_by_the_timer(kernel):
+    changes = Changes(kernel, dict, settle_timeout_s=0.05)
+    changes.change(1, tree())
+    wait_until(lambda: kernel.log == ["apply p1", "undo p1"])
+
+
+def test_a_change_that_landed_without_done_is_kept_by_the_timer(kernel):
+    changes = Changes(kernel, tree, settle_timeout_s=0.05)
+    changes.change(1, tree())
+    wait_until(lambda: changes.last_change is not None)
+    assert kernel.log == ["apply p1"]
+
+
+def test_the_next_change_takes_an_unended_one_back_first(changes, kernel):
+    changes.change(1, tree(20))
+    changes.change(2, tree(30))
+    assert kernel.log == ["apply p1", "undo p1", "apply p1"]
+    changes.abort(2)
+    assert base_time_s(kernel) is None
+
+
+def test_the_next_change_keeps_an_unended_one_that_landed(changes, kernel, running):
+    changes.change(1, tree(20))
+    running.update(tree(20))
+    changes.change(2, tree(30))
+    changes.abort(2)
+    assert base_time_s(kernel) == 20
+
+
+def test_a_change_that_lands_after_it_was_taken_back_is_applied_again(changes, kernel):
+    changes.change(1, tree(20))
+    changes.change(2, tree(30))
+    changes.abort(2)
+    changes.done(1, tree(20))
+    assert base_time_s(kernel) == 20
+
+
+def test_reconciling_what_already_agrees_does_nothing(changes, kernel):
+    changes.reconcile(tree())
+    kernel.log.clear()
+    changes.reconcile(tree())
+    assert kernel.log == []
+
+
+def test_a_running_configuration_the_switch_cannot_do_is_logged(changes, kernel, caplog):
+    kernel.refuse = "port p1: needs 8 TX queues"
+    changes.reconcile(tree())
+    assert "port p1: needs 8 TX queues" in caplog.text
+
+
+def test_a_base_time_ahead_is_when_the_list_changes_and_no_error(changes):
+    changes.reconcile(tree(20))
+    assert changes.history["p1"].change_time_ns == 20_000_000_000
+    assert changes.history["p1"].change_errors == 0
+
+
+def test_a_base_time_in_the_past_is_no_error_for_the_first_list(changes):
+    changes.reconcile(tree(1))
+    assert changes.history["p1"].change_errors == 0
+
+
+def test_a_base_time_in_the_past_is_an_error_while_another_list_runs(changes):
+    changes.reconcile(tree(1))
+    changes.reconcile(tree(2))
+    assert changes.history["p1"].change_errors == 1
+    assert changes.history["p1"].change_time_ns == NOW_NS
+
+
+def test_a_change_that_was_taken_back_leaves_no_history(changes):
+    changes.change(1, tree())
+    changes.abort(1)
+    assert changes.history == {}
+
+
+@pytest.mark.parametrize(
+    ("now_ns", "first_ns"), [(99, 100), (100, 100), (101, 110), (110, 110), (119, 120)]
+)
+def test_a_late_schedule_takes_over_at_the_next_cycle(now_ns, first_ns):
+    assert first_cycle_ns(Schedule(100, 10, (GateEntry(255, 10),)), now_ns) == first_ns
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

@@ -1,0 +1,258 @@
+"""The configured tree is read as 802.1Q means it, and what taprio cannot do is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.datastore.desired import RECOMMENDED_CLASSES, SUPPORTED_LIST_MAX, desired_ports
+from agent.model import (
+    AgentError,
+    Clock,
+    GateEntry,
+    PortState,
+    QueueRange,
+    Schedule,
+    Taprio,
+    TaprioMode,
+)
+
+GATES = "ieee802-dot1q-sched-bridge:gate-parameter-table"
+
+
+def gate_entry(index, states, interval_ns, operation="set-gate-states"):
+    return {
+        "index": index,
+        "operation-name": f"ieee802-dot1q-sched:{operation}",
+        "gate-states-value": states,
+        "time-interval-value": interval_ns,
+    }
+
+
+def gate_table(**changes):
+    """One millisecond, first half for class 1, starting at 2 s + 5 ns."""
+    table = {
+        "gate-enabled": True,
+        "config-change": True,
+        "admin-control-list": {
+            "gate-control-entry": [gate_entry(0, 2, 500_000), gate_entry(1, 1, 500_000)]
+        },
+        "admin-cycle-time": {"numerator": 1, "denominator": 1000},
+        "admin-base-time": {"seconds": "2", "nanoseconds": 5},
+    }
+    table |= {name.replace("_", "-"): value for name, value in changes.items()}
+    return {name: value for name, value in table.items() if value is not None}
+
+
+def bridge_port(gates=None, **changes):
+    node = {
+        "traffic-class": {"traffic-class-table": {"number-of-traffic-classes": 2}},
+        GATES: gate_table() if gates is None else gates,
+    }
+    return node | changes
+
+
+def tree(**ports):
+    interfaces = [
+        {
+            "name": name,
+            "type": "iana-if-type:ethernetCsmacd",
+            "ieee802-dot1q-bridge:bridge-port": content,
+        }
+        for name, content in ports.items()
+    ]
+    return {"ietf-interfaces:interfaces": {"interface": interfaces}}
+
+
+def taprio_of(content):
+    return desired_ports(tree(p1=content), {})["p1"].taprio
+
+
+def schedule_of(**changes):
+    return taprio_of(bridge_port(gate_table(**changes))).schedule
+
+
+def refusal_of(**ports):
+    with pytest.raises(AgentError) as refused:
+        desired_ports(tree(**ports), {})
+    return str(refused.value)
+
+
+def test_an_empty_configuration_asks_nothing():
+    assert desired_ports({}, {}) == {}
+
+
+def test_an_interface_that_is_no_bridge_port_is_not_managed():
+    interface = {"name": "mgmt", "type": "iana-if-type:ethernetCsmacd"}
+    assert desired_ports({"ietf-interfaces:interfaces": {"interface": [interface]}}, {}) == {}
+
+
+def test_a_gate_table_becomes_a_taprio():
+    assert taprio_of(bridge_port()) == Taprio(
+        priority_map=(0, 0, 0, 0, 1, 1, 1, 1, *[0] * 8),
+        queues=(QueueRange(1, 0), QueueRange(1, 1)),
+        mode=TaprioMode.SOFTWARE,
+        clock=Clock.TAI,
+        schedule=Schedule(2_000_000_005, 1_000_000, (GateEntry(2, 500_000), GateEntry(1, 500_000))),
+    )
+
+
+def test_entries_run_in_the_order_of_their_index_as_a_number():
+    entries = [gate_entry(10, 3, 100_000), gate_entry(2, 2, 400_000), gate_entry(0, 1, 500_000)]
+    assert schedule_of(admin_control_list={"gate-control-entry": entries}).entries == (
+        GateEntry(1, 500_000),
+        GateEntry(2, 400_000),
+        GateEntry(3, 100_000),
+    )
+
+
+@pytest.mark.parametrize(
+    ("numerator", "denominator", "cycle_ns"),
+    [(1, 1000, 1_000_000), (1, 8000, 125_000), (3, 3_000_000, 1_000), (2, 1, 2_000_000_000)],
+)
+def test_a_rational_cycle_time_becomes_exact_nanoseconds(numerator, denominator, cycle_ns):
+    cycle = {"numerator": numerator, "denominator": denominator}
+    assert schedule_of(admin_cycle_time=cycle).cycle_time_ns == cycle_ns
+
+
+def test_a_missing_base_time_is_the_start_of_the_epoch():
+    assert schedule_of(admin_base_time=None).base_time_ns == 0
+
+
+def test_every_row_of_recommended_classes_uses_exactly_its_classes():
+    for count, row in enumerate(RECOMMENDED_CLASSES, start=1):
+        assert set(row) == set(range(count))
+        # 802.1Q: background (1) below best effort (0), then rising.
+        by_importance = [row[priority] for priority in (1, 0, 2, 3, 4, 5, 6, 7)]
+        assert by_importance == sorted(by_importance)
+
+
+def test_a_configured_priority_replaces_the_recommended_class_and_the_rest_stays():
+    table = {"number-of-traffic-classes": 4, "priority0": 2, "priority7": 0}
+    content = bridge_port(**{"traffic-class": {"traffic-class-table": table}})
+    assert taprio_of(content).priority_map == (2, 0, 1, 1, 2, 2, 3, 0, *[2] * 8)
+
+
+def test_classes_that_no_priority_maps_to_still_exist():
+    table = {"number-of-traffic-classes": 3} | {f"priority{p}": 0 for p in range(8)}
+    content = bridge_port(**{"traffic-class": {"traffic-class-table": table}})
+    assert len(taprio_of(content).queues) == 3
+
+
+def test_without_a_traffic_class_table_there_are_eight_classes():
+    assert len(taprio_of({GATES: gate_table()}).queues) == 8
+
+
+def test_mode_clock_and_queues_are_taken_from_our_module():
+    own = {
+        "mode": "txtime-assist",
+        "clock": "monotonic",
+        "queue": [
+            {"traffic-class": 1, "offset": 0},
+            {"traffic-class": 0, "offset": 1, "count": 3},
+        ],
+    }
+    taprio = taprio_of(bridge_port(**{"tsn-linux:taprio": own}))
+    assert (taprio.mode, taprio.clock) == (TaprioMode.TXTIME_ASSIST, Clock.MONOTONIC)
+    assert taprio.queues == (QueueRange(3, 1), QueueRange(1, 0))
+
+
+def test_dscp_rules_need_no_gates():
+    rules = [{"dscp": 46, "priority": 5}, {"dscp": 0, "priority": 0}]
+    port = desired_ports(tree(p1={"tsn-linux:dscp-rule": rules}), {})["p1"]
+    assert port.taprio is None
+    assert port.dscp_priorities == {46: 5, 0: 0}
+
+
+def test_gates_that_are_not_enabled_are_not_run_whatever_else_is_set():
+    assert taprio_of(bridge_port(gate_table(gate_enabled=False))) is None
+
+
+def test_admin_values_without_config_change_leave_what_runs():
+    running = taprio_of(bridge_port())
+    state = PortState("p1", 2, 8, None, "taprio", None, running, running.schedule, None)
+    draft = bridge_port(gate_table(config_change=False, admin_base_time={"seconds": "9"}))
+    assert desired_ports(tree(p1=draft), {"p1": state})["p1"].taprio == running
+
+
+def test_admin_values_without_config_change_start_nothing():
+    assert taprio_of(bridge_port(gate_table(config_change=None))) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"admin_cycle_time": {"numerator": 1, "denominator": 3}},
+            "admin-cycle-time 1/3 s is not a whole, positive number of nanoseconds",
+        ),
+        ({"admin_cycle_time": {"numerator": 0, "denominator": 1}}, "positive number"),
+        ({"admin_cycle_time": {"numerator": 1}}, "needs a numerator and a denominator"),
+        ({"admin_cycle_time": None}, "needs a numerator and a denominator"),
+        ({"admin_base_time": {"nanoseconds": 1_000_000_000}}, "a second has 1000000000"),
+        ({"admin_control_list": None}, "admin-control-list is empty"),
+        ({"admin_cycle_time_extension": 1}, "admin-cycle-time-extension must be 0"),
+        ({"admin_gate_states": 0b01}, "admin-gate-states must leave every gate open"),
+        (
+            {"queue_max_sdu_table": [{"traffic-class": 1, "queue-max-sdu": 128}]},
+            "queue-max-sdu of traffic class 1 must be 0",
+        ),
+        (
+            {
+                "admin_control_list": {
+                    "gate-control-entry": [gate_entry(3, 1, 5, "set-and-hold-mac")]
+                }
+            },
+            "gate-control-entry 3: operation set-and-hold-mac needs frame preemption",
+        ),
+        (
+            {
+                "admin_control_list": {
+                    "gate-control-entry": [gate_entry(0, 1, 5, "set-and-release-mac")]
+                }
+            },
+            "set-and-release-mac needs frame preemption",
+        ),
+        (
+            {
+                "admin_control_list": {
+                    "gate-control-entry": [
+                        {
+                            "index": 0,
+                            "operation-name": "ieee802-dot1q-sched:set-gate-states",
+                            "gate-states-value": 1,
+                        }
+                    ]
+                }
+            },
+            "gate-control-entry 0: time-interval-value (ns) is missing",
+        ),
+    ],
+)
+def test_what_taprio_cannot_do_is_refused(changes, reason):
+    refusal = refusal_of(p1=bridge_port(gate_table(**changes)))
+    assert refusal.startswith("port p1: ")
+    assert reason in refusal
+
+
+def test_gate_states_of_absent_classes_may_start_closed():
+    assert schedule_of(admin_gate_states=0b11)
+
+
+def test_a_list_longer_than_the_kernel_can_show_is_refused():
+    entries = [gate_entry(i, 1, 1000) for i in range(SUPPORTED_LIST_MAX + 1)]
+    assert f"admin-control-list has {SUPPORTED_LIST_MAX + 1} entries" in refusal_of(
+        p1=bridge_port(gate_table(admin_control_list={"gate-control-entry": entries}))
+    )
+
+
+def test_queues_must_cover_every_class():
+    queue = {"queue": [{"traffic-class": 1, "offset": 0}]}
+    assert "lists the traffic classes 1; list each of 0..1" in refusal_of(
+        p1=bridge_port(**{"tsn-linux:taprio": queue})
+    )
+
+
+def test_every_refused_port_is_named():
+    wrong = gate_table(admin_cycle_time_extension=7)
+    lines = refusal_of(p1=bridge_port(wrong), p2=bridge_port(), p3=bridge_port(wrong)).splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["port p1", "port p3"]
