@@ -89,7 +89,7 @@ def ports() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(params=["python-iptables", "iptables-legacy-restore", "iptables-nft-restore"])
-def classifier(request, ports) -> Classifier:  # noqa: ARG001 (puts it into the namespace)
+def classifier(request, ports) -> Classifier:
     ways = {
         "python-iptables": LegacyTables,
         "iptables-legacy-restore": lambda: RestoreTables(Flavour.LEGACY),
@@ -99,14 +99,14 @@ def classifier(request, ports) -> Classifier:  # noqa: ARG001 (puts it into the 
 
 
 @pytest.fixture
-def kernel(ports) -> Iterator[Kernel]:  # noqa: ARG001 (puts it into the namespace)
+def kernel(ports) -> Iterator[Kernel]:
     opened = Kernel()
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def offloading_port(ports) -> Iterator[str]:  # noqa: ARG001 (puts it into the namespace)
+def offloading_port(ports) -> Iterator[str]:
     """A netdevsim port of 8 queues, whose driver takes any full offload."""
     bus = Path("/sys/bus/netdevsim")
     if not bus.exists():
@@ -188,7 +188,7 @@ def _arrivals(receiver: socket.socket) -> Iterator[Frame]:
 
 
 @pytest.fixture
-def send_both_classes(ports) -> Callable[[int, int], Traffic]:  # noqa: ARG001 (sets up p1)
+def send_both_classes(ports) -> Callable[[int, int], Traffic]:
     """Send one frame of each class out of p1 in every one of so many cycles.
 
     The instants drift through the cycle by a step that is prime to it, so that every part of it is

@@ -23,8 +23,8 @@ START_TIMEOUT_S = 60
 
 @pytest.fixture
 def start(
-    ports: tuple[str, str],  # noqa: ARG001 (puts it into their namespace)
-    client: object,  # noqa: ARG001 (its sysrepo must exist first)
+    ports: tuple[str, str],
+    client: object,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
     """Starts `tsn-agent`; each call returns once that one is ready."""

@@ -55,7 +55,7 @@ def sysrepo_repository(
 
 
 @pytest.fixture
-def client(sysrepo_repository: Repository) -> Iterator[Client]:  # noqa: ARG001  it must exist
+def client(sysrepo_repository: Repository) -> Iterator[Client]:
     sysrepo = pytest.importorskip("sysrepo")
     with sysrepo.SysrepoConnection() as connection:
         yield Client(connection)

@@ -94,7 +94,7 @@ class RecordingKernel:
 
         return RecordedChange(changed, undo)
 
-    def now_ns(self, clock: Clock) -> int:  # noqa: ARG002
+    def now_ns(self, clock: Clock) -> int:
         return time.time_ns() if self._now_ns is None else self._now_ns
 
     def tai_offset_s(self) -> int:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("agent")
 
 
 @pytest.fixture
-def agent(kernel, client):  # noqa: ARG001  the client's sysrepo must exist first
+def agent(kernel, client):
     serving = Datastore(kernel, settle_timeout_s=SETTLE_TIMEOUT_S)
     yield serving
     serving.close()

@@ -1,0 +1,112 @@
+"""What a client is told when an operation fails: the errors of RFC 6241 appendix A.
+
+RpcError          one <rpc-error>
+RpcErrors         several of them, in one reply
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lxml import etree
+
+BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
+
+Layer = Literal["transport", "rpc", "protocol", "application"]
+
+
+@dataclass(eq=False)
+class RpcError(Exception):
+    """One error: `tag` as in appendix A, `message` for a person, `info` the tag's own elements."""
+
+    tag: str
+    message: str
+    layer: Layer = "application"
+    app_tag: str | None = None
+    path: str | None = None
+    path_namespaces: Mapping[str, str] = field(default_factory=dict)
+    info: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.tag}: {self.message}"
+
+    def element(self) -> etree._Element:
+        """The <rpc-error> element."""
+        error = etree.Element(f"{{{BASE}}}rpc-error", nsmap={None: BASE})
+        _add(error, "error-type", self.layer)
+        _add(error, "error-tag", self.tag)
+        _add(error, "error-severity", "error")
+        if self.app_tag is not None:
+            _add(error, "error-app-tag", self.app_tag)
+        if self.path is not None:
+            # The path's prefixes mean something only where they are declared.
+            path = etree.SubElement(
+                error, f"{{{BASE}}}error-path", nsmap=dict(self.path_namespaces)
+            )
+            path.text = self.path
+        message = _add(error, "error-message", _printable(self.message))
+        message.set("{http://www.w3.org/XML/1998/namespace}lang", "en")
+        if self.info:
+            info = etree.SubElement(error, f"{{{BASE}}}error-info")
+            for name, value in self.info.items():
+                _add(info, name, _printable(value))
+        return error
+
+
+class RpcErrors(Exception):
+    """All errors of one failed operation."""
+
+    def __init__(self, errors: Sequence[RpcError]) -> None:
+        super().__init__("; ".join(str(error) for error in errors))
+        self.errors = tuple(errors)
+
+
+def missing_element(name: str, *, of: str, layer: Layer = "protocol") -> RpcError:
+    """`of` must contain an element `name` and does not."""
+    return RpcError(
+        "missing-element", f"<{of}> needs <{name}>", layer=layer, info={"bad-element": name}
+    )
+
+
+def bad_element(name: str, value: str, expected: str) -> RpcError:
+    """The element's value is not what its place needs."""
+    return RpcError(
+        "invalid-value",
+        f"<{name}> is {value!r}, expected {expected}",
+        layer="protocol",
+        info={"bad-element": name},
+    )
+
+
+def attribute_error(
+    tag: str, message: str, *, attribute: str, element: str, layer: Layer = "protocol"
+) -> RpcError:
+    """`element`'s attribute is missing, bad or unknown, as `tag` says."""
+    info = {"bad-attribute": attribute, "bad-element": element}
+    return RpcError(tag, message, layer=layer, info=info)
+
+
+def unknown_element(name: str, *, of: str) -> RpcError:
+    """`of` has no place for an element `name`."""
+    return RpcError(
+        "unknown-element",
+        f"<{of}> has no place for <{name}>",
+        layer="protocol",
+        info={"bad-element": name},
+    )
+
+
+def _add(parent: etree._Element, name: str, text: str) -> etree._Element:
+    child = etree.SubElement(parent, f"{{{BASE}}}{name}")
+    child.text = text
+    return child
+
+
+def _printable(text: str) -> str:
+    """XML has no place for most control characters, a subscriber's message may hold some."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+        for char in text
+    )

@@ -1,0 +1,115 @@
+"""Which part of a datastore a client asks for, as one XPath that sysrepo evaluates.
+
+sysrepo reads prefixes in an XPath as module names and always returns the keys of the list entries
+it selects, so a subtree filter (RFC 6241 section 6) becomes a union of paths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from lxml import etree
+
+from agent.netconfd.errors import BASE, attribute_error
+
+EVERYTHING = "/*"
+
+# A string literal, or a prefix in front of a name (not an axis, which has two colons).
+_LITERAL_OR_PREFIX = re.compile(r"""("[^"]*"|'[^']*')|([A-Za-z_][\w.-]*):(?=[A-Za-z_*])""")
+
+
+def to_xpath(filter_: etree._Element | None, modules: Mapping[str, str]) -> str | None:
+    """The XPath of a <filter>, None if it selects nothing; `modules` maps namespace to name.
+
+    Raises RpcError for a filter of unknown type or without its expression.
+    """
+    if filter_ is None:
+        return EVERYTHING
+    kind = filter_.get("type", filter_.get(f"{{{BASE}}}type", "subtree"))
+    if kind == "subtree":
+        paths = [path for node in filter_ for path in _paths(node, "", modules)]
+        return " | ".join(dict.fromkeys(paths)) or None
+    if kind == "xpath":
+        return _with_module_names(filter_, modules)
+    raise attribute_error(
+        "bad-attribute",
+        f"the type of <filter> is {kind!r}, expected subtree or xpath",
+        attribute="type",
+        element="filter",
+    )
+
+
+def _with_module_names(filter_: etree._Element, modules: Mapping[str, str]) -> str:
+    select = filter_.get("select", filter_.get(f"{{{BASE}}}select"))
+    if not select:
+        raise attribute_error(
+            "missing-attribute",
+            "<filter> of type xpath needs the attribute select",
+            attribute="select",
+            element="filter",
+        )
+
+    def rename(match: re.Match[str]) -> str:
+        literal, prefix = match.groups()
+        if literal is not None:
+            return str(literal)
+        return modules.get(filter_.nsmap.get(prefix, ""), prefix) + ":"
+
+    return _LITERAL_OR_PREFIX.sub(rename, select)
+
+
+def _paths(node: etree._Element, parent: str, modules: Mapping[str, str]) -> list[str]:
+    """One path for each selection node at or below `node`; none where nothing can match."""
+    step = _step(node, modules)
+    if step is None:
+        return []
+    here = f"{parent}/{step}"
+    matches = [child for child in node if _is_content_match(child)]
+    for match in matches:
+        match_step = _step(match, modules)
+        if match_step is None:
+            return []
+        here += f"[{match_step}={_literal(_value(match, modules))}]"
+    others = [child for child in node if not _is_content_match(child)]
+    if not others:
+        if not parent and _is_content_match(node):
+            return [f"{here}[.={_literal(_value(node, modules))}]"]
+        return [here]
+    return [f"{here}/{_step(match, modules)}" for match in matches] + [
+        path for child in others for path in _paths(child, here, modules)
+    ]
+
+
+def _is_content_match(node: etree._Element) -> bool:
+    return len(node) == 0 and bool((node.text or "").strip())
+
+
+def _step(node: etree._Element, modules: Mapping[str, str]) -> str | None:
+    if node.attrib:
+        # Configuration and state carry no attributes, so no attribute expression ever holds.
+        return None
+    name = etree.QName(node)
+    if name.namespace is None or (name.namespace == BASE and node.prefix is None):
+        # No namespace of its own, or only the message's default one: any namespace matches.
+        return f"*[local-name()={_literal(name.localname)}]"
+    module = modules.get(name.namespace)
+    return None if module is None else f"{module}:{name.localname}"
+
+
+def _value(node: etree._Element, modules: Mapping[str, str]) -> str:
+    """The text to compare; an identity's prefix becomes the module name sysrepo compares with."""
+    text = (node.text or "").strip()
+    prefix, colon, rest = text.partition(":")
+    module = modules.get(node.nsmap.get(prefix, "")) if colon else None
+    return text if module is None else f"{module}:{rest}"
+
+
+def _literal(text: str) -> str:
+    """The text as an XPath string; XPath has no escapes."""
+    if "'" not in text:
+        return f"'{text}'"
+    if '"' not in text:
+        return f'"{text}"'
+    pieces = ', "\'", '.join(f"'{piece}'" for piece in text.split("'"))
+    return f"concat({pieces})"

@@ -1,0 +1,110 @@
+"""How NETCONF messages are cut out of a byte stream: RFC 6242, both framings.
+
+The decoder is fed whatever the transport delivers, in pieces of any size, and never holds more than
+one message of `max_message_octets` plus the last piece fed.
+"""
+
+from __future__ import annotations
+
+END_OF_MESSAGE = b"]]>]]>"
+END_OF_CHUNKS = b"\n##\n"
+MAX_CHUNK_OCTETS = 4_294_967_295
+# A chunk header is LF, number sign, up to ten digits, LF.
+MAX_HEADER_OCTETS = 13
+
+
+class FramingError(Exception):
+    """The peer's bytes are no NETCONF framing, or its message is too long: end the session."""
+
+
+class Decoder:
+    """Collects bytes and gives back whole messages. Starts with end-of-message framing."""
+
+    def __init__(self, max_message_octets: int) -> None:
+        self._max_message_octets = max_message_octets
+        self._buffer = bytearray()
+        self._searched_octets = 0
+        self._chunked = False
+        self._message = bytearray()
+        self._chunk_octets_left = 0
+
+    def use_chunks(self) -> None:
+        """Read everything after the message returned last as chunked framing (base:1.1)."""
+        self._chunked = True
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the stream."""
+        self._buffer += data
+
+    def next_message(self) -> bytes | None:
+        """The next whole message, or None until more bytes are fed.
+
+        Raises FramingError; the decoder must not be used after that.
+        """
+        return self._next_chunked() if self._chunked else self._next_terminated()
+
+    def _next_terminated(self) -> bytes | None:
+        end = self._buffer.find(END_OF_MESSAGE, self._searched_octets)
+        if end < 0:
+            # The marker's first octets may already be here.
+            self._searched_octets = max(0, len(self._buffer) - len(END_OF_MESSAGE) + 1)
+            self._check_length(self._searched_octets)
+            return None
+        self._check_length(end)
+        message = bytes(self._buffer[:end])
+        del self._buffer[: end + len(END_OF_MESSAGE)]
+        self._searched_octets = 0
+        return message
+
+    def _next_chunked(self) -> bytes | None:
+        while True:
+            if self._chunk_octets_left:
+                taken = self._buffer[: self._chunk_octets_left]
+                del self._buffer[: len(taken)]
+                self._message += taken
+                self._chunk_octets_left -= len(taken)
+            if self._chunk_octets_left:
+                return None
+            header = self._take_header()
+            if header is None:
+                return None
+            if header == END_OF_CHUNKS:
+                if not self._message:
+                    raise FramingError("a message without a single chunk")
+                message = bytes(self._message)
+                self._message.clear()
+                return message
+            self._chunk_octets_left = _chunk_octets(header)
+            self._check_length(len(self._message) + self._chunk_octets_left)
+
+    def _take_header(self) -> bytes | None:
+        start = bytes(self._buffer[:2])
+        if not b"\n#".startswith(start):
+            raise FramingError(f"expected the start of a chunk, found {start!r}")
+        end = self._buffer.find(b"\n", 2, MAX_HEADER_OCTETS)
+        if end < 0:
+            if len(self._buffer) >= MAX_HEADER_OCTETS:
+                raise FramingError("a chunk header that does not end")
+            return None
+        header = bytes(self._buffer[: end + 1])
+        del self._buffer[: end + 1]
+        return header
+
+    def _check_length(self, octets: int) -> None:
+        if octets > self._max_message_octets:
+            raise FramingError(f"a message longer than {self._max_message_octets} octets")
+
+
+def _chunk_octets(header: bytes) -> int:
+    digits = header[2:-1]
+    # bytes.isdigit() is true for ASCII digits only, and false for nothing at all.
+    if not digits.isdigit() or digits.startswith(b"0") or int(digits) > MAX_CHUNK_OCTETS:
+        raise FramingError(f"chunk size {digits!r} is not a number from 1 to {MAX_CHUNK_OCTETS}")
+    return int(digits)
+
+
+def encode(message: bytes, *, chunked: bool) -> bytes:
+    """The message as it goes on the wire."""
+    if chunked:
+        return b"\n#%d\n%b%b" % (len(message), message, END_OF_CHUNKS)
+    return message + END_OF_MESSAGE

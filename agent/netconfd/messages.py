@@ -1,0 +1,116 @@
+"""The XML of the messages layer: hello, rpc and rpc-reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lxml import etree
+
+from agent.netconfd.errors import BASE, RpcError, attribute_error
+
+BASE_1_0 = "urn:ietf:params:netconf:base:1.0"
+BASE_1_1 = "urn:ietf:params:netconf:base:1.1"
+
+# An xs:unsignedInt chosen by the server; a client's hello must not have one.
+SESSION_ID = f"{{{BASE}}}session-id"
+
+
+class NotAHello(Exception):
+    """The client's first message opens no session."""
+
+
+def parse(message: bytes) -> etree._Element:
+    """The message's root element. Raises RpcError malformed-message.
+
+    Nothing outside the message is read, and no document type (so no entity) is accepted.
+    """
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        load_dtd=False,
+        no_network=True,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        root = etree.fromstring(message.strip(), parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise RpcError("malformed-message", f"not well-formed XML: {error}", layer="rpc") from None
+    if root.getroottree().docinfo.doctype:
+        raise RpcError(
+            "malformed-message", "a message has no document type declaration", layer="rpc"
+        )
+    return root
+
+
+def hello(capabilities: Iterable[str], session_id: int) -> bytes:
+    """The server's hello."""
+    root = etree.Element(f"{{{BASE}}}hello", nsmap={None: BASE})
+    listed = etree.SubElement(root, f"{{{BASE}}}capabilities")
+    for capability in capabilities:
+        etree.SubElement(listed, f"{{{BASE}}}capability").text = capability
+    etree.SubElement(root, SESSION_ID).text = str(session_id)
+    return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
+
+
+def client_capabilities(message: bytes) -> set[str]:
+    """What the client's hello offers. Raises NotAHello."""
+    try:
+        root = parse(message)
+    except RpcError as error:
+        raise NotAHello(error.message) from None
+    if root.tag != f"{{{BASE}}}hello":
+        raise NotAHello(f"expected <hello>, found <{etree.QName(root).localname}>")
+    if root.find(SESSION_ID) is not None:
+        raise NotAHello("a client's <hello> has no <session-id>")
+    offered = root.findall(f"{{{BASE}}}capabilities/{{{BASE}}}capability")
+    capabilities = {(capability.text or "").strip() for capability in offered}
+    if not capabilities & {BASE_1_0, BASE_1_1}:
+        raise NotAHello("the client offers neither base:1.0 nor base:1.1")
+    return capabilities
+
+
+def parse_rpc(root: etree._Element) -> etree._Element:
+    """The operation element of a request. Raises RpcError."""
+    name = etree.QName(root)
+    if root.tag != f"{{{BASE}}}rpc":
+        raise RpcError(
+            "malformed-message",
+            f"expected <rpc> in namespace {BASE}, "
+            f"found <{name.localname}> in {name.namespace or 'none'}",
+            layer="rpc",
+        )
+    if root.get("message-id") is None:
+        raise attribute_error(
+            "missing-attribute",
+            "<rpc> needs the attribute message-id",
+            attribute="message-id",
+            element="rpc",
+            layer="rpc",
+        )
+    if len(root) != 1:
+        raise RpcError(
+            "malformed-message", f"<rpc> holds {len(root)} operations, expected one", layer="rpc"
+        )
+    return root[0]
+
+
+def reply_attributes(root: etree._Element) -> tuple[dict[str, str], dict[str | None, str]]:
+    """The attributes of an <rpc> and the namespaces they may use, both owed to its reply."""
+    if root.tag != f"{{{BASE}}}rpc":
+        return {}, {}
+    attributes = {str(key): str(value) for key, value in root.attrib.items()}
+    return attributes, {key: value for key, value in root.nsmap.items() if key is not None}
+
+
+def reply(
+    content: Sequence[etree._Element],
+    attributes: dict[str, str],
+    nsmap: dict[str | None, str],
+) -> bytes:
+    """An <rpc-reply>; without content it says <ok/>."""
+    root = etree.Element(f"{{{BASE}}}rpc-reply", nsmap={None: BASE, **nsmap})
+    for key, value in attributes.items():
+        root.set(key, value)
+    root.extend(content or [etree.Element(f"{{{BASE}}}ok")])
+    return etree.tostring(root, xml_declaration=True, encoding="UTF-8")

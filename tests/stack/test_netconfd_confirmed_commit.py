@@ -1,0 +1,202 @@
+"""Confirmed commit: what stays, what goes back, and when."""
+
+from __future__ import annotations
+
+import pytest
+import sysrepo
+from ncclient.operations import RPCError
+from ncclient.xml_ import to_ele
+
+from tests.stack.netconfd_process import running_netconfd, wait_until
+
+BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
+INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
+LONG_S = "60"
+
+
+@pytest.fixture
+def server(sysrepo_repository, tmp_path):
+    with running_netconfd(tmp_path / "netconfd") as server:
+        yield server
+
+
+@pytest.fixture
+def client(server):
+    """A session on a switch whose running configuration is `swp1` described as `before`."""
+    client = server.connect()
+    edit(client, "before")
+    client.commit()
+    yield client
+    if client.connected:
+        client.close_session()
+
+
+@pytest.fixture
+def watcher(server, client):
+    """Another session, to see what is running when the first may be gone."""
+    with server.connect() as watcher:
+        yield watcher
+
+
+def edit(client, description):
+    client.edit_config(
+        target="candidate",
+        config=(
+            f'<config xmlns="{BASE}"><interfaces xmlns="{INTERFACES}"><interface><name>swp1</name>'
+            '<type xmlns:ianaift="urn:ietf:params:xml:ns:yang:iana-if-type">'
+            "ianaift:ethernetCsmacd</type>"
+            f"<description>{description}</description></interface></interfaces></config>"
+        ),
+    )
+
+
+def commit_unconfirmed(client, description="after", timeout_s=LONG_S, **options):
+    edit(client, description)
+    client.commit(confirmed=True, timeout=timeout_s, **options)
+    assert running(client) == description
+
+
+def running(client):
+    return client.get_config("running").data.findtext(f".//{{{INTERFACES}}}description")
+
+
+def goes_back(client):
+    return wait_until(lambda: running(client) == "before")
+
+
+def snapshot(server):
+    return server.state_dir / "confirmed-commit.xml"
+
+
+def tag_of(call, *args, **kwargs):
+    with pytest.raises(RPCError) as refusal:
+        call(*args, **kwargs)
+    return refusal.value.tag
+
+
+def test_a_confirmed_commit_that_is_confirmed_stays(server, client):
+    commit_unconfirmed(client, timeout_s="1")
+    client.commit()
+    assert not snapshot(server).exists()
+    assert not wait_until(lambda: running(client) == "before", timeout_s=1.5)
+
+
+def test_a_confirmed_commit_that_is_not_confirmed_in_time_goes_back(server, client):
+    commit_unconfirmed(client, timeout_s="1")
+    assert snapshot(server).stat().st_mode & 0o777 == 0o600
+    assert goes_back(client)
+    assert wait_until(lambda: not snapshot(server).exists())
+
+
+def test_a_second_confirmed_commit_extends_the_time_and_goes_back_to_before_the_first(client):
+    commit_unconfirmed(client, "first", timeout_s="1")
+    commit_unconfirmed(client, "second", timeout_s="3")
+    assert not wait_until(lambda: running(client) != "second", timeout_s=1.5)
+    assert goes_back(client)
+
+
+def test_cancel_goes_back_at_once(client):
+    commit_unconfirmed(client)
+    client.cancel_commit()
+    assert running(client) == "before"
+    assert tag_of(client.cancel_commit) == "operation-failed"
+
+
+def test_a_session_that_leaves_takes_its_unconfirmed_commit_with_it(server, client, watcher):
+    leaver = server.connect()
+    commit_unconfirmed(leaver)
+    leaver.close_session()
+    assert goes_back(watcher)
+
+
+def test_a_session_that_is_killed_takes_its_unconfirmed_commit_with_it(server, client):
+    victim = server.connect()
+    commit_unconfirmed(victim)
+    client.kill_session(victim.session_id)
+    assert goes_back(client)
+
+
+def test_going_back_is_not_stopped_by_the_locks_of_the_session_that_committed(client, watcher):
+    for datastore in ("running", "candidate"):
+        client.lock(datastore)
+    commit_unconfirmed(client, timeout_s="1")
+    assert goes_back(watcher)
+    client.unlock("candidate")
+    client.unlock("running")
+
+
+def test_a_persistent_commit_outlives_its_session_and_is_confirmed_from_another(server, client):
+    leaver = server.connect()
+    commit_unconfirmed(leaver, persist="rollout-7")
+    leaver.close_session()
+    assert wait_until(lambda: "closed by the client" in server.log)
+    assert running(client) == "after"
+    client.commit(persist_id="rollout-7")
+    assert not snapshot(server).exists()
+    assert running(client) == "after"
+
+
+def test_a_persistent_commit_is_cancelled_with_its_id_alone(server, client):
+    commit_unconfirmed(client, persist="rollout-7")
+    with server.connect() as other:
+        assert tag_of(other.cancel_commit) == "in-use"
+        assert tag_of(other.cancel_commit, persist_id="wrong") == "invalid-value"
+        assert tag_of(other.commit, persist_id="wrong") == "invalid-value"
+        other.cancel_commit(persist_id="rollout-7")
+    assert running(client) == "before"
+
+
+def test_others_can_neither_commit_nor_lock_while_a_commit_is_unconfirmed(client, watcher):
+    commit_unconfirmed(client)
+    assert tag_of(watcher.commit) == "in-use"
+    assert tag_of(watcher.lock, "running") == "lock-denied"
+    client.commit()
+    watcher.lock("running")
+
+
+@pytest.mark.parametrize("persist", [None, "rollout-7"])
+def test_a_killed_server_goes_back_before_it_serves_again(server, client, persist):
+    commit_unconfirmed(client, persist=persist)
+    server.kill()
+    server.start()
+    with server.connect() as later:
+        assert running(later) == "before"
+    assert not snapshot(server).exists()
+
+
+def test_a_stopped_server_goes_back_before_it_ends(server, client):
+    commit_unconfirmed(client, persist="rollout-7")
+    assert server.stop() == 0
+    assert not snapshot(server).exists()
+    server.start()
+    with server.connect() as later:
+        assert running(later) == "before"
+
+
+def test_a_refused_confirmed_commit_leaves_nothing_to_go_back_from(server, client):
+    def refuse(event, _request, _changes, _data):
+        if event == "change":
+            raise sysrepo.SysrepoValidationFailedError("not today")
+
+    with sysrepo.SysrepoConnection() as connection, connection.start_session() as subscriber:
+        subscriber.subscribe_module_change("ietf-interfaces", "/ietf-interfaces:interfaces", refuse)
+        edit(client, "after")
+        assert tag_of(client.commit, confirmed=True, timeout=LONG_S) == "operation-failed"
+    assert not snapshot(server).exists()
+    assert running(client) == "before"
+    client.lock("running")
+
+
+def test_going_back_waits_for_a_lock_from_outside_and_is_not_forgotten(server, client):
+    commit_unconfirmed(client, timeout_s="1")
+    with sysrepo.SysrepoConnection() as connection, connection.start_session() as outsider:
+        outsider.lock()
+        assert wait_until(lambda: "cannot undo the confirmed commit" in server.log)
+        assert tag_of(client.commit) == "in-use"
+        assert running(client) == "after"
+    assert goes_back(client)
+
+
+def test_a_time_without_confirmed_is_no_promise_and_is_refused(client):
+    commit = to_ele(f'<commit xmlns="{BASE}"><confirm-timeout>5</confirm-timeout></commit>')
+    assert tag_of(client.dispatch, commit) == "missing-element"
