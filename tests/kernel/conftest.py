@@ -33,17 +33,13 @@ NS_PER_S = 1_000_000_000
 SO_TIMESTAMPNS, SO_RCVBUFFORCE = 35, 33  # asm-generic/socket.h
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "virtual_time: exact; needs a kernel whose time is virtual")
-    config.addinivalue_line("markers", "real_time: measures wake-up errors; needs a real clock")
-
-
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    """Leave out what only the other kind of time can show."""
     virtual = "time-travel" in Path("/proc/cmdline").read_text(encoding="utf-8")
-    unwanted = "real_time" if virtual else "virtual_time"
-    for item in items:
-        if item.get_closest_marker(unwanted):
-            item.add_marker(pytest.mark.skip(reason=f"{unwanted} test in the other kind of time"))
+    unfit = "real_time" if virtual else "virtual_time"
+    left_out = [item for item in items if item.get_closest_marker(unfit)]
+    items[:] = [item for item in items if not item.get_closest_marker(unfit)]
+    config.hook.pytest_deselected(items=left_out)
 
 
 @contextmanager

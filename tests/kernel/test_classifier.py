@@ -179,6 +179,7 @@ def packets_by_class(port):
         }
 
 
+@pytest.mark.reference
 @pytest.mark.parametrize(("dscp", "class_"), [(46, 1), (45, 0), (0, 0)])
 def test_frames_leave_in_the_class_of_their_dscp(classifier, two_classes, eventually, dscp, class_):
     kernel = Kernel(classifier)

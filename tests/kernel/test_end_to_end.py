@@ -131,6 +131,7 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 30
         time.sleep(0.05)
 
 
+@pytest.mark.reference
 def test_every_port_runs_the_plan_after_a_push(line3: Bench) -> None:
     report = push(line3.plan, connect=reach(line3))
     assert {change.port for change in report.changes} == set(line3.plan.gates)

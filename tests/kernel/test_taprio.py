@@ -41,6 +41,7 @@ def config(port, wanted):
     return {port: PortConfig(port, wanted)}
 
 
+@pytest.mark.reference
 def test_the_dump_equals_the_request(kernel, two_classes):
     wanted = replace(
         two_classes(*CLOSED_THEN_OPEN, base_time_ns=123_000_000),
@@ -81,6 +82,7 @@ def test_the_first_schedule_is_pending_until_its_base_time(kernel, two_classes, 
     assert kernel.now_ns(Clock.TAI) >= base_time_ns
 
 
+@pytest.mark.reference
 def test_a_new_schedule_leaves_the_running_one_alone_until_its_base_time(
     kernel, two_classes, eventually
 ):
@@ -147,6 +149,7 @@ def test_every_reason_is_told_at_once(kernel, two_classes):
     assert "port p9: no such interface; this switch has p1, p2" in str(refusal.value)
 
 
+@pytest.mark.reference
 def test_the_kernels_own_words_reach_the_operator_and_the_old_schedule_stays(kernel, two_classes):
     first = two_classes(*CLOSED_THEN_OPEN)
     kernel.apply(config("p1", first))
