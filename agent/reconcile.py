@@ -20,6 +20,7 @@ INT64_MAX = 2**63 - 1  # and on a time
 MIN_FRAME_OCTETS = 60  # ETH_ZLEN: what the kernel wants to fit into every interval
 SLOWEST_LINK_BPS = 10_000_000  # what the kernel assumes where it does not know the speed
 BITS_NS_PER_S = 8 * 1_000_000_000
+PS_PER_S = 1_000_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,8 @@ def _port_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
     yield from _class_problems(taprio)
     yield from _queue_problems(taprio, state.tx_queues)
     yield from _schedule_problems(taprio.schedule, len(taprio.queues), state.link_speed_bps)
+    if taprio.mode is TaprioMode.SOFTWARE:
+        yield from _budget_problems(taprio.schedule, len(taprio.queues), state.link_speed_bps)
     if taprio.mode is TaprioMode.TXTIME_ASSIST:
         yield (
             f"mode {taprio.mode} needs an etf qdisc on every queue, which this agent does not set "
@@ -219,6 +222,31 @@ def _schedule_problems(
                 f"gate control entry {index} opens {entry.gate_states:#04x}: no traffic class "
                 f"{', '.join(str(bit) for bit in range(absent.bit_length()) if absent >> bit & 1)}"
             )
+
+
+def _budget_problems(schedule: Schedule, classes: int, link_speed_bps: int | None) -> Iterator[str]:
+    """The octets that fit an open gate, which the kernel counts in an int (taprio_set_budgets).
+
+    An overflow is accepted and keeps the gate shut; a gate that never closes is not counted.
+    """
+    octet_ps = 8 * PS_PER_S // (link_speed_bps or SLOWEST_LINK_BPS)
+    for traffic_class in range(classes):
+        open_ns = longest_opening_ns(schedule, traffic_class)
+        if open_ns < schedule.cycle_time_ns and open_ns * 1000 // octet_ps >= INT_MAX:
+            yield (
+                f"the gate of traffic class {traffic_class} stays open for {open_ns} ns; at this "
+                f"link's speed the kernel cannot count beyond {INT_MAX * octet_ps // 1000} ns and "
+                "would keep it shut; close it in between, or choose a shorter cycle"
+            )
+
+
+def longest_opening_ns(schedule: Schedule, traffic_class: int) -> int:
+    """The longest time a gate is open without a break, across the cycle's end too (ns)."""
+    longest_ns = current_ns = 0
+    for entry in (*schedule.entries, *schedule.entries):
+        current_ns = current_ns + entry.interval_ns if entry.gate_states >> traffic_class & 1 else 0
+        longest_ns = max(longest_ns, current_ns)
+    return min(longest_ns, schedule.cycle_time_ns)
 
 
 def refuse(reasons: list[str]) -> None:

@@ -26,6 +26,7 @@ from cnc.lab.endpoint import tai_ns
 from cnc.lab.lifecycle import Lab, lab
 from cnc.lab.measure import summarise, wake_up_error
 from cnc.lab.outcome import Figures, Outcome, Platform, SwitchFigures
+from cnc.lab.slower import slower
 from cnc.lab.traffic import flows, run
 from cnc.model import NS_PER_S, Plan
 from cnc.netconf import PortStatus, push, status
@@ -67,6 +68,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print data for programs")
     parser.add_argument("--no-traffic", action="store_true", help="stop after the push")
     parser.add_argument(
+        "--slower",
+        type=int,
+        default=1,
+        metavar="N",
+        help="emulate the network N times slower, for a clock that is not exact",
+    )
+    parser.add_argument(
+        "--cycles", type=int, default=CYCLES, metavar="N", help="how long to send (default 1000)"
+    )
+    parser.add_argument(
         "--keep-figures", type=Path, metavar="FILE", help="write what the control plane took"
     )
     parser.add_argument(
@@ -82,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demonstrate(options: argparse.Namespace, steps: _Steps) -> Outcome:
-    intent = load(options.intent)
+    intent = slower(load(options.intent), options.slower)
     planned, plan_ns = steps.timed("planning", lambda: compute(intent))
     violations, check_ns = steps.timed("checking the plan", lambda: judge(planned))
     if violations:
@@ -104,25 +115,26 @@ def _demonstrate(options: argparse.Namespace, steps: _Steps) -> Outcome:
             figures = Figures.load(options.figures.read_text())
         steps.begin("waiting for the first cycle")
         ports = _ports_once_running(planned, running, pushed.base_time_ns)
-        outcome = Outcome(Platform.here(), ports, figures)
+        outcome = Outcome(Platform.here(), ports, figures, slower=options.slower)
         if options.no_traffic:
             return outcome
-        with tempfile.TemporaryDirectory() as scratch:
-            return _with_traffic(outcome, planned, running, options.records or Path(scratch), steps)
+        return _with_traffic(outcome, planned, running, options, steps)
 
 
 def _with_traffic(
-    before: Outcome, planned: Plan, running: Lab, records: Path, steps: _Steps
+    before: Outcome, planned: Plan, running: Lab, options: argparse.Namespace, steps: _Steps
 ) -> Outcome:
     sent = flows(planned)
-    duration_ns = CYCLES * planned.intent.hyperperiod_ns()
-    steps.begin(f"sending {CYCLES} cycles of traffic ({duration_ns / NS_PER_S:.1f} s)")
-    frames = run(running, sent, duration_ns, records)
+    duration_ns = options.cycles * planned.intent.hyperperiod_ns()
+    steps.begin(f"sending {options.cycles} cycles of traffic ({duration_ns / NS_PER_S:.1f} s)")
+    with tempfile.TemporaryDirectory() as scratch:
+        frames = run(running, sent, duration_ns, options.records or Path(scratch))
     steps.begin("reading back what the kernels run")
     return Outcome(
         platform=before.platform,
         ports=status(planned, connect=running.connect),
         figures=before.figures,
+        slower=before.slower,
         streams=summarise(planned, sent, frames, timed_wires=before.platform.exact),
         wake_up_error=wake_up_error(sent, frames),
     )

@@ -73,13 +73,17 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All the demo found out. `streams` is empty where no traffic was sent."""
+    """All the demo found out. `streams` is empty where no traffic was sent.
+
+    The network ran `slower` times slower than its intent says: for a clock that is not exact.
+    """
 
     platform: Platform
     ports: Sequence[PortStatus]
     figures: Figures
     streams: Sequence[Summary] = ()
     wake_up_error: Spread | None = None
+    slower: int = 1
 
     def document(self) -> dict[str, Any]:
         """The same as plain data."""

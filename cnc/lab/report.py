@@ -28,6 +28,12 @@ def show(outcome: Outcome, disagreements: Sequence[str]) -> None:
     columns, lines = shutil.get_terminal_size((PIPE_COLUMNS, 25))
     console = Console(width=columns, height=lines)
     console.print(f"\nMeasured on {outcome.platform}.", highlight=False)
+    if outcome.slower > 1:
+        console.print(
+            f"This clock cannot tell the intent's microseconds apart: here every time is "
+            f"{outcome.slower} times as long and every rate {outcome.slower} times lower.",
+            highlight=False,
+        )
     console.print(_ports(outcome))
     if outcome.streams:
         console.print(_streams(outcome.streams))

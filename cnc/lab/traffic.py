@@ -22,9 +22,9 @@ from cnc.lab.addressing import addresses, next_hops
 from cnc.lab.lifecycle import Lab
 from cnc.model import NS_PER_S, ClassRole, Plan, Stream
 
-START_AHEAD_NS = NS_PER_S // 2
+START_AHEAD_NS = NS_PER_S
 FINISH_TIMEOUT_S = 60  # an end station that writes its result on a loaded machine
-BACKGROUND_PERIOD_NS = 331_000  # 331 is prime: it divides no cycle a person would choose
+BACKGROUND_SHARE = (331, 2_000)  # of the hyperperiod: 331 is prime, so all phases are visited
 BACKGROUND_OCTETS = 1_000
 
 
@@ -80,7 +80,7 @@ def flows(plan: Plan) -> list[Flow]:
                 ip_version=6,
                 dscp=min(background.dscps, default=0),
                 payload_octets=BACKGROUND_OCTETS,
-                period_ns=BACKGROUND_PERIOD_NS,
+                period_ns=intent.hyperperiod_ns() * BACKGROUND_SHARE[0] // BACKGROUND_SHARE[1],
                 offset_ns=0,
                 latency_bound_ns=None,
             )

@@ -14,6 +14,7 @@ import pytest
 from cnc import intent as intents
 from cnc.errors import InputError
 from cnc.lab import endpoint
+from cnc.lab.slower import slower
 from cnc.lab.traffic import flows
 from cnc.model import Plan
 from cnc.planner import plan as compute
@@ -110,3 +111,15 @@ def test_what_is_sent_is_recorded_with_both_ends_times(tmp_path: Path, version: 
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def test_a_slower_network_keeps_the_shape_of_its_plan():
+    """Rates divided and times multiplied by 10: every offset and interval is 10 times as long."""
+    fast, slow = compute(intents.load(LINE3)), compute(slower(intents.load(LINE3), 10))
+    for name, stream in fast.streams.items():
+        assert [hop.offset_ns * 10 for hop in stream.hops] == [
+            hop.offset_ns for hop in slow.streams[name].hops
+        ]
+        assert slow.streams[name].latency_bound_ns == stream.latency_bound_ns * 10
+    for port, gates in fast.gates.items():
+        assert slow.gates[port].cycle_ns == gates.cycle_ns * 10

@@ -19,7 +19,14 @@ from agent.model import (
     Taprio,
     TaprioMode,
 )
-from agent.reconcile import SetDscpPriorities, SetTaprio, plan_steps, refuse, validate
+from agent.reconcile import (
+    SetDscpPriorities,
+    SetTaprio,
+    longest_opening_ns,
+    plan_steps,
+    refuse,
+    validate,
+)
 
 CYCLE_NS = 1_000_000
 SCHEDULE = Schedule(0, CYCLE_NS, (GateEntry(0x1, 400_000), GateEntry(0x3, 600_000)))
@@ -260,3 +267,28 @@ def test_all_reasons_are_raised_together():
     refuse([])
     with pytest.raises(AgentError, match=r"^port p1: a\nport p2: b$"):
         refuse(["port p1: a", "port p2: b"])
+
+
+TEN_GIGABIT = replace(BARE, link_speed_bps=10_000_000_000)
+
+
+def two_entries(first_ns, second_ns):
+    entries = (GateEntry(0x1, first_ns), GateEntry(0x3, second_ns))
+    return with_schedule(cycle_time_ns=first_ns + second_ns, entries=entries)
+
+
+def test_a_gate_that_the_kernel_could_not_count_octets_for_is_refused():
+    """At 10 Gb/s an int of octets is 1.718 s; class 0 never closes and is not counted."""
+    assert problems(two_entries(100_000_000, 1_717_000_000), TEN_GIGABIT) == []
+    (problem,) = problems(two_entries(100_000_000, 1_719_000_000), TEN_GIGABIT)
+    assert "gate of traffic class 1 stays open for 1719000000 ns" in problem
+    assert "beyond 1717986917 ns" in problem
+    assert problems(two_entries(100_000_000, 1_719_000_000)) == []  # 1 Gb/s: ten times as long
+
+
+def test_an_opening_goes_on_across_the_cycles_end():
+    entries = (GateEntry(0x1, 200), GateEntry(0x2, 300), GateEntry(0x1, 500))
+    schedule = Schedule(0, 1_000, entries)
+    assert longest_opening_ns(schedule, 0) == 700
+    assert longest_opening_ns(schedule, 1) == 300
+    assert longest_opening_ns(schedule, 2) == 0
