@@ -129,6 +129,7 @@ class _Rollout:
         self._spent_ns = dict.fromkeys(devices, 0)
         self._payload_ns = dict.fromkeys(devices, 0)
         self._apply_ns = dict.fromkeys(devices, 0)
+        self._unconfirmed: set[str] = set()
         self.changes: dict[str, dict[str, str]] = {}
 
     def preflight(self) -> None:
@@ -199,14 +200,14 @@ class _Rollout:
             device.edit(config)
             self._spent_ns[device.name] += time.monotonic_ns() - begun_ns
 
-        with self._undone_by(Device.discard_changes):
+        with self._all_or_none():
             self._on_changed(edit)
 
     def commit(self, base_time_ns: int) -> None:
         """Confirmed commit everywhere, read back, confirm everywhere; on failure cancel all."""
-        with self._undone_by(Device.cancel_commit):
+        with self._all_or_none():
             self._progress("committing on all switches")
-            self._on_changed(self._timed(lambda d: d.commit_confirmed(CONFIRM_TIMEOUT_S)))
+            self._on_changed(self._timed(self._commit_confirmed))
             self._progress("comparing what the kernels run")
             self._on_changed(lambda d: self._verify(d, base_time_ns))
             self._refuse_if_late(base_time_ns)
@@ -246,13 +247,17 @@ class _Rollout:
 
         return timed
 
+    def _commit_confirmed(self, device: Device) -> None:
+        device.commit_confirmed(CONFIRM_TIMEOUT_S)
+        self._unconfirmed.add(device.name)
+
     @contextmanager
-    def _undone_by(self, step: Callable[[Device], None]) -> Iterator[None]:
+    def _all_or_none(self) -> Iterator[None]:
         """Take all switches back when the block fails, and say whether every one did."""
         try:
             yield
         except (RolloutError, KeyboardInterrupt) as error:
-            silent = [name for name in self.changes if not self._undo(self._devices[name], step)]
+            silent = [name for name in self.changes if not self._take_back(self._devices[name])]
             if isinstance(error, KeyboardInterrupt):
                 raise
             outcome = _UNCHANGED
@@ -263,10 +268,9 @@ class _Rollout:
                 )
             raise RolloutError(f"{error}\n{outcome}", hint=error.hint) from error
 
-    @staticmethod
-    def _undo(device: Device, step: Callable[[Device], None]) -> bool:
-        _quietly(lambda: step(device))  # fails where the switch's own commit failed: nothing to do
-        return _quietly(device.discard_changes)
+    def _take_back(self, device: Device) -> bool:
+        went_back = device.name not in self._unconfirmed or _quietly(device.cancel_commit)
+        return _quietly(device.discard_changes) and went_back
 
     def _check_clocks(self) -> None:
         """Refuse switches whose TAI clocks differ: a schedule would start at different instants."""
