@@ -130,9 +130,10 @@ def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
     if dry_run:
         click.echo("dry run: nothing was sent")
         return
+    seconds, nanoseconds = divmod(report.base_time_ns or 0, NS_PER_S)
     click.echo(
         f"all switches confirmed in {duration(report.total_ns)}; the schedule starts at TAI "
-        f"{(report.base_time_ns or 0) / NS_PER_S:.9f}"
+        f"{seconds}.{nanoseconds:09}"
     )
 
 
