@@ -7,11 +7,6 @@ from collections.abc import Iterator
 from cnc.model import GateControlList, Plan, PortRef, TrafficClass
 
 
-def us(time_ns: int) -> str:
-    """A time in microseconds, exact, without trailing zeros."""
-    return f"{time_ns / 1000:.3f}".rstrip("0").rstrip(".")
-
-
 def tick_ns(cycle_ns: int, ticks_max: int) -> int:
     """The distance of the ruler's marks: 1, 2 or 5 times a power of ten, at most `ticks_max`."""
     step = 1

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from cnc.chart.axis import classes_of, open_times, ports_along_the_way, tick_ns, us
+from cnc.chart.axis import classes_of, open_times, ports_along_the_way, tick_ns
+from cnc.format import microseconds as us
 from cnc.model import ClassRole, Hop, Plan, PortRef, Stream, TrafficClass
 
 _WIDTH = 1200

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from cnc.chart.axis import classes_of, open_times, tick_ns, us
+from cnc.chart.axis import classes_of, open_times, tick_ns
+from cnc.format import microseconds as us
 from cnc.model import ClassRole, GateControlList, Plan, PortRef, TrafficClass
 
 _LEVELS = "▁▂▃▄▅▆▇"

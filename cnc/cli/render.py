@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnc.format import duration, gate_summary
 from cnc.model import NS_PER_S, GateControlList, Intent, Plan, PortRef
 
 if TYPE_CHECKING:
@@ -190,20 +191,6 @@ def progress() -> Iterator[Callable[[str], None]]:
         return
     begun = time.monotonic()
     yield lambda step: click.echo(f"{time.monotonic() - begun:6.2f} s  {step}", err=True)
-
-
-def duration(time_ns: int) -> str:
-    """A time in the largest unit that keeps it readable: 312 ns, 4.5 µs, 1 ms, 1.2 s."""
-    for unit, size_ns in (("s", NS_PER_S), ("ms", 1_000_000), ("µs", 1_000)):
-        if abs(time_ns) >= size_ns:
-            return f"{round(time_ns / size_ns, 3):g} {unit}"
-    return f"{time_ns} ns"
-
-
-def gate_summary(gates: GateControlList | None) -> str:
-    if gates is None:
-        return "–"  # noqa: RUF001
-    return f"{duration(gates.cycle_ns)}, {len(gates.entries)} entries"
 
 
 def _gates_json(gates: GateControlList | None) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from cnc.cli.render import duration, gate_summary
+from cnc.format import duration, gate_summary
 from cnc.lab.measure import Spread, Summary
 from cnc.lab.outcome import Figures, Outcome
 from cnc.model import NS_PER_S

@@ -129,7 +129,6 @@ def port_reports(data: Element) -> dict[str, PortReport]:
         }
         reports[_require(interface, "if:name")] = PortReport(
             root_qdisc=_text(kernel, "t:root-qdisc") or "unknown",
-            tx_queues=_number(kernel, "t:tx-queues") or 0,
             running=schedules.get("running"),
             pending=schedules.get("pending"),
             priority_map=tuple(by_priority.get(p, 0) for p in range(PRIORITIES)),
@@ -165,9 +164,6 @@ def agent_report(data: Element) -> AgentReport | None:
     if agent is None or _text(agent, "t:pid") is None:
         return None
     return AgentReport(
-        version=_text(agent, "t:version") or "unknown",
-        kernel_release=_text(agent, "t:kernel-release") or "unknown",
-        classifier=_text(agent, "t:classifier") or "none",
         tai_offset_s=_number(agent, "t:tai-offset"),
         last_change_us=_number(agent, "t:last-change/t:duration-us"),
     )

@@ -196,9 +196,7 @@ class _Rollout:
             wanted = {port: self._desired[device.name][port] for port in self.changes[device.name]}
             config = edit_config(wanted, base_time_ns, self._stored[device.name])
             self._payload_ns[device.name] = time.monotonic_ns() - begun_ns
-            begun_ns = time.monotonic_ns()
-            device.edit(config)
-            self._spent_ns[device.name] += time.monotonic_ns() - begun_ns
+            self._timed(lambda d: d.edit(config))(device)
 
         with self._all_or_none():
             self._on_changed(edit)

@@ -62,12 +62,10 @@ class KernelSchedule:
 class PortReport:
     """What a switch's kernel runs on one port, read back over NETCONF.
 
-    `current_time_ns` is the port's TAI clock when the switch answered; `configuration` carries the
-    newest schedule and the fixed part (map, mode, rules), None without a taprio of the agent's.
+    `current_time_ns` is the port's TAI clock when the switch answered.
     """
 
     root_qdisc: str
-    tx_queues: int
     running: KernelSchedule | None
     pending: KernelSchedule | None
     priority_map: tuple[int, ...]
@@ -84,8 +82,5 @@ class PortReport:
 class AgentReport:
     """The agent's own words: that it lives, and what its last change cost."""
 
-    version: str
-    kernel_release: str
-    classifier: str
     tai_offset_s: int | None
     last_change_us: int | None

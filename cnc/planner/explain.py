@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from cnc.format import microseconds
 from cnc.model import PortRef
 from cnc.planner.problem import Leg, Problem, blocking_ns
 
 
 def us(time_ns: int) -> str:
     """A time for people, exact to the nanosecond."""
-    return f"{time_ns / 1000:.3f}".rstrip("0").rstrip(".") + " µs"
+    return f"{microseconds(time_ns)} µs"
 
 
 def unreachable(talker: str, listeners: tuple[str, ...]) -> str:

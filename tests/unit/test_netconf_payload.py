@@ -189,7 +189,6 @@ def test_a_reply_without_agent_data_means_that_no_agent_lives() -> None:
 def running(wanted: PortConfiguration, base_time_ns: int) -> PortReport:
     return PortReport(
         root_qdisc="taprio",
-        tx_queues=8,
         running=KernelSchedule(base_time_ns, wanted.gates),
         pending=None,
         priority_map=wanted.priority_map,

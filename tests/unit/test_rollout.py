@@ -46,13 +46,12 @@ class FakeDevice:
         now_ns = time.monotonic_ns()
         clock_ns = TAI_MINUS_MONOTONIC_NS + now_ns + self.clock_ahead_ns
         reports = {port: self._report(port, clock_ns) for port in ports}
-        return SwitchState(AgentReport("1", "6.12", "none", 37, 100), reports, now_ns, now_ns)
+        return SwitchState(AgentReport(37, 100), reports, now_ns, now_ns)
 
     def _report(self, port, clock_ns):
         wanted, schedule = self.kernel.get(port, (None, None))
         return PortReport(
             root_qdisc="taprio" if schedule else "noqueue",
-            tx_queues=8,
             running=None,
             pending=schedule,
             priority_map=wanted.priority_map if wanted else (0,) * 8,
