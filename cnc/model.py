@@ -94,6 +94,7 @@ class Link:
     propagation_ns: int
     gate_entries_max: int = 0  # 0: no limit known
     gate_interval_min_ns: int = 0
+    preemption: bool = False  # a best-effort frame under way gives way (IEEE 802.3br)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,18 @@ class FrameOverhead:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Nodes and directed links. `clock_error_ns` bounds the difference between any two clocks."""
+    """Nodes and directed links.
+
+    `clock_error_ns` bounds the difference between any two clocks; `gate_margin_ns` how much later
+    than planned a frame may start for reasons of its sender, control frames apart.
+    """
 
     bridges: Mapping[str, Bridge]
     end_stations: Mapping[str, EndStation]
     links: Mapping[PortRef, Link]
     clock_error_ns: int
     overhead: FrameOverhead = FrameOverhead()
+    gate_margin_ns: int = 0
 
     def occupation_ns(self, link: Link, payload_octets: int) -> int:
         """How long a frame keeps the link busy, inter-frame gap included, rounded up."""
@@ -143,18 +149,22 @@ class Stream:
     `payload_octets` is the MAC client data of one frame: an IP packet with its headers.
     `max_latency_ns` runs from the planned start of transmission at the talker to the last bit at
     the last listener. The talker may start between `earliest_ns` and `latest_ns` of each period.
+    A plan chooses one of `traffic_classes` for the whole way, since a frame's DSCP names it.
+    With two `paths` each frame is sent twice, over trees that share no link between bridges, for
+    the listener to keep the first copy (IEEE 802.1CB).
     """
 
     name: str
     talker: str
     listeners: tuple[str, ...]
-    traffic_class: str
+    traffic_classes: tuple[str, ...]
     period_ns: int
     payload_octets: int
     max_latency_ns: int
     earliest_ns: int = 0
     latest_ns: int | None = None  # None: any time of the period
     ip_version: int = 6
+    paths: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +177,9 @@ class Intent:
     streams: Mapping[str, Stream]
     document: Mapping[str, Any] = field(compare=False, repr=False)
 
-    def class_of(self, stream: Stream) -> TrafficClass:
-        return self.classes[stream.traffic_class]
+    def classes_of(self, stream: Stream) -> list[TrafficClass]:
+        """The classes a plan may choose from for the stream."""
+        return [self.classes[name] for name in stream.traffic_classes]
 
     def classes_with(self, role: ClassRole) -> list[TrafficClass]:
         return [c for c in self.classes.values() if c.role is role]
@@ -207,17 +218,37 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """The hops of one stream, parents before children, and the latency it is promised."""
+    """The way of one stream, and the latency it is promised.
 
-    hops: tuple[Hop, ...]
+    Each of `paths` is a tree, parents before children; streams that are sent twice have two.
+    `latency_bound_ns` runs from the start of a path's first hop to the last bit at its last
+    listener, and holds for every path.
+    """
+
+    paths: tuple[tuple[Hop, ...], ...]
     latency_bound_ns: int
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """The hops of all paths, one path after the other."""
+        return tuple(hop for path in self.paths for hop in path)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Offsets for every stream and a gate control list for every bridge port they cross."""
+    """Offsets for every stream and a gate control list for every bridge port they cross.
+
+    `refused` holds the reason for each stream that has no place because its operator accepted a
+    plan without it; it is empty unless that was asked for.
+    """
 
     intent: Intent
     streams: Mapping[str, StreamPlan]
     gates: Mapping[PortRef, GateControlList]
     algorithm: str
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def class_of(self, stream: str) -> TrafficClass:
+        """The class that all frames of a planned stream use."""
+        number = self.streams[stream].paths[0][0].traffic_class
+        return next(c for c in self.intent.classes.values() if c.number == number)

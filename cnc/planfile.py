@@ -1,10 +1,11 @@
 """A plan as a file: JSON with the operator's intent in it, so that it stands on its own.
 
-    {"format": "cnc-plan/1",
+    {"format": "cnc-plan/2",
      "intent":    the intent's document, verbatim,
      "algorithm": name,
-     "streams":   {stream: {"hops": [[node, port, offset_ns, traffic_class], ...],
+     "streams":   {stream: {"paths": [[[node, port, offset_ns, traffic_class], ...], ...],
                             "latency_bound_ns": n}, ...},
+     "refused":   {stream: why it has no place, ...},
      "gates":     {"node/port": {"cycle_ns": n, "entries": [["0x81", interval_ns], ...]}, ...}}
 
 A plan file is input like any other: `load` checks shapes, ranges and names. Whether the plan keeps
@@ -15,25 +16,26 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cnc import collector
 from cnc import intent as intent_room
 from cnc.errors import InputError
 from cnc.model import GateControlList, GateEntry, Hop, Plan, PortRef, StreamPlan
 
-FORMAT = "cnc-plan/1"
+FORMAT = "cnc-plan/2"
+_OLDER_FORMATS = ("cnc-plan/1",)
 SIZE_MAX_OCTETS = 256 * 1024 * 1024
-_CLASS_MAX = 7
-_GATE_STATES = re.compile("0x[0-9a-f]{2}")
+_GATE_STATES = {f"{states:#04x}": states for states in range(256)}
 _TIME_MAX_NS = 2**63 - 1  # the kernel's and YANG's int64
 _SHOWN_MAX = 60
 _HINT = "write plan files with `cnc plan`; edit the intent instead of the plan"
 
 
+@collector.paused()
 def dump(plan: Plan, path: Path | None = None) -> str:
     """The plan's text, the same for the same plan; written to `path` in one step if given."""
     text = _text(plan)
@@ -45,6 +47,7 @@ def dump(plan: Plan, path: Path | None = None) -> str:
     return text
 
 
+@collector.paused()
 def load(path: Path) -> Plan:
     """Read a plan file, or raise `InputError` with the place, what is there and what should be."""
     try:
@@ -65,7 +68,10 @@ def _text(plan: Plan) -> str:
     """One line for each stream and port, so that two plans can be compared line by line."""
     streams = {
         name: {
-            "hops": [[*hop.egress, hop.offset_ns, hop.traffic_class] for hop in stream.hops],
+            "paths": [
+                [[*hop.egress, hop.offset_ns, hop.traffic_class] for hop in path]
+                for path in stream.paths
+            ],
             "latency_bound_ns": stream.latency_bound_ns,
         }
         for name, stream in plan.streams.items()
@@ -82,6 +88,7 @@ def _text(plan: Plan) -> str:
         f'"intent": {json.dumps(plan.intent.document, ensure_ascii=False, indent=1)}',
         f'"algorithm": {json.dumps(plan.algorithm)}',
         f'"streams": {_lines(streams)}',
+        f'"refused": {_lines(plan.refused)}',
         f'"gates": {_lines(gates)}',
     ]
     return "{" + ",\n".join(parts) + "}\n"
@@ -89,9 +96,10 @@ def _text(plan: Plan) -> str:
 
 def _lines(table: Mapping[str, Any]) -> str:
     rows = (
-        f" {json.dumps(key, ensure_ascii=False)}: {json.dumps(table[key])}" for key in sorted(table)
+        f"\n {json.dumps(key, ensure_ascii=False)}: {json.dumps(table[key], ensure_ascii=False)}"
+        for key in sorted(table)
     )
-    return "{\n" + ",\n".join(rows) + "\n}"
+    return "{" + ",".join(rows) + "\n}"
 
 
 def _write(path: Path, text: str) -> None:
@@ -131,23 +139,28 @@ class _Reader:
 
     def plan(self, text: str) -> Plan:
         document = self._table("", self._json(text))
-        # First of all: a later format may well have other keys.
+        # First of all: another format may well have other keys.
         if document.get("format", FORMAT) != FORMAT:
-            raise self._refusal("format", document["format"], repr(FORMAT))
-        found = self._object("", document, ("format", "intent", "algorithm", "streams", "gates"))
+            raise self._other_format(document["format"])
+        found = self._object(
+            "", document, ("format", "intent", "algorithm", "streams", "refused", "gates")
+        )
         self._intent = intent_room.from_document(
             self._table("intent", found["intent"]), f"{self._source}: intent"
         )
+        self._class_numbers = sorted(c.number for c in self._intent.classes.values())
         algorithm = found["algorithm"]
         if not isinstance(algorithm, str):
             raise self._refusal("algorithm", algorithm, "the name of an algorithm")
         streams = self._table("streams", found["streams"])
+        refused = self._table("refused", found["refused"])
         gates = self._table("gates", found["gates"])
         return Plan(
             intent=self._intent,
             streams={name: self._stream(name, value) for name, value in streams.items()},
             gates=dict(self._gates(name, value) for name, value in gates.items()),
             algorithm=algorithm,
+            refused={name: self._reason(name, value, streams) for name, value in refused.items()},
         )
 
     def _json(self, text: str) -> Any:
@@ -164,14 +177,32 @@ class _Reader:
             raise self._error("", str(error)) from error
 
     def _stream(self, name: str, value: Any) -> StreamPlan:
-        path = f"streams.{name}"
+        path = self._known_stream("streams", name)
+        found = self._object(path, value, ("paths", "latency_bound_ns"))
+        bound = self._integer(f"{path}.latency_bound_ns", found["latency_bound_ns"], 1)
+        paths = self._list(f"{path}.paths", found["paths"])
+        return StreamPlan(
+            tuple(self._way(f"{path}.paths[{i}]", way) for i, way in enumerate(paths)), bound
+        )
+
+    def _reason(self, name: str, value: Any, streams: Mapping[str, Any]) -> str:
+        path = self._known_stream("refused", name)
+        if name in streams:
+            raise self._error(path, "found it in streams as well, expected it in one of the two")
+        if not isinstance(value, str) or not value:
+            raise self._refusal(path, value, "the reason, a text")
+        return value
+
+    def _known_stream(self, table: str, name: str) -> str:
+        """The path of a stream's entry in `table`."""
+        path = f"{table}.{name}"
         if name not in self._intent.streams:
             raise self._refusal(path, name, "a stream of the intent in this file")
-        found = self._object(path, value, ("hops", "latency_bound_ns"))
-        bound = self._integer(f"{path}.latency_bound_ns", found["latency_bound_ns"], 1)
-        hops = self._list(f"{path}.hops", found["hops"])
-        return StreamPlan(
-            tuple(self._hop(f"{path}.hops[{i}]", h) for i, h in enumerate(hops)), bound
+        return path
+
+    def _way(self, path: str, value: Any) -> tuple[Hop, ...]:
+        return tuple(
+            self._hop(f"{path}[{i}]", hop) for i, hop in enumerate(self._list(path, value))
         )
 
     def _hop(self, path: str, value: Any) -> Hop:
@@ -180,9 +211,16 @@ class _Reader:
                 return Hop(
                     self._port(path, PortRef(node, port)),
                     self._integer(f"{path}[2]", offset, 0),
-                    self._integer(f"{path}[3]", number, 0, _CLASS_MAX),
+                    self._class(f"{path}[3]", number),
                 )
         raise self._refusal(path, value, "[node, port, offset_ns, traffic_class]")
+
+    def _class(self, path: str, value: Any) -> int:
+        number = self._integer(path, value, 0)
+        if number not in self._class_numbers:
+            numbers = ", ".join(map(str, self._class_numbers))
+            raise self._refusal(path, number, f"the traffic-class of a class: one of {numbers}")
+        return number
 
     def _gates(self, name: str, value: Any) -> tuple[PortRef, GateControlList]:
         path = f"gates.{name}"
@@ -197,8 +235,8 @@ class _Reader:
 
     def _entry(self, path: str, value: Any) -> GateEntry:
         match value:
-            case [str(states), interval] if _GATE_STATES.fullmatch(states):
-                return GateEntry(int(states, 16), self._integer(f"{path}[1]", interval, 1))
+            case [str(states), interval] if states in _GATE_STATES:
+                return GateEntry(_GATE_STATES[states], self._integer(f"{path}[1]", interval, 1))
         raise self._refusal(path, value, '["0x00" to "0xff", interval_ns]')
 
     def _port(self, path: str, port: PortRef) -> PortRef:
@@ -216,6 +254,12 @@ class _Reader:
         if missing := [key for key in keys if key not in table]:
             raise self._error(path, f"found no {missing[0]}, expected {expected}")
         return table
+
+    def _other_format(self, found: Any) -> InputError:
+        refusal = self._refusal("format", found, repr(FORMAT))
+        if found in _OLDER_FORMATS:
+            refusal.hint = "an older cnc wrote it: run `cnc plan` on the intent again"
+        return refusal
 
     def _table(self, path: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):

@@ -42,8 +42,9 @@ def ports_along_the_way(plan: Plan) -> list[PortRef]:
     """Every port the plan uses, those near the talkers first."""
     depth: dict[PortRef, int] = {}
     for stream in plan.streams.values():
-        for index, hop in enumerate(stream.hops):
-            depth[hop.egress] = max(index, depth.get(hop.egress, 0))
+        for path in stream.paths:
+            for index, hop in enumerate(path):
+                depth[hop.egress] = max(index, depth.get(hop.egress, 0))
     for port in plan.gates:
         depth.setdefault(port, 0)
     return sorted(depth, key=lambda port: (depth[port], port))

@@ -98,8 +98,9 @@ class _Drawing:
     def _heading(self, name: str) -> Iterator[str]:
         plan = self._plan
         yield f'<text x="24" y="34" class="title">{name}</text>'
+        missing = f"{len(plan.refused)} without a place, " if plan.refused else ""
         facts = (
-            f"{len(plan.streams)} streams, {len(plan.gates)} gated ports, "
+            f"{len(plan.streams)} streams, {missing}{len(plan.gates)} gated ports, "
             f"{us(self._span_ns)} µs shown, planned by {plan.algorithm}"
         )
         yield f'<text x="24" y="54" class="fact">{escape(facts)}</text>'
@@ -166,20 +167,21 @@ class _Drawing:
             yield f'<text x="{x}" y="{bottom + 16}" class="small mid">{us(at)}{unit}</text>'
 
     def _ways(self) -> Iterator[str]:
-        """The way of each stream's first frame."""
+        """The ways of each stream's first frame."""
         for name, planned in self._plan.streams.items():
-            links = self._plan.intent.network.links
-            inbound: dict[str, Hop] = {}
-            for hop in planned.hops:
-                before = inbound.get(hop.egress.node)
-                inbound[links[hop.egress].target.node] = hop
-                if before and hop.offset_ns <= self._span_ns:
-                    x1, x2 = self._x(before.offset_ns), self._x(hop.offset_ns)
-                    y1, y2 = self._lane_y(before) + _LANE, self._lane_y(hop)
-                    yield (
-                        f'<path d="M{x1:.2f} {y1}L{x2:.2f} {y2}" class="way" '
-                        f'stroke="{self._color[name]}"/>'
-                    )
+            for path in planned.paths:
+                yield from self._way(path, self._color[name])
+
+    def _way(self, path: tuple[Hop, ...], color: str) -> Iterator[str]:
+        links = self._plan.intent.network.links
+        inbound: dict[str, Hop] = {}
+        for hop in path:
+            before = inbound.get(hop.egress.node)
+            inbound[links[hop.egress].target.node] = hop
+            if before and hop.offset_ns <= self._span_ns:
+                x1, x2 = self._x(before.offset_ns), self._x(hop.offset_ns)
+                y1, y2 = self._lane_y(before) + _LANE, self._lane_y(hop)
+                yield f'<path d="M{x1:.2f} {y1}L{x2:.2f} {y2}" class="way" stroke="{color}"/>'
 
     def _lane_y(self, hop: Hop) -> int:
         lanes = self._lanes[hop.egress]

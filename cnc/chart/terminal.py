@@ -37,9 +37,9 @@ class _Chart:
 
     def render(self) -> str:
         if not self._plan.streams:
-            return "nothing is scheduled\n"
+            return "\n\n".join(["nothing is scheduled", *self._refused()]) + "\n"
         ports = [self._port(port, self._plan.gates[port]) for port in sorted(self._plan.gates)]
-        return "\n\n".join([*ports, self._streams()]) + "\n"
+        return "\n\n".join([*ports, self._streams(), *self._refused()]) + "\n"
 
     def _paint(self, words: str, code: str) -> str:
         return f"\x1b[{code}m{words}\x1b[0m" if self._color else words
@@ -79,14 +79,27 @@ class _Chart:
             stream = self._plan.intent.streams[name]
             limit = us(stream.max_latency_ns)
             lines.append(
-                f"  {self._paint(name, _BOLD)}  {stream.traffic_class}, every "
+                f"  {self._paint(name, _BOLD)}  {self._plan.class_of(name).name}, every "
                 f"{us(stream.period_ns)} µs, latency ≤ {us(planned.latency_bound_ns)} of {limit} µs"
             )
-            lines += self._wrapped([f"{hop.egress} {us(hop.offset_ns)}" for hop in planned.hops])
+            for path in planned.paths:
+                lines += self._wrapped([f"{hop.egress} {us(hop.offset_ns)}" for hop in path])
         return "\n".join(lines)
 
+    def _refused(self) -> list[str]:
+        if not self._plan.refused:
+            return []
+        return [
+            "\n".join(
+                [
+                    self._paint("streams without a place", _BOLD),
+                    *(f"  {name}: {why}" for name, why in sorted(self._plan.refused.items())),
+                ]
+            )
+        ]
+
     def _wrapped(self, hops: list[str]) -> list[str]:
-        """The hops in as few lines as they take, in microseconds after the period's start."""
+        """A path in as few lines as it takes, in microseconds after the period's start."""
         indent = " " * 4
         lines = [indent + "at"]
         for hop in hops:

@@ -3,7 +3,9 @@
 It shares no code with the planner. It expands every transmission over the cycles, adds up the
 worst and best cases itself, and looks whether each rule holds:
 
-    route, class                     every stream reaches its listeners, and only them, in its queue
+    route                            every stream is refused, or reaches its listeners and no other
+    paths, disjoint                  on as many paths as asked for, no link between bridges on two
+    class                            in one queue all the way, one of those it may use
     talker-window, precedence        no frame is sent before it is there, nor outside its window
     deadline, bound                  requirements hold, and the plan's own figure is a bound
     overlap                          one frame at a time on each link
@@ -11,26 +13,37 @@ worst and best cases itself, and looks whether each rule holds:
     gate-missing, gate-stray         every bridge port in use has a gate control list, no other has
     gate-cycle, gate-interval, gate-entries, gate-mask
                                      the list is one that the port can run
-    gate-window, gate-early          the gate opens at a planned frame's time, and not before
+    gate-window                      the gate is open for the whole of a planned frame's time
     gate-exclusive, gate-guard       nothing else is sent then, nor still on the wire
     gate-control, starved-control, starved-best-effort
                                      control may always be sent, best effort often enough
+
+A gate may open before the planned time, so that a frame that comes early leaves early. How early
+it may then be at every later bridge is part of the best case that `fifo` is judged by. It delays
+nobody: a frame that does not end before its gate closes is not started (802.1Q 8.6.8.4), no other
+gate is open at another frame's planned time, and its own queue keeps the planned order.
 """
 
 from __future__ import annotations
 
-from cnc.check.frames import judge_links, judge_queues, judge_streams
-from cnc.check.gates import judge_gates
+from cnc.check.frames import judge_streams
+from cnc.check.lists import judge_lists, readable_lists
+from cnc.check.queues import judge_links, judge_queues
 from cnc.check.violation import Violation
+from cnc.check.windows import judge_windows
+from cnc.collector import paused
 from cnc.model import Plan
 
 __all__ = ["Violation", "judge"]
 
 
+@paused()
 def judge(plan: Plan) -> list[Violation]:
     """Everything wrong with the plan; an empty list is the verdict "sound"."""
-    transmissions, violations = judge_streams(plan)
+    lists = readable_lists(plan)
+    transmissions, violations = judge_streams(plan, lists)
     violations += judge_links(transmissions)
     violations += judge_queues(transmissions)
-    violations += judge_gates(plan, transmissions)
+    violations += judge_lists(plan, lists)
+    violations += judge_windows(plan, lists, transmissions)
     return violations

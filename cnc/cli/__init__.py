@@ -1,6 +1,7 @@
 """`cnc`: parse the arguments, call the room that does the work, render what it says. No logic.
 
 commands   check, plan, show, push, status      lab   the emulated network's own commands
+planning   intent to judged plan       progress   what is said while work goes on
 render     text and JSON for people and programs
 """
 
@@ -10,6 +11,7 @@ import sys
 
 import click
 
+from cnc.cli import render
 from cnc.cli.commands import check, plan, push, show, status
 from cnc.cli.lab import lab
 from cnc.errors import CncError
@@ -34,9 +36,7 @@ def main() -> None:
     try:
         sys.exit(cnc(auto_envvar_prefix="CNC", standalone_mode=False))
     except CncError as error:
-        click.echo(f"cnc: {error}", err=True)
-        if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+        render.error(error)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnc.cli import render
+from cnc.cli import planning, progress, render
 from cnc.errors import CncError, PlanRejected
 from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
-    from cnc.check import Violation
     from cnc.netconf import ConnectOptions
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -65,32 +64,92 @@ def check(file: Path, as_json: bool) -> None:
     from cnc import planfile  # noqa: PLC0415
 
     plan = planfile.load(file)
-    violations = judge(plan)
+    violations = planning.violations_of(plan)
     render.verdict(plan, violations, as_json=as_json)
     if violations:
         raise click.exceptions.Exit(PlanRejected.exit_code)
 
 
-@click.command()
+_ALGORITHM_LINES = "\n".join(f"  {name:9} {what}" for name, what in planning.ALGORITHMS.items())
+
+
+@click.command(epilog=f"\b\nAlgorithms:\n{_ALGORITHM_LINES}")
 @click.argument("file", type=FILE)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan here."
 )
-@click.option("--algorithm", default="auto", show_default=True, help="Which planner to use.")
+@click.option(
+    "--algorithm",
+    type=click.Choice(list(planning.ALGORITHMS)),
+    default=planning.DEFAULT_ALGORITHM,
+    show_default=True,
+    help="How to search; see below.",
+)
+@click.option(
+    "--keep",
+    "running_file",
+    type=FILE,
+    metavar="RUNNING.json",
+    help="A plan that runs: streams that have not changed since do not move.",
+)
+@click.option(
+    "--reoptimise", is_flag=True, help="Place all anew, and say who of --keep's plan would move."
+)
+@click.option("--best-effort", is_flag=True, help="Accept a plan that leaves streams out.")
+@click.option(
+    "--executor",
+    default=planning.DEFAULT_EXECUTOR,
+    show_default=True,
+    metavar="WHERE",
+    help="Where long searches run: local, local:N (processes), dask://HOST:PORT.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=planning.DEFAULT_SEED,
+    show_default=True,
+    help="Another one may lead a long search to another plan.",
+)
 @JSON
-def plan(file: Path, output: Path | None, algorithm: str, as_json: bool) -> None:
+def plan(  # noqa: PLR0917  one parameter an option
+    file: Path,
+    output: Path | None,
+    algorithm: str,
+    running_file: Path | None,
+    reoptimise: bool,
+    best_effort: bool,
+    executor: str,
+    seed: int,
+    as_json: bool,
+) -> None:
     """Compute when every frame leaves every port of the intent FILE, and the gates for it.
 
     The plan is judged before it leaves. Without -o a summary is printed; with --json the plan.
+    Ctrl-C ends the search with the best plan so far: if streams are left out, the exit code is 1.
     """
     from cnc import planfile  # noqa: PLC0415
 
-    computed = verified_plan(load_intent(file), algorithm)
-    text = planfile.dump(computed, output)
+    if reoptimise and not running_file:
+        raise click.UsageError("--reoptimise needs --keep RUNNING.json to compare with")
+    intent = load_intent(file)
+    running = load_running(running_file) if running_file else None
+    keep = None if reoptimise else running
+    planned = planning.judged(
+        planning.Request(intent, algorithm, keep, best_effort, executor, seed)
+    )
+    text = planfile.dump(planned.plan, output)
     if as_json:
         click.echo(text, nl=False)
     else:
-        render.plan(computed, output)
+        render.plan(planned.plan, output)
+        if running:
+            render.difference(running, planned.plan, anew=reoptimise)
+    if planned.interrupted and planned.plan.refused:
+        raise CncError(
+            f"interrupted: the plan is INCOMPLETE, {len(planned.plan.refused)} of "
+            f"{len(intent.streams)} streams have no place in it",
+            hint="plan again and let it finish, or use it only if you can do without them",
+        )
 
 
 @click.command()
@@ -132,13 +191,13 @@ def push(  # noqa: PLR0917  one parameter an option
     """
     from cnc import netconf  # noqa: PLC0415
 
-    wanted = load_plan(file)
-    with render.progress() as progress:
+    wanted = load_plan(file, judged=False)  # the rollout judges whatever it is given
+    with progress.steps() as say:
         report = netconf.push(
             wanted,
             connect=connect_options(identity, known_hosts, timeout_s),
             dry_run=dry_run,
-            progress=progress,
+            progress=say,
         )
     render.push(report, dry_run=dry_run, as_json=as_json)
 
@@ -168,33 +227,28 @@ def load_intent(file: Path) -> Intent:
     return intent.load(file)
 
 
-def load_plan(file: Path) -> Plan:
-    """A plan as it is, or the verified plan of an intent."""
+def load_plan(file: Path, *, judged: bool = True) -> Plan:
+    """A plan as it is; or that of an intent, with every stream and, if `judged`, sound."""
     if is_plan(file):
         from cnc import planfile  # noqa: PLC0415
 
         return planfile.load(file)
-    return verified_plan(load_intent(file))
+    request = planning.Request(load_intent(file))
+    planned = planning.judged(request) if judged else planning.unjudged(request)
+    if planned.interrupted:
+        raise click.Abort  # who only wanted a plan may keep half of it, not who wanted more
+    return planned.plan
 
 
-def verified_plan(intent: Intent, algorithm: str = "auto") -> Plan:
-    """Plan and judge; a plan the judge refuses is a defect of the planner and never leaves."""
-    from cnc.planner import plan as compute  # noqa: PLC0415
+def load_running(file: Path) -> Plan:
+    """The plan to plan around. Nothing can be promised around one that is not sound."""
+    from cnc import planfile  # noqa: PLC0415
 
-    computed = compute(intent, algorithm=algorithm)
-    if violations := judge(computed):
-        raise PlanRejected(
-            "the judge refuses the plan:\n"
-            + "\n".join(f"  {v.code} {v.where}: {v.text}" for v in violations),
-            hint="this is a defect of the planner; please report it with the intent file",
-        )
-    return computed
-
-
-def judge(plan: Plan) -> list[Violation]:
-    from cnc.check import judge as independent  # noqa: PLC0415
-
-    return independent(plan)
+    running = planfile.load(file)
+    planning.refuse_unsound(
+        f"the running plan {file}", planning.violations_of(running), hint="plan without --keep"
+    )
+    return running
 
 
 def connect_options(identity: Path, known_hosts: Path, timeout_s: float) -> ConnectOptions:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnc.errors import CncError
 from cnc.format import duration, gate_summary
 from cnc.model import NS_PER_S, GateControlList, Intent, Plan, PortRef
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from cnc.lab import NodeStatus
     from cnc.netconf import PortStatus, Report
     from cnc.netconf.tree import KernelSchedule
+
+_ROWS_MAX = 100
+_SOME_MAX = 20
+_FULL_FROM = 0.9
 
 
 def intent(checked: Intent, *, as_json: bool) -> None:
@@ -51,44 +55,121 @@ def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> No
                 "name": plan.intent.name,
                 "valid": not violations,
                 "violations": [v._asdict() for v in violations],
+                "streams": len(plan.intent.streams),
+                "placed": len(plan.streams),
+                "refused": dict(plan.refused),
             }
         )
         return
     for violation in violations:
         click.echo(f"{violation.code} {violation.where}: {violation.text}")
+    _refused(plan)
     state = f"{len(violations)} violations" if violations else "valid"
     click.echo(
         f"plan of {plan.intent.name}: {state} "
-        f"({len(plan.streams)} streams, {len(plan.gates)} gate control lists)"
+        f"({_placed(plan)}, {len(plan.gates)} gate control lists)"
     )
 
 
 def plan(computed: Plan, output: Path | None) -> None:
     table = _table(
-        f"{computed.intent.name}: {len(computed.streams)} streams placed by {computed.algorithm}",
+        f"{computed.intent.name}: {_placed(computed)} placed by {computed.algorithm}",
         "stream",
+        "class",
         "path",
         ">period",
         ">leaves talker at",
         ">latency bound",
         ">allowed",
     )
-    for name, placed in computed.streams.items():
+    for name, placed in islice(computed.streams.items(), _ROWS_MAX):
         stream = computed.intent.streams[name]
         table.add_row(
             name,
-            f"{stream.talker} → {', '.join(stream.listeners)} ({len(placed.hops)} hops)",
+            computed.class_of(name).name,
+            f"{stream.talker} → {', '.join(stream.listeners)} "
+            f"({' + '.join(str(len(path)) for path in placed.paths)} hops)",
             duration(stream.period_ns),
-            duration(placed.hops[0].offset_ns),
+            ", ".join(duration(path[0].offset_ns) for path in placed.paths),
             duration(placed.latency_bound_ns),
             duration(stream.max_latency_ns),
         )
-    _print(table)
+    _print(table, len(computed.streams))
     ports = _table("gate control lists", "port", ">cycle", ">entries")
-    for port, gates in computed.gates.items():
+    for port, gates in islice(computed.gates.items(), _ROWS_MAX):
         ports.add_row(str(port), duration(gates.cycle_ns), str(len(gates.entries)))
-    _print(ports)
+    _print(ports, len(computed.gates))
+    if full := _full_lists(computed):
+        click.echo(f"near the limit of their port: {_some(full, ', ')}")
+    _refused(computed)
     click.echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
+
+
+def difference(running: Plan, computed: Plan, *, anew: bool) -> None:
+    """What a plan changes for those who run by another: one made around it, or all `anew`."""
+    from cnc.planner import moved  # noqa: PLC0415
+    from cnc.planner.incremental import unchanged  # noqa: PLC0415
+
+    both = [name for name in computed.streams if name in running.streams]
+    if anew:
+        movers = moved(running, computed)
+        names = f": {_some(movers, ', ')}" if movers else ""
+        click.echo(f"{len(movers)} of {len(both)} running streams would move{names}")
+        return
+    kept = unchanged(computed.intent, running)
+    added = len(computed.streams) - len(both)
+    removed = sum(name not in computed.intent.streams for name in running.streams)
+    click.echo(
+        f"kept {len(kept)} running streams where they are, placed {len(both) - len(kept)} changed "
+        f"ones anew, added {added}, removed {removed}"
+    )
+
+
+def error(raised: CncError) -> None:
+    """What happened, the first of a long list of reasons, and what to do next."""
+    head, *items = str(raised).split("\n")
+    click.echo(f"cnc: {head}", err=True)
+    if items:
+        click.echo(_some(items, "\n"), err=True)
+    if raised.hint:
+        click.echo(f"hint: {raised.hint}", err=True)
+
+
+def _full_lists(plan: Plan) -> list[str]:
+    """The ports with little room for more gate entries."""
+    from cnc.planner.problem import entries_max  # noqa: PLC0415
+
+    full = []
+    for port, gates in plan.gates.items():
+        limit = entries_max(plan.intent, plan.intent.network.links[port])
+        if limit is not None and len(gates.entries) > limit * _FULL_FROM:
+            full.append(f"{port}: {len(gates.entries)} of {limit} entries")
+    return full
+
+
+def _some(texts: Sequence[str], separator: str) -> str:
+    """The first of many texts, and how many more there are."""
+    shown = list(texts[:_SOME_MAX])
+    if len(texts) > len(shown):
+        shown.append(f"and {len(texts) - len(shown)} more")
+    return separator.join(shown)
+
+
+def _placed(plan: Plan) -> str:
+    """How many streams have a place, and of how many if that is not all."""
+    placed, wanted = len(plan.streams), len(plan.intent.streams)
+    return f"{placed} streams" if placed == wanted else f"{placed} of {wanted} streams"
+
+
+def _refused(plan: Plan) -> None:
+    """Loud, and last on the screen: these streams will not be carried."""
+    if not plan.refused:
+        return
+    console = _console()
+    warning = f"{len(plan.refused)} of {len(plan.intent.streams)} streams have NO place:"
+    console.print(warning, style="bold red", highlight=False)
+    reasons = _some([f"  {name}: {why}" for name, why in plan.refused.items()], "\n")
+    console.print(reasons, style="red", highlight=False, markup=False, soft_wrap=True)
 
 
 def chart(shown: Plan) -> None:
@@ -183,16 +264,6 @@ def lab_status(name: str, nodes: Sequence[NodeStatus], *, as_json: bool) -> None
     _print(table)
 
 
-@contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """Name each step on a terminal's error stream; silent elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    begun = time.monotonic()
-    yield lambda step: click.echo(f"{time.monotonic() - begun:6.2f} s  {step}", err=True)
-
-
 def _gates_json(gates: GateControlList | None) -> dict[str, Any] | None:
     if gates is None:
         return None
@@ -229,8 +300,11 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _print(table: Table) -> None:
+def _print(table: Table, wanted: int = 0) -> None:
+    """Print a table, and say so if it shows fewer rows than `wanted`."""
     _console().print(table)
+    if wanted > table.row_count:
+        click.echo(f"  and {wanted - table.row_count} more; the plan file has all\n")
 
 
 def _console() -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from cnc import collector
 from cnc.errors import InputError
 from cnc.intent import shape
 from cnc.intent.meaning import understand
@@ -23,6 +24,7 @@ from cnc.model import Intent
 __all__ = ["LineMap", "from_document", "json_schema", "load"]
 
 
+@collector.paused()
 def load(path: Path) -> Intent:
     """Read the intent file `path`. `InputError` holds one line for each problem found."""
     try:
@@ -33,6 +35,7 @@ def load(path: Path) -> Intent:
     return _understood(parse(text, str(path)))
 
 
+@collector.paused()
 def from_document(document: Mapping[str, Any], source: str, lines: LineMap | None = None) -> Intent:
     """The intent that plain data describes; `source` and `lines` place its problems."""
     return _understood(Problems(source, lines or {}, document))

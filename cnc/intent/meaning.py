@@ -11,11 +11,13 @@ from cnc.model import ClassRole, Intent, Stream, TrafficClass
 
 def understand(document: shape.Document, problems: Problems) -> Intent:
     """The intent of a document, or `InputError` with every problem found."""
+    classes = {name: _class(name, its) for name, its in document.classes.items()}
+    scheduled = tuple(name for name, its in classes.items() if its.role is ClassRole.SCHEDULED)
     intent = Intent(
         document.name,
         network(document, problems),
-        {name: _class(name, its) for name, its in document.classes.items()},
-        {name: _stream(name, its) for name, its in document.streams.items()},
+        classes,
+        {name: _stream(name, its, scheduled) for name, its in document.streams.items()},
         problems.document,
     )
     _check_classes(intent, problems)
@@ -30,18 +32,19 @@ def _class(name: str, its: shape.Class) -> TrafficClass:
     )
 
 
-def _stream(name: str, its: shape.Stream) -> Stream:
+def _stream(name: str, its: shape.Stream, scheduled: tuple[str, ...]) -> Stream:
     return Stream(
         name,
         talker=its.talker,
         listeners=tuple(its.listeners),
-        traffic_class=its.class_,
+        traffic_classes=its.class_ or scheduled,
         period_ns=its.period_ns,
         payload_octets=its.payload_octets,
         max_latency_ns=its.max_latency_ns,
         earliest_ns=its.window.earliest_ns if its.window else 0,
         latest_ns=its.window.latest_ns if its.window else None,
         ip_version=its.ip,
+        paths=its.paths,
     )
 
 

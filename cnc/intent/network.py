@@ -10,6 +10,8 @@ from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.units import DURATION, SIZE
 from cnc.model import Bridge, EndStation, FrameOverhead, Link, Management, Network, PortRef
 
+_PLAIN_PORT = shape.Port.model_validate({})
+
 
 def network(document: shape.Document, problems: Problems) -> Network:
     """The network of `document`; what is wrong with it is added to `problems`."""
@@ -33,6 +35,7 @@ def network(document: shape.Document, problems: Problems) -> Network:
             gap_octets=frame.gap_octets,
             min_payload_octets=frame.min_payload_octets,
         ),
+        gate_margin_ns=document.defaults.gate_margin_ns,
     )
 
 
@@ -93,7 +96,7 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
     for its in document.links:
         for source, target in (its.ends, its.ends[::-1]):
             switch = document.switches.get(source.node)
-            limits = switch.ports.get(source.port) if switch else None
+            port = switch.ports.get(source.port, _PLAIN_PORT) if switch else _PLAIN_PORT
             links[source] = Link(
                 source,
                 target,
@@ -101,8 +104,9 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
                 propagation_ns=(
                     defaults.propagation_ns if its.propagation_ns is None else its.propagation_ns
                 ),
-                gate_entries_max=limits.gate_entries_max if limits else 0,
-                gate_interval_min_ns=limits.gate_interval_min_ns if limits else 0,
+                gate_entries_max=port.gate_entries_max,
+                gate_interval_min_ns=port.gate_interval_min_ns,
+                preemption=port.preemption,
             )
     return links
 

@@ -104,6 +104,12 @@ def _ip_version(value: object) -> int:
     raise ValueError("4 or 6")
 
 
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError("true or false")
+
+
 def _end(value: object) -> PortRef:
     if isinstance(value, str) and re.fullmatch(f"({_NAME})/({_PORT})", value):
         return PortRef(*value.split("/"))
@@ -126,6 +132,7 @@ OverheadSize = Annotated[int, _quantity(SIZE, 0, _FRAME_MAX_OCTETS)]
 Dscp = Annotated[int, Leaf(_dscp, {"type": "integer", "minimum": 0, "maximum": _DSCP_MAX})]
 End = Annotated[PortRef, Leaf(_end, {"type": "string", "pattern": f"^{_NAME}/{_PORT}$"})]
 Gates = Annotated[GateMode, _choice(GateMode)]
+Boolean = Annotated[bool, Leaf(_boolean, {"type": "boolean"})]
 
 
 def _key(name: str) -> str:
@@ -144,6 +151,11 @@ class Shape(BaseModel):
 def _wrapped(key: str, short: type) -> Callable[[object], object]:
     """Accept a bare value of type `short` for a mapping with only that `key`."""
     return lambda value: {key: value} if isinstance(value, short) else value
+
+
+def _listed(value: object) -> list[Any]:
+    """Accept a bare value for a list of one."""
+    return value if isinstance(value, list) else [value]
 
 
 def _named(value: object) -> dict[Any, object]:
@@ -173,6 +185,12 @@ class Defaults(Shape):
     clock_error_ns: Duration = Field(
         description="the most that any two clocks of the network differ, a duration such as 1us"
     )
+    gate_margin_ns: Duration = Field(
+        "0ns",
+        validate_default=True,
+        description="how much later than planned a switch or talker may start a frame for reasons "
+        "of its own, a duration such as 500ns; kept free after each planned frame",
+    )
     gates: Gates = Field(
         "software",
         validate_default=True,
@@ -193,10 +211,7 @@ class Class(Shape):
     )
     dscp: Annotated[
         tuple[Dscp, ...],
-        BeforeValidator(
-            lambda value: value if isinstance(value, list) else [value],
-            json_schema_input_type=Dscp | list[Dscp],
-        ),
+        BeforeValidator(_listed, json_schema_input_type=Dscp | list[Dscp]),
     ] = Field((), description="IP code points of its frames, 0 to 63: one, or a list")
     role: Annotated[ClassRole, _choice(ClassRole)] = Field(
         description="scheduled: its gate opens for planned frames only; control: never closes; "
@@ -229,6 +244,11 @@ class Port(Shape):
         "0ns",
         validate_default=True,
         description="shortest interval of a gate control list, a duration such as 1us",
+    )
+    preemption: Boolean = Field(
+        False,
+        description="true: frames of best effort under way give way to scheduled ones "
+        "(IEEE 802.3br), and the guard band is the rest of a fragment",
     )
 
 
@@ -283,12 +303,26 @@ class Window(Shape):
     )
 
 
+_Names = Annotated[list[Name], Field(min_length=1)]
+
+
 class Stream(Shape):
     """Frames that one talker sends periodically: one frame each period."""
 
     talker: Name = Field(description="the end station that sends")
     listeners: list[Name] = Field(min_length=1, description="the end stations that receive")
-    class_: Name = Field(description="the class of its frames, one with the role scheduled")
+    class_: (
+        Annotated[
+            tuple[Name, ...],
+            Field(min_length=1),
+            BeforeValidator(_listed, json_schema_input_type=Name | _Names),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="the class of its frames, or a list to choose from, each with the role "
+        "scheduled; else any such class",
+    )
     period_ns: Annotated[int, _quantity(DURATION, 1, CYCLE_MAX_NS)] = Field(
         description="the time from frame to frame, a duration such as 1ms"
     )
@@ -302,6 +336,11 @@ class Stream(Shape):
     window: Window | None = Field(None, description="when the talker may send; else at any time")
     ip: Annotated[int, Leaf(_ip_version, {"enum": [4, 6]})] = Field(
         6, description="IP version, 4 or 6"
+    )
+    paths: Annotated[int, _integer(1, 2, "1 or 2")] = Field(
+        1,
+        description="2: every frame is sent twice, over paths that share no link between switches, "
+        "and the listener keeps the first (IEEE 802.1CB)",
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from fractions import Fraction
 from math import lcm
 
+from cnc.intent.cuts import Cuts
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.reach import FastestPaths
 from cnc.intent.shape import CYCLE_MAX_NS
@@ -20,12 +20,12 @@ def check_streams(intent: Intent, problems: Problems) -> None:
     """Add what is wrong with the streams of `intent` to `problems`."""
     for stream in intent.streams.values():
         _check_ends(intent, stream, problems)
-        _check_class(intent, stream, problems)
+        _check_classes(intent, stream, problems)
         _check_payload(intent, stream, problems)
         _check_window(stream, problems)
     _check_cycle(intent, problems)
     if problems.empty:  # in a network that is not sound, these would only repeat its problems
-        _check_latency(intent, problems)
+        _check_ways(intent, problems)
         _check_access_links(intent, problems)
 
 
@@ -44,14 +44,20 @@ def _check_ends(intent: Intent, stream: Stream, problems: Problems) -> None:
             problems.add(path, f"{listener} again", "each listener once")
 
 
-def _check_class(intent: Intent, stream: Stream, problems: Problems) -> None:
-    name, path = stream.traffic_class, ("streams", stream.name, "class")
+def _check_classes(intent: Intent, stream: Stream, problems: Problems) -> None:
     scheduled = [its.name for its in intent.classes_with(ClassRole.SCHEDULED)]
-    if name not in intent.classes:
-        problems.add(path, shown(name), one_of(scheduled, name))
-    elif name not in scheduled:
-        found = f"{name}, whose role is {intent.classes[name].role}"
-        problems.add(path, found, f"a scheduled class, {one_of(scheduled)}")
+    if not stream.traffic_classes:
+        found = "no class, and none in classes with the role scheduled"
+        problems.add(("streams", stream.name), found, "such a class for its frames")
+    for index, name in enumerate(stream.traffic_classes):
+        path = ("streams", stream.name, "class", index)
+        if name not in intent.classes:
+            problems.add(path, shown(name), one_of(scheduled, name))
+        elif name not in scheduled:
+            found = f"{name}, whose role is {intent.classes[name].role}"
+            problems.add(path, found, f"a scheduled class, {one_of(scheduled)}")
+        elif name in stream.traffic_classes[:index]:
+            problems.add(path, f"{name} again", "each class once")
 
 
 def _check_payload(intent: Intent, stream: Stream, problems: Problems) -> None:
@@ -60,17 +66,19 @@ def _check_payload(intent: Intent, stream: Stream, problems: Problems) -> None:
     if stream.payload_octets < headers_octets:
         headers = f"{SIZE.format(headers_octets)}, the headers of UDP over IPv{stream.ip_version}"
         problems.add(path, payload, f"at least {headers}")
-    overhead, its_class = intent.network.overhead, intent.classes.get(stream.traffic_class)
+    overhead = intent.network.overhead
     frame_octets = (
         max(stream.payload_octets, overhead.min_payload_octets) + overhead.link_layer_octets
     )
-    if its_class and frame_octets > its_class.max_frame_octets:
-        problems.add(
-            path,
-            f"{payload}, which makes a frame of {SIZE.format(frame_octets)}",
-            f"a frame of at most {SIZE.format(its_class.max_frame_octets)}, the max-frame of "
-            f"class {its_class.name}",
-        )
+    for name in dict.fromkeys(stream.traffic_classes):
+        its_class = intent.classes.get(name)
+        if its_class and frame_octets > its_class.max_frame_octets:
+            problems.add(
+                path,
+                f"{payload}, which makes a frame of {SIZE.format(frame_octets)}",
+                f"a frame of at most {SIZE.format(its_class.max_frame_octets)}, the max-frame of "
+                f"class {name}",
+            )
 
 
 def _check_window(stream: Stream, problems: Problems) -> None:
@@ -105,8 +113,9 @@ def _check_cycle(intent: Intent, problems: Problems) -> None:
             )
 
 
-def _check_latency(intent: Intent, problems: Problems) -> None:
-    paths = FastestPaths(intent.network)
+def _check_ways(intent: Intent, problems: Problems) -> None:
+    """The network leads to every listener, soon enough, and apart where frames are sent twice."""
+    paths, cuts = FastestPaths(intent.network), Cuts(intent.network)
     for stream in intent.streams.values():
         for index, listener in enumerate(stream.listeners):
             least_ns = paths.latency_ns(stream, listener)
@@ -116,35 +125,43 @@ def _check_latency(intent: Intent, problems: Problems) -> None:
                     listener,
                     f"an end station that links and switches connect to {stream.talker}",
                 )
-            elif least_ns > stream.max_latency_ns:
+                continue
+            if least_ns > stream.max_latency_ns:
                 problems.add(
                     ("streams", stream.name, "max-latency"),
                     DURATION.format(stream.max_latency_ns),
                     f"at least {DURATION.format(least_ns)}, which the fastest path to {listener} "
                     "takes when no other frame is in the way",
                 )
+            if stream.paths > 1 and (cut := cuts.between(stream.talker, listener)):
+                problems.add(
+                    ("streams", stream.name, "paths"),
+                    str(stream.paths),
+                    f"1, or a way around the cable {cut.source} - {cut.target}, which "
+                    f"all ways from {stream.talker} to {listener} cross",
+                )
 
 
 def _check_access_links(intent: Intent, problems: Problems) -> None:
     """The only link of a station carries all its streams, whatever the routes elsewhere."""
-    network = intent.network
+    network, cycle_ns = intent.network, intent.hyperperiod_ns()
     uplinks: dict[str, list[Link]] = defaultdict(list)
     for link in network.links.values():
         uplinks[link.source.node].append(link)
     only = {node: links[0] for node, links in uplinks.items() if len(links) == 1}
-    load: dict[PortRef, Fraction] = defaultdict(Fraction)
+    busy_ns: dict[PortRef, int] = defaultdict(int)  # of each cycle
     users: dict[PortRef, list[str]] = defaultdict(list)
     for stream in intent.streams.values():
         access = [only[stream.talker]] if stream.talker in only else []
         access += [network.links[only[node].target] for node in stream.listeners if node in only]
+        frames = stream.paths * (cycle_ns // stream.period_ns)
         for link in access:
-            occupation_ns = network.occupation_ns(link, stream.payload_octets)
-            load[link.source] += Fraction(occupation_ns, stream.period_ns)
+            busy_ns[link.source] += frames * network.occupation_ns(link, stream.payload_octets)
             users[link.source].append(stream.name)
-    for port, share in load.items():
-        if share > 1:
+    for port, its_ns in busy_ns.items():
+        if its_ns > cycle_ns:
             problems.add(
                 ("streams", users[port][-1]),
-                f"{float(share):.1%} of {port} taken by the streams {', '.join(users[port])}",
+                f"{its_ns / cycle_ns:.1%} of {port} taken by the streams {', '.join(users[port])}",
                 "at most 100%: longer periods, smaller payloads or a faster link",
             )

@@ -117,6 +117,7 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
         CncError: it is up already, or the machine refused; what was made is removed again.
     """
     management(intent)
+    check_streams(intent)
     if os.geteuid() != 0:
         raise CncError("a lab needs root: it makes network namespaces", hint="run it with sudo")
     directory = _directory(intent.name, state_root)
@@ -138,6 +139,21 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
         down(intent.name, state_root=state_root)
         raise
     return running
+
+
+def check_streams(intent: Intent) -> None:
+    """Refuse streams of which the lab would show something other than what a network does.
+
+    Raises:
+        InputError: a stream is to be sent over two paths.
+    """
+    for stream in intent.streams.values():
+        if stream.paths > 1:
+            raise InputError(
+                f"stream {stream.name} asks for {stream.paths} paths, and cnc lab does not "
+                "replicate frames yet",
+                hint="to emulate it over one path, leave out its key paths",
+            )
 
 
 def down(name: str, *, state_root: Path = STATE_ROOT) -> None:

@@ -35,6 +35,7 @@ def slower(intent: Intent, factor: int) -> Intent:
                 for source, link in network.links.items()
             },
             clock_error_ns=network.clock_error_ns * factor,
+            gate_margin_ns=network.gate_margin_ns * factor,
         ),
         streams={
             name: replace(

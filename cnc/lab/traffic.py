@@ -19,7 +19,7 @@ from typing import Any
 from cnc.errors import CncError, InputError
 from cnc.lab import endpoint
 from cnc.lab.addressing import addresses, next_hops
-from cnc.lab.lifecycle import Lab
+from cnc.lab.lifecycle import Lab, check_streams
 from cnc.model import NS_PER_S, ClassRole, Plan, Stream
 
 START_AHEAD_NS = NS_PER_S
@@ -56,13 +56,15 @@ class Frame:
 
 
 def flows(plan: Plan) -> list[Flow]:
-    """The plan's streams, and a best-effort flow from the first switch of each path to its end.
+    """The planned streams, and a best-effort flow from the first switch of each path to its end.
 
     Raises:
         InputError: a stream the lab cannot send.
     """
     intent = plan.intent
-    result = [_stream_flow(plan, stream) for stream in intent.streams.values()]
+    check_streams(intent)
+    planned = [stream for name, stream in intent.streams.items() if name in plan.streams]
+    result = [_stream_flow(plan, stream) for stream in planned]
     background = intent.classes_with(ClassRole.BEST_EFFORT)[0]
     paths = {
         (next_hops(intent.network, flow.listener)[flow.talker].target.node, flow.listener)
@@ -101,7 +103,8 @@ def _stream_flow(plan: Plan, stream: Stream) -> Flow:
             f"probe over IPv{stream.ip_version}",
             hint=f"{least} octets or more: headers and a sequence number",
         )
-    chosen = plan.intent.class_of(stream)
+    _check_route(plan, stream)
+    chosen = plan.class_of(stream.name)
     return Flow(
         name=stream.name,
         talker=stream.talker,
@@ -114,6 +117,21 @@ def _stream_flow(plan: Plan, stream: Stream) -> Flow:
         offset_ns=plan.streams[stream.name].hops[0].offset_ns,
         latency_bound_ns=plan.streams[stream.name].latency_bound_ns,
     )
+
+
+def _check_route(plan: Plan, stream: Stream) -> None:
+    """The lab routes by destination address, along shortest paths. A plan may lead a stream another
+    way, and frames that do not go where their windows are would be measured for nothing."""
+    first = next_hops(plan.intent.network, stream.listeners[0])
+    for hop in plan.streams[stream.name].hops:
+        if first[hop.egress.node].source != hop.egress:
+            raise InputError(
+                f"stream {stream.name} is planned to leave {hop.egress.node} by "
+                f"{hop.egress.port}, the lab's route to {stream.listeners[0]} goes by "
+                f"{first[hop.egress.node].source.port}",
+                hint="cnc lab routes along shortest paths only: emulate a network without "
+                "equally long ways and with room on its links",
+            )
 
 
 def run(lab: Lab, sent: Sequence[Flow], duration_ns: int, directory: Path) -> list[Frame]:

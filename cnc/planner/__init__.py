@@ -1,43 +1,183 @@
 """From what the network must carry to who sends when: `plan(intent) -> Plan`.
 
-Pure functions: no I/O, no clock, no randomness; the same intent gives the same plan everywhere.
+Pure functions: no I/O, no clock; the same intent and seed give the same plan everywhere.
 
-    routing    which links a stream crosses          problem   what an algorithm has to solve
-    no_wait    when each frame leaves each port      gates     the port's gate control list
+    routing, graph    which links a stream crosses        problem    the hops' times, added up
+    circle, timetable what is taken                       search     where one stream fits
+    greedy            no-wait and waiting: one by one     ejection,  making room for those that
+    exact             proofs for small problems           neighbourhood              do not fit
+    portfolio         several searches at once            auto       which of them, in what order
+    gates             the ports' gate control lists       explain    why a stream has no place
+    incremental, live planning around what runs           executors  where searches run
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
-from cnc.model import Intent, Plan, StreamPlan
-from cnc.planner.gates import gate_control_lists
-from cnc.planner.no_wait import NoWait
-from cnc.planner.problem import Algorithm, Problem, Result
+from cnc.model import Intent, Plan, PortRef, Stream
+from cnc.planner import explain, incremental
+from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
+from cnc.planner.auto import Auto
+from cnc.planner.exact import Exact
+from cnc.planner.gates import Lists, gate_control_lists
+from cnc.planner.greedy import NoWait, Waiting
+from cnc.planner.incremental import moved
+from cnc.planner.live import Changes, Live
+from cnc.planner.neighbourhood import Neighbourhood
+from cnc.planner.problem import Member, Problem, Tree, complete, stream_plans
+from cnc.planner.routing import Router
+from cnc.planner.timetable import Timetable
 
-__all__ = ["ALGORITHMS", "Algorithm", "Problem", "Result", "plan"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Budget",
+    "Changes",
+    "Live",
+    "Problem",
+    "Progress",
+    "Result",
+    "moved",
+    "plan",
+]
 
-ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (NoWait(),)}
-_AUTO = NoWait.name
-_ATTEMPTS = 8  # measured in work, not seconds: a slow machine must not get another plan
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    algorithm.name: algorithm for algorithm in (Auto, NoWait, Waiting, Neighbourhood, Exact)
+}
+_ROUNDS_MAX = 6  # of giving ports shorter lists; from the last but one on, every port
 
 
-def plan(intent: Intent, *, algorithm: str = "auto") -> Plan:
-    """Place every stream and derive every gate control list, or raise `Unschedulable`."""
-    name = _AUTO if algorithm == "auto" else algorithm
-    if name not in ALGORITHMS:
-        known = ", ".join(["auto", *ALGORITHMS])
-        raise InputError(f"unknown algorithm {algorithm!r}", hint=f"choose one of: {known}")
-    problem = Problem.of(intent)
-    result = ALGORITHMS[name].schedule(problem, _ATTEMPTS)
-    if result.refused:
+@paused()
+def plan(
+    intent: Intent,
+    *,
+    algorithm: str = "auto",
+    keep: Plan | None = None,
+    best_effort: bool = False,
+    seed: int = 1,
+    executor: Executor | None = None,
+    budget: Budget = DEFAULT_BUDGET,
+) -> Plan:
+    """Place every stream and derive every gate control list, or raise `Unschedulable`.
+
+    With `keep`, the streams of that plan which `intent` still asks for stay as they are. With
+    `best_effort`, a plan that leaves streams out is returned and says which and why: so is the best
+    plan so far when the operator interrupts (Ctrl-C).
+    """
+    chosen = _algorithm(algorithm, executor)
+    problem, impossible = _problem(intent, keep, seed)
+    problem, result, lists = _with_fitting_lists(problem, chosen, budget)
+    refused = _reasons(problem, result, impossible)
+    if lists.refused:
         raise Unschedulable(
-            dict(result.refused),
-            hint="change what the reasons name, or take a stream out; nothing was planned",
+            refused | {f"port {port}": why for port, why in lists.refused.items()},
+            hint="change what the reasons name; nothing was planned",
         )
-    streams = {
-        stream: StreamPlan(
-            result.hops[stream], problem.latency_bound_ns(stream, result.hops[stream])
-        )
-        for stream in intent.streams
+    placed = stream_plans(problem, result.placements)
+    computed = Plan(intent, placed, lists.lists, result.algorithm, refused)
+    if not refused or best_effort or result.interrupted:
+        return computed
+    raise Unschedulable(refused, hint=_HINT)
+
+
+_HINT = (
+    "change what the reasons name, take a stream out, or accept a plan without these streams with "
+    "--best-effort; nothing was planned"
+)
+
+
+def _algorithm(name: str, executor: Executor | None) -> Algorithm:
+    if name not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise InputError(f"unknown algorithm {name!r}", hint=f"choose one of: {known}")
+    return Auto(executor) if name == Auto.name else ALGORITHMS[name]()
+
+
+def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dict[str, str]]:
+    """What is to be placed around what is kept, and why some streams cannot be."""
+    kept = incremental.unchanged(intent, keep) if keep else {}
+    router = Router(intent)
+    for name, planned in kept.items():
+        router.carry_hops(intent.streams[name], planned.hops)
+    wanted = [stream for name, stream in intent.streams.items() if name not in kept]
+    trees, impossible = _routes(router, wanted)
+    problem = Problem(intent, trees, seed=seed, router=router)
+    for name, paths in trees.items():
+        for path, tree in enumerate(paths):
+            if reason := explain.hopeless(problem, problem.route(Member(name, path), tree)):
+                impossible[name] = reason
+    if not impossible and not kept:
+        return problem, impossible  # the one that has added up the hops
+    possible = {name: paths for name, paths in trees.items() if name not in impossible}
+    kept_placements = incremental.placements(problem, kept)
+    return replace(problem, trees=possible, kept=kept_placements), impossible
+
+
+def _routes(
+    router: Router, streams: Collection[Stream]
+) -> tuple[dict[str, tuple[Tree, ...]], dict[str, str]]:
+    """The trees of each stream, or why it has none."""
+    impossible = {
+        stream.name: explain.unreachable(stream.talker, lost)
+        for stream in streams
+        if (lost := router.unreachable(stream))
     }
-    return Plan(intent, streams, gate_control_lists(problem, result.hops), name)
+    reachable = [stream for stream in streams if stream.name not in impossible]
+    trees = router.route_all(reachable)
+    for stream in reachable:
+        if stream.name not in trees:
+            impossible[stream.name] = explain.no_second_path(stream.talker, stream.listeners)
+    return trees, impossible
+
+
+def _with_fitting_lists(
+    problem: Problem, algorithm: Algorithm, budget: Budget
+) -> tuple[Problem, Result, Lists]:
+    """Place and derive the lists; where lists come out too long for ports, again with shorter ones.
+
+    A port with a shorter list lets frames leave early, which asks for another placement, in which
+    other ports may have longer lists. The set of such ports only grows.
+    """
+    for attempt in range(_ROUNDS_MAX):
+        result = algorithm.schedule(problem, budget)
+        lists = gate_control_lists(problem, complete(problem, result.placements).values())
+        if not lists.too_long or result.interrupted:
+            break
+        crowded = lists.too_long if attempt < _ROUNDS_MAX - 2 else frozenset(lists.lists)
+        problem = _loosened(problem, crowded)
+    return problem, result, lists
+
+
+def _loosened(problem: Problem, ports: Collection[PortRef]) -> Problem:
+    problem = replace(problem, loose=problem.loose | frozenset(ports))
+    again = {
+        member: placement._replace(route=problem.route(member, placement.route.tree))
+        for member, placement in problem.kept.items()
+    }
+    return replace(problem, kept=again)
+
+
+def _reasons(problem: Problem, result: Result, impossible: Mapping[str, str]) -> dict[str, str]:
+    """Why each stream without a place has none."""
+    placed = complete(problem, result.placements)
+    missing = [name for name in problem.intent.streams if Member(name, 0) not in placed]
+    if not missing:
+        return {}
+    table = Timetable(replace(problem, kept=placed))
+    reasons = {}
+    for name in missing:
+        if name in impossible:
+            reasons[name] = impossible[name]
+        elif result.interrupted:
+            reasons[name] = explain.INTERRUPTED
+        else:
+            route = problem.route(Member(name, 0), problem.trees[name][0])
+            reasons[name] = explain.no_place(table, route)
+            if name in result.impossible:
+                reasons[name] += f". {explain.proved_together(result.impossible)}"
+    return reasons

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from cnc.format import microseconds
 from cnc.model import PortRef
-from cnc.planner.problem import Leg, Problem, blocking_ns
+from cnc.planner.circle import Circle
+from cnc.planner.problem import Problem, Route, start_delay_ns
+from cnc.planner.timetable import Timetable
+
+INTERRUPTED = "had no place yet when the search was interrupted"
+_NAMED_MAX = 8
+LIST_FULL = (
+    "its gate control list would become longer than the port takes; plan anew, which can leave "
+    "gates open over small gaps"
+)
 
 
 def us(time_ns: int) -> str:
@@ -16,61 +28,144 @@ def unreachable(talker: str, listeners: tuple[str, ...]) -> str:
     return f"no path from {talker} to {', '.join(listeners)}; add the missing link"
 
 
-def too_slow(problem: Problem, name: str) -> str:
+def no_second_path(talker: str, listeners: tuple[str, ...]) -> str:
+    return (
+        f"no two paths from {talker} to {', '.join(listeners)} without a common link between "
+        "switches; add a link that closes a ring, or ask for one path"
+    )
+
+
+def proved_together(streams: tuple[str, ...]) -> str:
+    names = ", ".join(streams[:_NAMED_MAX])
+    if len(streams) > _NAMED_MAX:
+        names += f" and {len(streams) - _NAMED_MAX} more"
+    return f"It is proved that no offsets on these routes carry these together: {names}"
+
+
+def hopeless(problem: Problem, route: Route) -> str | None:
+    """Why the stream would not even fit an empty network on this route, if so."""
+    stream = problem.stream(route.member)
+    if route.least_latency_ns > stream.max_latency_ns:
+        return _too_slow(problem, route)
+    longest = max(
+        route.legs,
+        key=lambda leg: max(leg.window_ns, leg.hold_ns + leg.max_ns - leg.min_ns),
+    )
+    taken = max(longest.window_ns, longest.hold_ns + longest.max_ns - longest.min_ns)
+    if taken > route.period_ns:
+        return (
+            f"one frame takes {us(taken)} of {problem.links[longest.link].source}, jitter and "
+            f"blocking included, more than its period of {us(route.period_ns)}. A longer period, a "
+            "smaller payload or a faster link would help"
+        )
+    return None
+
+
+def _too_slow(problem: Problem, route: Route) -> str:
     """The latency is above the limit even on an empty network: says what it consists of."""
     intent = problem.intent
-    stream = intent.streams[name]
-    path = _slowest_path(problem, name)
-    blocking = sum(blocking_ns(intent, leg.link) for leg in path)
-    error = len(path) * intent.network.clock_error_ns
+    legs = _slowest_path(route)
+    links = [problem.links[route.legs[index].link] for index in legs]
+    blocking = sum(start_delay_ns(intent, link) for link in links)
+    error = len(links) * intent.network.clock_error_ns
     processing = sum(
-        intent.network.bridges[leg.link.source.node].processing_max_ns for leg in path[1:]
+        intent.network.bridges[link.source.node].processing_max_ns for link in links[1:]
     )
-    least = problem.least_latency_ns[name]
-    wire = least - blocking - error - processing
+    least = route.least_latency_ns
+    way = " → ".join([*(link.source.node for link in links), links[-1].target.node])
     return (
-        f"needs at least {us(least)} over {_route(path)}, max-latency is "
-        f"{us(stream.max_latency_ns)}. Of this, frame and cable take {us(wire)}, control frames "
-        f"in the way {us(blocking)}, switch processing {us(processing)}, clock error {us(error)}. "
-        f"Raise max-latency to {us(least)} or lower one of these"
+        f"needs at least {us(least)} over {way}, max-latency is "
+        f"{us(problem.stream(route.member).max_latency_ns)}. Of this, frame and cable take "
+        f"{us(least - blocking - error - processing)}, control frames in the way {us(blocking)}, "
+        f"switch processing {us(processing)}, clock error {us(error)}. Raise max-latency to "
+        f"{us(least)} or lower one of these"
     )
 
 
-def too_long(port: PortRef, taken_ns: int, period_ns: int) -> str:
-    return (
-        f"one frame takes {us(taken_ns)} of {port}, jitter and blocking included, more than its "
-        f"period of {us(period_ns)}. A longer period, a smaller payload or a faster link would help"
-    )
-
-
-def no_slot(
-    port: PortRef, taken_ns: int, period_ns: int, window_ns: tuple[int, int], load: float
-) -> str:
-    """No offset of the talker's window is free; `port` is where most of the search was spent."""
-    earliest, latest = window_ns
-    total = load + taken_ns / period_ns
-    wider = "" if latest - earliest >= period_ns - 1 else "a wider talker window, "
-    return (
-        f"no free slot of {us(taken_ns)} every {us(period_ns)} on {port} for a talker that starts "
-        f"between {us(earliest)} and {us(latest)}. Scheduled frames already take {load:.0%} of "
-        f"that port; with this stream {total:.0%}. What would help: {wider}a longer period, a "
-        f"smaller payload, a faster link or less clock error"
-    )
-
-
-def _slowest_path(problem: Problem, name: str) -> list[Leg]:
-    legs = problem.routes[name]
-    hops = problem.hops_without_waiting(name, 0)
-    listeners = problem.intent.streams[name].listeners
+def _slowest_path(route: Route) -> list[int]:
     last = max(
-        (i for i, leg in enumerate(legs) if leg.link.target.node in listeners),
-        key=lambda i: hops[i].offset_ns + legs[i].delivery_ns,
+        (index for index, leg in enumerate(route.legs) if leg.delivery_ns is not None),
+        key=lambda index: route.offsets_ns[index] + (route.legs[index].delivery_ns or 0),
     )
-    path = [legs[last]]
-    while (parent := path[0].parent) is not None:
-        path.insert(0, legs[parent])
+    path = [last]
+    while (parent := route.legs[path[0]].parent) is not None:
+        path.insert(0, parent)
     return path
 
 
-def _route(path: list[Leg]) -> str:
-    return " → ".join([*(leg.link.source.node for leg in path), path[-1].link.target.node])
+class _Room(NamedTuple):
+    """How much of a link, or of its queue, is left for one more stay: the sum of the starts that
+    are free by themselves, and the longest stretch that nobody has."""
+
+    starts_ns: int
+    longest_ns: int
+
+
+class _Place(NamedTuple):
+    """Where a frame stays on its way, and for how long."""
+
+    room: _Room
+    port: PortRef
+    classes: tuple[int, ...]  # empty: on the link itself
+    stay_ns: int
+    load: float
+
+
+def no_place(table: Timetable, route: Route) -> str:
+    """No start of the talker's window is free: names the link or queue that leaves the fewest."""
+    problem, period = table.problem, route.period_ns
+    tightest = min(_places(table, route), key=lambda place: place.room)
+    first, last = problem.window_ns(route.member)
+    helps = ["a longer period", "a smaller payload", "a faster link", "less clock error"]
+    if last - first < period - 1:
+        helps.insert(0, "a wider talker window")
+    where, taken = str(tightest.port), "Scheduled frames already take"
+    slot = f"no free slot of {us(tightest.stay_ns)} every {us(period)}"
+    if tightest.classes:
+        names = [c.name for c in problem.intent.classes.values() if c.number in tightest.classes]
+        where = f"the queue of {' or '.join(names)} at {where}"
+        taken = (
+            "A frame must be alone in its queue from its earliest arrival on. Stays already take"
+        )
+        helps[-2:] = ["another scheduled class", "less clock error or processing jitter"]
+    if tightest.room.starts_ns:
+        why = (
+            f"{slot} for a talker that starts between {us(first)} and {us(last)}; the tightest "
+            f"place is {where}: {tightest.room.starts_ns / period:.1%} of the period's starts "
+            "are free there"
+        )
+    else:
+        why = (
+            f"{slot} on {where}, whenever the talker starts: the longest stretch free in every "
+            f"period is {us(tightest.room.longest_ns)}"
+        )
+    total = tightest.load + tightest.stay_ns / period
+    return (
+        f"{why}. {taken} {tightest.load:.0%} of it; with this stream {total:.0%}. "
+        f"What would help: {', '.join(helps[:-1])} or {helps[-1]}"
+    )
+
+
+def _places(table: Timetable, route: Route) -> Iterator[_Place]:
+    """Every link of the route, and behind every gate the queue that has the most room."""
+    period = route.period_ns
+    classes = table.classes(route)
+    for leg, offset in zip(route.legs, route.offsets_ns, strict=True):
+        port, link = table.problem.links[leg.link].source, table.links[leg.link]
+        room = _room(link.circle(period), leg.window_ns)
+        yield _Place(room, port, (), leg.window_ns, link.load())
+        if leg.parent is not None:
+            stay = offset + leg.hold_ns - route.offsets_ns[leg.anchor] - leg.min_ns
+            queues = [table.queues[leg.link, number] for number in classes]
+            emptiest = max(queues, key=lambda queue: _room(queue.circle(period), stay))
+            room = _room(emptiest.circle(period), stay)
+            yield _Place(room, port, classes, stay, emptiest.load())
+
+
+def _room(circle: Circle, stay_ns: int) -> _Room:
+    length = circle.length_ns
+    if not circle.starts:
+        return _Room(length, length)
+    following = [*circle.starts[1:], circle.starts[0] + length]
+    gaps = [start - end for end, start in zip(circle.ends, following, strict=True)]
+    return _Room(sum(max(0, gap - stay_ns + 1) for gap in gaps), max(gaps))

@@ -1,140 +1,237 @@
 """Gate control lists: when each class may leave each bridge port that scheduled frames cross.
 
 Around each planned frame its class is open, with control alone beside it. Before that, for as long
-as the largest best-effort frame takes, only control is open, so that nothing else is still on the
-wire. In all other time everything but the scheduled classes is open.
+as a best-effort frame may still be on the wire, nothing but control is open. In all other time
+everything but the scheduled classes is open.
+
+A loose port has a shorter list: its class stays open over the smallest gaps between its frames and
+over the guard bands. Its frames may leave early, which the placement has allowed for.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby, pairwise
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
-from cnc.errors import Unschedulable
-from cnc.model import (
-    ClassRole,
-    GateControlList,
-    GateEntry,
-    Hop,
-    Intent,
-    Link,
-    PortRef,
-    TrafficClass,
-)
+from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link, PortRef, TrafficClass
 from cnc.planner.explain import us
-from cnc.planner.problem import Problem, interval_min_ns, longest_frame_ns
+from cnc.planner.problem import (
+    Placement,
+    Problem,
+    entries_max,
+    guard_ns,
+    interval_min_ns,
+    longest_frame_ns,
+)
 
 _CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
 
 
-class _Window(NamedTuple):
+class Lists(NamedTuple):
+    """Gate control lists by port; the ports whose list is too long while their gates hold every
+    frame back; and why other ports cannot do what is asked of them."""
+
+    lists: dict[PortRef, GateControlList]
+    too_long: frozenset[PortRef]
+    refused: dict[PortRef, str]
+
+
+class Window(NamedTuple):
+    """When a gate must be open for one frame, and for which class."""
+
     open_ns: int
     close_ns: int
     traffic_class: int
-    period_ns: int
 
 
-class _Span(NamedTuple):
-    start_ns: int
-    end_ns: int
-    gate_states: int
+def _windows_by_port(
+    placements: Iterable[Placement], only: Collection[int] | None
+) -> dict[int, list[tuple[int, Window]]]:
+    """For each link that leaves a bridge the windows of its frames, each with its period."""
+    found: defaultdict[int, list[tuple[int, Window]]] = defaultdict(list)
+    for route, offsets, number in placements:
+        for leg, offset in zip(route.legs, offsets, strict=True):
+            if leg.parent is not None and (only is None or leg.link in only):
+                window = Window(offset, offset + leg.window_ns, number)
+                found[leg.link].append((route.period_ns, window))
+    return found
 
 
 def gate_control_lists(
-    problem: Problem, hops: Mapping[str, tuple[Hop, ...]]
-) -> dict[PortRef, GateControlList]:
-    """One list for each bridge port that `hops` cross. Raises `Unschedulable`, by port."""
-    windows: defaultdict[PortRef, list[_Window]] = defaultdict(list)
-    for name, stream_hops in hops.items():
-        period = problem.intent.streams[name].period_ns
-        for hop, leg in zip(stream_hops, problem.routes[name], strict=True):
-            if leg.parent is not None:
-                close = hop.offset_ns + leg.window_ns
-                windows[hop.egress].append(_Window(hop.offset_ns, close, hop.traffic_class, period))
-    lists = {}
+    problem: Problem, placements: Iterable[Placement], only: Collection[int] | None = None
+) -> Lists:
+    """One list for each bridge port that a placement crosses, or for those links `only`."""
+    windows = _windows_by_port(placements, only)
+    lists: dict[PortRef, GateControlList] = {}
+    too_long = set()
     refused = {}
-    for port in sorted(windows):
-        link = problem.intent.network.links[port]
-        cycle = lcm(*(window.period_ns for window in windows[port]))
+    for number in sorted(windows):
+        link = problem.links[number]
+        cycle = lcm(*{period for period, _ in windows[number]})
         if cycle > _CYCLE_MAX_NS:
-            refused[f"port {port}"] = _cycle_too_long(cycle, windows[port])
+            refused[link.source] = _cycle_too_long(cycle, {p for p, _ in windows[number]})
             continue
-        gates = _merged(_folded(_spans(problem.intent, link, windows[port], cycle), cycle), cycle)
+        port = _Port(problem.intent, link, cycle)
+        frames = _unrolled(windows[number], cycle)
+        limit = entries_max(problem.intent, link)
+        if link.source in problem.loose:
+            gates = port.shortened(frames, limit)
+            if limit is not None and len(gates.entries) > limit:
+                refused[link.source] = _list_too_long(gates, limit)
+                continue
+        else:
+            gates = port.exact(frames)
+            if limit is not None and len(gates.entries) > limit:
+                too_long.add(link.source)
         if reason := _objection(problem.intent, link, gates):
-            refused[f"port {port}"] = reason
-        lists[port] = gates
-    if refused:
-        raise Unschedulable(refused)
-    return lists
+            refused[link.source] = reason
+        lists[link.source] = gates
+    return Lists(lists, frozenset(too_long), refused)
+
+
+def shortened_list(
+    intent: Intent, link: Link, windows: Sequence[tuple[int, Window]], limit: int
+) -> GateControlList:
+    """A list of at most `limit` entries, if the gaps between `windows` allow it."""
+    cycle = lcm(*{period for period, _ in windows})
+    return _Port(intent, link, cycle).shortened(_unrolled(windows, cycle), limit)
+
+
+def _unrolled(windows: Iterable[tuple[int, Window]], cycle_ns: int) -> list[Window]:
+    """Every window of one cycle, in order."""
+    return sorted(
+        Window(start, start + window.close_ns - window.open_ns, window.traffic_class)
+        for period, window in windows
+        for start in range(window.open_ns % period, cycle_ns, period)
+    )
 
 
 def _mask(classes: Iterable[TrafficClass]) -> int:
     return sum(1 << c.number for c in classes)
 
 
-def _spans(intent: Intent, link: Link, windows: list[_Window], cycle_ns: int) -> Iterator[_Span]:
-    """The cycle from the first window's opening, as spans without a gap between them."""
-    control = _mask(intent.classes_with(ClassRole.CONTROL))
-    everyone = control | _mask(intent.classes_with(ClassRole.BEST_EFFORT))
-    shortest = interval_min_ns(link)
-    guard = max(longest_frame_ns(intent, link, ClassRole.BEST_EFFORT), shortest)
-    each = sorted(
-        _Window(start, start + window.close_ns - window.open_ns, window.traffic_class, cycle_ns)
-        for window in windows
-        for start in range(window.open_ns % window.period_ns, cycle_ns, window.period_ns)
+class _Port:
+    """What a list is made of on one port."""
+
+    def __init__(self, intent: Intent, link: Link, cycle_ns: int) -> None:
+        self._cycle_ns = cycle_ns
+        self._control = _mask(intent.classes_with(ClassRole.CONTROL))
+        self._everyone = self._control | _mask(intent.classes_with(ClassRole.BEST_EFFORT))
+        self._shortest_ns = interval_min_ns(link)
+        self._guard_ns = max(guard_ns(intent, link), self._shortest_ns)
+
+    def exact(self, frames: Sequence[Window]) -> GateControlList:
+        """A gate that holds every frame back until its time."""
+        return self._list(frames, lead=False)
+
+    def shortened(self, frames: Sequence[Window], limit: int | None) -> GateControlList:
+        """The gate stays open over the smallest gaps: as few of them as bring the list down to
+        `limit` entries."""
+        gaps = sorted({following.open_ns - w.close_ns for w, following in self._pairs(frames)})
+        low, high = 0, len(gaps) - 1
+        while low < high:
+            middle = (low + high) // 2
+            gates = self._list(self._merged(frames, gaps[middle]), lead=True)
+            if limit is None or len(gates.entries) <= limit:
+                high = middle
+            else:
+                low = middle + 1
+        return self._list(self._merged(frames, gaps[low]), lead=True)
+
+    def _pairs(self, frames: Sequence[Window]) -> Iterator[tuple[Window, Window]]:
+        """Each window with the one after it, the last with the first of the next cycle."""
+        first = frames[0]
+        again = first._replace(
+            open_ns=first.open_ns + self._cycle_ns, close_ns=first.close_ns + self._cycle_ns
+        )
+        return pairwise([*frames, again])
+
+    def _merged(self, frames: Sequence[Window], gap_max_ns: int) -> list[Window]:
+        """Windows of one class that are at most `gap_max_ns` apart, made one."""
+        breaks = [
+            index
+            for index, (w, following) in enumerate(self._pairs(frames))
+            if following.open_ns - w.close_ns > gap_max_ns
+            or following.traffic_class != w.traffic_class
+        ]
+        if not breaks:
+            first = frames[0]
+            return [first._replace(close_ns=first.open_ns + self._cycle_ns)]
+        start = breaks[-1] + 1  # begin after a gap: no merged window then crosses the seam
+        turned = [*frames[start:], *(self._next_cycle(w) for w in frames[:start])]
+        merged = [turned[0]]
+        for w in turned[1:]:
+            last = merged[-1]
+            near = w.open_ns - last.close_ns <= gap_max_ns
+            if near and w.traffic_class == last.traffic_class:
+                merged[-1] = last._replace(close_ns=max(last.close_ns, w.close_ns))
+            else:
+                merged.append(w)
+        return merged
+
+    def _next_cycle(self, window: Window) -> Window:
+        return window._replace(
+            open_ns=window.open_ns + self._cycle_ns, close_ns=window.close_ns + self._cycle_ns
+        )
+
+    def _list(self, windows: Sequence[Window], *, lead: bool) -> GateControlList:
+        """The list around `windows`. With `lead` a class opens over its own guard band."""
+        marks: list[tuple[int, int]] = []  # from when on which gates are open, without a gap
+        for window, following in self._pairs(windows):
+            states = self._control | 1 << window.traffic_class
+            marks.append((window.open_ns, states))
+            close = window.close_ns
+            gap = following.open_ns - close
+            if gap < self._shortest_ns:
+                # Too short for an entry. Nobody's frame can be in this queue: it stays open.
+                continue
+            shut = self._clear_of_seam(following.open_ns - self._guard_ns)
+            if shut - close < self._shortest_ns:
+                shut = close
+            else:
+                marks.append((close, self._everyone))
+            ahead = 1 << following.traffic_class if lead else 0
+            marks.append((shut, self._control | ahead))
+        return _from_marks(marks, self._cycle_ns)
+
+    def _clear_of_seam(self, edge_ns: int) -> int:
+        """`edge_ns`, or earlier if the end of the cycle would cut off too short an entry there."""
+        cycle, shortest = self._cycle_ns, self._shortest_ns
+        phase = edge_ns % cycle
+        if phase > cycle - shortest:
+            return edge_ns - (phase - (cycle - shortest))
+        if 0 < phase < shortest:
+            return edge_ns - phase
+        return edge_ns
+
+
+def _from_marks(marks: Sequence[tuple[int, int]], cycle_ns: int) -> GateControlList:
+    """The list of one cycle from its beginning; `marks` may begin anywhere in it."""
+    states_at = sorted((start % cycle_ns, states) for start, states in marks)
+    if states_at[0][0]:
+        # What is open last in the cycle is still open when it begins again.
+        states_at.insert(0, (0, states_at[-1][1]))
+    entries: list[tuple[int, int]] = []  # states, and until when
+    for (_, states), (end, _) in pairwise([*states_at, (cycle_ns, 0)]):
+        if entries and entries[-1][0] == states:
+            entries[-1] = states, end
+        else:
+            entries.append((states, end))
+    ends = [0, *(end for _, end in entries)]
+    return GateControlList(
+        cycle_ns,
+        tuple(
+            GateEntry(states, end - start)
+            for (states, end), start in zip(entries, ends, strict=False)
+        ),
     )
-    first_again = each[0]._replace(open_ns=each[0].open_ns + cycle_ns)
-    for window, following in pairwise([*each, first_again]):
-        close = window.close_ns
-        if following.open_ns - close < shortest:
-            # Too short for an entry. Nobody's frame can be in this queue: it stays open.
-            close = following.open_ns
-        yield _Span(window.open_ns, close, control | 1 << window.traffic_class)
-        shut = _clear_of(cycle_ns, following.open_ns - guard, shortest)
-        if shut - close < shortest:
-            shut = close
-        yield _Span(close, shut, everyone)
-        yield _Span(shut, following.open_ns, control)
-
-
-def _clear_of(cycle_ns: int, edge_ns: int, shortest_ns: int) -> int:
-    """`edge_ns`, or earlier if the end of the cycle would cut off too short an entry beside it."""
-    if cycle_ns - shortest_ns < edge_ns < cycle_ns:
-        return cycle_ns - shortest_ns
-    if cycle_ns < edge_ns < cycle_ns + shortest_ns:
-        return cycle_ns
-    return edge_ns
-
-
-def _folded(spans: Iterable[_Span], cycle_ns: int) -> list[_Span]:
-    """The spans in the order of the cycle; one that crosses its end is split there."""
-    folded = []
-    for start, end, states in spans:
-        if start < cycle_ns:
-            folded.append(_Span(start, min(end, cycle_ns), states))
-        if end > cycle_ns:
-            folded.append(_Span(max(start, cycle_ns) - cycle_ns, end - cycle_ns, states))
-    return sorted(span for span in folded if span.start_ns < span.end_ns)
-
-
-def _merged(spans: list[_Span], cycle_ns: int) -> GateControlList:
-    entries: list[GateEntry] = []
-    for states, run in groupby(spans, key=lambda span: span.gate_states):
-        entries.append(GateEntry(states, sum(span.end_ns - span.start_ns for span in run)))
-    return GateControlList(cycle_ns, tuple(entries))
 
 
 def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None:
-    """Why the port must not run this list, if so."""
-    count = len(gates.entries)
-    if link.gate_entries_max and count > link.gate_entries_max:
-        return (
-            f"needs {count} gate entries, the port has {link.gate_entries_max}. Fewer streams, or "
-            f"periods that divide each other (the cycle is {us(gates.cycle_ns)}), would help"
-        )
+    """Why the port cannot do its work with this list, if so."""
     best_effort = _mask(intent.classes_with(ClassRole.BEST_EFFORT))
     frame = longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
     longest = _longest_run(gates, wanted=best_effort, unwanted=0)
@@ -168,8 +265,16 @@ def _longest_run(gates: GateControlList, *, wanted: int, unwanted: int) -> int:
     return min(longest, gates.cycle_ns)
 
 
-def _cycle_too_long(cycle_ns: int, windows: list[_Window]) -> str:
-    periods = ", ".join(us(period) for period in sorted({w.period_ns for w in windows}))
+def _list_too_long(gates: GateControlList, limit: int) -> str:
+    return (
+        f"needs {len(gates.entries)} gate entries even with the smallest gaps left open, the port "
+        f"has {limit}. Fewer streams or classes, or periods that divide each other (the cycle is "
+        f"{us(gates.cycle_ns)}), would help"
+    )
+
+
+def _cycle_too_long(cycle_ns: int, periods_ns: Iterable[int]) -> str:
+    periods = ", ".join(us(period) for period in sorted(periods_ns))
     return (
         f"the periods {periods} only repeat together every {us(cycle_ns)}; the kernel's cycle ends "
         f"at {us(_CYCLE_MAX_NS)}. Choose periods that divide each other"

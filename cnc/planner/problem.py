@@ -1,139 +1,335 @@
-"""What every scheduling algorithm is given, and what it must return.
+"""What every algorithm is given: the intent as numbers, with the times of each hop added up.
 
-The model of a hop: a control frame that has just begun when the gate opens cannot be stopped, so a
-frame planned for `o` starts in [o, o + blocking]. It lies in the next port's queue at the earliest
-reception + propagation + least processing - clock error after `o`, at the latest blocking +
+The model of a hop: a frame planned for `o` starts in [o, o + delay]; delay is what a control frame
+already under way and the sender's own margin can cost. It lies in the next queue at the earliest
+reception + propagation + least processing - clock error after it left, at the latest delay +
 reception + propagation + greatest processing + clock error after `o`.
+
+A port holds each frame back to its planned time, unless it is *loose*: there the gate stays open
+longer than the frames need, to fit the port's list limit, and a frame may leave as soon as it lies
+in the queue. What is earliest is then counted from the last port that did hold it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from cnc.model import ClassRole, Hop, Intent, Link, Stream, transmission_ns
-from cnc.planner.routing import egress_links, shortest_tree
+from cnc.model import (
+    ClassRole,
+    GateMode,
+    Hop,
+    Intent,
+    Link,
+    PortRef,
+    Stream,
+    StreamPlan,
+    transmission_ns,
+)
 
-_SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
+if TYPE_CHECKING:
+    from cnc.planner.routing import Router
+
+Tree = tuple[int, ...]  # links of a path by number, parents before children
+
+SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
+SOFTWARE_ENTRIES_MAX = 430  # measured: longer lists are lost from the kernel's dump, so refused
+_CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
+_FRAGMENT_OCTETS = 123 + 20  # IEEE 802.3br: what a preempted frame may still send, and the gap
+
+
+class Member(NamedTuple):
+    """One of the paths that a stream is sent over: what a search places as a whole."""
+
+    stream: str
+    path: int
+
+
+class Leg(NamedTuple):
+    """One link of a route with the times a frame needs there, all in ns.
+
+    `min_ns` counts from the planned start at `anchor`, the nearest leg upstream that holds the
+    frame back, to the earliest moment in this port's queue; `max_ns` from the parent's planned
+    start to the latest. `window_ns` is how long the link is reserved from the planned start on,
+    `hold_ns` how long the queue is. `delivery_ns` counts to the last bit at a listener and is
+    None where none listens. `edge_min_ns` is how near to the end of the cycle a window may start
+    or end, since a gate entry cut there must not become too short.
+    """
+
+    link: int
+    parent: int | None
+    anchor: int
+    min_ns: int
+    max_ns: int
+    window_ns: int
+    hold_ns: int
+    delivery_ns: int | None
+    edge_min_ns: int
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
-    """One link of a stream's tree with the times the stream needs there.
+class Route:
+    """The legs of a member, and where they lie in time when no frame waits: `offsets_ns` after
+    the talker's start, with the latency bound that this gives."""
 
-    `earliest_ns` and `latest_ns` count from the parent's planned start to the frame lying in this
-    port's queue (0 on the talker's own port); `delivery_ns` from this leg's planned start to the
-    last bit at its far end. All bounds include clock error and blocking.
-    """
+    member: Member
+    period_ns: int
+    legs: tuple[Leg, ...]
+    offsets_ns: tuple[int, ...]
+    least_latency_ns: int
 
-    link: Link
-    parent: int | None  # index into the stream's legs
-    window_ns: int
-    earliest_ns: int
-    latest_ns: int
-    delivery_ns: int
+    @property
+    def tree(self) -> Tree:
+        return tuple(leg.link for leg in self.legs)
+
+    def volume(self) -> float:
+        """The share of time it takes, summed over its links."""
+        return sum(leg.window_ns for leg in self.legs) / self.period_ns
+
+    def latency_ns(self, offsets_ns: Sequence[int]) -> int:
+        """From the talker's start to the last bit at the last listener, at the latest."""
+        return max(
+            offset + leg.delivery_ns
+            for offset, leg in zip(offsets_ns, self.legs, strict=True)
+            if leg.delivery_ns is not None
+        ) - self.start_ns(offsets_ns)
+
+    def start_ns(self, offsets_ns: Sequence[int]) -> int:
+        """When the talker starts: on the first of its links, if it has several."""
+        return min(
+            offset for offset, leg in zip(offsets_ns, self.legs, strict=True) if leg.parent is None
+        )
+
+
+class Placement(NamedTuple):
+    """When a member leaves each port of its route, and in which class."""
+
+    route: Route
+    offsets_ns: tuple[int, ...]
+    traffic_class: int
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An intent with a route for every stream. `unreachable` maps a stream to lost listeners."""
+    """Streams of an intent to place, and what is already decided about it.
+
+    `trees` are the paths of each stream that is to be placed; where one is full, `detour` may find
+    another. `kept` are placements that must not change by a nanosecond; `loose` the ports whose
+    lists are too short to hold every frame back.
+    """
 
     intent: Intent
-    routes: Mapping[str, tuple[Leg, ...]]
-    unreachable: Mapping[str, tuple[str, ...]]
-
-    @classmethod
-    def of(cls, intent: Intent) -> Problem:
-        """Route every stream along its shortest tree."""
-        egress = egress_links(intent.network)
-        routes, unreachable = {}, {}
-        for name, stream in intent.streams.items():
-            tree, lost = shortest_tree(intent.network, egress, stream)
-            if lost:
-                unreachable[name] = lost
-            else:
-                routes[name] = legs(intent, stream, tree)
-        return cls(intent, routes, unreachable)
-
-    def latency_bound_ns(self, stream: str, hops: tuple[Hop, ...]) -> int:
-        """From the planned start at the talker to the last bit at the last listener."""
-        listeners = self.intent.streams[stream].listeners
-        arrivals = [
-            hop.offset_ns + leg.delivery_ns
-            for hop, leg in zip(hops, self.routes[stream], strict=True)
-            if leg.link.target.node in listeners
-        ]
-        return max(arrivals) - hops[0].offset_ns
+    trees: Mapping[str, tuple[Tree, ...]]
+    kept: Mapping[Member, Placement] = field(default_factory=dict)
+    loose: frozenset[PortRef] = frozenset()
+    seed: int = 1
+    router: Router | None = None
 
     @cached_property
-    def least_latency_ns(self) -> dict[str, int]:
-        """The bound of each stream when its frames wait nowhere."""
+    def links(self) -> Sequence[Link]:
+        if self.router:
+            return self.router.links
+        return tuple(self.intent.network.links[port] for port in sorted(self.intent.network.links))
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """What is to be placed."""
+        return tuple(
+            Member(name, path) for name, trees in self.trees.items() for path in range(len(trees))
+        )
+
+    def stream(self, member: Member) -> Stream:
+        return self.intent.streams[member.stream]
+
+    def window_ns(self, member: Member) -> tuple[int, int]:
+        """The first and the last moment of its period at which the talker may start."""
+        stream = self.stream(member)
+        latest = stream.period_ns - 1 if stream.latest_ns is None else stream.latest_ns
+        return stream.earliest_ns, latest
+
+    def classes(self, route: Route) -> tuple[int, ...]:
+        """Numbers of the classes the member may use, the first to try first.
+
+        Across a loose port all use one class: only windows of one class can be merged. A stream
+        with two paths uses one class on both.
+        """
+        stream = self.stream(route.member)
+        numbers = self._class_numbers[stream.traffic_classes]
+        if stream.paths > 1 and self.loose:
+            return numbers[:1]
+        if any(self._is_loose[leg.link] for leg in route.legs if leg.parent is not None):
+            return numbers[:1]
+        return numbers
+
+    @cached_property
+    def pays_to_pace(self) -> bool:
+        """Whether there are queues enough for frames to wait at each bridge as paced ones do."""
+        return min(map(len, self._class_numbers.values()), default=0) >= _CLASSES_TO_PACE
+
+    def route(self, member: Member, tree: Tree, *, paced: bool = False) -> Route:
+        """The legs of `member` over `tree`.
+
+        A paced frame waits at each bridge as long as the longest frame takes to get there. Frames
+        of all sizes then move along at one speed: those that share several links either meet on
+        the first of them or never, and gaps stay as they are from link to link. Where that takes
+        longer than the stream allows, the route is not paced.
+        """
+        if paced:
+            route = self._route(member, tree, self._pace_octets)
+            if route.least_latency_ns <= self.stream(member).max_latency_ns:
+                return route
+        key = member, tree
+        if key not in self._routes:
+            self._routes[key] = self._route(member, tree, None)
+        return self._routes[key]
+
+    def detour(self, member: Member, *, paced: bool = False) -> Route | None:
+        """A route away from the fullest link of the stream's tree, if it has one tree only: two
+        must stay disjoint."""
+        stream = self.stream(member)
+        if self.router is None or stream.paths > 1:
+            return None
+        tree = self.router.detour(stream, self.trees[member.stream][0])
+        if tree is None:
+            return None
+        route = self.route(member, tree, paced=paced)
+        return route if route.least_latency_ns <= stream.max_latency_ns else None
+
+    def _route(self, member: Member, tree: Tree, pace_octets: int | None) -> Route:
+        stream = self.stream(member)
+        inbound: dict[str, int] = {}
+        legs: list[Leg] = []
+        offsets: list[int] = []
+        error = self.intent.network.clock_error_ns
+        early: list[int] = []  # from the leg's anchor to the earliest start, without clock error
+        for index, number in enumerate(tree):
+            link = self.links[number]
+            hop = self._hop(number, stream.payload_octets)
+            parent = inbound.get(link.source.node)
+            anchor, least, greatest, window, edge, offset = index, 0, 0, hop.window_ns, 0, 0
+            early_here = 0
+            if parent is not None:
+                before = self._hop(tree[parent], stream.payload_octets)
+                greatest = before.max_ns
+                if pace_octets is not None:
+                    greatest = max(greatest, self._hop(tree[parent], pace_octets).max_ns)
+                passed = parent if legs[parent].parent is None else legs[parent].anchor
+                anchor = passed if self._is_loose[tree[parent]] else parent
+                early_here = before.min_ns + (early[parent] if anchor != parent else 0)
+                least = early_here - error
+                edge = interval_min_ns(link)
+                window = max(window, edge)
+                offset = offsets[parent] + greatest
+            hold = 0 if self._is_loose[number] else window + edge
+            listens = link.target.node in stream.listeners
+            delivery = hop.delivery_ns if listens else None
+            legs.append(Leg(number, parent, anchor, least, greatest, window, hold, delivery, edge))
+            early.append(early_here)
+            offsets.append(offset)
+            inbound[link.target.node] = index
+        least_latency = max(
+            offset + leg.delivery_ns
+            for offset, leg in zip(offsets, legs, strict=True)
+            if leg.delivery_ns is not None
+        )
+        return Route(member, stream.period_ns, tuple(legs), tuple(offsets), least_latency)
+
+    def _hop(self, number: int, payload_octets: int) -> _HopTimes:
+        key = number, payload_octets
+        if key not in self._hop_times:
+            self._hop_times[key] = self._compute_hop(self.links[number], payload_octets)
+        return self._hop_times[key]
+
+    def _compute_hop(self, link: Link, payload_octets: int) -> _HopTimes:
+        network = self.intent.network
+        delay = start_delay_ns(self.intent, link)
+        flight = network.reception_ns(link, payload_octets) + link.propagation_ns
+        bridge = network.bridges.get(link.target.node)
+        return _HopTimes(
+            window_ns=delay + network.occupation_ns(link, payload_octets),
+            min_ns=flight + (bridge.processing_min_ns if bridge else 0),
+            max_ns=delay
+            + flight
+            + (bridge.processing_max_ns if bridge else 0)
+            + network.clock_error_ns,
+            delivery_ns=delay + flight + network.clock_error_ns,
+        )
+
+    @cached_property
+    def _routes(self) -> dict[tuple[Member, Tree], Route]:
+        return {}
+
+    @cached_property
+    def _hop_times(self) -> dict[tuple[int, int], _HopTimes]:
+        return {}
+
+    @cached_property
+    def _pace_octets(self) -> int:
+        return max(stream.payload_octets for stream in self.intent.streams.values())
+
+    @cached_property
+    def _is_loose(self) -> list[bool]:
+        return [link.source in self.loose for link in self.links]
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Where each stream stands in the intent."""
+        return {name: position for position, name in enumerate(self.intent.streams)}
+
+    @cached_property
+    def _class_numbers(self) -> dict[tuple[str, ...], tuple[int, ...]]:
+        choices = {stream.traffic_classes for stream in self.intent.streams.values()}
         return {
-            name: self.latency_bound_ns(name, self.hops_without_waiting(name, 0))
-            for name in self.routes
+            names: tuple(self.intent.classes[name].number for name in names) for names in choices
         }
 
-    def hops_without_waiting(self, stream: str, offset_ns: int) -> tuple[Hop, ...]:
-        """The stream's hops when the talker starts at `offset_ns` and no frame ever waits."""
-        number = self.intent.class_of(self.intent.streams[stream]).number
-        hops: list[Hop] = []
-        for leg in self.routes[stream]:
-            start = offset_ns if leg.parent is None else hops[leg.parent].offset_ns + leg.latest_ns
-            hops.append(Hop(leg.link.source, start, number))
-        return tuple(hops)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Hops of the streams placed, in the order of their legs; reasons for those refused."""
-
-    hops: Mapping[str, tuple[Hop, ...]]
-    refused: Mapping[str, str]
-
-
-class Algorithm(Protocol):
-    """A way to place streams. Deterministic; `budget` counts attempts, not seconds."""
-
-    name: str
-
-    def schedule(self, problem: Problem, budget: int) -> Result:
-        """Place as many streams as possible; every stream ends up placed or refused."""
-
-
-def legs(intent: Intent, stream: Stream, tree: tuple[Link, ...]) -> tuple[Leg, ...]:
-    """The times a stream needs on each link of its tree (parents before children)."""
-    network = intent.network
-    inbound: dict[str, int] = {}
-    out: list[Leg] = []
-    for index, link in enumerate(tree):
-        bridge = network.bridges.get(link.source.node)
-        parent = inbound.get(link.source.node)
-        blocking = blocking_ns(intent, link)
-        window = blocking + network.occupation_ns(link, stream.payload_octets)
-        earliest = latest = 0
-        if bridge and parent is not None:
-            window = max(window, interval_min_ns(link))
-            before = out[parent]
-            # Delivery counts blocking and clock error against the frame; the earliest does not.
-            slack = blocking_ns(intent, before.link) + 2 * network.clock_error_ns
-            earliest = before.delivery_ns - slack + bridge.processing_min_ns
-            latest = before.delivery_ns + bridge.processing_max_ns
-        delivery = (
-            blocking
-            + network.reception_ns(link, stream.payload_octets)
-            + link.propagation_ns
-            + network.clock_error_ns
+    def hops(self, placement: Placement) -> tuple[Hop, ...]:
+        return tuple(
+            Hop(self.links[leg.link].source, offset, placement.traffic_class)
+            for leg, offset in zip(placement.route.legs, placement.offsets_ns, strict=True)
         )
-        out.append(Leg(link, parent, window, earliest, latest, delivery))
-        inbound[link.target.node] = index
-    return tuple(out)
 
 
-def blocking_ns(intent: Intent, link: Link) -> int:
-    """How long a control frame already under way can hold up a scheduled one."""
-    return longest_frame_ns(intent, link, ClassRole.CONTROL)
+def complete(problem: Problem, placements: Mapping[Member, Placement]) -> dict[Member, Placement]:
+    """The placements of streams all of whose paths have one."""
+    return {
+        member: placement
+        for member, placement in placements.items()
+        if all(Member(member.stream, k) in placements for k in range(problem.stream(member).paths))
+    }
+
+
+def stream_plans(problem: Problem, placements: Mapping[Member, Placement]) -> dict[str, StreamPlan]:
+    """What a plan says of the streams that are complete, in the order of the intent."""
+    placed = complete(problem, placements)
+    plans = {}
+    for name in sorted({member.stream for member in placed}, key=problem.position.__getitem__):
+        paths = [placed[Member(name, k)] for k in range(problem.intent.streams[name].paths)]
+        bound = max(placement.route.latency_ns(placement.offsets_ns) for placement in paths)
+        plans[name] = StreamPlan(tuple(problem.hops(placement) for placement in paths), bound)
+    return plans
+
+
+class _HopTimes(NamedTuple):
+    window_ns: int
+    min_ns: int
+    max_ns: int
+    delivery_ns: int
+
+
+def start_delay_ns(intent: Intent, link: Link) -> int:
+    """How much later than planned a scheduled frame may start on the link."""
+    return longest_frame_ns(intent, link, ClassRole.CONTROL) + intent.network.gate_margin_ns
+
+
+def guard_ns(intent: Intent, link: Link) -> int:
+    """How long best effort must be shut before a scheduled window opens."""
+    frame = longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
+    if link.preemption:
+        return min(frame, transmission_ns(_FRAGMENT_OCTETS, link.rate_bps))
+    return frame
 
 
 def longest_frame_ns(intent: Intent, link: Link, role: ClassRole) -> int:
@@ -146,4 +342,12 @@ def longest_frame_ns(intent: Intent, link: Link, role: ClassRole) -> int:
 
 def interval_min_ns(link: Link) -> int:
     """The shortest gate interval the port and the kernel accept."""
-    return max(link.gate_interval_min_ns, transmission_ns(_SHORTEST_FRAME_OCTETS, link.rate_bps))
+    return max(link.gate_interval_min_ns, transmission_ns(SHORTEST_FRAME_OCTETS, link.rate_bps))
+
+
+def entries_max(intent: Intent, link: Link) -> int | None:
+    """The longest gate control list the port takes; None where no limit is known."""
+    limits = [link.gate_entries_max] if link.gate_entries_max else []
+    if intent.network.bridges[link.source.node].gate_mode is not GateMode.FULL_OFFLOAD:
+        limits.append(SOFTWARE_ENTRIES_MAX)
+    return min(limits, default=None)

@@ -1,50 +1,220 @@
-"""Routes: a shortest tree from a talker to its listeners."""
+"""Routes: trees from talkers to listeners, spread so that no link carries more than it must.
+
+A stream first takes the least loaded of its shortest ways. Then streams leave the fullest links
+for ways around, as long as that makes the fullest less full.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from cnc.model import Link, Network, Stream
+from cnc.model import Hop, Intent, Link, Stream
+from cnc.planner.graph import Graph
+from cnc.planner.problem import Tree
 
-
-def egress_links(network: Network) -> dict[str, list[Link]]:
-    """The links leaving each node, in the order of their port names."""
-    egress = defaultdict(list)
-    for port in sorted(network.links):
-        egress[port.node].append(network.links[port])
-    return dict(egress)
+_COMFORTABLE = 0.8  # load at which a link is no obstacle yet: below it no stream makes a detour
+_TRIES_MAX = 30  # streams tried, the greatest first, before a full link is left as it is
+_DETOUR_HOPS = 8.0  # hops that a stream goes around to avoid a link that is full
 
 
-def shortest_tree(
-    network: Network, egress: Mapping[str, list[Link]], stream: Stream
-) -> tuple[tuple[Link, ...], tuple[str, ...]]:
-    """A tree with the fewest hops to every listener, and the listeners it cannot reach.
+class Router:
+    """Trees for streams, and the load that those chosen so far put on each link."""
 
-    Parents come before children. Among equally short ways the first port name wins, so that the
-    same network always gives the same tree. End stations do not forward.
-    """
-    inbound: dict[str, Link] = {}
-    queue = deque([stream.talker])
-    while queue:
-        node = queue.popleft()
-        for link in egress.get(node, ()):
-            target = link.target.node
-            if target == stream.talker or target in inbound:
+    def __init__(self, intent: Intent) -> None:
+        self._intent = intent
+        self._graph = Graph(intent.network)
+        self.loads = [0.0] * len(self._graph.links)
+        self._occupations_ns: dict[tuple[int, int], int] = {}
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """All links, in the order of their port names: their numbers in every tree."""
+        return self._graph.links
+
+    def unreachable(self, stream: Stream) -> tuple[str, ...]:
+        """The listeners to whom no way leads."""
+        graph = self._graph
+        return tuple(
+            name
+            for name in stream.listeners
+            if not graph.is_reachable(graph.node[stream.talker], graph.node[name])
+        )
+
+    def route_all(self, streams: Collection[Stream]) -> dict[str, tuple[Tree, ...]]:
+        """As many paths as each stream asks for; streams without them are left out.
+
+        Every listener must be reachable.
+        """
+        chosen: dict[str, tuple[Tree, ...]] = {}
+        # The heaviest first: the others find their way around it more easily than it around them.
+        for stream in sorted(streams, key=lambda s: (-s.payload_octets / s.period_ns, s.name)):
+            paths = self._first_choice(stream)
+            if paths is not None:
+                chosen[stream.name] = paths
+                self.carry(stream, paths)
+        self._relieve({stream.name: stream for stream in streams}, chosen)
+        return {stream.name: chosen[stream.name] for stream in streams if stream.name in chosen}
+
+    def carry(self, stream: Stream, paths: Iterable[Tree], sign: int = 1) -> None:
+        """Count the load of a stream on its paths; with -1 no longer."""
+        for tree in paths:
+            for link in tree:
+                self.loads[link] += sign * self._share(stream, link)
+
+    def carry_hops(self, stream: Stream, hops: Iterable[Hop]) -> None:
+        """Count the load of a stream that is planned already."""
+        self.carry(stream, [tuple(self._graph.number[hop.egress] for hop in hops)])
+
+    def detour(self, stream: Stream, tree: Tree) -> Tree | None:
+        """Another tree for a stream that does not fit on `tree`: away from its fullest link."""
+        inner = [link for link in tree if self._graph.is_inner[link]]
+        if not inner:
+            return None
+        fullest = max(inner, key=lambda link: (self.loads[link], link))
+        return self._grow(stream, self._prices(stream), {fullest})
+
+    def _first_choice(self, stream: Stream) -> tuple[Tree, ...] | None:
+        if stream.paths == 1:
+            tree = self._shortest(stream) or self._grow(stream, self._prices(stream), set())
+            return (tree,) if tree else None
+        if len(stream.listeners) == 1:
+            return self._graph.disjoint_pair(
+                self._graph.node[stream.talker],
+                self._graph.node[stream.listeners[0]],
+                self._prices(stream),
+            )
+        return self._disjoint_trees(stream)
+
+    def _shortest(self, stream: Stream) -> Tree | None:
+        """The least loaded of the shortest trees between stations with one link each."""
+        graph = self._graph
+        up = graph.only_link_from(graph.node[stream.talker])
+        if up is None or not graph.is_bridge[graph.target[up]]:
+            return None
+        tree, reached = [up], [graph.target[up]]
+        downs = [graph.only_link_to(graph.node[name]) for name in stream.listeners]
+        for down in downs:
+            if down is None or not graph.is_bridge[graph.source[down]]:
+                return None
+            distance = graph.distances_to(graph.source[down])
+            node = min(reached, key=distance.__getitem__)  # the first of the nearest
+            while distance[node]:
+                link = self._least_loaded(node, distance)
+                tree.append(link)
+                node = graph.target[link]
+                reached.append(node)
+            tree.append(down)
+        return tuple(tree)
+
+    def _least_loaded(self, node: int, distance: Sequence[int]) -> int:
+        graph, loads = self._graph, self.loads
+        nearer = distance[node] - 1
+        return min(
+            (
+                link
+                for link in graph.between_bridges[node]
+                if distance[graph.target[link]] == nearer
+            ),
+            key=lambda link: (loads[link], link),
+        )
+
+    def _prices(self, stream: Stream) -> list[float]:
+        """What each link costs, in hops: little while it has room, then quickly more."""
+        return [
+            1.0 + _DETOUR_HOPS * (load + self._share(stream, link)) ** 4
+            for link, load in enumerate(self.loads)
+        ]
+
+    def _grow(
+        self, stream: Stream, prices: Sequence[float], banned: Collection[int]
+    ) -> Tree | None:
+        """A cheap tree: from what is reached so far always on to the listener nearest to it."""
+        graph = self._graph
+        talker = graph.node[stream.talker]
+        missing = {graph.node[name] for name in stream.listeners}
+        tree: list[int] = []
+        reached = {talker}
+        while missing:
+            branch = graph.cheapest_path(reached, missing, prices, banned, talker)
+            if branch is None:
+                return None
+            tree += branch
+            reached.update(graph.target[link] for link in branch)
+            missing -= reached
+        return tuple(tree)
+
+    def _disjoint_trees(self, stream: Stream) -> tuple[Tree, ...] | None:
+        """Two trees to several listeners. One that blocks the other is tried without each of its
+        links in turn; not finding a pair does not prove that there is none."""
+        prices = self._prices(stream)
+        first = self._grow(stream, prices, set())
+        if first is None:
+            return None
+        is_inner = self._graph.is_inner
+        for avoided in [set(), *({link} for link in first if is_inner[link])]:
+            one = self._grow(stream, prices, avoided)
+            if one is None:
                 continue
-            inbound[target] = link
-            if target in network.bridges:
-                queue.append(target)
-    needed = set()
-    unreachable = []
-    for listener in stream.listeners:
-        if listener not in inbound:
-            unreachable.append(listener)
-            continue
-        node = listener
-        while node != stream.talker and node not in needed:
-            needed.add(node)
-            node = inbound[node].source.node
-    # `inbound` is in the order of discovery: a node's parent was found before the node itself.
-    tree = tuple(link for node, link in inbound.items() if node in needed)
-    return tree, tuple(unreachable)
+            other = self._grow(stream, prices, {link for link in one if is_inner[link]})
+            if other is not None:
+                return one, other
+        return None
+
+    def _relieve(self, streams: Mapping[str, Stream], chosen: dict[str, tuple[Tree, ...]]) -> None:
+        """Move streams off the fullest links while that makes the fullest of all less full."""
+        users: dict[int, set[str]] = {}
+        for name, paths in chosen.items():
+            for link in paths[0]:
+                users.setdefault(link, set()).add(name)
+        stuck: set[int] = set()
+        while True:
+            full = [
+                link
+                for link, load in enumerate(self.loads)
+                if load > _COMFORTABLE and link not in stuck and self._graph.is_inner[link]
+            ]
+            if not full:
+                return
+            fullest = max(full, key=lambda link: (self.loads[link], link))
+            if not self._move_one(streams, chosen, users, fullest):
+                stuck.add(fullest)
+
+    def _move_one(
+        self,
+        streams: Mapping[str, Stream],
+        chosen: dict[str, tuple[Tree, ...]],
+        users: dict[int, set[str]],
+        fullest: int,
+    ) -> bool:
+        """Lead one stream around the link, on links that stay less full than it is now."""
+        before = self.loads[fullest]
+        movable = [streams[name] for name in users.get(fullest, ()) if streams[name].paths == 1]
+        movable.sort(key=lambda s: (-self._share(s, fullest), s.name))
+        for stream in movable[:_TRIES_MAX]:
+            (old,) = chosen[stream.name]
+            self.carry(stream, (old,), -1)
+            banned = {
+                link
+                for link, load in enumerate(self.loads)
+                if load + self._share(stream, link) >= before and self._graph.is_inner[link]
+            }
+            tree = self._grow(stream, self._prices(stream), banned)
+            if tree is None:
+                self.carry(stream, (old,))
+                continue
+            self.carry(stream, (tree,))
+            chosen[stream.name] = (tree,)
+            for link in old:
+                users[link].discard(stream.name)
+            for link in tree:
+                users.setdefault(link, set()).add(stream.name)
+            return True
+        return False
+
+    def _share(self, stream: Stream, link: int) -> float:
+        its = self._graph.links[link]
+        key = its.rate_bps, stream.payload_octets
+        if key not in self._occupations_ns:
+            network = self._intent.network
+            self._occupations_ns[key] = network.occupation_ns(its, stream.payload_octets)
+        return self._occupations_ns[key] / stream.period_ns

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from cnc import chart, intent
+from cnc import chart, planfile
 from cnc.chart.axis import tick_ns
 from cnc.chart.terminal import cells
 from cnc.model import Plan
-from cnc.planner import plan
 
-LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+LINE3 = Path(__file__).parent / "data" / "line3-plan.json"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
 def line3() -> Plan:
-    return plan(intent.load(LINE3))
+    return planfile.load(LINE3)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +74,49 @@ def test_each_stream_is_listed_with_bound_limit_and_hops(line3: Plan) -> None:
     assert f"torque  cyclic, every 500 µs, latency ≤ {bound:g} of 36 µs" in shown
     for hop in line3.streams["torque"].hops:
         assert f"{hop.egress} {hop.offset_ns / 1000:g}" in shown
+
+
+@pytest.fixture(scope="module")
+def partial(line3: Plan) -> Plan:
+    """The plan with motion sent twice and no place for the camera."""
+    (way,) = line3.streams["motion"].paths
+    later = tuple(replace(hop, offset_ns=hop.offset_ns + 200_000) for hop in way)
+    streams = {**line3.streams, "motion": replace(line3.streams["motion"], paths=(way, later))}
+    del streams["camera"]
+    return replace(line3, streams=streams, refused={"camera": "no room on s1/s2"})
+
+
+def test_a_stream_of_two_classes_is_shown_with_the_one_the_plan_chose(line3: Plan) -> None:
+    torque = replace(line3.intent.streams["torque"], traffic_classes=("best-effort", "cyclic"))
+    wanted = replace(line3.intent, streams={**line3.intent.streams, "torque": torque})
+    assert "torque  cyclic, every" in chart.text(replace(line3, intent=wanted))
+
+
+def test_the_terminal_lists_each_path_of_a_stream(partial: Plan) -> None:
+    shown = chart.text(partial, 120).splitlines()
+    motion = next(i for i, line in enumerate(shown) if line.startswith("  motion"))
+    starts = [line.split()[:3] for line in shown[motion + 1 : motion + 3]]
+    assert starts == [["at", "t1/eth0", "8.704"], ["at", "t1/eth0", "208.704"]]
+
+
+def test_the_terminal_names_the_streams_without_a_place(partial: Plan, line3: Plan) -> None:
+    last = "streams without a place\n  camera: no room on s1/s2\n"
+    assert chart.text(partial).endswith(last)
+    assert chart.text(replace(partial, streams={})).endswith(last)
+    assert "without a place" not in chart.text(line3)
+
+
+def test_the_picture_draws_each_path_of_its_own(partial: Plan) -> None:
+    root = ET.fromstring(chart.svg(partial))  # noqa: S314 - our own text
+    ways = [path.get("d") for path in root.iter(f"{SVG}path") if path.get("class") == "way"]
+    assert len(ways) == sum(len(way) - 1 for s in partial.streams.values() for way in s.paths)
+    steps = [re.findall(r"M([\d.]+) .*L([\d.]+) ", way) for way in ways]
+    assert all(float(x1) < float(x2) for ((x1, x2),) in steps)
+    assert len(set(ways)) == len(ways)
+
+
+def test_the_picture_counts_the_streams_without_a_place(partial: Plan) -> None:
+    assert "3 streams, 1 without a place, 4 gated ports" in chart.svg(partial)
 
 
 def test_colour_changes_nothing_but_colour(line3: Plan) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from cnc import cli, netconf, planfile, planner
+from cnc.cli import planning
+from cnc.model import Plan
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+HEAVY = ("distributed", "ncclient", "numpy", "ortools", "pandas")
 
 
 def cnc(*argv: object) -> subprocess.CompletedProcess[str]:
@@ -20,6 +27,61 @@ def cnc(*argv: object) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
     )
+
+
+def start(*argv: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "cnc", *map(str, argv)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def line3_with(streams: dict[str, str], file: Path) -> Path:
+    """The network of the example with other streams, each the text of a mapping."""
+    text = LINE3.read_text()
+    lines = "".join(f"  {name}: {{{stream}}}\n" for name, stream in streams.items())
+    file.write_text(text[: text.index("streams:")] + "streams:\n" + lines)
+    return file
+
+
+def with_short_best_effort(file: Path) -> Path:
+    """The intent with so short best-effort frames that they fit into what full links leave."""
+    file.write_text(file.read_text().replace("max-frame: 1522B", "max-frame: 64B"))
+    return file
+
+
+@pytest.fixture
+def tight(tmp_path: Path) -> Path:
+    """More long frames than the cables between the switches can carry: each is full with 18."""
+    stream = "talker: t1, listeners: [l1], class: cyclic, period: 250us, payload: 1400B"
+    streams = {f"s{i}": f"{stream}, max-latency: 120us" for i in range(20)}
+    return with_short_best_effort(line3_with(streams, tmp_path / "tight.yaml"))
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """Streams that could keep the planner at it for some seconds, and never all fit."""
+    streams = {
+        f"s{i}": f"talker: t{i % 2 + 1}, listeners: [l{i // 2 % 2 + 1}], class: cyclic, "
+        f"period: {(4, 8, 16)[i % 3]}ms, payload: {(100, 400, 1400)[i % 7 % 3]}B, max-latency: 1ms"
+        for i in range(500)
+    }
+    file = with_short_best_effort(line3_with(streams, tmp_path / "endless.yaml"))
+    file.write_text(file.read_text().replace("gates: software", "gates: full-offload"))
+    return file
+
+
+def interrupted(*argv: object) -> tuple[int, str, str]:
+    """Exit code, output and errors of a `cnc` that gets a Ctrl-C once it shows progress."""
+    process = start(*argv)
+    assert process.stderr is not None
+    shown = process.stderr.readline()
+    assert "placed" in shown
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
 
 
 def test_a_sound_intent_is_summed_up_in_a_line() -> None:
@@ -47,20 +109,181 @@ def test_a_missing_file_ends_with_2() -> None:
     assert "no-such-file.yaml" in done.stderr
 
 
-def test_streams_that_cannot_fit_end_with_1_and_say_why(tmp_path: Path) -> None:
-    tight = tmp_path / "tight.yaml"
-    text = LINE3.read_text()
-    start = text.index("streams:")
-    streams = "".join(
-        f"  s{i}: {{talker: t1, listeners: [l1], class: cyclic, period: 250us, payload: 1400B, "
-        "max-latency: 120us}\n"
-        for i in range(20)
-    )
-    tight.write_text(text[:start] + "streams:\n" + streams)
-    done = cnc("plan", tight)
+def test_streams_that_cannot_fit_end_with_1_and_say_why(tight: Path) -> None:
+    done = cnc("plan", tight, "--algorithm", "waiting")
     assert done.returncode == 1
     assert "cannot schedule every stream" in done.stderr
     assert "hint:" in done.stderr
+
+
+def test_of_many_reasons_the_first_twenty_are_shown_and_the_others_counted(tmp_path: Path) -> None:
+    stream = "talker: t1, listeners: [l1], class: cyclic, period: 1ms, payload: 100B"
+    streams = {f"s{i}": f"{stream}, max-latency: 28.2us" for i in range(25)}
+    done = cnc("plan", line3_with(streams, tmp_path / "late.yaml"))
+    assert done.returncode == 1
+    reasons = [line for line in done.stderr.splitlines() if line.startswith("  s")]
+    assert len(reasons) == 20
+    assert "\nand 5 more\nhint: " in done.stderr
+
+
+def test_best_effort_leaves_streams_out_and_says_which(tight: Path, tmp_path: Path) -> None:
+    written = tmp_path / "plan.json"
+    done = cnc("plan", tight, "--algorithm", "waiting", "--best-effort", "-o", written)
+    assert done.returncode == 0
+    refused = json.loads(written.read_text())["refused"]
+    assert 0 < len(refused) < 20
+    assert f"{len(refused)} of 20 streams have NO place:" in done.stdout
+    for name, why in refused.items():
+        assert f"  {name}: {why}\n" in done.stdout
+    assert cnc("check", written).returncode == 0
+
+
+def test_best_effort_for_programs_gives_the_reasons_in_the_plan(tight: Path) -> None:
+    done = cnc("plan", tight, "--algorithm", "waiting", "--best-effort", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    plan = json.loads(done.stdout)
+    assert len(plan["streams"]) + len(plan["refused"]) == 20
+
+
+def test_what_runs_is_kept_and_the_summary_counts_it(tmp_path: Path) -> None:
+    """One stream is new, one asks for something else, one is gone; the fourth must not move."""
+    running, after = tmp_path / "running.json", tmp_path / "after.json"
+    assert cnc("plan", LINE3, "-o", running).returncode == 0
+    text = (
+        LINE3.read_text().replace("  camera:", "  photo:").replace("payload: 200B", "payload: 1B")
+    )
+    changed = tmp_path / "changed.yaml"
+    changed.write_text(text.replace("payload: 1B", "payload: 210B"))
+    done = cnc("plan", changed, "--keep", running, "-o", after)
+    assert done.returncode == 0
+    assert done.stdout.endswith(
+        "kept 2 running streams where they are, placed 1 changed ones anew, added 1, removed 1\n"
+    )
+    before, now = (planfile.load(file).streams for file in (running, after))
+    for kept in ("torque", "valves"):
+        assert now[kept].paths == before[kept].paths
+
+
+def test_reoptimising_says_who_would_move(tmp_path: Path) -> None:
+    """Kept where another seat has become free, a stream would move only if all may."""
+    running = tmp_path / "running.json"
+    assert cnc("plan", LINE3, "-o", running).returncode == 0
+    without = tmp_path / "without.yaml"
+    text = LINE3.read_text()
+    without.write_text(
+        text[: text.index("  torque:")]
+        + text[text.index("  camera:") : text.index("  valves:")]
+        + text[text.index("  valves:") :]
+    )
+    kept = cnc("plan", without, "--keep", running, "--json")
+    anew = cnc("plan", without, "--keep", running, "--reoptimise", "-o", tmp_path / "anew.json")
+    assert (kept.returncode, anew.returncode) == (0, 0)
+    before = json.loads(running.read_text())["streams"]
+    now = json.loads((tmp_path / "anew.json").read_text())["streams"]
+    moved = [name for name in ("motion", "camera", "valves") if now[name] != before[name]]
+    assert moved
+    assert anew.stdout.endswith(
+        f"{len(moved)} of 3 running streams would move: {', '.join(moved)}\n"
+    )
+    for name, placed in json.loads(kept.stdout)["streams"].items():
+        assert placed == before[name]
+
+
+def test_reoptimising_needs_a_plan_to_compare_with() -> None:
+    done = cnc("plan", LINE3, "--reoptimise")
+    assert done.returncode == 2
+    assert "--reoptimise needs --keep" in done.stderr
+
+
+def test_nothing_is_planned_around_a_plan_that_is_not_sound(tmp_path: Path) -> None:
+    plan = json.loads(cnc("plan", LINE3, "--json").stdout)
+    plan["streams"]["motion"]["paths"][0][1][2] -= 4_000
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(plan))
+    done = cnc("plan", LINE3, "--keep", broken)
+    assert done.returncode == 1
+    assert f"refuses the running plan {broken}" in done.stderr
+    assert "motion" in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_interrupted_search_leaves_the_best_plan_so_far(endless: Path, tmp_path: Path) -> None:
+    written = tmp_path / "plan.json"
+    code, out, err = interrupted("plan", endless, "-o", written, "--executor", "local:1")
+    assert code == 1
+    plan = json.loads(written.read_text())
+    assert plan["streams"]
+    assert "streams have NO place" in out
+    assert f"the plan is INCOMPLETE, {len(plan['refused'])} of 500 streams" in err
+    assert "Traceback" not in err
+    assert cnc("check", written).returncode == 0
+
+
+def test_an_interrupt_counts_even_where_streams_may_be_left_out(endless: Path) -> None:
+    code, out, err = interrupted(
+        "plan", endless, "--best-effort", "--json", "--executor", "local:1"
+    )
+    assert code == 1
+    assert len(json.loads(out)["refused"]) > 0
+    assert "the plan is INCOMPLETE" in err
+
+
+def test_an_interrupted_command_that_only_needs_a_plan_ends_without(endless: Path) -> None:
+    code, out, err = interrupted("show", endless)
+    assert (code, out) == (130, "")
+    assert err.endswith("cnc: interrupted\n")
+
+
+def test_the_listed_algorithms_are_those_of_the_planner() -> None:
+    assert list(planning.ALGORITHMS) == list(planner.ALGORITHMS)
+
+
+def test_help_names_every_algorithm_in_a_line() -> None:
+    shown = [line.strip() for line in cnc("plan", "--help").stdout.splitlines()]
+    for name, what in planning.ALGORITHMS.items():
+        assert f"{name:9} {what}" in shown
+
+
+def test_an_unknown_algorithm_ends_with_2_and_names_the_others() -> None:
+    done = cnc("plan", LINE3, "--algorithm", "magic")
+    assert done.returncode == 2
+    assert "no-wait" in done.stderr
+
+
+def test_an_executor_that_is_none_ends_with_2() -> None:
+    done = cnc("plan", LINE3, "--executor", "moon")
+    assert done.returncode == 2
+    assert "moon" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "show"])
+def test_nothing_heavy_is_imported_for_a_small_plan(command: str) -> None:
+    program = (
+        "import sys\n"
+        "from cnc.cli import cnc\n"
+        f"cnc({[command, str(LINE3)]!r}, standalone_mode=False)\n"
+        f"print(*sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == "\n"
+
+
+def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
+    pushed: list[Plan] = []
+    judged: list[Plan] = []
+
+    def push(plan: Plan, **_: object) -> netconf.Report:
+        pushed.append(plan)
+        return netconf.Report((), None, {}, 0)
+
+    monkeypatch.setattr(netconf, "push", push)
+    monkeypatch.setattr(planning, "violations_of", lambda plan: judged.append(plan) or [])
+    assert CliRunner().invoke(cli.cnc, ["push", str(LINE3)]).exit_code == 0
+    assert (len(pushed), len(judged)) == (1, 0)
+    assert CliRunner().invoke(cli.cnc, ["show", str(LINE3)]).exit_code == 0
+    assert len(judged) == 1
 
 
 def test_a_written_plan_is_valid_and_can_be_shown(tmp_path: Path) -> None:
@@ -76,7 +299,7 @@ def test_a_written_plan_is_valid_and_can_be_shown(tmp_path: Path) -> None:
 
 def test_a_plan_somebody_broke_is_refused_with_1(tmp_path: Path) -> None:
     plan = json.loads(cnc("plan", LINE3, "--json").stdout)
-    plan["streams"]["motion"]["hops"][1][2] -= 4_000
+    plan["streams"]["motion"]["paths"][0][1][2] -= 4_000
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps(plan))
     done = cnc("check", broken)

@@ -7,10 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from cnc import intent
 from cnc.errors import InputError
-from cnc.model import ClassRole, GateMode, Management, PortRef
+from cnc.intent.cuts import Cuts
+from cnc.model import (
+    Bridge,
+    ClassRole,
+    EndStation,
+    GateMode,
+    Link,
+    Management,
+    Network,
+    PortRef,
+)
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 LINE3 = SCHEDULES / "line3.yaml"
@@ -92,6 +104,9 @@ def test_without_a_file_problems_have_a_path_but_no_line(line3: dict[str, Any]) 
         lambda d: d["switches"]["s1"].update(ports={"t1": {}, "t2": None, "s2": {}}),
         lambda d: d["classes"]["cyclic"].update(dscp=[46]),
         lambda d: d["streams"]["torque"].update(window={"earliest": "0ns"}),
+        lambda d: d["streams"]["torque"].update({"class": ["cyclic"], "paths": 1}),
+        lambda d: d["streams"]["torque"].pop("class"),
+        lambda d: d["defaults"].update({"gate-margin": "0ns"}),
         lambda d: d.update(frame={"link-layer": "22B"}),
     ],
 )
@@ -109,8 +124,13 @@ def test_what_a_switch_port_link_or_frame_says_itself_wins_over_the_defaults(
         "management": {"address": "sw1.example", "port": 8300, "user": "ops"},
         "processing": {"min": "2us", "max": "3us"},
         "gates": "full-offload",
-        "ports": {"t1": {}, "t2": {}, "s2": {"gate-entries-max": 64, "gate-interval-min": "1us"}},
+        "ports": {
+            "t1": {},
+            "t2": {},
+            "s2": {"gate-entries-max": 64, "gate-interval-min": "1us", "preemption": True},
+        },
     }
+    line3["defaults"]["gate-margin"] = "500ns"
     line3["links"][2] = {"ends": ["s1/s2", "s2/s1"], "rate": "2.5Gbps", "propagation": "0ns"}
     line3["frame"] = {"link-layer": "18B", "min-payload": "46B"}
     network = intent.from_document(line3, "changed").network
@@ -123,7 +143,10 @@ def test_what_a_switch_port_link_or_frame_says_itself_wins_over_the_defaults(
     )
     assert (link.rate_bps, link.propagation_ns) == (2_500_000_000, 0)
     assert (link.gate_entries_max, link.gate_interval_min_ns) == (64, 1_000)
-    assert network.links[PortRef("s2", "s1")].gate_entries_max == 0
+    assert link.preemption
+    back = network.links[PortRef("s2", "s1")]
+    assert (back.gate_entries_max, back.preemption) == (0, False)
+    assert network.gate_margin_ns == 500
     assert network.overhead.link_layer_octets == 18
 
 
@@ -187,6 +210,125 @@ def test_of_two_equal_paths_either_will_do(line3: dict[str, Any]) -> None:
     line3["switches"]["s4"] = {"management": "10.99.0.4", "ports": ["s1", "s3"]}
     line3["links"] += [["s1/s4", "s4/s1"], ["s4/s3", "s3/s4"]]
     assert set(intent.from_document(line3, "ring").network.bridges) == {"s1", "s2", "s3", "s4"}
+
+
+def ring(line3: dict[str, Any]) -> None:
+    """Close the line to a ring, with a fourth switch at which the listener l1 is."""
+    for end in ("s1", "s3"):
+        line3["switches"][end]["ports"].append("s4")
+    line3["switches"]["s4"] = {"management": "10.99.0.4", "ports": ["s1", "s3", "l1"]}
+    line3["links"] += [["s1/s4", "s4/s1"], ["s4/s3", "s3/s4"]]
+    line3["links"][line3["links"].index(["s3/l1", "l1/eth0"])] = ["s4/l1", "l1/eth0"]
+
+
+def test_a_stream_without_a_class_may_use_any_scheduled_one_in_the_order_of_the_file(
+    line3: dict[str, Any],
+) -> None:
+    scheduled = {"role": "scheduled"}
+    line3["classes"] = {
+        "fast": {"traffic-class": 5, "priority": 5, "dscp": 40} | scheduled,
+        **line3["classes"],
+        "bulk": {"traffic-class": 4, "priority": 4, "dscp": 32} | scheduled,
+    }
+    del line3["streams"]["motion"]["class"]
+    line3["streams"]["torque"]["class"] = ["cyclic", "fast"]
+    streams = intent.from_document(line3, "x").streams
+    assert streams["motion"].traffic_classes == ("fast", "cyclic", "bulk")
+    assert streams["torque"].traffic_classes == ("cyclic", "fast")
+    assert streams["camera"].traffic_classes == ("cyclic",)
+
+
+def test_a_ring_has_two_paths_and_a_line_has_one(line3: dict[str, Any]) -> None:
+    line3["streams"]["motion"]["paths"] = 2
+    assert "the cable s1/s2 - s2/s1, which all ways from t1 to l1 cross" in refusal(line3)
+    ring(line3)
+    assert intent.from_document(line3, "x").streams["motion"].paths == 2
+
+
+def test_a_cable_that_leads_off_a_ring_is_the_only_way_to_what_lies_behind(
+    line3: dict[str, Any],
+) -> None:
+    ring(line3)
+    line3["switches"]["s3"]["ports"].append("s5")
+    line3["switches"]["s5"] = {"management": "10.99.0.5", "ports": ["s3", "l2"]}
+    line3["links"].append(["s3/s5", "s5/s3"])
+    line3["links"][line3["links"].index(["s3/l2", "l2/eth0"])] = ["s5/l2", "l2/eth0"]
+    line3["streams"]["motion"] |= {"paths": 2, "listeners": ["l1", "l2"], "max-latency": "1ms"}
+    assert refusal(line3) == (
+        "plan.json: streams.motion.paths: found 2, expected 1, or a way around the cable "
+        "s3/s5 - s5/s3, which all ways from t1 to l2 cross"
+    )
+
+
+def test_two_cables_between_two_switches_are_two_paths(line3: dict[str, Any]) -> None:
+    for one, other in (("s1", "s2"), ("s2", "s3")):
+        for switch, port in ((one, f"{other}b"), (other, f"{one}b")):
+            line3["switches"][switch]["ports"].append(port)
+        line3["links"].append([f"{one}/{other}b", f"{other}/{one}b"])
+    line3["streams"]["motion"]["paths"] = 2
+    assert intent.from_document(line3, "x").streams["motion"].paths == 2
+
+
+def test_two_paths_may_begin_at_two_ports_of_the_talker(line3: dict[str, Any]) -> None:
+    # The line has no ring, but t1 is at both of its ends: no one cable is on all ways to s2.
+    line3["switches"]["s3"]["ports"].append("t1")
+    line3["end-stations"] = dict.fromkeys(line3["end-stations"])
+    line3["end-stations"]["t1"] = {"ports": ["eth0", "eth1"]}
+    line3["links"].append(["t1/eth1", "s3/t1"])
+    line3["switches"]["s2"]["ports"].append("l1")
+    line3["links"][line3["links"].index(["s3/l1", "l1/eth0"])] = ["s2/l1", "l1/eth0"]
+    line3["streams"]["motion"]["paths"] = 2
+    assert intent.from_document(line3, "x").streams["motion"].paths == 2
+    line3["streams"]["valves"]["paths"] = 2
+    assert refusal(line3).startswith("plan.json: streams.valves.paths: found 2")
+
+
+def test_stations_of_one_switch_need_no_second_cable(line3: dict[str, Any]) -> None:
+    line3["streams"]["motion"] |= {"listeners": ["t2"], "paths": 2}
+    assert intent.from_document(line3, "x").streams["motion"].paths == 2
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda c: c[0] != c[1])),
+    st.integers(0, 5),
+    st.integers(0, 5),
+)
+def test_a_cut_is_a_cable_without_which_there_is_no_way(
+    joins: list[tuple[int, int]], start: int, end: int
+) -> None:
+    network = switches_joined_by(joins, {"t": start, "l": end})
+    assume(reaches(network, None))
+    found = Cuts(network).between("t", "l")
+    inner = [link for link in network.links.values() if {"t", "l"}.isdisjoint(nodes_of(link))]
+    cuts = [link for link in inner if not reaches(network, link)]
+    assert found in cuts if cuts else found is None
+
+
+def switches_joined_by(joins: list[tuple[int, int]], stations: dict[str, int]) -> Network:
+    cables = [(str(one), str(other)) for one, other in joins]
+    cables += [(station, str(switch)) for station, switch in stations.items()]
+    links = {}
+    for number, (one, other) in enumerate(cables):
+        for source, target in ((one, other), (other, one)):
+            egress = PortRef(source, str(number))
+            links[egress] = Link(egress, PortRef(target, str(number)), 10**9, 100)
+    bridges = {str(n): Bridge(str(n), 1_000, 2_000) for n in range(6)}
+    return Network(bridges, {name: EndStation(name) for name in stations}, links, 0)
+
+
+def nodes_of(link: Link) -> set[str]:
+    return {link.source.node, link.target.node}
+
+
+def reaches(network: Network, without: Link | None) -> bool:
+    """Is there a way from t to l without that cable?"""
+    gone = {without.source, without.target} if without else set()
+    reached = ["t"]
+    for node in reached:
+        for port, link in network.links.items():
+            if port.node == node and port not in gone and link.target.node not in reached:
+                reached.append(link.target.node)
+    return "l" in reached
 
 
 def test_end_stations_do_not_forward(line3: dict[str, Any]) -> None:

@@ -12,19 +12,20 @@ from pathlib import Path
 import pytest
 
 from cnc import intent as intents
+from cnc import planfile
 from cnc.errors import InputError
 from cnc.lab import endpoint
+from cnc.lab.lifecycle import up
 from cnc.lab.slower import slower
 from cnc.lab.traffic import flows
 from cnc.model import Plan
-from cnc.planner import plan as compute
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 
 
 @pytest.fixture(scope="module")
 def line3() -> Plan:
-    return compute(intents.load(LINE3))
+    return planfile.load(Path(__file__).parent / "data" / "line3-plan.json")
 
 
 def changed(plan: Plan, stream: str, **fields) -> Plan:
@@ -38,7 +39,7 @@ def test_every_stream_is_sent_as_the_plan_says(line3: Plan):
     for name, stream in line3.intent.streams.items():
         assert sent[name].offset_ns == line3.streams[name].hops[0].offset_ns
         assert sent[name].period_ns == stream.period_ns
-        assert sent[name].dscp in line3.intent.class_of(stream).dscps
+        assert sent[name].dscp in line3.class_of(name).dscps
         assert sent[name].latency_bound_ns == line3.streams[name].latency_bound_ns
 
 
@@ -51,6 +52,30 @@ def test_best_effort_joins_each_path_at_its_first_switch(line3: Plan):
 def test_a_stream_with_two_listeners_is_refused_by_name(line3: Plan):
     with pytest.raises(InputError, match="stream motion has 2 listeners"):
         flows(changed(line3, "motion", listeners=("l1", "l2")))
+
+
+def test_a_stream_that_is_planned_another_way_than_the_lab_routes_is_refused(line3: Plan):
+    motion = line3.streams["motion"]
+    (path,) = motion.paths
+    astray = dataclasses.replace(path[1], egress=line3.streams["camera"].hops[-1].egress)
+    streams = {**line3.streams}
+    streams["motion"] = dataclasses.replace(motion, paths=((path[0], astray, *path[2:]),))
+    with pytest.raises(InputError, match="motion is planned to leave s3 by l2, the lab's route"):
+        flows(dataclasses.replace(line3, streams=streams))
+
+
+def test_a_stream_with_two_paths_is_refused_by_name(line3: Plan, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)  # should it not be refused, no lab comes up
+    twice = changed(line3, "motion", paths=2)
+    for refused in (lambda: flows(twice), lambda: up(twice.intent)):
+        with pytest.raises(InputError, match=r"motion asks for 2 paths.*does not replicate"):
+            refused()
+
+
+def test_a_stream_without_a_place_is_not_sent(line3: Plan):
+    streams = {name: its for name, its in line3.streams.items() if name != "camera"}
+    left = dataclasses.replace(line3, streams=streams, refused={"camera": "no room"})
+    assert {flow.name for flow in flows(left) if flow.latency_bound_ns} == {*streams}
 
 
 def test_a_payload_too_small_for_a_probe_is_refused_with_the_least_that_works(line3: Plan):
@@ -113,13 +138,19 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_a_slower_network_keeps_the_shape_of_its_plan():
-    """Rates divided and times multiplied by 10: every offset and interval is 10 times as long."""
-    fast, slow = compute(intents.load(LINE3)), compute(slower(intents.load(LINE3), 10))
+def test_in_a_slower_network_everything_takes_as_much_longer():
+    """Every figure that a plan rests on is 10 times as long, so that the plan keeps its shape."""
+    fast = intents.load(LINE3)
+    network = dataclasses.replace(fast.network, gate_margin_ns=300)
+    fast = dataclasses.replace(fast, network=network)
+    slow = slower(fast, 10)
+    for figure in ("clock_error_ns", "gate_margin_ns"):
+        assert getattr(slow.network, figure) == 10 * getattr(fast.network, figure) > 0
+    for name, bridge in fast.network.bridges.items():
+        assert slow.network.bridges[name].processing_max_ns == 10 * bridge.processing_max_ns
     for name, stream in fast.streams.items():
-        assert [hop.offset_ns * 10 for hop in stream.hops] == [
-            hop.offset_ns for hop in slow.streams[name].hops
-        ]
-        assert slow.streams[name].latency_bound_ns == stream.latency_bound_ns * 10
-    for port, gates in fast.gates.items():
-        assert slow.gates[port].cycle_ns == gates.cycle_ns * 10
+        for figure in ("period_ns", "max_latency_ns", "earliest_ns"):
+            assert getattr(slow.streams[name], figure) == 10 * getattr(stream, figure)
+        for port, link in fast.network.links.items():
+            longer = slow.network.occupation_ns(slow.network.links[port], stream.payload_octets)
+            assert longer == 10 * fast.network.occupation_ns(link, stream.payload_octets)

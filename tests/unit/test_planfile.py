@@ -7,22 +7,22 @@ change of wording, `REGENERATE=1 pytest` writes the texts anew: read the differe
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cnc import intent, planfile
+from cnc import planfile
 from cnc.errors import InputError
 from cnc.model import Plan
-from cnc.planner import plan
 
-LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
-REFUSED = Path(__file__).parent / "data" / "plan-refused"
+DATA = Path(__file__).parent / "data"
+REFUSED = DATA / "plan-refused"
 
 
 @pytest.fixture(scope="module")
 def line3() -> Plan:
-    return plan(intent.load(LINE3))
+    return planfile.load(DATA / "line3-plan.json")
 
 
 def test_a_plan_survives_the_way_through_a_file(line3: Plan, tmp_path: Path) -> None:
@@ -34,13 +34,41 @@ def test_a_plan_survives_the_way_through_a_file(line3: Plan, tmp_path: Path) -> 
     assert path.read_text(encoding="utf-8") == text == planfile.dump(again)
 
 
+def test_both_paths_of_a_stream_and_the_streams_left_out_survive(
+    line3: Plan, tmp_path: Path
+) -> None:
+    (way,) = line3.streams["motion"].paths
+    later = tuple(replace(hop, offset_ns=hop.offset_ns + 5_000) for hop in way)
+    streams = {**line3.streams, "motion": replace(line3.streams["motion"], paths=(way, later))}
+    del streams["camera"], streams["valves"]
+    refused = {"valves": "50 µs are too few", "camera": "no room on s1/s2"}
+    partial = replace(line3, streams=streams, refused=refused)
+    path = tmp_path / "plan.json"
+    text = planfile.dump(partial, path)
+    assert planfile.load(path) == partial
+    assert '\n "valves": "50 µs are too few"\n' in text
+
+
+def test_an_older_plan_file_is_to_be_planned_again() -> None:
+    with pytest.raises(InputError) as refused:
+        planfile.load(REFUSED / "older-format.json")
+    assert "run `cnc plan` on the intent again" in str(refused.value.hint)
+
+
+def test_two_plans_can_be_compared_line_by_line(line3: Plan) -> None:
+    lines = planfile.dump(line3).splitlines()
+    for key in (*line3.streams, *map(str, line3.gates)):
+        (line,) = (line for line in lines if line.startswith(f' "{key}": ' + '{"'))
+        assert line.rstrip(",}").count('"') > 2
+
+
 def test_the_file_holds_the_intent_the_hops_and_the_gates(line3: Plan) -> None:
     document = json.loads(planfile.dump(line3))
-    assert list(document) == ["format", "intent", "algorithm", "streams", "gates"]
-    assert document["format"] == "cnc-plan/1"
+    assert list(document) == ["format", "intent", "algorithm", "streams", "refused", "gates"]
+    assert document["format"] == "cnc-plan/2"
     assert document["intent"] == line3.intent.document
     first = line3.streams["camera"].hops[0]
-    assert document["streams"]["camera"]["hops"][0] == ["t2", "eth0", first.offset_ns, 6]
+    assert document["streams"]["camera"]["paths"][0][0] == ["t2", "eth0", first.offset_ns, 6]
     gates = document["gates"]["s3/l2"]
     assert sum(interval for _, interval in gates["entries"]) == gates["cycle_ns"] == 2_000_000
     assert {states for states, _ in gates["entries"]} == {"0x80", "0x81", "0xc0"}

@@ -2,141 +2,77 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from math import lcm
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
+from hypothesis import given
 
+from cnc import planfile
 from cnc.check import judge
 from cnc.errors import Unschedulable
-from cnc.model import (
-    Bridge,
-    ClassRole,
-    EndStation,
-    Intent,
-    Link,
-    Network,
-    PortRef,
-    Stream,
-    TrafficClass,
-)
-from cnc.planner import plan
-from cnc.planner.occupancy import Occupancy
+from cnc.model import Intent, Plan
+from cnc.planner import Budget, plan
+from cnc.planner.neighbourhood import Neighbourhood
+from tests.unit.planner_networks import examples, intents, problem
 
-US = 1000
-BEST_EFFORT = TrafficClass("best-effort", 0, 0, (0,), ClassRole.BEST_EFFORT)
-SCHEDULED = [
-    TrafficClass("cyclic", 6, 6, (46,), ClassRole.SCHEDULED),
-    TrafficClass("slower", 4, 4, (40,), ClassRole.SCHEDULED),
-]
+ALGORITHMS = ["no-wait", "waiting", "ejection"]
 
 
-def cables(topology: str, bridges: list[str]) -> list[tuple[str, str]]:
-    match topology:
-        case "star":
-            return [(bridges[0], other) for other in bridges[1:]]
-        case "ring" if len(bridges) > 2:
-            return [*pairwise(bridges), (bridges[-1], bridges[0])]
-        case _:
-            return list(pairwise(bridges))
-
-
-@st.composite
-def networks(draw: st.DrawFn) -> Network:
-    bridges = [f"s{i}" for i in range(draw(st.integers(2, 5)))]
-    stations = [f"e{i}" for i in range(draw(st.integers(2, 6)))]
-    pairs = cables(draw(st.sampled_from(["line", "star", "ring"])), bridges)
-    pairs += [(station, draw(st.sampled_from(bridges))) for station in stations]
-    links = {}
-    for a, b in pairs:
-        rate = draw(st.sampled_from([10**8, 10**9, 10**10]))
-        propagation = draw(st.integers(0, 1000))
-        for source, target in ((a, b), (b, a)):
-            port = PortRef(source, target)
-            shortest = draw(st.sampled_from([0, 0, 1000, 3000]))
-            links[port] = Link(
-                port,
-                PortRef(target, source),
-                rate,
-                propagation,
-                gate_interval_min_ns=shortest,
-            )
-    nodes = {}
-    for name in bridges:
-        least = draw(st.integers(0, 5000))
-        nodes[name] = Bridge(name, least, least + draw(st.sampled_from([0, 1, 700, 4000])))
-    error = draw(st.sampled_from([0, 1, 500, 2000]))
-    return Network(nodes, {n: EndStation(n) for n in stations}, links, error)
-
-
-@st.composite
-def intents(draw: st.DrawFn) -> Intent:
-    network = draw(networks())
-    classes = [*SCHEDULED, BEST_EFFORT]
-    if draw(st.booleans()):
-        number = draw(st.sampled_from([7, 5]))
-        octets = draw(st.sampled_from([64, 128, 1522]))
-        classes.append(TrafficClass("control", number, number, (48,), ClassRole.CONTROL, octets))
-    stations = sorted(network.end_stations)
-    streams = {}
-    for index in range(draw(st.integers(1, 6))):
-        talker, *others = draw(st.permutations(stations))
-        period = draw(st.sampled_from([500, 750, 1000, 1200, 2000])) * US
-        earliest = draw(st.sampled_from([0, 0, 100 * US]) | st.integers(0, period - 1))
-        name = f"f{index}"
-        streams[name] = Stream(
-            name=name,
-            talker=talker,
-            listeners=tuple(others[: draw(st.integers(1, 3))]),
-            traffic_class=draw(st.sampled_from(SCHEDULED)).name,
-            period_ns=period,
-            payload_octets=draw(st.sampled_from([46, 100, 700, 1500])),
-            max_latency_ns=draw(st.sampled_from([300, 2000, 2000])) * US,
-            earliest_ns=earliest,
-            latest_ns=draw(st.sampled_from([None, period - 1])),
-        )
-    return Intent("random", network, {c.name: c for c in classes}, streams, {})
-
-
-@settings(max_examples=300, deadline=None)
-@given(intents())
-def test_a_plan_is_sound_or_refused(intent: Intent) -> None:
+def planned_or_none(wanted: Intent, algorithm: str) -> Plan | None:
+    """None where a port cannot do its work, which no choice of streams can put right."""
     try:
-        planned = plan(intent)
+        return plan(wanted, algorithm=algorithm, best_effort=True, budget=Budget(ejections=50))
     except Unschedulable:
+        return None
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@examples(max_examples=100)
+@given(intents(streams_max=8))
+def test_a_plan_is_sound_and_has_a_place_or_a_reason_for_every_stream(
+    algorithm: str, wanted: Intent
+) -> None:
+    planned = planned_or_none(wanted, algorithm)
+    if planned is None:
         return
     assert judge(planned) == []
+    assert [name for name in wanted.streams if name in planned.streams] == list(planned.streams)
+    assert planned.streams.keys() | planned.refused.keys() == wanted.streams.keys()
+    assert not planned.streams.keys() & planned.refused.keys()
+    assert all(planned.refused.values())
 
 
-reservations = st.tuples(
-    st.integers(0, 40), st.integers(1, 6), st.sampled_from([6, 8, 9, 12, 24])
-).filter(lambda r: r[1] <= r[2])
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(reservations, max_size=6), reservations)
-def test_earliest_fit_skips_no_free_place_and_takes_no_busy_one(
-    wished: list[tuple[int, int, int]], wanted: tuple[int, int, int]
-) -> None:
-    """Compared with looking at every nanosecond of the common period of all, 72 ns."""
-    occupancy = Occupancy()
-    busy: set[int] = set()
-
-    def ticks(start: int, duration: int, period: int) -> set[int]:
-        return {(start + i + k) % 72 for k in range(0, 72, period) for i in range(duration)}
-
-    for start, duration, period in wished:
-        if not busy & ticks(start, duration, period):
-            occupancy.reserve(start, duration, period)
-            busy |= ticks(start, duration, period)
-    start, duration, period = wanted
-    free = [s for s in range(start, start + 72) if not busy & ticks(s, duration, period)]
-    found: int | None = start
-    while found is not None and found < start + 72:
-        shift = occupancy.shift(found, duration, period)
-        if shift == 0:
-            break
-        found = None if shift is None else found + shift
-    assert (found if found is not None and found < start + 72 else None) == (
-        free[0] if free else None
+@examples(max_examples=60)
+@given(intents(streams_max=8))
+def test_making_room_never_ends_with_fewer_placed_than_it_began_with(wanted: Intent) -> None:
+    crowd = problem(wanted)
+    began, ended = (
+        Neighbourhood().schedule(crowd, Budget(ejections=count)).placements for count in (0, 50)
     )
+    assert len(ended) >= len(began)
+
+
+@examples(max_examples=60)
+@given(intents(streams_max=8))
+def test_the_cycle_of_a_port_is_the_least_in_which_its_streams_repeat(wanted: Intent) -> None:
+    planned = planned_or_none(wanted, "waiting")
+    if planned is None:
+        return
+    for port, gates in planned.gates.items():
+        periods = {
+            wanted.streams[name].period_ns
+            for name, its in planned.streams.items()
+            if any(hop.egress == port for hop in its.hops)
+        }
+        assert gates.cycle_ns == lcm(*periods)
+        assert sum(entry.interval_ns for entry in gates.entries) == gates.cycle_ns
+
+
+@examples(max_examples=40)
+@given(intents())
+def test_the_same_intent_has_the_same_plan_again(wanted: Intent) -> None:
+    first, again = (planned_or_none(wanted, "ejection") for _ in range(2))
+    if first and again:
+        assert planfile.dump(first) == planfile.dump(again)
+    else:
+        assert first is again is None

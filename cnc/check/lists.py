@@ -1,0 +1,143 @@
+"""Gate control lists on their own: can the port run them, and do they starve nobody?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from cnc.check.openings import GateCycle
+from cnc.check.violation import Violation
+from cnc.check.wire import guard_ns, wire_ns
+from cnc.model import (
+    ClassRole,
+    GateControlList,
+    GateMode,
+    Intent,
+    Link,
+    Network,
+    Plan,
+    PortRef,
+    TrafficClass,
+    transmission_ns,
+)
+
+_CYCLE_MAX_NS = 2**31 - 1  # what the kernel's taprio can hold
+_INTERVAL_MIN_OCTETS = 60  # taprio wants room for the smallest frame, without its FCS
+# A dump of taprio holds two lists, the running one and the next, of this length at most; of longer
+# ones the kernel shows nothing, and nobody could tell what the port runs.
+_KERNEL_ENTRIES_MAX = 430
+
+
+def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
+    """The lists of bridge ports whose cycle is sound, so that times can be looked up in them."""
+    intent = plan.intent
+    hyperperiod = intent.hyperperiod_ns()
+    others = [c for c in intent.classes.values() if c.role is not ClassRole.CONTROL]
+    best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
+    readable = {}
+    for port, gates in plan.gates.items():
+        if not _is_gated_port(intent.network, port) or _cycle_fault(gates, hyperperiod):
+            continue
+        link = intent.network.links[port]
+        readable[port] = GateCycle(
+            gates,
+            gated=_mask(others),
+            best_effort=_mask(best_effort),
+            guard_ns=max((guard_ns(intent, link, c) for c in best_effort), default=0),
+        )
+    return readable
+
+
+def judge_lists(plan: Plan, readable: Mapping[PortRef, GateCycle]) -> Iterator[Violation]:
+    """What is wrong with any list, whatever frames are planned."""
+    network = plan.intent.network
+    hyperperiod = plan.intent.hyperperiod_ns()
+    for port, gates in plan.gates.items():
+        if not _is_gated_port(network, port):
+            yield Violation("gate-stray", str(port), "is not a connected port of a switch")
+            continue
+        if port not in readable and (fault := _cycle_fault(gates, hyperperiod)):
+            yield Violation("gate-cycle", str(port), fault)
+        yield from _judge_intervals(network.links[port], gates)
+        yield from _judge_length(network, port, gates)
+        yield from _judge_masks(port, gates, plan.intent)
+        if port in readable:
+            yield from _judge_starvation(plan.intent, network.links[port], readable[port])
+
+
+def _is_gated_port(network: Network, port: PortRef) -> bool:
+    return port.node in network.bridges and port in network.links
+
+
+def _mask(classes: Iterable[TrafficClass]) -> int:
+    return sum(1 << c.number for c in classes)
+
+
+def _cycle_fault(gates: GateControlList, hyperperiod_ns: int) -> str | None:
+    cycle = gates.cycle_ns
+    intervals = [entry.interval_ns for entry in gates.entries]
+    if cycle <= 0 or sum(intervals) != cycle:
+        return f"the intervals add up to {sum(intervals)} ns, the cycle is {cycle} ns"
+    if min(intervals) <= 0:
+        return f"entry {intervals.index(min(intervals))} lasts {min(intervals)} ns"
+    if hyperperiod_ns % cycle:
+        return f"the streams repeat every {hyperperiod_ns} ns, no multiple of the cycle {cycle} ns"
+    if cycle > _CYCLE_MAX_NS:
+        return f"the cycle is {cycle} ns, the kernel takes at most {_CYCLE_MAX_NS} ns"
+    return None
+
+
+def _judge_intervals(link: Link, gates: GateControlList) -> Iterator[Violation]:
+    kernel_min = transmission_ns(_INTERVAL_MIN_OCTETS, link.rate_bps)
+    shortest = max(link.gate_interval_min_ns, kernel_min)
+    for index, entry in enumerate(gates.entries):
+        if entry.interval_ns < shortest:
+            text = f"entry {index} lasts {entry.interval_ns} ns, the port needs {shortest} ns"
+            yield Violation("gate-interval", str(link.source), text)
+
+
+def _judge_length(network: Network, port: PortRef, gates: GateControlList) -> Iterator[Violation]:
+    limits = [network.links[port].gate_entries_max]
+    if network.bridges[port.node].gate_mode is not GateMode.FULL_OFFLOAD:
+        limits.append(_KERNEL_ENTRIES_MAX)
+    limit = min(filter(None, limits), default=len(gates.entries))
+    if len(gates.entries) > limit:
+        text = f"{len(gates.entries)} entries, the port holds {limit}"
+        yield Violation("gate-entries", str(port), text)
+
+
+def _judge_masks(port: PortRef, gates: GateControlList, intent: Intent) -> Iterator[Violation]:
+    known = _mask(intent.classes.values())
+    control = intent.classes_with(ClassRole.CONTROL)
+    for index, entry in enumerate(gates.entries):
+        states = entry.gate_states
+        if strange := states & ~known:
+            text = f"entry {index} opens gates {strange:#04x}, which belong to no class"
+            yield Violation("gate-mask", str(port), text)
+        for c in control:
+            if not states >> c.number & 1:
+                text = f"entry {index} ({states:#04x}) shuts out class {c.name}"
+                yield Violation("gate-control", str(port), text)
+
+
+def _judge_starvation(intent: Intent, link: Link, gates: GateCycle) -> Iterator[Violation]:
+    for c in intent.classes_with(ClassRole.BEST_EFFORT):
+        frame = wire_ns(intent, link, c)
+        bit = 1 << c.number
+        if not any(run >= frame for run in gates.runs_ns(bit, bit)):
+            longest = max(gates.runs_ns(bit, bit), default=0)
+            text = (
+                f"class {c.name} is never open for more than {longest} ns, its largest frame takes "
+                f"{frame} ns"
+            )
+            yield Violation("starved-best-effort", str(link.source), text)
+    scheduled = intent.classes_with(ClassRole.SCHEDULED)
+    for c in intent.classes_with(ClassRole.CONTROL):
+        above = _mask(s for s in scheduled if s.number > c.number)
+        frame = wire_ns(intent, link, c)
+        if not any(run >= frame for run in gates.runs_ns(above, 0)):
+            longest = max(gates.runs_ns(above, 0), default=0)
+            text = (
+                f"scheduled classes above class {c.name} leave it {longest} ns at a time, its "
+                f"largest frame takes {frame} ns"
+            )
+            yield Violation("starved-control", str(link.source), text)

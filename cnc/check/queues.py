@@ -1,0 +1,117 @@
+"""Frames that share a link or a queue: each in its own time, and none out of its turn."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from math import lcm
+from typing import NamedTuple
+
+from cnc.check.frames import Transmission
+from cnc.check.violation import Violation
+
+
+def judge_links(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
+    """One frame at a time on each link, whatever delays it."""
+    by_port = defaultdict(list)
+    for t in transmissions:
+        by_port[t.egress].append(t)
+    for port, on_link in by_port.items():
+        hyperperiod = lcm(*{t.period_ns for t in on_link})
+        each = sorted(
+            (start, start + t.busy_until_ns - t.offset_ns, t.stream)
+            for t in on_link
+            for start in range(t.offset_ns % t.period_ns, hyperperiod, t.period_ns)
+        )
+        start, end, stream = each[0]
+        each.append((start + hyperperiod, end + hyperperiod, stream))
+        reported = set()
+        for one, other in pairwise(each):
+            if one[1] > other[0] and (pair := frozenset((one[2], other[2]))) not in reported:
+                reported.add(pair)
+                text = (
+                    f"{one[2]} may be on the link until {one[1]} ns, {other[2]} is planned for "
+                    f"{other[0]} ns"
+                )
+                yield Violation("overlap", str(port), text)
+
+
+class _Queued(NamedTuple):
+    """One frame of one period, planned as `in_queue[planned]`, in a queue of a bridge."""
+
+    departure_ns: int
+    earliest_ns: int
+    latest_ns: int
+    planned: int
+
+    def later(self, by_ns: int) -> _Queued:
+        departure, earliest, latest, planned = self
+        return _Queued(departure + by_ns, earliest + by_ns, latest + by_ns, planned)
+
+
+def judge_queues(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
+    """A frame planned to leave a queue first must have come first, in the worst case too."""
+    by_queue = defaultdict(list)
+    for t in transmissions:
+        if t.ingress is not None:
+            by_queue[t.egress, t.traffic_class].append(t)
+    for in_queue in by_queue.values():
+        yield from _judge_order(in_queue)
+
+
+def _judge_order(in_queue: list[Transmission]) -> Iterator[Violation]:
+    """Violations of the order, one for each two streams."""
+    reported = set()
+    for first, second in _meetings(_departures(in_queue)):
+        a, b = in_queue[first.planned], in_queue[second.planned]
+        if (a.stream, b.stream) in reported or _keep_order(first, second, a, b):
+            continue
+        reported.add((a.stream, b.stream))
+        text = (
+            f"{b.stream} may lie in the queue of class {b.traffic_class} from "
+            f"{second.earliest_ns} ns, before {a.stream}, planned to leave first and there only "
+            f"from {first.latest_ns} ns"
+        )
+        yield Violation("fifo", str(a.egress), text)
+
+
+def _departures(in_queue: list[Transmission]) -> list[_Queued]:
+    """The frames of one hyperperiod in planned order, and those of the next that they may meet.
+
+    Later ones are no news: of a stream's frames planned to leave before another stream's, the last
+    is the most in danger of coming after it, and that is no hyperperiod away.
+    """
+    hyperperiod = lcm(*{t.period_ns for t in in_queue})
+    once = sorted(
+        _Queued(start, start - t.offset_ns + t.earliest_ns, start - t.offset_ns + t.latest_ns, n)
+        for n, t in enumerate(in_queue)
+        for start in range(t.offset_ns % t.period_ns, hyperperiod, t.period_ns)
+    )
+    longest_stay = max(t.offset_ns - t.earliest_ns for t in in_queue)
+    again = (q.later(hyperperiod) for q in once if q.departure_ns < longest_stay)
+    return [*once, *again]
+
+
+def _meetings(order: list[_Queued]) -> Iterator[tuple[_Queued, _Queued]]:
+    """Pairs, in planned order, of which the second may lie in the queue before the first."""
+    latest_so_far = 0
+    for index, second in enumerate(order):
+        _, earliest, latest, _ = second
+        if latest_so_far > earliest:
+            for before in range(index - 1, -1, -1):
+                first = order[before]
+                if first[0] <= earliest:
+                    break  # left by then, as all before it
+                if first[2] > earliest:
+                    yield first, second
+        latest_so_far = max(latest_so_far, latest)
+
+
+def _keep_order(first: _Queued, second: _Queued, a: Transmission, b: Transmission) -> bool:
+    """Whether both come in by one port, and in this order: links and bridges keep it."""
+    return (
+        a.ingress == b.ingress
+        and first.departure_ns - a.offset_ns + a.ingress_offset_ns
+        <= second.departure_ns - b.offset_ns + b.ingress_offset_ns
+    )

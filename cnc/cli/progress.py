@@ -1,0 +1,72 @@
+"""What the commands say while they work: on the error stream, for whoever waits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from time import monotonic as monotonic_s
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+Say = Callable[[str], None]
+
+_QUIET_S = 1.0  # nobody waits for less
+_LINE_EVERY_S = 5.0
+
+
+@contextmanager
+def steps() -> Iterator[Say]:
+    """Name each step with the time it began, on a terminal; silent elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    begun = monotonic_s()
+    yield lambda step: click.echo(f"{monotonic_s() - begun:6.2f} s  {step}", err=True)
+
+
+@contextmanager
+def live() -> Iterator[Say]:
+    """Say how far long work has come, and nothing in its first second.
+
+    On a terminal that is one line which changes and goes away in the end; elsewhere a line every
+    five seconds at most.
+    """
+    with _changing_line() if sys.stderr.isatty() else _lines() as say:
+        yield say
+
+
+@contextmanager
+def _changing_line() -> Iterator[Say]:
+    begun = monotonic_s()
+    line: Status | None = None
+    with ExitStack() as stack:
+
+        def say(text: str) -> None:
+            nonlocal line
+            if line is not None:
+                line.update(text)
+            elif monotonic_s() - begun >= _QUIET_S:
+                from rich.console import Console  # noqa: PLC0415
+
+                line = stack.enter_context(Console(stderr=True).status(text))
+
+        yield say
+
+
+@contextmanager
+def _lines() -> Iterator[Say]:
+    due = monotonic_s() + _QUIET_S
+
+    def say(text: str) -> None:
+        nonlocal due
+        now = monotonic_s()
+        if now >= due:
+            click.echo(text, err=True)
+            due = now + _LINE_EVERY_S
+
+    yield say

@@ -1,0 +1,59 @@
+"""The way most operators want: as little effort as the network allows."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from cnc.planner import exact
+from cnc.planner.algorithm import Algorithm, Budget, Result
+from cnc.planner.capacity import has_way_around, overload
+from cnc.planner.greedy import Greedy, NoWait, Waiting
+from cnc.planner.neighbourhood import Neighbourhood
+from cnc.planner.portfolio import Portfolio
+from cnc.planner.problem import Problem
+
+_EXACT_MEMBERS_MAX = 60  # proofs for more can take minutes,
+_EXACT_PATIENCE = 0.2  # which not everybody wants to wait
+_NO_WAIT_MISSES = 50  # one stream in so many may miss before waiting is tried for all
+
+
+class Auto:
+    """No-wait first; if some stream does not fit, waiting; then ejection from several starts.
+
+    A small network that is still not complete is searched exactly, which may prove that it cannot
+    be. With an executor the starts run side by side.
+    """
+
+    name = "auto"
+
+    def __init__(self, executor: Executor | None = None) -> None:
+        self._executor = executor
+
+    def schedule(self, problem: Problem, budget: Budget) -> Result:
+        plain = Greedy(problem, budget, paced=False, waiting=False)
+        plain.run(unplaced_max=len(problem.members) // _NO_WAIT_MISSES)
+        if plain.interrupted or not plain.unplaced:
+            return plain.result(NoWait.name)
+        waiting = Waiting().schedule(problem, budget)
+        if waiting.interrupted or waiting.is_complete(problem):
+            return waiting
+        conflict = overload(problem)
+        if conflict and not has_way_around(problem, conflict):
+            return replace(waiting, impossible=conflict)
+        found = Portfolio(_starts(problem), self._executor).schedule(problem, budget)
+        if len(found.placements) < len(waiting.placements):
+            # None of the starts was far enough when the operator interrupted.
+            return replace(waiting, impossible=found.impossible, interrupted=found.interrupted)
+        return found
+
+
+def _starts(problem: Problem) -> list[Algorithm]:
+    first = problem.pays_to_pace
+    starts: list[Algorithm] = [
+        Neighbourhood(paced=paced, seed=seed) for seed in range(2) for paced in (first, not first)
+    ]
+    is_small = len(problem.members) <= _EXACT_MEMBERS_MAX and exact.Exact.fits(problem)
+    if is_small and exact.is_available():
+        starts.append(exact.Exact(patience=_EXACT_PATIENCE))
+    return starts

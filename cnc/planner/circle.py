@@ -1,0 +1,105 @@
+"""The busy times of one resource, seen by a stream of one period: intervals on a circle.
+
+A reservation of period P and a search of period T meet somewhere in time if and only if they
+overlap modulo gcd(P, T). So each reservation is folded onto that and repeated around the circle of
+length T, and a search asks one sorted list, whatever the mix of periods.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from math import gcd
+
+
+class Circle:
+    """A union of half-open intervals on a circle of `length_ns`, disjoint and sorted.
+
+    An interval over the end of the circle is kept as two.
+    """
+
+    __slots__ = ("ends", "length_ns", "starts")
+
+    def __init__(self, length_ns: int, reservations: Iterable[tuple[int, int, int]]) -> None:
+        """Fold `reservations`, each (start, duration, period)."""
+        self.length_ns = length_ns
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        folded = sorted(
+            piece for reservation in reservations for piece in self._pieces(*reservation)
+        )
+        last = -1
+        for start, end in folded:
+            if start > last:
+                self.starts.append(start)
+                self.ends.append(end)
+                last = end
+            elif end > last:
+                self.ends[-1] = last = end
+
+    def add(self, start_ns: int, duration_ns: int, period_ns: int) -> None:
+        starts, ends = self.starts, self.ends
+        for piece_start, piece_end in self._pieces(start_ns, duration_ns, period_ns):
+            start, end = piece_start, piece_end
+            first = bisect_left(ends, start)
+            last = bisect_right(starts, end, first)
+            if first < last:
+                start = min(start, starts[first])
+                end = max(end, ends[last - 1])
+            starts[first:last] = [start]
+            ends[first:last] = [end]
+
+    def _pieces(self, start_ns: int, duration_ns: int, period_ns: int) -> list[tuple[int, int]]:
+        length = self.length_ns
+        repeat = gcd(period_ns, length)
+        if duration_ns >= repeat:
+            return [(0, length)]
+        pieces: list[tuple[int, int]] = []
+        for start in range(start_ns % repeat, length, repeat):
+            end = start + duration_ns
+            if end > length:
+                pieces += ((start, length), (0, end - length))
+            else:
+                pieces.append((start, end))
+        return pieces
+
+    def delay(self, start_ns: int, duration_ns: int) -> int | None:
+        """The least delay after which [start, start + duration) is free; None if there is none."""
+        starts, ends = self.starts, self.ends
+        count = len(starts)
+        length = self.length_ns
+        if duration_ns > length:
+            return None  # it would meet itself
+        if not count:
+            return 0
+        begin = phase = start_ns % length
+        index = bisect_right(ends, phase)
+        for _ in range(count + 2):
+            if index == count:
+                index = 0
+                begin -= length
+                phase -= length
+            if starts[index] >= phase + duration_ns:
+                return phase - begin
+            phase = max(phase, ends[index])
+            index += 1
+        return None
+
+    def gap(self, instant_ns: int) -> tuple[int, int, int]:
+        """What surrounds an instant, counted from it: (busy for, next busy from, and until).
+
+        Within a busy interval the first figure is positive and the others repeat it.
+        """
+        starts, ends = self.starts, self.ends
+        count = len(starts)
+        length = self.length_ns
+        if not count:
+            return 0, length, length  # nobody but itself, a period later
+        phase = instant_ns % length
+        index = bisect_right(ends, phase)
+        if index == count:
+            return 0, starts[0] + length - phase, ends[0] + length - phase
+        if starts[index] <= phase:
+            busy = ends[index] - phase
+            return busy, busy, busy
+        return 0, starts[index] - phase, ends[index] - phase

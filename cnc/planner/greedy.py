@@ -1,0 +1,137 @@
+"""One stream after the other, each where it first fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cnc.planner.algorithm import Budget, Progress, Result
+from cnc.planner.problem import Member, Placement, Problem, Route
+from cnc.planner.search import with_waiting, without_waiting
+from cnc.planner.timetable import Timetable
+
+_REPORT_EVERY = 256
+
+
+class NoWait:
+    """No-wait earliest fit: a frame leaves each bridge as soon as it surely lies in the queue."""
+
+    name = "no-wait"
+
+    def schedule(self, problem: Problem, budget: Budget) -> Result:
+        search = Greedy(problem, budget, paced=False, waiting=False)
+        search.run()
+        return search.result(self.name)
+
+
+class Waiting:
+    """Earliest fit at one pace for frames of all sizes, where there are queues enough for that;
+    what does not fit so waits at bridges."""
+
+    name = "waiting"
+
+    def schedule(self, problem: Problem, budget: Budget) -> Result:
+        search = Greedy(problem, budget, paced=problem.pays_to_pace, waiting=True)
+        search.run()
+        return search.result(self.name)
+
+
+class Greedy:
+    """A pass over the streams. `unplaced` are the members that found no place.
+
+    Without waiting the shortest periods come first: long ones fit into what they leave, and every
+    search sees one mix of periods only. That is quick, and enough for a network with room. With
+    waiting the most demanding come first: those with many hops, long frames and short periods.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        budget: Budget,
+        *,
+        paced: bool,
+        waiting: bool,
+        table: Timetable | None = None,
+    ) -> None:
+        self.problem = problem
+        self.table = table or Timetable(problem)
+        self.routes: dict[Member, Route] = {
+            member: problem.route(member, problem.trees[member.stream][member.path], paced=paced)
+            for member in problem.members
+        }
+        self.demand = _demands(self.routes)
+        self.unplaced: list[Member] = []
+        self.interrupted = False
+        self._detours: dict[Member, Route | None] = {}
+        self._paced = paced
+        self._waiting = waiting
+        self._budget = budget
+
+    def run(self, unplaced_max: int | None = None) -> None:
+        """Place what fits. More than `unplaced_max` that do not, or an interrupt, end the pass."""
+        order = self._order()
+        try:
+            for position, member in enumerate(order):
+                if position % _REPORT_EVERY == 0:
+                    placed = position - len(self.unplaced)
+                    self._budget.watch(Progress("placing", placed, len(order)))
+                if placement := self.fit(member):
+                    self.table.place(placement)
+                    continue
+                self.unplaced.append(member)
+                if unplaced_max is not None and len(self.unplaced) > unplaced_max:
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self.unplaced = [member for member in order if member not in self.table.placements]
+
+    def _order(self) -> list[Member]:
+        if self._waiting:
+            return sorted(self.routes, key=lambda member: (-self.demand[member], member))
+        return sorted(
+            self.routes,
+            key=lambda member: (self.routes[member].period_ns, -self.demand[member], member),
+        )
+
+    def fit(self, member: Member) -> Placement | None:
+        """A free place for one member: without waiting if there is one, and rather on its first
+        route than on the way around."""
+        route = self.routes[member]
+        if placement := without_waiting(self.table, route):
+            return placement
+        if not self._waiting:
+            return None
+        if placement := self._fit_waiting(route):
+            return placement
+        if member not in self._detours:
+            self._detours[member] = self.problem.detour(member, paced=self._paced)
+        detour = self._detours[member]
+        if detour is None:
+            return None
+        return without_waiting(self.table, detour) or self._fit_waiting(detour)
+
+    def _fit_waiting(self, route: Route) -> Placement | None:
+        latency_max = self.problem.stream(route.member).max_latency_ns
+        for number in self.table.classes(route):
+            if placement := with_waiting(self.table, route, number, latency_max):
+                return placement
+        return None
+
+    def result(self, algorithm: str) -> Result:
+        return Result(algorithm, dict(self.table.placements), interrupted=self.interrupted)
+
+
+def _demands(routes: Mapping[Member, Route]) -> dict[Member, float]:
+    """How hard each member is to place, 1 on average.
+
+    The share of the network that it takes, but short frames and above all short periods weigh
+    more: they must find the same place free many times over. (Exponent and mean frame are from
+    trials on rings, lines and grids at 75 %.)
+    """
+    legs = sum(len(route.legs) for route in routes.values())
+    mean = sum(leg.window_ns for route in routes.values() for leg in route.legs) / max(1, legs)
+    raw = {
+        member: sum(leg.window_ns + mean for leg in route.legs) / route.period_ns**1.5
+        for member, route in routes.items()
+    }
+    average = sum(raw.values()) / max(1, len(raw))
+    return {member: value / average for member, value in raw.items()}

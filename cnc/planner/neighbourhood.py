@@ -1,0 +1,96 @@
+"""Large-neighbourhood search: a stream without a place takes one, and those in its way move."""
+
+from __future__ import annotations
+
+import heapq
+from random import Random
+
+from cnc.planner.algorithm import Budget, Progress, Result
+from cnc.planner.ejection import cheapest_ejection
+from cnc.planner.greedy import Greedy
+from cnc.planner.problem import Problem
+
+_REPORT_EVERY = 16
+_GIVE_UP_AFTER = 1500  # ejections without a new best: this start leads nowhere
+
+
+class Neighbourhood:
+    """Ejection chains from a greedy start (Glover 1996; the prices are Nagata and Bräysy's 2009).
+
+    Each time a stream finds no place even so, it becomes dearer to eject. So what is hard to place
+    comes to rest, and what is easy to place moves around it.
+    """
+
+    name = "ejection"
+
+    def __init__(self, *, paced: bool = True, seed: int = 0) -> None:
+        self._paced = paced
+        self._seed = seed
+
+    def schedule(self, problem: Problem, budget: Budget) -> Result:
+        greedy = Greedy(problem, budget, paced=self._paced, waiting=True)
+        greedy.run()
+        return self.improve(greedy, budget)
+
+    def improve(self, greedy: Greedy, budget: Budget) -> Result:
+        """Go on from a greedy pass; the best state on the way is the result."""
+        if greedy.interrupted:
+            return greedy.result(self.name)
+        seed = f"{greedy.problem.seed}/{self._seed}"
+        return _Search(greedy, budget, Random(seed)).run()  # noqa: S311  not for secrets
+
+
+class _Search:
+    def __init__(self, greedy: Greedy, budget: Budget, random: Random) -> None:
+        self._greedy = greedy
+        self._problem = greedy.problem
+        self._table = greedy.table
+        self._budget = budget
+        self._random = random
+        self._value = greedy.demand
+        self._cost = dict(self._value)
+        self._waiting = [(-self._value[m], m) for m in greedy.unplaced]
+        heapq.heapify(self._waiting)
+        self._best = dict(self._table.placements)
+        self._fewest = len(self._waiting)
+        self._stuck = 0
+        self._interrupted = False
+
+    def run(self) -> Result:
+        since_best = 0
+        try:
+            for count in range(self._budget.ejections):
+                if not self._waiting or since_best > _GIVE_UP_AFTER:
+                    break
+                if count % _REPORT_EVERY == 0:
+                    self._report()
+                self._place_next()
+                since_best += 1
+                if len(self._waiting) + self._stuck < self._fewest:
+                    self._fewest = len(self._waiting) + self._stuck
+                    self._best = dict(self._table.placements)
+                    since_best = 0
+        except KeyboardInterrupt:
+            self._interrupted = True
+        return Result(Neighbourhood.name, self._best, interrupted=self._interrupted)
+
+    def _report(self) -> None:
+        wanted = len(self._value)
+        self._budget.watch(Progress("making room", wanted - self._fewest, wanted))
+
+    def _place_next(self) -> None:
+        """Place the greatest member without a place, and send off whoever is in its way."""
+        _, member = heapq.heappop(self._waiting)
+        placement = self._greedy.fit(member)
+        if placement is None:
+            self._cost[member] += self._value[member]
+            route = self._greedy.routes[member]
+            ejection = cheapest_ejection(self._table, route, self._cost, self._random)
+            if ejection is None:
+                self._stuck += 1  # behind kept streams: nobody who could leave would help
+                return
+            placement, leaving = ejection
+            for other in sorted(leaving):
+                self._table.remove(other)
+                heapq.heappush(self._waiting, (-self._value[other], other))
+        self._table.place(placement)

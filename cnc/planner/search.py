@@ -1,0 +1,191 @@
+"""Where the next stream fits: the earliest free place in a timetable, waiting nowhere or at hops.
+
+Both searches move times forward only, and only past what is in the way, so the first place found
+is the earliest there is.
+"""
+
+from __future__ import annotations
+
+from cnc.planner.circle import Circle
+from cnc.planner.problem import Leg, Placement, Route
+from cnc.planner.timetable import Timetable
+
+_PUSHES_MAX = 3000  # of one search: what needs more is all but full, and better left to ejection
+
+
+def without_waiting(table: Timetable, route: Route) -> Placement | None:
+    """The first start of the talker's window from which every frame leaves at once everywhere.
+
+    The offset steps past every reservation in the way until none is: first on the links, then in
+    the queues of each class the stream may use.
+    """
+    period = route.period_ns
+    offset, latest = table.problem.window_ns(route.member)
+    links = [
+        (table.links[leg.link].circle(period), after, leg)
+        for leg, after in zip(route.legs, route.offsets_ns, strict=True)
+    ]
+    queues: dict[int, list[Circle | None]] = {}  # looked up when first needed: mostly one is
+    while True:
+        offset_on_links = _clear_of_links(links, offset, latest, period)
+        if offset_on_links is None:
+            return None
+        offset = offset_on_links
+        delays = []
+        for number in table.classes(route):
+            if number not in queues:
+                queues[number] = _queue_circles(table, route, number)
+            delay = _queue_delay(route, queues[number], offset)
+            if delay == 0:
+                return Placement(route, tuple(offset + after for after in route.offsets_ns), number)
+            if delay is not None:
+                delays.append(delay)
+        if not delays:
+            return None
+        offset += min(delays)
+
+
+def _clear_of_links(
+    links: list[tuple[Circle, int, Leg]], offset_ns: int, latest_ns: int, period_ns: int
+) -> int | None:
+    clear = index = 0  # `clear` links in a row are known to be free at this offset
+    while clear < len(links):
+        if offset_ns > latest_ns:
+            return None
+        circle, after, leg = links[index]
+        start = offset_ns + after
+        delay = circle.delay(start, leg.window_ns)
+        if delay == 0 and leg.edge_min_ns:
+            delay = edge_delay(start, leg, period_ns)
+        if delay is None:
+            return None
+        if delay:
+            offset_ns += delay
+            clear = 0
+        else:
+            clear += 1
+            index = index + 1 if index + 1 < len(links) else 0
+    return offset_ns if offset_ns <= latest_ns else None
+
+
+def edge_delay(start_ns: int, leg: Leg, period_ns: int) -> int:
+    """How much later a window must be to keep its edges clear of the end of every cycle.
+
+    A port's cycle is a multiple of each of its streams' periods, and starts with them at 0.
+    """
+    margin = leg.edge_min_ns
+    for edge in (start_ns, start_ns + leg.window_ns):
+        phase = edge % period_ns
+        if 0 < phase < margin:
+            return margin - phase
+        if period_ns - margin < phase:
+            return period_ns - phase
+    return 0
+
+
+def _queue_circles(table: Timetable, route: Route, number: int) -> list[Circle | None]:
+    return [
+        None if leg.parent is None else table.queues[leg.link, number].circle(route.period_ns)
+        for leg in route.legs
+    ]
+
+
+def _queue_delay(route: Route, circles: list[Circle | None], offset_ns: int) -> int | None:
+    """How much later the talker must start for the first queue in the way; 0 if none is."""
+    offsets = route.offsets_ns
+    for leg, after, circle in zip(route.legs, offsets, circles, strict=True):
+        if circle is None:
+            continue
+        earliest = offsets[leg.anchor] + leg.min_ns
+        delay = circle.delay(offset_ns + earliest, after + leg.hold_ns - earliest)
+        if delay != 0:
+            return delay
+    return 0
+
+
+def with_waiting(
+    table: Timetable, route: Route, number: int, latency_max_ns: int
+) -> Placement | None:
+    """The earliest place in class `number` when frames may wait at bridges, alone in their queue.
+
+    Every rule says of one offset that it is no earlier than some function of the others, which
+    only grows with them. So the least offsets that keep all rules are found by raising each to
+    what the others demand, over and over, until nothing changes or the talker's window is over.
+    """
+    return _Waiting(table, route, number, latency_max_ns).earliest()
+
+
+class _Waiting:
+    def __init__(self, table: Timetable, route: Route, number: int, latency_max_ns: int) -> None:
+        period = route.period_ns
+        self._route = route
+        self._number = number
+        self._latency_max_ns = latency_max_ns
+        first, self._latest_ns = table.problem.window_ns(route.member)
+        self._links = [table.links[leg.link].circle(period) for leg in route.legs]
+        self._queues = _queue_circles(table, route, number)
+        self._offsets = [first + after for after in route.offsets_ns]
+        self._roots = [i for i, leg in enumerate(route.legs) if leg.parent is None]
+
+    def earliest(self) -> Placement | None:
+        legs = self._route.legs
+        pushes = index = 0
+        while pushes < _PUSHES_MAX and self._starts_in_time():
+            if index == len(legs):
+                late = self._route.latency_ns(self._offsets) - self._latency_max_ns
+                if late <= 0:
+                    return Placement(self._route, tuple(self._offsets), self._number)
+                start = self._route.start_ns(self._offsets) + late
+            else:
+                upstream = self._settle(index)
+                if upstream is None:
+                    return None
+                if upstream == index:
+                    index += 1
+                    continue
+                # A frame that must not come yet is held back upstream; nearer than the greatest
+                # latency to the talker's start nothing helps but to start later as well.
+                index = upstream
+                start = self._offsets[index] - self._latency_max_ns
+            pushes += 1
+            if start > self._latest_ns:
+                return None
+            for root in self._roots:
+                if self._offsets[root] < start:
+                    self._offsets[root] = start
+                    index = 0
+        return None
+
+    def _starts_in_time(self) -> bool:
+        return all(self._offsets[root] <= self._latest_ns for root in self._roots)
+
+    def _settle(self, index: int) -> int | None:
+        """Raise one leg to its first free time. The leg to go on from: itself when all is well,
+        the one upstream that was raised instead, or None when the link is full."""
+        leg = self._route.legs[index]
+        offsets = self._offsets
+        start = offsets[index]
+        if leg.parent is not None:
+            start = max(start, offsets[leg.parent] + leg.max_ns)
+        while True:
+            delay = self._links[index].delay(start, leg.window_ns)
+            if delay is None or start > self._latest_ns + self._latency_max_ns:
+                return None
+            if delay == 0 and leg.edge_min_ns:
+                delay = edge_delay(start, leg, self._route.period_ns)
+            if delay == 0:
+                break
+            start += delay
+        offsets[index] = start
+        queue = self._queues[index]
+        if queue is None:
+            return index
+        earliest = offsets[leg.anchor] + leg.min_ns
+        busy, following, until = queue.gap(earliest)
+        if busy:
+            offsets[leg.anchor] += busy
+        elif start + leg.hold_ns > earliest + following:
+            offsets[leg.anchor] += until
+        else:
+            return index
+        return leg.anchor

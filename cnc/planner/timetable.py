@@ -1,0 +1,117 @@
+"""Who is where when: the reservations of every link and queue, for searches to fit around."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from math import gcd
+
+from cnc.planner.circle import Circle
+from cnc.planner.problem import Member, Placement, Problem, Route
+
+
+class Resource:
+    """What one link, or one queue of a port, is reserved for: one frame at a time."""
+
+    __slots__ = ("_circles", "_pending", "reservations")
+
+    def __init__(self) -> None:
+        self.reservations: dict[Member, tuple[int, int, int]] = {}  # start, duration, period
+        self._circles: dict[int, Circle] = {}
+        self._pending: dict[int, list[tuple[int, int, int]]] = {}
+
+    def reserve(self, member: Member, start_ns: int, duration_ns: int, period_ns: int) -> None:
+        """Take [start, start + duration) of every period."""
+        reservation = start_ns, duration_ns, period_ns
+        self.reservations[member] = reservation
+        for pending in self._pending.values():
+            pending.append(reservation)
+
+    def release(self, member: Member) -> None:
+        del self.reservations[member]
+        # A union of intervals does not know who put them there: the next search builds it anew.
+        self._circles.clear()
+        self._pending.clear()
+
+    def circle(self, period_ns: int) -> Circle:
+        """What is busy, as a stream of this period sees it; up to date until the next change."""
+        circle = self._circles.get(period_ns)
+        if circle is None:
+            circle = self._circles[period_ns] = Circle(period_ns, self.reservations.values())
+            self._pending[period_ns] = []
+        elif pending := self._pending[period_ns]:
+            for reservation in pending:
+                circle.add(*reservation)
+            pending.clear()
+        return circle
+
+    def load(self) -> float:
+        """The share of time that is taken."""
+        return sum(duration / period for _, duration, period in self.reservations.values())
+
+    def in_the_way(self, start_ns: int, duration_ns: int, period_ns: int) -> Iterator[Member]:
+        """The members whose reservations overlap [start, start + duration) of some period."""
+        for member, (start, duration, period) in self.reservations.items():
+            repeat = gcd(period, period_ns)
+            behind = (start_ns - start) % repeat
+            if behind < duration or repeat - behind < duration_ns:
+                yield member
+
+
+class Timetable:
+    """The placements so far and the reservations they make."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.placements: dict[Member, Placement] = {}
+        self.links = [Resource() for _ in problem.links]
+        self.queues: defaultdict[tuple[int, int], Resource] = defaultdict(Resource)
+        for placement in problem.kept.values():
+            self.place(placement)
+
+    def classes(self, route: Route) -> tuple[int, ...]:
+        """The classes a member may use now: that of the stream's other path, if it has a place."""
+        stream, path = route.member
+        if self.problem.stream(route.member).paths > 1:
+            other = self.placements.get(Member(stream, 1 - path))
+            if other:
+                return (other.traffic_class,)
+        return self.problem.classes(route)
+
+    def place(self, placement: Placement) -> None:
+        route, offsets, number = placement
+        member, period = route.member, route.period_ns
+        self.placements[member] = placement
+        for leg, offset in zip(route.legs, offsets, strict=True):
+            self.links[leg.link].reserve(member, offset, leg.window_ns, period)
+            if leg.parent is not None:
+                earliest = offsets[leg.anchor] + leg.min_ns
+                queue = self.queues[leg.link, number]
+                queue.reserve(member, earliest, offset + leg.hold_ns - earliest, period)
+
+    def remove(self, member: Member) -> None:
+        route, _, number = self.placements.pop(member)
+        for leg in route.legs:
+            self.links[leg.link].release(member)
+            if leg.parent is not None:
+                self.queues[leg.link, number].release(member)
+
+    def on_links(self, route: Route, offsets_ns: tuple[int, ...]) -> set[Member]:
+        """Who holds a link of the route when a frame at these offsets would need it."""
+        return {
+            member
+            for leg, offset in zip(route.legs, offsets_ns, strict=True)
+            for member in self.links[leg.link].in_the_way(offset, leg.window_ns, route.period_ns)
+        }
+
+    def in_queues(self, placement: Placement) -> set[Member]:
+        """Who is in a queue when a frame so placed would have to be alone there."""
+        route, offsets, number = placement
+        found: set[Member] = set()
+        for leg, offset in zip(route.legs, offsets, strict=True):
+            if leg.parent is not None:
+                earliest = offsets[leg.anchor] + leg.min_ns
+                stay = offset + leg.hold_ns - earliest
+                queue = self.queues[leg.link, number]
+                found.update(queue.in_the_way(earliest, stay, route.period_ns))
+        return found

@@ -1,0 +1,124 @@
+"""What a port can run, and what its gates may do beside the planned times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cnc.check import judge
+from cnc.model import GateEntry, GateMode, Plan
+from tests.unit.test_check import (
+    BEST_EFFORT,
+    CONTROL,
+    CYCLIC,
+    PORT,
+    line3_plan,
+    with_entries,
+    with_guard_band_halved,
+    with_port_limits,
+    with_states,
+)
+
+
+@pytest.fixture(scope="module")
+def good() -> Plan:
+    return line3_plan()
+
+
+def with_gate_mode(p: Plan, mode: GateMode) -> Plan:
+    bridges = p.intent.network.bridges
+    bridges = {**bridges, PORT.node: replace(bridges[PORT.node], gate_mode=mode)}
+    network = replace(p.intent.network, bridges=bridges)
+    return replace(p, intent=replace(p.intent, network=network))
+
+
+def with_entries_cut_up_to(p: Plan, count: int) -> Plan:
+    """The same list with its last, long entry cut into pieces."""
+
+    def apply(entries: list[GateEntry]) -> None:
+        last = entries.pop()
+        pieces = count - len(entries)
+        entries += [replace(last, interval_ns=1000)] * (pieces - 1)
+        entries.append(replace(last, interval_ns=last.interval_ns - 1000 * (pieces - 1)))
+
+    return with_entries(p, apply)
+
+
+@pytest.mark.parametrize("mode", [GateMode.SOFTWARE, GateMode.TXTIME_ASSIST])
+def test_a_port_in_software_holds_as_many_entries_as_the_kernel_shows(
+    good: Plan, mode: GateMode
+) -> None:
+    on_port = with_gate_mode(good, mode)
+    assert judge(with_entries_cut_up_to(on_port, 430)) == []
+    found = judge(with_entries_cut_up_to(on_port, 431))
+    assert [str(v) for v in found] == ["s2/s3: 431 entries, the port holds 430 [gate-entries]"]
+
+
+def test_hardware_holds_as_many_entries_as_its_port_says(good: Plan) -> None:
+    hardware = with_entries_cut_up_to(with_gate_mode(good, GateMode.FULL_OFFLOAD), 431)
+    assert judge(hardware) == []
+    assert judge(with_port_limits(hardware, gate_entries_max=431)) == []
+    assert [v.code for v in judge(with_port_limits(hardware, gate_entries_max=430))] == [
+        "gate-entries"
+    ]
+
+
+def test_a_port_that_preempts_best_effort_needs_to_guard_a_fragment_only(good: Plan) -> None:
+    """123 octets and 20 around them, at 1 Gbit/s."""
+    fragment_ns = (123 + 20) * 8
+
+    def guarded_for(p: Plan, guard_ns: int) -> Plan:
+        def apply(entries: list[GateEntry]) -> None:
+            guards = [
+                i for i, e in enumerate(entries) if i and entries[i - 1].gate_states & BEST_EFFORT
+            ]
+            for i in guards:
+                spared = entries[i].interval_ns - guard_ns
+                entries[i] = replace(entries[i], interval_ns=guard_ns)
+                before = entries[i - 1]
+                entries[i - 1] = replace(before, interval_ns=before.interval_ns + spared)
+
+        return with_entries(p, apply)
+
+    preempting = with_port_limits(good, preemption=True)
+    assert judge(guarded_for(preempting, fragment_ns)) == []
+    assert {v.code for v in judge(guarded_for(preempting, fragment_ns - 1))} == {"gate-guard"}
+    assert {v.code for v in judge(guarded_for(good, fragment_ns))} == {"gate-guard"}
+
+
+def test_the_gate_margin_is_kept_free_after_each_planned_frame(good: Plan) -> None:
+    network = replace(good.intent.network, gate_margin_ns=1)
+    found = judge(replace(good, intent=replace(good.intent, network=network)))
+    codes = {v.code for v in found}
+    assert codes == {"precedence", "bound", "overlap", "gate-window", "gate-exclusive"}
+
+
+def test_a_gate_that_never_closes_is_guarded_before_each_frame(good: Plan) -> None:
+    """No moment of opening to count from: the guard bands in the list stand by themselves."""
+    assert judge(with_states(good, lambda states: states | CYCLIC)) == []
+    unguarded = with_guard_band_halved(good)
+    found = judge(with_states(unguarded, lambda states: states | CYCLIC))
+    assert "gate-guard" in {v.code for v in found}
+
+
+def test_a_class_may_open_over_its_own_guard_band_but_best_effort_may_not_reach_into_it(
+    good: Plan,
+) -> None:
+    """A frame that is early may find the wire busy; at its planned time it must be free."""
+
+    def opened_early(guard_ns: int) -> Plan:
+        def apply(entries: list[GateEntry]) -> None:
+            best_effort = entries.index(GateEntry(CONTROL | BEST_EFFORT, 430_352))
+            guard = entries[best_effort + 1]
+            both = guard.interval_ns + 430_352
+            entries[best_effort : best_effort + 2] = [
+                GateEntry(CONTROL | BEST_EFFORT, both - guard_ns),
+                GateEntry(CONTROL | CYCLIC, guard_ns),
+            ]
+
+        return with_entries(good, apply)
+
+    largest_ns = (1522 + 20) * 8
+    assert judge(opened_early(largest_ns)) == []
+    assert {v.code for v in judge(opened_early(largest_ns - 1))} == {"gate-guard"}

@@ -1,0 +1,169 @@
+"""Refusals in the operator's words: where, how much, and what would help."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from cnc.errors import Unschedulable
+from cnc.model import Intent, PortRef
+from cnc.planner import plan
+from tests.unit.planner_networks import (
+    BLOCKING_NS,
+    CONTROL,
+    CYCLIC,
+    LINE,
+    SHORT_BEST_EFFORT,
+    US,
+    intent,
+    network,
+    stream,
+    with_links,
+)
+
+
+def refusal(wanted: Intent, algorithm: str = "waiting") -> dict[str, str]:
+    with pytest.raises(Unschedulable) as refused:
+        plan(wanted, algorithm=algorithm)
+    return refused.value.reasons
+
+
+def test_a_latency_no_network_can_keep_is_refused_with_what_it_consists_of() -> None:
+    reasons = refusal(intent(LINE, stream("a", "t", "l", max_latency_ns=10_000)))
+    assert reasons["a"] == (
+        "needs at least 19.972 µs over t → s1 → s2 → l, max-latency is 10 µs. Of this, frame and "
+        "cable take 3.42 µs, control frames in the way 3.552 µs, switch processing 10 µs, clock "
+        "error 3 µs. Raise max-latency to 19.972 µs or lower one of these"
+    )
+
+
+def test_a_listener_without_a_path_is_named() -> None:
+    net = network("t-s1", "s1-m", "s2-l")
+    reasons = refusal(intent(net, stream("a", "t", "m", "l")))
+    assert reasons == {"a": "no path from t to l; add the missing link"}
+
+
+LONG = {"payload_octets": 1500, "period_ns": 100 * US}
+WINDOW_US = (BLOCKING_NS + 1542 * 8) / 1000
+STAY_US = WINDOW_US + (5000 - 1000 + 2 * 1000 + BLOCKING_NS + 480) / 1000
+
+
+def test_a_full_queue_is_named_with_what_a_stay_takes_and_what_is_taken() -> None:
+    streams = (stream(f"f{i}", "t", "l", **LONG) for i in range(9))
+    reasons = refusal(intent(LINE, *streams, classes=SHORT_BEST_EFFORT))
+    placed = 9 - len(reasons)
+    assert 0 < placed < 9
+    for reason in reasons.values():
+        assert f"no free slot of {STAY_US:g} µs every 100 µs" in reason
+        assert "queue of cyclic at s1/s2" in reason
+        assert f"{placed * STAY_US / 100:.0%}" in reason
+        assert f"with this stream {(placed + 1) * STAY_US / 100:.0%}" in reason
+        assert "another scheduled class" in reason
+
+
+def test_a_full_link_is_named_with_its_load() -> None:
+    """The queues are those of as many ports as there are streams: only the talker's link fills."""
+    listeners = "abcdefghi"
+    net = network("t-s1", *(f"s1-{name}" for name in listeners))
+    reasons = refusal(intent(net, *(stream(name, "t", name, **LONG) for name in listeners)))
+    placed = 9 - len(reasons)
+    assert placed == 100 // WINDOW_US
+    for reason in reasons.values():
+        assert f"no free slot of {WINDOW_US:g} µs every 100 µs on t/s1" in reason
+        assert f"{placed * WINDOW_US / 100:.0%}" in reason
+        assert f"with this stream {(placed + 1) * WINDOW_US / 100:.0%}" in reason
+        assert "a faster link" in reason
+
+
+def test_a_narrow_talker_window_is_named() -> None:
+    streams = [stream(name, "t", "l", latest_ns=0) for name in "ab"]
+    [reason] = refusal(intent(LINE, *streams)).values()
+    assert "for a talker that starts between 0 µs and 0 µs" in reason
+    assert "What would help: a wider talker window, a longer period" in reason
+
+
+def test_a_frame_longer_than_its_period_is_refused() -> None:
+    reasons = refusal(intent(LINE, stream("a", "t", "l", payload_octets=1500, period_ns=10_000)))
+    assert "more than its period of 10 µs" in reasons["a"]
+
+
+def test_a_port_whose_list_stays_too_long_is_named_with_both_figures() -> None:
+    """Windows of two classes cannot be merged."""
+    streams = stream("a", "t", "l"), stream("b", "t", "l", traffic_classes=("slower",))
+    port = PortRef("s2", "l")
+    reasons = refusal(with_links(intent(LINE, *streams), port, gate_entries_max=3))
+    assert list(reasons) == ["port s2/l"]
+    assert re.match(
+        r"needs [4-7] gate entries even with the smallest gaps left open", reasons["port s2/l"]
+    )
+    assert "the port has 3. Fewer streams or classes" in reasons["port s2/l"]
+    assert "(the cycle is 1000 µs)" in reasons["port s2/l"]
+
+
+def test_a_schedule_that_starves_best_effort_is_refused() -> None:
+    reasons = refusal(intent(LINE, stream("a", "t", "l", period_ns=25_000)))
+    assert set(reasons) == {"port s1/s2", "port s2/l"}
+    assert "best effort would starve: its largest frame takes 12.336 µs" in reasons["port s2/l"]
+
+
+def test_a_schedule_that_starves_control_is_refused() -> None:
+    """Behind a slow link frames come closer than a control frame of low priority is long."""
+    control = replace(CONTROL, number=5, max_frame_octets=1522)
+    wanted = intent(LINE, stream("a", "t", "l", period_ns=250_000), classes=(control, CYCLIC))
+    reasons = refusal(with_links(wanted, PortRef("s2", "l"), rate_bps=10**8))
+    assert list(reasons) == ["port s2/l"]
+    assert "class control would starve" in reasons["port s2/l"]
+    assert "they leave it 115.28 µs at a time" in reasons["port s2/l"]
+    assert "largest frame's 123.36 µs" in reasons["port s2/l"]
+
+
+def test_periods_whose_cycle_the_kernel_cannot_hold_are_refused() -> None:
+    """Nearly equal periods drift past each other: a cycle must hold every meeting."""
+    exact = network("t-s1", "u-s1", "s1-l", clock_error_ns=0, processing_ns=(0, 0))
+    streams = [
+        stream("a", "t", "l", period_ns=1_000_000),
+        stream("b", "u", "l", period_ns=1_300_007),
+    ]
+    assert "no free slot" in " ".join(refusal(intent(exact, *streams)).values())
+    streams = [
+        stream("a", "t", "l", period_ns=1_500_000_000),
+        stream("b", "u", "l", period_ns=2_000_000_000),
+    ]
+    reasons = refusal(intent(exact, *streams))
+    assert reasons["port s1/l"].startswith(
+        "the periods 1500000 µs, 2000000 µs only repeat together every 6000000 µs; the kernel's "
+    )
+
+
+def test_who_asks_for_two_paths_where_there_is_one_is_told_how_to_get_the_second() -> None:
+    [reason] = refusal(intent(LINE, stream("a", "t", "l", paths=2))).values()
+    assert "no two paths from t to l without a common link between switches" in reason
+    assert "add a link that closes a ring, or ask for one path" in reason
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    net = network("t-s1", "s1-l", "s2-x")
+    reasons = refusal(
+        intent(
+            net,
+            stream("far", "t", "x"),
+            stream("hasty", "t", "l", max_latency_ns=5 * US),
+            *(stream(f"at-once{i}", "t", "l", latest_ns=0) for i in range(2)),
+        )
+    )
+    assert {name.rstrip("01"): reason[:13] for name, reason in reasons.items()} == {
+        "far": "no path from ",
+        "hasty": "needs at leas",
+        "at-once": "no free slot ",
+    }
+
+
+def test_a_proof_names_the_streams_that_exclude_each_other() -> None:
+    pytest.importorskip("ortools")
+    streams = [stream(name, "t", "l", latest_ns=0) for name in "ab"]
+    innocent = stream("c", "t", "l")
+    [reason] = refusal(intent(LINE, *streams, innocent), algorithm="exact").values()
+    assert "proved" in reason
+    assert reason.endswith("a, b")

@@ -1,0 +1,244 @@
+"""Planning around what runs: kept streams keep every nanosecond, changed ones are placed anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cnc.check import judge
+from cnc.errors import InputError, Unschedulable
+from cnc.model import Intent, Plan, PortRef
+from cnc.planner import Live, moved, plan
+from tests.unit.planner_networks import (
+    CYCLIC,
+    US,
+    examples,
+    intent,
+    intents,
+    network,
+    stream,
+    with_links,
+    with_streams,
+)
+
+FORK = network("t-s1", "u-s1", "s1-s2", "s2-l", "s2-m", "s1-n")
+A, B, C = stream("a", "t", "l"), stream("b", "u", "l"), stream("c", "t", "m")
+
+
+@pytest.fixture
+def running() -> Plan:
+    """With `b` first, so that a plan from the beginning would move `a` and `c`."""
+    alone = plan(intent(FORK, B))
+    return plan(intent(FORK, A, B, C), keep=alone)
+
+
+def test_kept_streams_keep_every_nanosecond(running: Plan) -> None:
+    wanted = intent(FORK, A, B, C, stream("d", "u", "m", period_ns=100 * US))
+    anew = plan(wanted)
+    assert moved(running, anew)
+    planned = plan(wanted, keep=running)
+    assert moved(running, planned) == []
+    assert {name: planned.streams[name] for name in "abc"} == running.streams
+    assert judge(planned) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"payload_octets": 200},
+        {"listeners": ("m",)},
+        {"earliest_ns": 300 * US},
+        {"traffic_classes": ("slower",)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_changed_stream_is_placed_anew_and_the_others_stay(
+    running: Plan, change: dict[str, object]
+) -> None:
+    planned = plan(intent(FORK, A, replace(B, **change), C), keep=running)
+    assert judge(planned) == []
+    assert planned.streams["b"] != running.streams["b"]
+    assert {name: planned.streams[name] for name in "ac"} == {
+        name: running.streams[name] for name in "ac"
+    }
+
+
+def test_a_removed_stream_vanishes_with_its_gates(running: Plan) -> None:
+    planned = plan(intent(FORK, A, B), keep=running)
+    assert planned.streams.keys() == {"a", "b"}
+    assert PortRef("s2", "m") in running.gates
+    assert PortRef("s2", "m") not in planned.gates
+    assert judge(planned) == []
+
+
+def test_ports_that_no_new_stream_crosses_keep_their_very_list(running: Plan) -> None:
+    planned = plan(intent(FORK, A, B, C, stream("d", "t", "n")), keep=running)
+    assert {port: planned.gates[port] for port in running.gates} == running.gates
+    assert planned.gates.keys() - running.gates.keys() == {PortRef("s1", "n")}
+
+
+def test_a_stream_over_a_link_that_changed_is_placed_anew(running: Plan) -> None:
+    slower = with_links(intent(FORK, A, B, C), PortRef("s2", "m"), rate_bps=10**8)
+    planned = plan(slower, keep=running)
+    assert [n for n in "abc" if planned.streams[n] != running.streams[n]] == ["c"]
+    assert judge(planned) == []
+
+
+def test_a_stream_whose_class_changed_is_placed_anew(running: Plan) -> None:
+    moved_class = replace(CYCLIC, number=3)
+    wanted = intent(FORK, A, B, C)
+    wanted = replace(wanted, classes={**wanted.classes, "cyclic": moved_class})
+    planned = plan(wanted, keep=running)
+    assert moved(running, planned) == ["a", "b", "c"]
+    assert judge(planned) == []
+
+
+def test_a_stream_through_a_switch_that_changed_is_placed_anew(running: Plan) -> None:
+    with_n = intent(FORK, A, B, C, stream("d", "t", "n"))
+    before = plan(with_n, keep=running)
+    slow = replace(FORK.bridges["s2"], processing_max_ns=9000)
+    wanted = replace(with_n, network=replace(FORK, bridges={**FORK.bridges, "s2": slow}))
+    planned = plan(wanted, keep=before)
+    assert [n for n in "abcd" if planned.streams[n] == before.streams[n]] == ["d"]
+    assert judge(planned) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"clock_error_ns": 1500}, "clock error"), ({"gate_margin_ns": 100}, "gate margin")],
+)
+def test_where_the_figures_differ_that_all_rests_on_nothing_can_be_kept(
+    running: Plan, change: dict[str, int], named: str
+) -> None:
+    wanted = intent(replace(FORK, **change), A, B, C)
+    with pytest.raises(InputError, match=f"made for another {named}") as refused:
+        plan(wanted, keep=running)
+    assert "without --keep" in str(refused.value.hint)
+
+
+def test_a_stream_that_finds_no_place_around_the_kept_is_refused(running: Plan) -> None:
+    at = running.streams["a"].hops[0].offset_ns
+    wanted = with_streams(
+        running.intent, A, B, C, stream("d", "t", "l", earliest_ns=at, latest_ns=at)
+    )
+    with pytest.raises(Unschedulable) as refused:
+        plan(wanted, algorithm="waiting", keep=running)
+    assert refused.value.reasons.keys() == {"d"}
+    assert "no free slot" in refused.value.reasons["d"]
+
+
+def test_a_stream_that_was_refused_is_tried_again(running: Plan) -> None:
+    without = replace(
+        running,
+        streams={name: running.streams[name] for name in "ab"},
+        refused={"c": "no room"},
+    )
+    planned = plan(running.intent, keep=without)
+    assert planned.refused == {}
+    assert moved(without, planned) == []
+    assert judge(planned) == []
+
+
+def test_moved_names_those_of_both_plans_that_differ_in_route_offset_or_class(
+    running: Plan,
+) -> None:
+    def shifted(name: str, **change: object) -> dict[str, object]:
+        (way,) = running.streams[name].paths
+        hops = (replace(way[0], **change), *way[1:])
+        return {name: replace(running.streams[name], paths=(hops,))}
+
+    other = replace(
+        running,
+        streams={
+            **running.streams,
+            **shifted("a", offset_ns=7),
+            **shifted("c", traffic_class=4),
+            "new": running.streams["b"],
+        },
+    )
+    assert moved(running, other) == ["a", "c"]
+    assert moved(running, running) == []
+
+
+@examples(max_examples=60)
+@given(intents(streams_max=8, entries_max=st.just(0) | st.integers(16, 64)), st.data())
+def test_whatever_is_kept_the_plan_is_sound_and_nothing_moves(
+    wanted: Intent, data: st.DataObject
+) -> None:
+    some = data.draw(st.sets(st.sampled_from(sorted(wanted.streams))))
+    before = with_streams(wanted, *(s for name, s in wanted.streams.items() if name in some))
+    try:
+        running = plan(before, algorithm="waiting", best_effort=True)
+        planned = plan(wanted, algorithm="waiting", keep=running, best_effort=True)
+    except Unschedulable:  # a port whose list stays too long, or where others would starve
+        return
+    assert judge(planned) == []
+    assert moved(running, planned) == []
+    assert running.streams.keys() <= planned.streams.keys()
+
+
+def applied(before: Plan, live: Live, wanted: Intent, *names: str) -> Plan:
+    """The plan that the network runs once the changes of adding the streams are made."""
+    changes = live.add([wanted.streams[name] for name in names])
+    return Plan(
+        wanted,
+        {**before.streams, **changes.streams},
+        {**before.gates, **changes.gates},
+        before.algorithm,
+    )
+
+
+def test_a_live_plan_takes_streams_in_and_stays_sound(running: Plan) -> None:
+    live = Live(running)
+    wanted = intent(FORK, A, B, C, stream("d", "u", "m"), stream("e", "t", "n"))
+    after = applied(running, live, wanted, "d", "e")
+    assert judge(after) == []
+    assert moved(running, after) == []
+
+
+def test_a_live_plan_names_the_ports_that_a_stream_leaves(running: Plan) -> None:
+    changes = Live(running).remove(["c"])
+    without = plan(intent(FORK, A, B), keep=running)
+    between = PortRef("s1", "s2")
+    assert changes.streams == {}
+    assert changes.gates == {between: without.gates[between], PortRef("s2", "m"): None}
+    assert changes.gates[between] != running.gates[between]
+
+
+def test_what_a_live_plan_took_in_and_let_go_leaves_no_trace(running: Plan) -> None:
+    live = Live(running)
+    d = stream("d", "u", "m")
+    live.add([d])
+    changes = live.remove(["d"])
+    assert changes.gates == {port: running.gates[port] for port in changes.gates}
+    assert live.add([d]) == Live(running).add([d])
+
+
+def test_a_live_plan_that_refuses_streams_stays_as_it_was(running: Plan) -> None:
+    live = Live(running)
+    at = running.streams["a"].hops[0].offset_ns
+    fits = stream("fits", "u", "m")
+    blocked = stream("blocked", "t", "l", earliest_ns=at, latest_ns=at)
+    with pytest.raises(Unschedulable) as refused:
+        live.add([fits, blocked])
+    assert refused.value.reasons.keys() == {"blocked"}
+    assert live.add([fits]) == Live(running).add([fits])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (stream("d", "t", "x"), "no path from t to x"),
+        (stream("d", "t", "l", paths=2), "no two paths from t to l"),
+        (stream("d", "t", "l", max_latency_ns=1000), "needs at least"),
+    ],
+)
+def test_a_live_plan_refuses_what_cannot_be_with_the_reason(wanted, reason: str) -> None:
+    net = network("t-s1", "s1-s2", "s2-l", "x-s3")
+    live = Live(plan(intent(net, stream("a", "t", "l"))))
+    with pytest.raises(Unschedulable, match=reason):
+        live.add([wanted])
+    assert live.add([stream("e", "t", "l")]).streams.keys() == {"e"}
