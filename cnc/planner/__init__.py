@@ -13,7 +13,7 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ from cnc.planner.greedy import NoWait, Waiting
 from cnc.planner.incremental import moved
 from cnc.planner.live import Changes, Live
 from cnc.planner.neighbourhood import Neighbourhood
-from cnc.planner.problem import Member, Problem, Tree, complete, stream_plans
+from cnc.planner.problem import Member, Placement, Problem, Tree, complete, stream_plans
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
 
@@ -49,7 +49,7 @@ __all__ = [
 ALGORITHMS: dict[str, type[Algorithm]] = {
     algorithm.name: algorithm for algorithm in (Auto, NoWait, Waiting, Neighbourhood, Exact)
 }
-_ROUNDS_MAX = 6  # of giving ports shorter lists; from the last but one on, every port
+_ROUNDS_MAX = 8  # of giving ports shorter lists: from half of them on, every port in use
 
 
 @paused()
@@ -73,16 +73,12 @@ def plan(
     problem, impossible = _problem(intent, keep, seed)
     problem, result, lists = _with_fitting_lists(problem, chosen, budget)
     refused = _reasons(problem, result, impossible)
-    if lists.refused:
-        raise Unschedulable(
-            refused | {f"port {port}": why for port, why in lists.refused.items()},
-            hint="change what the reasons name; nothing was planned",
-        )
-    placed = stream_plans(problem, result.placements)
-    computed = Plan(intent, placed, lists.lists, result.algorithm, refused)
-    if not refused or best_effort or result.interrupted:
-        return computed
-    raise Unschedulable(refused, hint=_HINT)
+    if not best_effort and not result.interrupted and (refused or lists.refused):
+        ports = {f"port {port}": why for port, why in lists.refused.items()}
+        raise Unschedulable(refused | ports, hint=_HINT)
+    placements, lists, crowded_out = _without_crowded_ports(problem, result, lists)
+    placed = stream_plans(problem, placements)
+    return Plan(intent, placed, lists.lists, result.algorithm, refused | crowded_out)
 
 
 _HINT = (
@@ -141,16 +137,63 @@ def _with_fitting_lists(
     """Place and derive the lists; where lists come out too long for ports, again with shorter ones.
 
     A port with a shorter list lets frames leave early, which asks for another placement, in which
-    other ports may have longer lists. The set of such ports only grows.
+    other ports may have longer lists. The set of such ports only grows. A long search is worth it
+    only when that has settled, so at first there is none.
     """
+    allowed = replace(budget, ejections=0)
     for attempt in range(_ROUNDS_MAX):
-        result = algorithm.schedule(problem, budget)
+        result = algorithm.schedule(problem, allowed)
         lists = gate_control_lists(problem, complete(problem, result.placements).values())
-        if not lists.too_long or result.interrupted:
+        if result.interrupted:
             break
-        crowded = lists.too_long if attempt < _ROUNDS_MAX - 2 else frozenset(lists.lists)
-        problem = _loosened(problem, crowded)
+        if lists.too_long:
+            crowded = lists.too_long if attempt < _ROUNDS_MAX // 2 else frozenset(lists.lists)
+            problem = _loosened(problem, crowded)
+        elif allowed is budget or result.is_complete(problem):
+            break
+        else:
+            allowed = budget
     return problem, result, lists
+
+
+def _without_crowded_ports(
+    problem: Problem, result: Result, lists: Lists
+) -> tuple[dict[Member, Placement], Lists, dict[str, str]]:
+    """Take out the greatest stream of a port that cannot run its list, until all ports can.
+
+    What others were given stays sound. Raises `Unschedulable` where only kept streams are left.
+    """
+    placements = complete(problem, result.placements)
+    out: dict[str, str] = {}
+    while lists.refused or lists.too_long:
+        reasons = {**dict.fromkeys(lists.too_long, explain.LIST_FULL), **lists.refused}
+        relieved: set[PortRef] = set()
+        for port, why in sorted(reasons.items()):
+            if port in relieved:
+                continue
+            crossing = _crossing(problem, placements.values(), port)
+            if not crossing:
+                raise Unschedulable({f"port {port}": why}, hint=_HINT)
+            name = max(crossing)[1]
+            out[name] = f"left out for port {port}: {why}"
+            for member in [member for member in placements if member.stream == name]:
+                route = placements.pop(member).route
+                relieved.update(problem.links[leg.link].source for leg in route.legs)
+        lists = gate_control_lists(problem, placements.values())
+    return placements, lists, out
+
+
+def _crossing(
+    problem: Problem, placements: Iterable[Placement], port: PortRef
+) -> list[tuple[float, str]]:
+    """The streams that leave by a port and may be moved, each with its share of the port."""
+    return [
+        (leg.window_ns / placement.route.period_ns, placement.route.member.stream)
+        for placement in placements
+        if placement.route.member not in problem.kept
+        for leg in placement.route.legs
+        if problem.links[leg.link].source == port
+    ]
 
 
 def _loosened(problem: Problem, ports: Collection[PortRef]) -> Problem:

@@ -24,7 +24,8 @@ def _silent(_: Progress) -> None:
 @dataclass(frozen=True, slots=True)
 class Budget:
     """How much an algorithm may work: counted in attempts, not seconds, so that a slow machine
-    comes to the same plan. `watch` is told of progress and may be slow only now and then."""
+    comes to the same plan. Without any ejections it returns what it finds without a search.
+    `watch` is told of progress and may be slow only now and then."""
 
     ejections: int = 20_000
     watch: Callable[[Progress], None] = field(default=_silent, compare=False)

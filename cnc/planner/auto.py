@@ -36,7 +36,7 @@ class Auto:
         if plain.interrupted or not plain.unplaced:
             return plain.result(NoWait.name)
         waiting = Waiting().schedule(problem, budget)
-        if waiting.interrupted or waiting.is_complete(problem):
+        if waiting.interrupted or waiting.is_complete(problem) or not budget.ejections:
             return waiting
         conflict = overload(problem)
         if conflict and not has_way_around(problem, conflict):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import gcd
 from random import Random
 
 from cnc.planner.problem import Member, Placement, Route
-from cnc.planner.timetable import Timetable
+from cnc.planner.timetable import Resource, Timetable
 
 _FORBIDDEN = float("inf")
 
@@ -40,7 +40,7 @@ def cheapest_ejection(
 def _cheapest_offset(
     table: Timetable, route: Route, cost: Mapping[Member, float], random: Random
 ) -> int | None:
-    """The talker's start with the least cost on the links; one of the best if there are several.
+    """The talker's start with the least cost; one of the best if there are several.
 
     Each reservation makes a stretch of starts dearer by its owner's cost: sweeping over the
     beginnings and ends of all stretches finds the cheapest.
@@ -76,17 +76,17 @@ def _price_changes(
     period = route.period_ns
     changes: list[tuple[int, float, int]] = []
     price, forbidden = 0.0, 0
-    for leg, after in zip(route.legs, route.offsets_ns, strict=True):
-        for member, (start, duration, other) in table.links[leg.link].reservations.items():
+    for resource, after, stay in _stays(table, route):
+        for member, (start, duration, other) in resource.reservations.items():
             its_cost = cost.get(member)
             dearer, ban = (0.0, 1) if its_cost is None else (its_cost, 0)
             repeat = gcd(period, other)
-            length = duration + leg.window_ns - 1
+            length = duration + stay - 1
             if length >= repeat:
                 price += dearer
                 forbidden += ban
                 continue
-            for begin in range((start - leg.window_ns + 1 - after) % repeat, period, repeat):
+            for begin in range((start - stay + 1 - after) % repeat, period, repeat):
                 end = begin + length
                 changes.append((begin, dearer, ban))
                 if end > period:
@@ -94,6 +94,19 @@ def _price_changes(
                     end -= period
                 changes.append((end, -dearer, -ban))
     return changes, (price, forbidden)
+
+
+def _stays(table: Timetable, route: Route) -> Iterator[tuple[Resource, int, int]]:
+    """What a frame needs for itself, from when on after the talker's start, and for how long.
+
+    Queues count only where the class is given; else one of them is chosen when the start is known.
+    """
+    classes = table.classes(route)
+    for leg, after in zip(route.legs, route.offsets_ns, strict=True):
+        yield table.links[leg.link], after, leg.window_ns
+        if leg.parent is not None and len(classes) == 1:
+            earliest = route.offsets_ns[leg.anchor] + leg.min_ns
+            yield table.queues[leg.link, classes[0]], earliest, after + leg.hold_ns - earliest
 
 
 def _edge_bans(route: Route) -> list[tuple[int, float, int]]:

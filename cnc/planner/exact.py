@@ -122,6 +122,8 @@ class _Search:
     def _search(self) -> None:
         model = self._model
         values = self._start()
+        if not self._budget.ejections:
+            return
         if len(self._best) < len(self._problem.members):
             self._report("looking for a placement")
             found = self._solve(model.placing(model.placed), _FIND_LIMIT)

@@ -87,6 +87,10 @@ def gate_control_lists(
             if limit is not None and len(gates.entries) > limit:
                 too_long.add(link.source)
         if reason := _objection(problem.intent, link, gates):
+            if link.source in problem.loose:
+                reason = (
+                    f"a list of {limit} entries leaves the gate open over gaps, and so {reason}"
+                )
             refused[link.source] = reason
         lists[link.source] = gates
     return Lists(lists, frozenset(too_long), refused)

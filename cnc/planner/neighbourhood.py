@@ -23,12 +23,14 @@ class Neighbourhood:
 
     name = "ejection"
 
-    def __init__(self, *, paced: bool = True, seed: int = 0) -> None:
+    def __init__(self, *, paced: bool | None = None, seed: int = 0) -> None:
+        """Starts from a pass that is paced where that pays, unless `paced` says so or not."""
         self._paced = paced
         self._seed = seed
 
     def schedule(self, problem: Problem, budget: Budget) -> Result:
-        greedy = Greedy(problem, budget, paced=self._paced, waiting=True)
+        paced = problem.pays_to_pace if self._paced is None else self._paced
+        greedy = Greedy(problem, budget, paced=paced, waiting=True)
         greedy.run()
         return self.improve(greedy, budget)
 

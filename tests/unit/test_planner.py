@@ -24,6 +24,8 @@ from tests.unit.planner_networks import (
     intent,
     network,
     stream,
+    with_links,
+    with_streams,
 )
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -200,3 +202,63 @@ def test_an_interrupt_ends_in_a_sound_plan_that_tells_who_has_no_place(
     assert judge(planned) == []
     assert planned.refused
     assert planned.streams.keys() | planned.refused.keys() == planned.intent.streams.keys()
+
+
+def four_large() -> Intent:
+    """Frames of 1500 octets that find a place each, and leave best effort none."""
+    return intent(
+        LINE,
+        *(stream(f"f{i}", "t", "l", payload_octets=1500, period_ns=100 * US) for i in range(4)),
+    )
+
+
+def test_with_best_effort_streams_leave_until_every_port_can_run_its_list() -> None:
+    planned = plan(four_large(), best_effort=True)
+    assert judge(planned) == []
+    (reason,) = planned.refused.values()
+    assert reason.startswith("left out for port s1/s2: best effort would starve")
+
+
+def test_without_it_the_ports_that_cannot_are_named() -> None:
+    with pytest.raises(Unschedulable) as refused:
+        plan(four_large())
+    assert set(refused.value.reasons) == {"port s1/s2", "port s2/l"}
+
+
+def test_streams_that_are_kept_are_not_left_out_for_others() -> None:
+    three = with_streams(four_large(), *list(four_large().streams.values())[:3])
+    running = plan(three)
+    planned = plan(four_large(), keep=running, best_effort=True)
+    assert set(planned.refused) == {"f3"}
+    assert planned.streams == running.streams
+
+
+def test_a_list_that_is_too_short_is_named_as_the_cause() -> None:
+    short = with_links(intent(LINE, stream("f", "t", "l")), PortRef("s2", "l"), gate_entries_max=2)
+    with pytest.raises(Unschedulable, match="a list of 2 entries leaves the gate open over gaps"):
+        plan(short)
+
+
+def test_an_overload_without_a_way_around_is_proved_without_a_search() -> None:
+    steps: list[str] = []
+    budget = Budget(watch=lambda progress: steps.append(progress.step))
+    with pytest.raises(Unschedulable, match="It is proved that no offsets") as refused:
+        plan(too_many(), budget=budget)
+    assert any("f0, f1" in reason for reason in refused.value.reasons.values())
+    assert set(steps) == {"placing"}
+
+
+def test_where_there_is_a_way_around_an_overload_is_no_end() -> None:
+    net = network("t-s1", "u-s1", "s1-s2", "s1-s3", "s3-s2", "s2-l", "s2-m")
+    ways = {"t": "l", "u": "m"}
+    streams = [
+        stream(f"{talker}{i}", talker, listener, payload_octets=1500, period_ns=100 * US)
+        for talker, listener in ways.items()
+        for i in range(3)
+    ]
+    planned = plan(intent(net, *streams, classes=SHORT_BEST_EFFORT))
+    assert judge(planned) == []
+    assert {hop.egress for s in planned.streams.values() for hop in s.hops} >= {
+        PortRef("s1", "s2"),
+        PortRef("s1", "s3"),
+    }

@@ -13,6 +13,7 @@ from cnc.errors import InputError, Unschedulable
 from cnc.model import Intent, Plan, PortRef
 from cnc.planner import Live, moved, plan
 from tests.unit.planner_networks import (
+    CLASSES,
     CYCLIC,
     US,
     examples,
@@ -242,3 +243,19 @@ def test_a_live_plan_refuses_what_cannot_be_with_the_reason(wanted, reason: str)
     with pytest.raises(Unschedulable, match=reason):
         live.add([wanted])
     assert live.add([stream("e", "t", "l")]).streams.keys() == {"e"}
+
+
+def test_a_link_that_kept_streams_fill_is_left_to_them() -> None:
+    """Nobody who could be led around it is on it: the new stream alone goes another way."""
+    net = network("t-s1", "u-s1", "s1-s2", "s1-s3", "s3-s2", "s2-l", "s2-m", processing_ns=(0, 0))
+    net = replace(net, clock_error_ns=0)
+    short = tuple(replace(c, max_frame_octets=64) for c in CLASSES if c.name != "control")
+    full = [
+        stream(f"f{k}", "t", "l", payload_octets=1500, period_ns=100 * US, latest_ns=13 * US * k)
+        for k in range(7)
+    ]
+    before = plan(intent(net, *full, classes=short))
+    after = plan(intent(net, *full, stream("new", "u", "m"), classes=short), keep=before)
+    assert moved(before, after) == []
+    assert judge(after) == []
+    assert "new" in after.streams
