@@ -31,7 +31,7 @@ class Auto:
         self._executor = executor
 
     def schedule(self, problem: Problem, budget: Budget) -> Result:
-        plain = Greedy(problem, budget, paced=False, waiting=False)
+        plain = Greedy(problem, budget, paced=False, waiting=False, beat=True)
         plain.run(unplaced_max=len(problem.members) // _NO_WAIT_MISSES)
         if plain.interrupted or not plain.unplaced:
             return plain.result(NoWait.name)

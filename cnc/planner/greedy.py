@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from cnc.planner.algorithm import Budget, Progress, Result
 from cnc.planner.problem import Member, Placement, Problem, Route
-from cnc.planner.search import with_waiting, without_waiting
+from cnc.planner.search import in_beat, with_waiting, without_waiting
 from cnc.planner.timetable import Timetable
 
 _REPORT_EVERY = 256
@@ -18,7 +18,7 @@ class NoWait:
     name = "no-wait"
 
     def schedule(self, problem: Problem, budget: Budget) -> Result:
-        search = Greedy(problem, budget, paced=False, waiting=False)
+        search = Greedy(problem, budget, paced=False, waiting=False, beat=True)
         search.run()
         return search.result(self.name)
 
@@ -50,8 +50,11 @@ class Greedy:
         *,
         paced: bool,
         waiting: bool,
+        beat: bool = False,
         table: Timetable | None = None,
     ) -> None:
+        """With `beat`, a place that leaves room for those who come later is taken if there is
+        one; with `table`, streams are added to what is there."""
         self.problem = problem
         self.table = table or Timetable(problem)
         self.routes: dict[Member, Route] = {
@@ -64,6 +67,7 @@ class Greedy:
         self._detours: dict[Member, Route | None] = {}
         self._paced = paced
         self._waiting = waiting
+        self._first_try = in_beat if beat else without_waiting
         self._budget = budget
 
     def run(self, unplaced_max: int | None = None) -> None:
@@ -96,7 +100,7 @@ class Greedy:
         """A free place for one member: without waiting if there is one, and rather on its first
         route than on the way around."""
         route = self.routes[member]
-        if placement := without_waiting(self.table, route):
+        if placement := self._first_try(self.table, route):
             return placement
         if not self._waiting:
             return None

@@ -59,7 +59,9 @@ class Live:
         self._streams |= {stream.name: stream for stream in streams}
         problem = self._problem(trees)
         self._table.problem = problem
-        search = Greedy(problem, DEFAULT_BUDGET, paced=False, waiting=True, table=self._table)
+        search = Greedy(
+            problem, DEFAULT_BUDGET, paced=False, waiting=True, beat=True, table=self._table
+        )
         for member, route in search.routes.items():
             if reason := explain.hopeless(problem, route):
                 refused[member.stream] = reason

@@ -149,6 +149,14 @@ class Problem:
         latest = stream.period_ns - 1 if stream.latest_ns is None else stream.latest_ns
         return stream.earliest_ns, latest
 
+    def beat_ns(self, period_ns: int) -> int:
+        """The shortest period of any stream that divides `period_ns`."""
+        return next(beat for beat in self._periods if period_ns % beat == 0)
+
+    @cached_property
+    def _periods(self) -> list[int]:
+        return sorted({stream.period_ns for stream in self.intent.streams.values()})
+
     def classes(self, route: Route) -> tuple[int, ...]:
         """Numbers of the classes the member may use, the first to try first.
 

@@ -14,35 +14,67 @@ _PUSHES_MAX = 3000  # of one search: what needs more is all but full, and better
 
 
 def without_waiting(table: Timetable, route: Route) -> Placement | None:
-    """The first start of the talker's window from which every frame leaves at once everywhere.
+    """The first start of the talker's window from which every frame leaves at once everywhere."""
+    found = _WithoutWaiting(table, route).earliest(*table.problem.window_ns(route.member))
+    return found[1] if found else None
 
-    The offset steps past every reservation in the way until none is: first on the links, then in
-    the queues of each class the stream may use.
+
+def in_beat(table: Timetable, route: Route) -> Placement | None:
+    """Such a start nearest to the begin of a beat: the shortest period that divides the stream's.
+
+    Frames of long periods then lie behind each other, beat by beat, and leave the same time free
+    in every beat, for streams of short periods that come later. Frames lie less densely, though.
     """
-    period = route.period_ns
-    offset, latest = table.problem.window_ns(route.member)
-    links = [
-        (table.links[leg.link].circle(period), after, leg)
-        for leg, after in zip(route.legs, route.offsets_ns, strict=True)
-    ]
-    queues: dict[int, list[Circle | None]] = {}  # looked up when first needed: mostly one is
-    while True:
-        offset_on_links = _clear_of_links(links, offset, latest, period)
-        if offset_on_links is None:
-            return None
-        offset = offset_on_links
-        delays = []
-        for number in table.classes(route):
-            if number not in queues:
-                queues[number] = _queue_circles(table, route, number)
-            delay = _queue_delay(route, queues[number], offset)
-            if delay == 0:
-                return Placement(route, tuple(offset + after for after in route.offsets_ns), number)
-            if delay is not None:
-                delays.append(delay)
-        if not delays:
-            return None
-        offset += min(delays)
+    first, last = table.problem.window_ns(route.member)
+    beat = table.problem.beat_ns(route.period_ns)
+    search = _WithoutWaiting(table, route)
+    best: Placement | None = None
+    nearest = beat
+    for begin in range(first - first % beat, last + 1, beat):
+        found = search.earliest(max(first, begin), min(last, begin + nearest - 1))
+        if found:
+            nearest, best = found[0] - begin, found[1]
+    return best
+
+
+class _WithoutWaiting:
+    """The offset steps past every reservation in the way until none is: first on the links, then in
+    the queues of each class the stream may use."""
+
+    def __init__(self, table: Timetable, route: Route) -> None:
+        period = route.period_ns
+        self._table = table
+        self._route = route
+        self._links = [
+            (table.links[leg.link].circle(period), after, leg)
+            for leg, after in zip(route.legs, route.offsets_ns, strict=True)
+        ]
+        self._classes = table.classes(route)
+        # Looked up when first needed: mostly one is.
+        self._queues: dict[int, list[Circle | None]] = {}
+
+    def earliest(self, first_ns: int, last_ns: int) -> tuple[int, Placement] | None:
+        """The first free start from `first_ns` to `last_ns`, and the placement it gives."""
+        route = self._route
+        offset = first_ns
+        while True:
+            clear = _clear_of_links(self._links, offset, last_ns, route.period_ns)
+            if clear is None:
+                return None
+            offset = clear
+            delays = []
+            for number in self._classes:
+                if number not in self._queues:
+                    self._queues[number] = _queue_circles(self._table, route, number)
+                delay = _queue_delay(route, self._queues[number], offset)
+                if delay == 0:
+                    offsets = tuple(offset + after for after in route.offsets_ns)
+                    return offset, Placement(route, offsets, number)
+                if delay is not None:
+                    delays.append(delay)
+            if not delays:
+                return None
+            offset += min(delays)
 
 
 def _clear_of_links(

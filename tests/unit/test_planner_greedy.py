@@ -262,3 +262,26 @@ def test_an_interrupt_of_the_search_for_room_leaves_the_best_state_so_far() -> N
     assert result.interrupted
     assert result.placements
     assert result.placements == placed(Neighbourhood(), crowded, ejections=0).placements
+
+
+def test_frames_of_long_periods_lie_behind_each_other_beat_by_beat() -> None:
+    """They leave the rest of every beat to streams of the shortest period."""
+    slow = [stream(f"slow{i}", "t", "l", period_ns=400 * US) for i in range(3)]
+    together = problem(intent(FORK, stream("beat", "u", "m", period_ns=100 * US), *slow))
+    result = placed(NoWait(), together)
+    starts = [result.placements[Member(s.name, 0)].offsets_ns[0] for s in slow]
+    assert len(set(starts)) == len(slow)
+    assert {start % (100 * US) for start in starts} == {min(starts) % (100 * US)}
+    assert_nobody_is_in_the_way(together, result)
+
+
+def test_a_talker_window_is_kept_also_where_a_beat_begins_before_it() -> None:
+    windows = [(30 * US, 40 * US), (130 * US, 399 * US)]
+    late = [
+        stream(f"late{i}", "t", "l", period_ns=400 * US, earliest_ns=first, latest_ns=last)
+        for i, (first, last) in enumerate(windows)
+    ]
+    together = problem(intent(FORK, stream("beat", "u", "m", period_ns=100 * US), *late))
+    result = placed(NoWait(), together)
+    for member, (first, last) in zip(("late0", "late1"), windows, strict=True):
+        assert first <= result.placements[Member(member, 0)].offsets_ns[0] <= last
