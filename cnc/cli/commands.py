@@ -200,6 +200,8 @@ def push(  # noqa: PLR0917  one parameter an option
             progress=say,
         )
     render.push(report, dry_run=dry_run, as_json=as_json)
+    if not as_json:
+        render.refused(wanted)
 
 
 @click.command()

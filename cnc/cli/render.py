@@ -63,7 +63,7 @@ def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> No
         return
     for violation in violations:
         click.echo(f"{violation.code} {violation.where}: {violation.text}")
-    _refused(plan)
+    refused(plan)
     state = f"{len(violations)} violations" if violations else "valid"
     click.echo(
         f"plan of {plan.intent.name}: {state} "
@@ -101,7 +101,7 @@ def plan(computed: Plan, output: Path | None) -> None:
     _print(ports, len(computed.gates))
     if full := _full_lists(computed):
         click.echo(f"near the limit of their port: {_some(full, ', ')}")
-    _refused(computed)
+    refused(computed)
     click.echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
 
 
@@ -161,7 +161,7 @@ def _placed(plan: Plan) -> str:
     return f"{placed} streams" if placed == wanted else f"{placed} of {wanted} streams"
 
 
-def _refused(plan: Plan) -> None:
+def refused(plan: Plan) -> None:
     """Loud, and last on the screen: these streams will not be carried."""
     if not plan.refused:
         return

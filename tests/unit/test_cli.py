@@ -286,6 +286,21 @@ def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.Monke
     assert len(judged) == 1
 
 
+def test_a_push_says_which_streams_it_does_not_bring(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done = cnc("plan", LINE3, "--json")
+    plan = json.loads(done.stdout)
+    del plan["streams"]["camera"]
+    plan["refused"] = {"camera": "no room"}
+    partial = tmp_path / "partial.json"
+    partial.write_text(json.dumps(plan))
+    monkeypatch.setattr(netconf, "push", lambda plan, **_: netconf.Report((), None, {}, 0))
+    pushed = CliRunner().invoke(cli.cnc, ["push", str(partial)])
+    assert "1 of 4 streams have NO place" in pushed.output
+    assert "camera: no room" in pushed.output
+
+
 def test_a_written_plan_is_valid_and_can_be_shown(tmp_path: Path) -> None:
     written = tmp_path / "plan.json"
     assert cnc("plan", LINE3, "-o", written).returncode == 0
