@@ -28,16 +28,17 @@ from tests.unit.planner_networks import (
     with_streams,
 )
 
-LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+EXAMPLES = sorted((Path(__file__).parents[2] / "schedules").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_the_example_network_is_planned_by_every_algorithm(algorithm: str) -> None:
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_networks_are_planned_by_every_algorithm(example: Path, algorithm: str) -> None:
     if algorithm == "exact":
         pytest.importorskip("ortools")
-    planned = plan(intents.load(LINE3), algorithm=algorithm)
+    planned = plan(intents.load(example), algorithm=algorithm)
     assert judge(planned) == []
-    assert planned.streams.keys() == {"motion", "torque", "camera", "valves"}
+    assert planned.streams.keys() == planned.intent.streams.keys()
     assert planned.refused == {}
 
 
