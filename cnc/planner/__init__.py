@@ -13,7 +13,7 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -73,8 +73,9 @@ def plan(
     problem, impossible = _problem(intent, keep, seed)
     problem, result, lists = _with_fitting_lists(problem, chosen, budget)
     refused = _reasons(problem, result, impossible)
-    if not best_effort and not result.interrupted and (refused or lists.refused):
-        ports = {f"port {port}": why for port, why in lists.refused.items()}
+    crowded = _crowded_ports(lists)
+    if not best_effort and not result.interrupted and (refused or crowded):
+        ports = {f"port {port}": why for port, why in crowded.items()}
         raise Unschedulable(refused | ports, hint=_HINT)
     placements, lists, crowded_out = _without_crowded_ports(problem, result, lists)
     placed = stream_plans(problem, placements)
@@ -103,15 +104,27 @@ def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dic
     wanted = [stream for name, stream in intent.streams.items() if name not in kept]
     trees, impossible = _routes(router, wanted)
     problem = Problem(intent, trees, seed=seed, router=router)
-    for name, paths in trees.items():
-        for path, tree in enumerate(paths):
-            if reason := explain.hopeless(problem, problem.route(Member(name, path), tree)):
-                impossible[name] = reason
+    for name, paths in list(trees.items()):
+        reasons = _hopeless(problem, name, paths)
+        if reasons and len(paths) == 1:
+            # Fewest hops need not be fastest where links or switches differ.
+            fastest = router.cheapest(intent.streams[name], problem.prices_ns(name))
+            if not _hopeless(problem, name, (fastest,)):
+                router.carry(intent.streams[name], paths, -1)
+                router.carry(intent.streams[name], (fastest,))
+                trees[name], reasons = (fastest,), []
+        impossible.update((name, reason) for reason in reasons[:1])
     if not impossible and not kept:
         return problem, impossible  # the one that has added up the hops
     possible = {name: paths for name, paths in trees.items() if name not in impossible}
     kept_placements = incremental.placements(problem, kept)
     return replace(problem, trees=possible, kept=kept_placements), impossible
+
+
+def _hopeless(problem: Problem, stream: str, paths: Sequence[Tree]) -> list[str]:
+    """Why any of the paths would not even do on an empty network."""
+    routes = [problem.route(Member(stream, path), tree) for path, tree in enumerate(paths)]
+    return [reason for route in routes if (reason := explain.hopeless(problem, route))]
 
 
 def _routes(
@@ -156,6 +169,12 @@ def _with_fitting_lists(
     return problem, result, lists
 
 
+def _crowded_ports(lists: Lists) -> dict[PortRef, str]:
+    """The ports that cannot run what they are to, in order, and why."""
+    reasons = {**dict.fromkeys(lists.too_long, explain.LIST_FULL), **lists.refused}
+    return dict(sorted(reasons.items()))
+
+
 def _without_crowded_ports(
     problem: Problem, result: Result, lists: Lists
 ) -> tuple[dict[Member, Placement], Lists, dict[str, str]]:
@@ -165,10 +184,9 @@ def _without_crowded_ports(
     """
     placements = complete(problem, result.placements)
     out: dict[str, str] = {}
-    while lists.refused or lists.too_long:
-        reasons = {**dict.fromkeys(lists.too_long, explain.LIST_FULL), **lists.refused}
+    while crowded := _crowded_ports(lists):
         relieved: set[PortRef] = set()
-        for port, why in sorted(reasons.items()):
+        for port, why in crowded.items():
             if port in relieved:
                 continue
             crossing = _crossing(problem, placements.values(), port)

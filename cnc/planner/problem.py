@@ -193,6 +193,11 @@ class Problem:
             self._routes[key] = self._route(member, tree, None)
         return self._routes[key]
 
+    def prices_ns(self, stream: str) -> list[int]:
+        """For each link the time that a frame of the stream needs, at most, to the next queue."""
+        octets = self.intent.streams[stream].payload_octets
+        return [self._hop(number, octets).max_ns for number in range(len(self.links))]
+
     def detour(self, member: Member, *, paced: bool = False) -> Route | None:
         """A route away from the fullest link of the stream's tree, if it has one tree only: two
         must stay disjoint."""

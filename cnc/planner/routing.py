@@ -65,6 +65,14 @@ class Router:
         """Count the load of a stream that is planned already."""
         self.carry(stream, [tuple(self._graph.number[hop.egress] for hop in hops)])
 
+    def cheapest(self, stream: Stream, prices: Sequence[float]) -> Tree:
+        """A tree whose branches cost little, each by itself, at a price for each link. The
+        listeners must be reachable."""
+        tree = self._grow(stream, prices, ())
+        if tree is None:
+            raise ValueError(f"{stream.name} has listeners out of reach")
+        return tree
+
     def detour(self, stream: Stream, tree: Tree) -> Tree | None:
         """Another tree for a stream that does not fit on `tree`: away from its fullest link."""
         inner = [link for link in tree if self._graph.is_inner[link]]

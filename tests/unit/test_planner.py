@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -263,3 +264,29 @@ def test_where_there_is_a_way_around_an_overload_is_no_end() -> None:
         PortRef("s1", "s2"),
         PortRef("s1", "s3"),
     }
+
+
+def test_a_stream_in_a_hurry_takes_the_fastest_way_if_the_shortest_is_too_slow() -> None:
+    net = network("t-s1", "s1-s2", "s1-s3", "s3-s2", "s2-l")
+    slow = {PortRef("s1", "s2"), PortRef("s2", "s1")}
+    hurried = stream("f", "t", "l", payload_octets=1500, max_latency_ns=120 * US)
+    mixed = with_links(intent(net, hurried, classes=SHORT_BEST_EFFORT), *slow, rate_bps=10**8)
+    planned = plan(mixed)
+    assert judge(planned) == []
+    assert PortRef("s1", "s3") in {hop.egress for hop in planned.streams["f"].hops}
+    at_leisure = with_streams(mixed, replace(hurried, max_latency_ns=MS))
+    assert PortRef("s1", "s2") in {hop.egress for hop in plan(at_leisure).streams["f"].hops}
+
+
+def test_lists_that_stay_too_long_refuse_the_plan_rather_than_lose_streams(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cnc.planner._ROUNDS_MAX", 1)
+    streams = [stream(f"f{i}", "t", "l") for i in range(6)]
+    limited = with_links(intent(LINE, *streams), PortRef("s2", "l"), gate_entries_max=8)
+    with pytest.raises(Unschedulable) as refused:
+        plan(limited)
+    assert set(refused.value.reasons) == {"port s2/l"}
+    partial = plan(limited, best_effort=True)
+    assert judge(partial) == []
+    assert 0 < len(partial.refused) < len(streams)
