@@ -31,8 +31,8 @@ Progress = Callable[[str], None]
 
 # A rollout of a few switches takes well under a second; the base time must still lie ahead when the
 # slowest one has confirmed, so the time between them grows with what the preflight took.
-MIN_LEAD_NS = 2 * NS_PER_S
-LEAD_PER_PREFLIGHT = 10
+MIN_LEAD_NS = 3 * NS_PER_S
+LEAD_PER_PREFLIGHT = 20
 CONFIRM_TIMEOUT_S = 60
 CLOCK_READ_TOLERANCE_NS = 1_000_000
 
