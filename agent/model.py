@@ -18,11 +18,31 @@ class TaprioMode(StrEnum):
     FULL_OFFLOAD = "full-offload"
 
 
+class OperStatus(StrEnum):
+    """RFC 8343 `oper-status`; the kernel's operational states (RFC 2863) have the same names."""
+
+    UP = "up"
+    DOWN = "down"
+    TESTING = "testing"
+    UNKNOWN = "unknown"
+    DORMANT = "dormant"
+    NOT_PRESENT = "not-present"
+    LOWER_LAYER_DOWN = "lower-layer-down"
+
+
 class Clock(StrEnum):
     TAI = "tai"
     MONOTONIC = "monotonic"
     REALTIME = "realtime"
     BOOTTIME = "boottime"
+
+
+class GateOperation(StrEnum):
+    """What a gate control list entry does (802.1Q Table 8-7); hold and release need a MAC merge."""
+
+    SET = "set-gate-states"
+    HOLD = "set-and-hold-mac"
+    RELEASE = "set-and-release-mac"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +51,7 @@ class GateEntry:
 
     gate_states: int
     interval_ns: int
+    operation: GateOperation = GateOperation.SET
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +73,11 @@ class QueueRange:
 
 @dataclass(frozen=True, slots=True)
 class Taprio:
-    """One port's taprio qdisc. The kernel cannot change anything but `schedule` in place.
+    """One port's taprio. The kernel changes `schedule` and `max_sdu_octets` in place, no more.
 
     `priority_map[p]` is the traffic class of skb priority p (16 entries), `queues[t]` the transmit
-    queues of class t.
+    queues of class t. `max_sdu_octets[t]` limits the service data units of class t (802.1Q
+    queueMaxSDU; 0: no limit); it is empty, not all zero, where no class has a limit.
     """
 
     priority_map: tuple[int, ...]
@@ -63,6 +85,35 @@ class Taprio:
     mode: TaprioMode
     clock: Clock
     schedule: Schedule
+    max_sdu_octets: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GateLimits:
+    """What a port can take, as kernel and driver tell; None where neither says.
+
+    `tick_tenth_ns` is how finely gates can be timed, in the standard's tenths of a nanosecond.
+    """
+
+    list_max: int | None = None
+    cycle_max_ns: int | None = None
+    interval_max_ns: int | None = None
+    tick_tenth_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCounters:
+    """What the kernel counted for one traffic class since its taprio was set.
+
+    `tx_overruns` (frames still on the wire when their gate closed) and `window_drops` are counted
+    by hardware alone; None where the kernel has no such count.
+    """
+
+    frames: int
+    octets: int
+    drops: int
+    tx_overruns: int | None = None
+    window_drops: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +135,9 @@ class PortState:
     `running` is the schedule in force (None: no taprio of ours, or its first base time is ahead),
     `pending` the one that waits for its base time. `taprio` carries the fixed part (map, queues,
     mode, clock) with the newest schedule. `foreign_qdisc` names a root qdisc somebody else set.
+    `counters[t]` belongs to traffic class t. `limits` hold for `taprio.mode`, for the software mode
+    where there is no taprio. `statistics` has the names of RFC 8343. `has_mac_merge`: the port can
+    interrupt a preemptable frame (IEEE 802.3 clause 99).
     """
 
     name: str
@@ -96,6 +150,13 @@ class PortState:
     running: Schedule | None
     pending: Schedule | None
     dscp_priorities: Mapping[int, int] = field(default_factory=dict)
+    limits: GateLimits = GateLimits()
+    counters: tuple[ClassCounters, ...] = ()
+    oper_status: OperStatus = OperStatus.UNKNOWN
+    mac_address: str | None = None
+    driver: str | None = None
+    has_mac_merge: bool = False
+    statistics: Mapping[str, int] = field(default_factory=dict)
 
 
 class AgentError(Exception):

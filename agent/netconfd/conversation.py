@@ -10,11 +10,10 @@ from typing import Protocol
 from lxml import etree
 
 from agent.netconfd import messages
-from agent.netconfd.confirmed_commit import Commits
 from agent.netconfd.errors import RpcError, RpcErrors
 from agent.netconfd.framing import Decoder, FramingError, encode
-from agent.netconfd.operations import perform
-from agent.netconfd.session import Session, Sessions
+from agent.netconfd.operations import Services, perform
+from agent.netconfd.session import Session
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +34,10 @@ class Transport(Protocol):
 class Conversation:
     """Reads requests one by one and answers each before the next, as the protocol demands."""
 
-    def __init__(
-        self, transport: Transport, session: Session, sessions: Sessions, commits: Commits
-    ) -> None:
+    def __init__(self, transport: Transport, session: Session, services: Services) -> None:
         self._transport = transport
         self._session = session
-        self._sessions = sessions
-        self._commits = commits
+        self._services = services
         self._decoder = Decoder(MAX_MESSAGE_OCTETS)
         self._chunked = False
 
@@ -86,7 +82,7 @@ class Conversation:
             root = messages.parse(message)
             attributes, nsmap = messages.reply_attributes(root)
             operation = messages.parse_rpc(root)
-            content = await perform(operation, self._session, self._sessions, self._commits)
+            content = await perform(operation, self._session, self._services)
         except RpcError as error:
             content = [error.element()]
         except RpcErrors as errors:

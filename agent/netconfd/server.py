@@ -19,7 +19,7 @@ from agent.netconfd.confirmed_commit import Commits
 from agent.netconfd.conversation import Conversation
 from agent.netconfd.datastore import Datastores
 from agent.netconfd.errors import RpcErrors
-from agent.netconfd.operations import CAPABILITIES
+from agent.netconfd.operations import CAPABILITIES, Services
 from agent.netconfd.session import Session, Sessions
 from agent.netconfd.snapshot import Snapshot
 
@@ -50,6 +50,7 @@ class Server:
         self._commits = Commits(
             Snapshot(state_dir / "confirmed-commit.xml"), self._sessions, self._own
         )
+        self._services = Services(self._sessions, self._commits)
         self._conversations: set[asyncio.Task[None] | None] = set()
 
     async def recover(self) -> None:
@@ -69,7 +70,7 @@ class Server:
         log.info("%s opened", session)
         try:
             content_id = await session.call(session.datastores.content_id)
-            conversation = Conversation(transport, session, self._sessions, self._commits)
+            conversation = Conversation(transport, session, self._services)
             reason = await conversation.run([*CAPABILITIES, YANG_LIBRARY + content_id])
             log.info("%s ends: %s", session, reason)
         finally:
