@@ -1,0 +1,91 @@
+"""The module files of `yang/`, and what a switch may have had installed before them."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import tempfile
+from pathlib import Path
+
+import libyang
+
+from tests.stack.yang_facts import REPAIRED, Facts, compiled_tree
+
+YANG = Path(__file__).parents[2] / "yang"
+STANDARD = YANG / "standard"
+EXAMPLES = YANG / "examples"
+# What sysrepo ships. It has a copy of some of ours, with the publisher's words.
+SYSREPO = Path(shutil.which("sysrepoctl") or "").resolve().parents[1] / "share/yang/modules/sysrepo"
+
+# It compiles with IEEE's own module only, and is installed only beside that.
+DEVIATIONS = YANG / "tsn-linux-deviations.yang"
+MODULE_FILES = sorted({*YANG.glob("*.yang"), *STANDARD.glob("*.yang")} - {DEVIATIONS})
+
+
+def listed_modules() -> dict[str, list[str]]:
+    """Module to features, as `modules.txt` has them."""
+    lines = (YANG / "modules.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
+    return {name: features[0].split(",") if features else [] for name, *features in rows}
+
+
+@functools.cache
+def _others() -> tempfile.TemporaryDirectory[str]:
+    directory = tempfile.TemporaryDirectory(prefix="yang-")
+    ours = {file.stem for file in MODULE_FILES}
+    for file in SYSREPO.glob("*.yang"):
+        if file.stem.split("@")[0] not in ours:
+            (Path(directory.name) / file.name).symlink_to(file)
+    return directory
+
+
+def search_path() -> list[Path]:
+    """Where ours and what they import are found, and nothing that ours could be taken for."""
+    return [YANG, STANDARD, Path(_others().name)]
+
+
+def empty_context() -> libyang.Context:
+    return libyang.Context(":".join(map(str, search_path())))
+
+
+def installed_context() -> libyang.Context:
+    """All modules with the features a switch has."""
+    context = empty_context()
+    for name, features in listed_modules().items():
+        context.load_module(name, enabled_features=features)
+    return context
+
+
+@functools.cache
+def _instance_nodes() -> dict[str, list[Facts]]:
+    """Module to its nodes that an instance can show: not those of operations and notifications."""
+    with installed_context() as context:
+        nodes = {name: compiled_tree(context, name).values() for name in listed_modules()}
+    return {
+        name: [node for node in found if node["kind"] not in ("rpc", "notification")]
+        for name, found in nodes.items()
+    }
+
+
+def with_data() -> list[str]:
+    """The modules of which an example can show something."""
+    return [name for name, nodes in _instance_nodes().items() if nodes]
+
+
+def with_config() -> list[str]:
+    """Those of them that have something to configure. The examples of the others show state."""
+    return [name for name, nodes in _instance_nodes().items() if any(n["config"] for n in nodes)]
+
+
+def as_published(directory: Path) -> Path:
+    """`directory`, new, with the modules of `yang/standard` and the musts that IEEE published."""
+    shutil.copytree(STANDARD, directory)
+    with empty_context() as context:
+        for module in {module for module, _ in REPAIRED}:
+            text = context.load_module(module).print_mem("yang")
+            for (of, _), (published, repaired) in REPAIRED.items():
+                if of == module:
+                    assert f'must "{repaired}"' in text or f'must "{published}"' in text
+                    text = text.replace(f'must "{repaired}"', f'must "{published}"')
+            (directory / f"{module}.yang").write_text(text)
+    return directory
