@@ -9,7 +9,9 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore, DatastoreError
 from agent.datastore.switch import Switch
 from agent.kernel import Kernel
@@ -28,18 +30,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         choices=("debug", "info", "warning", "error"),
         help="what to write to stderr (default: %(default)s)",
     )
+    parser.add_argument(
+        "--state-dir",
+        type=Path,
+        default=Path("/run/tsn-agent"),
+        help="what must outlive a restart, one directory for each agent (default: %(default)s)",
+    )
     options = parser.parse_args(arguments)
     logging.basicConfig(
         level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"
     )
     kernel = Kernel()
     try:
-        return serve(kernel)
+        return serve(kernel, MemoryFile(options.state_dir / "memory.json"))
     finally:
         kernel.close()
 
 
-def serve(switch: Switch) -> int:
+def serve(switch: Switch, memory_file: MemoryFile | None = None) -> int:
     """Serve sysrepo with `switch` until a signal asks to stop. The ports then stay as they are."""
     # Before any thread starts, so that the signals wait for sigwait() below.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
@@ -47,7 +55,7 @@ def serve(switch: Switch) -> int:
     if lacking:
         LOG.warning("gates will be refused: %s", lacking)
     try:
-        datastore = Datastore(switch)
+        datastore = Datastore(switch, memory_file=memory_file)
     except DatastoreError as error:
         LOG.error("%s", error)
         return 1

@@ -62,6 +62,14 @@ class Schedule:
     cycle_time_ns: int
     entries: tuple[GateEntry, ...]
 
+    def is_congruent(self, other: Schedule) -> bool:
+        """Whether both move the gates alike once both have started: whole cycles apart."""
+        return (
+            self.cycle_time_ns == other.cycle_time_ns
+            and self.entries == other.entries
+            and (self.base_time_ns - other.base_time_ns) % self.cycle_time_ns == 0
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class QueueRange:
@@ -157,6 +165,17 @@ class PortState:
     driver: str | None = None
     has_mac_merge: bool = False
     statistics: Mapping[str, int] = field(default_factory=dict)
+
+    def moves_gates_as(self, schedule: Schedule) -> bool:
+        """Whether the newest list does what `schedule` asks, now and for ever.
+
+        A running list repeats, so a base time whole cycles away asks for nothing new, be it past
+        or ahead. One that still waits must start exactly when wanted.
+        """
+        if self.taprio is None:
+            return False
+        newest = self.taprio.schedule
+        return newest == schedule if self.pending else newest.is_congruent(schedule)
 
 
 class AgentError(Exception):

@@ -1,7 +1,7 @@
 """What the ports do → the operational tree. Pure: the kernel was read once, before.
 
-The dictionaries are what libyang's bindings turn into data nodes; leaves are those of IEEE 802.1Q
-(`gate-parameter-table`), RFC 8343 and `tsn-linux`.
+The dictionaries are RFC 7951 JSON (64-bit integers are strings there); leaves are those of IEEE
+802.1Q (`gate-parameter-table`), RFC 8343 and `tsn-linux`.
 """
 
 from __future__ import annotations
@@ -10,36 +10,48 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from agent.datastore.changes import GateHistory, LastChange
 from agent.datastore.desired import (
+    BRIDGE_GATE_TABLE,
     BRIDGE_PORT,
-    GATE_TABLE,
+    INTERFACE_GATE_TABLE,
     NS_PER_S,
-    SET_GATE_STATES,
-    SUPPORTED_LIST_MAX,
     TAPRIO,
 )
-from agent.model import Clock, PortState, Schedule, Taprio
+from agent.datastore.history import GateHistory, LastChange
+from agent.model import ClassCounters, Clock, GateLimits, PortState, Schedule, Taprio
 
 Node = dict[str, Any]
 
 ALL_GATES_OPEN = 0xFF
-# sch_taprio's gates move on an hrtimer: 1 ns, in the tenths of a nanosecond 802.1Q counts in.
-TICK_GRANULARITY_TENTH_NS = 10
-# sch_taprio refuses a cycle longer than INT_MAX; an interval is a part of it.
-SUPPORTED_CYCLE_MAX_NS = 2**31 - 1
+
+# RFC 8343: counter32; the other counters of an interface are counter64.
+SHORT_COUNTERS = {
+    "in-discards",
+    "in-errors",
+    "in-unknown-protos",
+    "out-discards",
+    "out-errors",
+}
+COUNTER32_SIZE = 2**32  # where they start again from 0
 
 
 def interfaces(
     states: Mapping[str, PortState],
     history: Mapping[str, GateHistory],
     now_ns: Callable[[Clock], int],
+    *,
+    started: datetime,
+    on_interfaces: bool,
 ) -> Node:
-    """`/ietf-interfaces:interfaces` with every port of the switch, configured or not."""
+    """`/ietf-interfaces:interfaces` with these ports of the switch, configured or not.
+
+    `started` is when the agent began to count for others; `on_interfaces`: the module that has the
+    gate table directly under the interface is installed, too.
+    """
     return {
-        "interfaces": {
+        "ietf-interfaces:interfaces": {
             "interface": [
-                _interface(state, history.get(name), now_ns)
+                _interface(state, history.get(name), now_ns, started, on_interfaces)
                 for name, state in sorted(states.items())
             ]
         }
@@ -68,54 +80,76 @@ def agent(
     if last_change:
         node["last-change"] = {
             "time": _date_and_time(last_change.time),
-            "duration-us": last_change.duration_us,
+            "duration-us": str(last_change.duration_us),
             "ports": last_change.ports,
         }
-    return {"agent": node}
+    return {"tsn-linux:agent": node}
 
 
 def _interface(
-    state: PortState, history: GateHistory | None, now_ns: Callable[[Clock], int]
+    state: PortState,
+    history: GateHistory | None,
+    now_ns: Callable[[Clock], int],
+    started: datetime,
+    on_interfaces: bool,
 ) -> Node:
-    now = now_ns(state.taprio.clock if state.taprio else Clock.TAI)
+    gate_table = _gate_table(
+        state,
+        history if history and history.describes(state) else None,
+        now_ns(state.taprio.clock if state.taprio else Clock.TAI),
+    )
     node: Node = {
         "name": state.name,
         "type": "iana-if-type:ethernetCsmacd",
-        BRIDGE_PORT: {
-            GATE_TABLE: _gate_table(state.running, state.pending, history, now),
-            TAPRIO: {"kernel": _kernel(state)},
-        },
+        "oper-status": str(state.oper_status),
+        BRIDGE_PORT: {BRIDGE_GATE_TABLE: gate_table, TAPRIO: {"kernel": _kernel(state)}},
     }
+    if on_interfaces:
+        node[INTERFACE_GATE_TABLE] = gate_table
+    if state.mac_address is not None:
+        node["phys-address"] = state.mac_address
     if state.link_speed_bps is not None:
-        node["speed"] = state.link_speed_bps
+        node["speed"] = str(state.link_speed_bps)
+    if state.statistics:
+        node["statistics"] = {
+            # The kernel does not tell; RFC 8343 then wants the start of the management system.
+            "discontinuity-time": _date_and_time(started),
+            **{name: _counter(name, count) for name, count in state.statistics.items()},
+        }
     return node
 
 
-def _gate_table(
-    running: Schedule | None, pending: Schedule | None, history: GateHistory | None, now_ns: int
-) -> Node:
+def _counter(name: str, count: int) -> int | str:
+    return count % COUNTER32_SIZE if name in SHORT_COUNTERS else str(count)
+
+
+def _gate_table(state: PortState, history: GateHistory | None, now_ns: int) -> Node:
+    running = state.running
+    waits = history is not None and state.taprio is not None and history.change_time_ns > now_ns
     node: Node = {
         "oper-gate-states": gate_states(running, now_ns) if running else ALL_GATES_OPEN,
-        "config-pending": pending is not None,
-        "config-change-error": history.change_errors if history else 0,
+        "config-pending": state.pending is not None or waits,
+        "config-change-error": str(history.change_errors if history else 0),
         "current-time": _ptp_time(now_ns),
-        "tick-granularity": TICK_GRANULARITY_TENTH_NS,
-        "supported-list-max": SUPPORTED_LIST_MAX,
-        "supported-cycle-max": _seconds(SUPPORTED_CYCLE_MAX_NS),
-        "supported-interval-max": SUPPORTED_CYCLE_MAX_NS,
+        **_limits(state.limits),
     }
-    newest = pending or running
-    if newest:
-        # A restarted agent did not see the change: the kernel remembers only the base time.
+    if state.taprio:
+        node["queue-max-sdu-table"] = _max_sdu_table(state.taprio, state)
+        # Without a history the kernel remembers only the base time.
+        newest = state.taprio.schedule
         changed_ns = history.change_time_ns if history else newest.base_time_ns
         node["config-change-time"] = _ptp_time(changed_ns)
     if running:
+        base_time_ns = running.base_time_ns
+        if history and history.schedule and not state.pending and not waits:
+            # The same gates as the kernel's, from the base time that was asked for last.
+            base_time_ns = history.schedule.base_time_ns
         node |= {
             "oper-control-list": {
                 "gate-control-entry": [
                     {
                         "index": index,
-                        "operation-name": SET_GATE_STATES,
+                        "operation-name": f"ieee802-dot1q-sched:{entry.operation}",
                         "time-interval-value": entry.interval_ns,
                         "gate-states-value": entry.gate_states,
                     }
@@ -124,9 +158,37 @@ def _gate_table(
             },
             "oper-cycle-time": _seconds(running.cycle_time_ns),
             "oper-cycle-time-extension": 0,
-            "oper-base-time": _ptp_time(running.base_time_ns),
+            "oper-base-time": _ptp_time(base_time_ns),
         }
     return node
+
+
+def _limits(limits: GateLimits) -> Node:
+    """What the port can take; what neither kernel nor driver tell is left out.
+
+    The standard lets an operator configure the maxima too. That only feeds the conditions of the
+    schema: here the port's own replace what was configured.
+    """
+    leaves: Node = {
+        "tick-granularity": limits.tick_tenth_ns,
+        "supported-list-max": limits.list_max,
+        "supported-cycle-max": limits.cycle_max_ns and _seconds(limits.cycle_max_ns),
+        "supported-interval-max": limits.interval_max_ns,
+    }
+    return {name: value for name, value in leaves.items() if value is not None}
+
+
+def _max_sdu_table(taprio: Taprio, state: PortState) -> list[Node]:
+    rows: list[Node] = []
+    for traffic_class in range(len(taprio.queues)):
+        octets = taprio.max_sdu_octets[traffic_class] if taprio.max_sdu_octets else 0
+        row: Node = {"traffic-class": traffic_class, "queue-max-sdu": octets}
+        if traffic_class < len(state.counters):
+            overruns = state.counters[traffic_class].tx_overruns
+            if overruns is not None:
+                row["transmission-overrun"] = str(overruns)
+        rows.append(row)
+    return rows
 
 
 def gate_states(running: Schedule, now_ns: int) -> int:
@@ -144,6 +206,7 @@ def _kernel(state: PortState) -> Node:
     foreign = state.foreign_qdisc
     node: Node = {
         "tx-queues": state.tx_queues,
+        "mac-merge": state.has_mac_merge,
         "root-qdisc": f"foreign: {foreign}" if foreign else state.root_qdisc,
         "dscp-rule": [
             {"dscp": dscp, "priority": priority}
@@ -155,14 +218,33 @@ def _kernel(state: PortState) -> Node:
             if schedule
         ],
     }
+    if state.driver is not None:
+        node["driver"] = state.driver
     if state.link_speed_bps is not None:
-        node["link-speed-bps"] = state.link_speed_bps
+        node["link-speed-bps"] = str(state.link_speed_bps)
     if state.taprio:
-        node |= _fixed_part(state.taprio)
+        node |= _taprio(state.taprio)
+    if state.counters:
+        node["class-statistics"] = [
+            _class_statistics(traffic_class, counters)
+            for traffic_class, counters in enumerate(state.counters)
+        ]
     return node
 
 
-def _fixed_part(taprio: Taprio) -> Node:
+def _class_statistics(traffic_class: int, counters: ClassCounters) -> Node:
+    node: Node = {
+        "traffic-class": traffic_class,
+        "frames": str(counters.frames),
+        "octets": str(counters.octets),
+        "drops": str(counters.drops),
+    }
+    if counters.window_drops is not None:
+        node["window-drops"] = str(counters.window_drops)
+    return node
+
+
+def _taprio(taprio: Taprio) -> Node:
     return {
         "mode": str(taprio.mode),
         "clock": str(taprio.clock),
@@ -175,16 +257,26 @@ def _fixed_part(taprio: Taprio) -> Node:
             {"traffic-class": traffic_class, "count": queues.count, "offset": queues.offset}
             for traffic_class, queues in enumerate(taprio.queues)
         ],
+        "max-sdu": [
+            {"traffic-class": traffic_class, "octets": octets}
+            for traffic_class, octets in enumerate(taprio.max_sdu_octets)
+            if octets
+        ],
     }
 
 
 def _schedule(state: str, schedule: Schedule) -> Node:
     return {
         "state": state,
-        "base-time-ns": schedule.base_time_ns,
-        "cycle-time-ns": schedule.cycle_time_ns,
+        "base-time-ns": str(schedule.base_time_ns),
+        "cycle-time-ns": str(schedule.cycle_time_ns),
         "entry": [
-            {"index": index, "gate-states": entry.gate_states, "interval-ns": entry.interval_ns}
+            {
+                "index": index,
+                "operation": str(entry.operation),
+                "gate-states": entry.gate_states,
+                "interval-ns": entry.interval_ns,
+            }
             for index, entry in enumerate(schedule.entries)
         ],
     }
@@ -192,7 +284,7 @@ def _schedule(state: str, schedule: Schedule) -> Node:
 
 def _ptp_time(time_ns: int) -> Node:
     seconds, nanoseconds = divmod(time_ns, NS_PER_S)
-    return {"seconds": seconds, "nanoseconds": nanoseconds}
+    return {"seconds": str(seconds), "nanoseconds": nanoseconds}
 
 
 def _seconds(duration_ns: int) -> Node:

@@ -8,8 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import inf
 
-from agent.model import AgentError, Clock, PortConfig, PortState, Schedule, Taprio, TaprioMode
+from agent.model import (
+    AgentError,
+    Clock,
+    GateOperation,
+    PortConfig,
+    PortState,
+    Schedule,
+    Taprio,
+    TaprioMode,
+)
 
 PRIORITIES = 16  # Linux maps skb priorities 0..15 to traffic classes
 MAX_CLASSES = 8  # 802.1Q; Linux would take 16
@@ -21,6 +31,14 @@ MIN_FRAME_OCTETS = 60  # ETH_ZLEN: what the kernel wants to fit into every inter
 SLOWEST_LINK_BPS = 10_000_000  # what the kernel assumes where it does not know the speed
 BITS_NS_PER_S = 8 * 1_000_000_000
 PS_PER_S = 1_000_000_000_000
+
+MIN_SDU_OCTETS = 46  # IEEE 802.3 clause 3: a shorter payload is padded to this length
+MAC_HEADER_OCTETS = 14
+WIRE_OVERHEAD_OCTETS = 24  # preamble and delimiter 8, frame check sequence 4, gap 12 (clause 3)
+
+# Of an offloaded taprio the kernel shows one list, not two, in the space that
+# agent.kernel.limits explains.
+OFFLOAD_LIST_SHOWN_MAX = 860
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +98,52 @@ def plan_steps(desired: Mapping[str, PortConfig], actual: Mapping[str, PortState
 def _agrees(wanted: Taprio | None, state: PortState) -> bool:
     """Whether the gates move as wanted already, now and for ever.
 
-    A running schedule repeats, so a base time whole cycles away asks for nothing new, be it past
-    or ahead. One that still waits must start exactly when wanted.
+    Frame size limits that the gates imply already ask for nothing.
     """
-    current = state.taprio
-    if wanted is None or current is None:
-        return wanted is current
-    if state.pending is not None:
-        return wanted == current
-    shift_ns = wanted.schedule.base_time_ns - current.schedule.base_time_ns
-    if shift_ns % current.schedule.cycle_time_ns:
-        return False
-    base_time_ns = current.schedule.base_time_ns
-    return replace(wanted, schedule=replace(wanted.schedule, base_time_ns=base_time_ns)) == current
+    if wanted is None or state.taprio is None:
+        return wanted is state.taprio
+    wanted = _without_idle_limits(wanted, state.link_speed_bps)
+    current = _without_idle_limits(state.taprio, state.link_speed_bps)
+    same_schedule = state.moves_gates_as(wanted.schedule)
+    return same_schedule and replace(wanted, schedule=current.schedule) == current
+
+
+def _without_idle_limits(taprio: Taprio, link_speed_bps: int | None) -> Taprio:
+    limits = binding_max_sdu_octets(taprio.max_sdu_octets, taprio.schedule, link_speed_bps)
+    return replace(taprio, max_sdu_octets=limits)
+
+
+def binding_max_sdu_octets(
+    max_sdu_octets: tuple[int, ...], schedule: Schedule, link_speed_bps: int | None
+) -> tuple[int, ...]:
+    """The limits that the gates do not imply, 0 for the others; empty when all are 0.
+
+    The kernel drops what fits no opening of its class's gate, and shows the stricter of that length
+    and the limit it was given (taprio_update_queue_max_sdu): which of both only this tells.
+    """
+    binding = tuple(
+        octets
+        if octets and octets < _longest_sdu_octets(schedule, traffic_class, link_speed_bps)
+        else 0
+        for traffic_class, octets in enumerate(max_sdu_octets)
+    )
+    return binding if any(binding) else ()
+
+
+def _longest_sdu_octets(
+    schedule: Schedule, traffic_class: int, link_speed_bps: int | None
+) -> float:
+    """What fits the longest opening of a gate, rounded as the kernel does; inf: it never closes."""
+    open_ns = longest_opening_ns(schedule, traffic_class)
+    if open_ns == schedule.cycle_time_ns:
+        return inf
+    frame_octets = open_ns * 1000 // _octet_ps(link_speed_bps) - WIRE_OVERHEAD_OCTETS
+    return max(frame_octets - MAC_HEADER_OCTETS, 1)
+
+
+def _octet_ps(link_speed_bps: int | None) -> int:
+    """The time of one octet as the kernel counts it, in whole picoseconds."""
+    return 8 * PS_PER_S // (link_speed_bps or SLOWEST_LINK_BPS)
 
 
 def validate(
@@ -101,10 +152,13 @@ def validate(
     *,
     gates_impossible: str | None = None,
     rules_impossible: str | None = None,
+    max_sdu_impossible: str | None = None,
 ) -> list[str]:
     """Every reason why the switch cannot do what is desired, one line each; none when it can.
 
-    `gates_impossible` and `rules_impossible` say why this kernel has no taprio, no classifier.
+    The `limits` of a state are those of the mode that is desired. `gates_impossible`,
+    `rules_impossible` and `max_sdu_impossible` say why this kernel has no taprio, no classifier, no
+    frame size limits.
     """
     reasons: list[str] = []
     for name, config in desired.items():
@@ -122,6 +176,8 @@ def validate(
             continue
         if gates_impossible:
             reasons.append(f"port {name}: {gates_impossible}")
+        if config.taprio.max_sdu_octets and max_sdu_impossible:
+            reasons.append(f"port {name}: {max_sdu_impossible}")
         reasons += (f"port {name}: {problem}" for problem in _port_problems(config.taprio, state))
     return reasons
 
@@ -143,7 +199,10 @@ def _port_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
         )
     yield from _class_problems(taprio)
     yield from _queue_problems(taprio, state.tx_queues)
+    yield from _max_sdu_problems(taprio)
     yield from _schedule_problems(taprio.schedule, len(taprio.queues), state.link_speed_bps)
+    yield from _limit_problems(taprio, state)
+    yield from _operation_problems(taprio, state)
     if taprio.mode is TaprioMode.SOFTWARE:
         yield from _budget_problems(taprio.schedule, len(taprio.queues), state.link_speed_bps)
     if taprio.mode is TaprioMode.TXTIME_ASSIST:
@@ -192,6 +251,66 @@ def _queue_problems(taprio: Taprio, tx_queues: int) -> Iterator[str]:
             )
 
 
+def _max_sdu_problems(taprio: Taprio) -> Iterator[str]:
+    classes = len(taprio.queues)
+    if taprio.max_sdu_octets and len(taprio.max_sdu_octets) != classes:
+        yield (
+            f"queue-max-sdu of {len(taprio.max_sdu_octets)} traffic classes; the port has {classes}"
+        )
+    for traffic_class, octets in enumerate(taprio.max_sdu_octets):
+        if octets and octets < MIN_SDU_OCTETS:
+            yield (
+                f"queue-max-sdu of traffic class {traffic_class} is {octets} octets, but every "
+                f"Ethernet frame carries {MIN_SDU_OCTETS} or more: none would pass; 0 is no limit"
+            )
+
+
+def _limit_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
+    schedule, limits = taprio.schedule, state.limits
+    count = len(schedule.entries)
+    by_driver = taprio.mode is TaprioMode.FULL_OFFLOAD and limits.list_max is not None
+    list_max = limits.list_max or OFFLOAD_LIST_SHOWN_MAX
+    if count > list_max:
+        who = f"the driver {state.driver} takes" if by_driver else "the kernel can show"
+        yield (
+            f"admin-control-list has {count} entries; {who} lists of at most {list_max} "
+            "(supported-list-max)"
+        )
+    if limits.cycle_max_ns and limits.cycle_max_ns < schedule.cycle_time_ns <= INT_MAX:
+        yield (
+            f"cycle time {schedule.cycle_time_ns} ns is above the {limits.cycle_max_ns} of the "
+            f"driver {state.driver} (supported-cycle-max)"
+        )
+    for index, entry in enumerate(schedule.entries):
+        if limits.interval_max_ns and entry.interval_ns > limits.interval_max_ns:
+            yield (
+                f"gate control entry {index} lasts {entry.interval_ns} ns; the port takes at most "
+                f"{limits.interval_max_ns} (supported-interval-max)"
+            )
+
+
+def _operation_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
+    """Hold and release speak to the MAC merge layer, which only hardware gates reach."""
+    asking = [
+        str(index)
+        for index, entry in enumerate(taprio.schedule.entries)
+        if entry.operation is not GateOperation.SET
+    ]
+    if not asking:
+        return
+    entries = f"gate control {'entry' if len(asking) == 1 else 'entries'} {', '.join(asking)}: "
+    if not state.has_mac_merge:
+        yield (
+            f"{entries}frame preemption: the driver of {state.name} ({state.driver or 'unknown'}) "
+            f"has no MAC merge layer, IEEE 802.3 clause 99; ethtool --show-mm {state.name}"
+        )
+    if taprio.mode is not TaprioMode.FULL_OFFLOAD:
+        yield (
+            f"{entries}set-and-hold-mac and set-and-release-mac need the mode "
+            f"{TaprioMode.FULL_OFFLOAD}; in the mode {taprio.mode} the kernel ignores them"
+        )
+
+
 def _schedule_problems(
     schedule: Schedule, classes: int, link_speed_bps: int | None
 ) -> Iterator[str]:
@@ -229,7 +348,7 @@ def _budget_problems(schedule: Schedule, classes: int, link_speed_bps: int | Non
 
     An overflow is accepted and keeps the gate shut; a gate that never closes is not counted.
     """
-    octet_ps = 8 * PS_PER_S // (link_speed_bps or SLOWEST_LINK_BPS)
+    octet_ps = _octet_ps(link_speed_bps)
     for traffic_class in range(classes):
         open_ns = longest_opening_ns(schedule, traffic_class)
         if open_ns < schedule.cycle_time_ns and open_ns * 1000 // octet_ps >= INT_MAX:

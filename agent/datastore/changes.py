@@ -13,40 +13,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agent.datastore.desired import Tree, desired_ports
+from agent.datastore.history import GateHistory, LastChange, history_after
+from agent.datastore.memory import Memory, MemoryFile
 from agent.datastore.switch import Applied, Switch
-from agent.model import AgentError, PortConfig, PortState, Schedule
+from agent.model import AgentError
 
 LOG = logging.getLogger(__name__)
 
 # Longer than sysrepo lets the other subscribers of one change take (5 s), so that a slow commit is
 # not mistaken for a lost one.
 SETTLE_TIMEOUT_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class LastChange:
-    """The newest configuration that was applied and kept."""
-
-    time: datetime
-    duration_us: int
-    ports: int
-
-
-@dataclass(frozen=True, slots=True)
-class GateHistory:
-    """What the kernel does not remember of one port's gate control lists.
-
-    `change_time_ns` is when the newest list's first cycle starts (802.1Q ConfigChangeTime);
-    `change_errors` counts lists whose base time had passed while another ran (ConfigChangeError).
-    """
-
-    change_time_ns: int
-    change_errors: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +52,20 @@ class Changes:
         switch: Switch,
         read_running: Callable[[], Tree],
         settle_timeout_s: float = SETTLE_TIMEOUT_S,
+        memory_file: MemoryFile | None = None,
     ) -> None:
-        """`read_running` returns what the running datastore holds now."""
+        """`read_running` returns what the running datastore holds now.
+
+        Without a `memory_file` nothing outlives the process.
+        """
         self._switch = switch
         self._read_running = read_running
         self._settle_timeout_s = settle_timeout_s
         self._open: _Open | None = None
         self._timer: threading.Timer | None = None
         self.lock = threading.RLock()
-        self.last_change: LastChange | None = None
-        self.history: Mapping[str, GateHistory] = {}
+        self._memory_file = memory_file
+        self.memory = memory_file.read() if memory_file else Memory()
 
     def change(self, request_id: int, tree: Tree) -> None:
         """Apply `tree`, the whole new configuration; raises `AgentError` and changes nothing."""
@@ -92,14 +77,14 @@ class Changes:
             self._timer.daemon = True
             self._timer.start()
 
-    def done(self, request_id: int, tree: Tree) -> None:
-        """The change landed in the datastore."""
+    def done(self, request_id: int, read_tree: Callable[[], Tree]) -> None:
+        """The change landed in the datastore; `read_tree` is asked for it only if it was undone."""
         with self.lock:
             if self._open and self._open.request_id == request_id:
                 self._keep(self._open)
-            else:
-                LOG.warning("change %d landed after it was taken back; applying it", request_id)
-                self.reconcile(tree)
+                return
+        LOG.warning("change %d landed after it was taken back; applying it", request_id)
+        self.reconcile(read_tree())
 
     def abort(self, request_id: int) -> None:
         """Another subscriber refused the change."""
@@ -127,7 +112,7 @@ class Changes:
         started_ns = time.monotonic_ns()
         before = self._switch.read()
         desired = desired_ports(tree, before)
-        applied = self._switch.apply(desired)
+        applied = self._switch.apply(desired, before)
         duration_us = (time.monotonic_ns() - started_ns) // 1000
         for step in applied.steps:
             LOG.info("%s", step.describe())
@@ -137,33 +122,8 @@ class Changes:
             tree,
             applied,
             LastChange(datetime.now(UTC), duration_us, len(ports)),
-            self._history_after(ports, before, desired),
+            history_after(self.memory.history, before, desired, self._switch.now_ns),
         )
-
-    def _history_after(
-        self,
-        changed: Collection[str],
-        before: Mapping[str, PortState],
-        desired: Mapping[str, PortConfig],
-    ) -> dict[str, GateHistory]:
-        """What to remember once this change is kept."""
-        history = dict(self.history)
-        for port in changed:
-            new = desired[port].taprio if port in desired else None
-            if new is None:
-                history.pop(port, None)
-                continue
-            old = before[port]
-            if old.taprio and old.taprio.schedule == new.schedule:
-                continue
-            now_ns = self._switch.now_ns(new.clock)
-            late = new.schedule.base_time_ns < now_ns
-            errors = history[port].change_errors if port in history else 0
-            history[port] = GateHistory(
-                change_time_ns=first_cycle_ns(new.schedule, now_ns),
-                change_errors=errors + (late and old.running is not None),
-            )
-        return history
 
     def _on_timeout(self, change: _Open) -> None:
         # Read first: a callback that waits for our lock must not wait for sysrepo as well.
@@ -181,9 +141,13 @@ class Changes:
 
     def _keep(self, change: _Open) -> None:
         self._forget_open()
-        self.history = change.history
-        if change.applied.steps:
-            self.last_change = change.summary
+        summary = change.summary if change.applied.steps else self.memory.last_change
+        memory = Memory(change.history, summary)
+        if memory == self.memory:
+            return
+        self.memory = memory
+        if self._memory_file:
+            self._memory_file.write(memory)
 
     def _take_back(self, change: _Open, why: str) -> None:
         self._forget_open()
@@ -198,9 +162,3 @@ class Changes:
         if self._timer:
             self._timer.cancel()
             self._timer = None
-
-
-def first_cycle_ns(schedule: Schedule, now_ns: int) -> int:
-    """When a schedule set at `now_ns` takes over: at its base time or the next cycle's start."""
-    missed_cycles = -((schedule.base_time_ns - now_ns) // schedule.cycle_time_ns)
-    return schedule.base_time_ns + max(0, missed_cycles) * schedule.cycle_time_ns

@@ -3,17 +3,22 @@
 The tree is the RFC 7951 encoding of `ietf-interfaces` with its augmentations, as libyang prints it
 without implied defaults. (With them every interface would have a `bridge-port`: it is a
 non-presence container.) The meaning of each leaf is that of IEEE 802.1Q.
+
+The gates of a port may be configured in two places, as those of a bridge port or as those of the
+interface (IEEE 802.1DC: routers and end stations). Traffic classes and what `tsn-linux` adds are
+under `bridge-port` for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.model import (
     AgentError,
     Clock,
     GateEntry,
+    GateOperation,
     PortConfig,
     PortState,
     QueueRange,
@@ -25,19 +30,18 @@ from agent.model import (
 Tree = Mapping[str, Any]
 
 BRIDGE_PORT = "ieee802-dot1q-bridge:bridge-port"
-GATE_TABLE = "ieee802-dot1q-sched-bridge:gate-parameter-table"
+BRIDGE_GATE_TABLE = "ieee802-dot1q-sched-bridge:gate-parameter-table"
+INTERFACE_GATE_TABLE = "ieee802-dot1dc-sched-if:gate-parameter-table"
 TAPRIO = "tsn-linux:taprio"
 DSCP_RULE = "tsn-linux:dscp-rule"
 
 NS_PER_S = 1_000_000_000
 PRIORITIES = 8  # of 802.1Q
 SKB_PRIORITIES = 16  # of a taprio priority map
-SET_GATE_STATES = "ieee802-dot1q-sched:set-gate-states"
+OPERATIONS = {f"ieee802-dot1q-sched:{operation}": operation for operation in GateOperation}
 
-# The kernel shows the running and the pending list in one dump message of at most 32 KiB, 36 octets
-# an entry. It accepts longer lists, but then leaves the whole qdisc out of its dump: nobody could
-# tell any more what runs.
-SUPPORTED_LIST_MAX = 430
+# What a port can take; a table that holds nothing else asks for nothing.
+LIMITS = {"supported-list-max", "supported-cycle-max", "supported-interval-max"}
 
 # 802.1Q Table 8-5: row n-1 is the recommended class of priorities 0..7 on a port with n classes.
 RECOMMENDED_CLASSES = (
@@ -57,7 +61,7 @@ class _Refused(Exception):
 
 
 def desired_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, PortConfig]:
-    """Every interface with a `bridge-port` container, and what it is asked to do.
+    """Every interface with a `bridge-port` or a gate table of its own, and what it is asked to do.
 
     `states` matters only for ports with `gate-enabled` true and `config-change` false: their admin
     values are a draft, and what the kernel runs stays.
@@ -66,10 +70,13 @@ def desired_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, Port
     """
     desired: dict[str, PortConfig] = {}
     reasons: list[str] = []
-    for name, bridge_port in _bridge_ports(tree):
+    for interface in tree.get("ietf-interfaces:interfaces", {}).get("interface", []):
+        if BRIDGE_PORT not in interface and INTERFACE_GATE_TABLE not in interface:
+            continue
+        name, bridge_port = interface["name"], interface.get(BRIDGE_PORT, {})
         state = states.get(name)
         try:
-            taprio = _taprio(bridge_port, state.taprio if state else None)
+            taprio = _port_taprio(interface, bridge_port, state.taprio if state else None)
         except _Refused as reason:
             reasons.append(f"port {name}: {reason}")
             continue
@@ -80,17 +87,36 @@ def desired_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, Port
     return desired
 
 
-def _bridge_ports(tree: Tree) -> Iterator[tuple[str, Tree]]:
-    for interface in tree.get("ietf-interfaces:interfaces", {}).get("interface", []):
-        if BRIDGE_PORT in interface:
-            yield interface["name"], interface[BRIDGE_PORT]
+def _port_taprio(interface: Tree, bridge_port: Tree, running: Taprio | None) -> Taprio | None:
+    """What the gate tables of the port ask for, which must be one thing if there are two."""
+    tables = {
+        BRIDGE_GATE_TABLE: bridge_port.get(BRIDGE_GATE_TABLE, {}),
+        INTERFACE_GATE_TABLE: interface.get(INTERFACE_GATE_TABLE, {}),
+    }
+    asking = [table for table in tables.values() if table.keys() - LIMITS]
+    asked = [(_taprio(table, bridge_port, running), _is_draft(table)) for table in asking]
+    if len(set(asked)) > 1:
+        one, other = asking
+        leaves = sorted(
+            leaf
+            for leaf in (one.keys() | other.keys()) - LIMITS
+            if one.get(leaf) != other.get(leaf)
+        )
+        raise _Refused(
+            f"bridge-port/{BRIDGE_GATE_TABLE} and {INTERFACE_GATE_TABLE} ask for different gates "
+            f"({', '.join(leaves)}); make them equal, or delete one"
+        )
+    return asked[0][0] if asked else None
 
 
-def _taprio(bridge_port: Tree, running: Taprio | None) -> Taprio | None:
-    gates = bridge_port.get(GATE_TABLE, {})
+def _is_draft(gates: Tree) -> bool:
+    return bool(gates.get("gate-enabled", False)) and not gates.get("config-change", False)
+
+
+def _taprio(gates: Tree, bridge_port: Tree, running: Taprio | None) -> Taprio | None:
     if not gates.get("gate-enabled", False):
         return None
-    if not gates.get("config-change", False):
+    if _is_draft(gates):
         return running
     classes = bridge_port.get("traffic-class", {}).get("traffic-class-table", {})
     class_count = classes.get("number-of-traffic-classes", PRIORITIES)
@@ -102,6 +128,7 @@ def _taprio(bridge_port: Tree, running: Taprio | None) -> Taprio | None:
         mode=TaprioMode(own.get("mode", TaprioMode.SOFTWARE)),
         clock=Clock(own.get("clock", Clock.TAI)),
         schedule=_schedule(gates),
+        max_sdu_octets=_max_sdu_octets(gates.get("queue-max-sdu-table", []), class_count),
     )
 
 
@@ -141,16 +168,19 @@ def _refuse_what_taprio_lacks(gates: Tree, class_count: int) -> None:
             "admin-gate-states must leave every gate open: taprio opens all gates until the first "
             "base time"
         )
-    limited = [
-        str(row["traffic-class"])
-        for row in gates.get("queue-max-sdu-table", [])
-        if row.get("queue-max-sdu", 0)
-    ]
-    if limited:
+
+
+def _max_sdu_octets(table: Sequence[Tree], class_count: int) -> tuple[int, ...]:
+    limits = {row["traffic-class"]: row.get("queue-max-sdu", 0) for row in table}
+    limited = sorted(traffic_class for traffic_class, octets in limits.items() if octets)
+    if not limited:
+        return ()
+    if limited[-1] >= class_count:
         raise _Refused(
-            f"queue-max-sdu of traffic class {', '.join(limited)} must be 0: frame size limits "
-            "are not implemented"
+            f"queue-max-sdu limits traffic class {limited[-1]}; the port has {class_count} "
+            f"(0..{class_count - 1})"
         )
+    return tuple(limits.get(traffic_class, 0) for traffic_class in range(class_count))
 
 
 def _schedule(gates: Tree) -> Schedule:
@@ -189,22 +219,15 @@ def _entries(configured: Sequence[Tree]) -> tuple[GateEntry, ...]:
             "gates are enabled but admin-control-list is empty; give it entries, or set "
             "gate-enabled to false"
         )
-    if len(configured) > SUPPORTED_LIST_MAX:
-        raise _Refused(
-            f"admin-control-list has {len(configured)} entries; the kernel can show lists of at "
-            f"most {SUPPORTED_LIST_MAX} (supported-list-max)"
-        )
     return tuple(_entry(entry) for entry in sorted(configured, key=lambda entry: entry["index"]))
 
 
 def _entry(entry: Tree) -> GateEntry:
     where = f"gate-control-entry {entry['index']}"
-    operation = entry["operation-name"]
-    if operation != SET_GATE_STATES:
-        raise _Refused(
-            f"{where}: operation {operation.rpartition(':')[2]} needs frame preemption, which "
-            "taprio does not drive; use set-gate-states"
-        )
     if "time-interval-value" not in entry:
         raise _Refused(f"{where}: time-interval-value (ns) is missing")
-    return GateEntry(entry["gate-states-value"], entry["time-interval-value"])
+    return GateEntry(
+        entry["gate-states-value"],
+        entry["time-interval-value"],
+        OPERATIONS[entry["operation-name"]],
+    )

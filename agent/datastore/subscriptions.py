@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import platform
+from collections.abc import Collection
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib import metadata
@@ -20,6 +21,9 @@ import sysrepo
 from agent import operational
 from agent.datastore.changes import SETTLE_TIMEOUT_S, Changes
 from agent.datastore.desired import Tree
+from agent.datastore.memory import MemoryFile
+from agent.datastore.provider import provide
+from agent.datastore.requested import requested_ports
 from agent.datastore.switch import Switch
 from agent.model import AgentError
 
@@ -37,6 +41,8 @@ MODULES = (
     "ieee802-dot1q-sched-bridge",
     "tsn-linux",
 )
+# Served where it is installed: a bridge can do without.
+GATES_ON_INTERFACES = "ieee802-dot1dc-sched-if"
 
 
 class DatastoreError(Exception):
@@ -46,7 +52,13 @@ class DatastoreError(Exception):
 class Datastore:
     """Serves one sysrepo repository with one switch, from construction until `close`."""
 
-    def __init__(self, switch: Switch, *, settle_timeout_s: float = SETTLE_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        switch: Switch,
+        *,
+        settle_timeout_s: float = SETTLE_TIMEOUT_S,
+        memory_file: MemoryFile | None = None,
+    ) -> None:
         """Reconcile the ports with the running datastore, then follow it.
 
         Raises `DatastoreError`.
@@ -56,9 +68,11 @@ class Datastore:
         self._open = ExitStack()
         try:
             self._connection = self._open.enter_context(sysrepo.SysrepoConnection())
-            self._refuse_missing_modules()
+            present = self._modules()
+            _refuse_missing_modules(present)
+            self._on_interfaces = GATES_ON_INTERFACES in present
             self._refuse_second_agent()
-            self._changes = Changes(switch, self._read_running, settle_timeout_s)
+            self._changes = Changes(switch, self._read_running, settle_timeout_s, memory_file)
             self._open.callback(self._changes.close)
             self._subscribe()
         except sysrepo.SysrepoError as error:
@@ -72,14 +86,9 @@ class Datastore:
         """Unsubscribe. What the kernel runs goes on."""
         self._open.close()
 
-    def _refuse_missing_modules(self) -> None:
+    def _modules(self) -> set[str]:
         with self._connection.get_ly_ctx() as context:
-            present = {module.name() for module in context if module.implemented()}
-        missing = [name for name in MODULES if name not in present]
-        if missing:
-            raise DatastoreError(
-                f"sysrepo lacks the modules {', '.join(missing)}; run yang/install first"
-            )
+            return {module.name() for module in context if module.implemented()}
 
     def _refuse_second_agent(self) -> None:
         with self._connection.start_session("operational") as session:
@@ -98,11 +107,11 @@ class Datastore:
         )
         state = self._open.enter_context(self._connection.start_session("operational"))
         # Merged: otherwise sysrepo would drop the configuration from what a client reads.
-        state.subscribe_oper_data_request(
-            "ietf-interfaces", INTERFACES, self._provide_interfaces, oper_merge=True, strict=True
+        self._open.enter_context(
+            provide(state, "ietf-interfaces", INTERFACES, self._interfaces_json, merge=True)
         )
         # Last, because a client that sees it may rely on everything else.
-        state.subscribe_oper_data_request("tsn-linux", AGENT, self._provide_agent, strict=True)
+        self._open.enter_context(provide(state, "tsn-linux", AGENT, self._agent_json, merge=False))
 
     def _read_running(self) -> Tree:
         with self._connection.start_session() as session:
@@ -114,11 +123,12 @@ class Datastore:
             return
         if event == "done" and request_id == 0:
             return  # the end of "enabled", which asked nobody
+        if event == "done":
+            self._changes.done(request_id, lambda: _read(session, INTERFACES))
+            return
         tree = _read(session, INTERFACES)
         if event == "enabled":
             self._changes.reconcile(tree)
-        elif event == "done":
-            self._changes.done(request_id, tree)
         else:
             try:
                 self._changes.change(request_id, tree)
@@ -126,20 +136,38 @@ class Datastore:
                 LOG.warning("change %d refused:\n%s", request_id, error)
                 raise sysrepo.SysrepoValidationFailedError(str(error)) from error
 
-    def _provide_interfaces(self, _xpath: str, _private: Any) -> dict[str, Any]:
+    def _interfaces_json(self, xpath: str | None) -> str:
+        ports = requested_ports(xpath)
         with self._changes.lock:
             states = self._switch.read()
-        return operational.interfaces(states, self._changes.history, self._switch.now_ns)
+            history = self._changes.memory.history
+        tree = operational.interfaces(
+            {name: state for name, state in states.items() if ports is None or name in ports},
+            history,
+            self._switch.now_ns,
+            started=self._started,
+            on_interfaces=self._on_interfaces,
+        )
+        return json.dumps(tree)
 
-    def _provide_agent(self, _xpath: str, _private: Any) -> dict[str, Any]:
-        return operational.agent(
+    def _agent_json(self, _xpath: str | None) -> str:
+        tree = operational.agent(
             version=_version(),
             pid=os.getpid(),
             started=self._started,
             kernel_release=platform.release(),
             classifier=self._switch.classifier_name,
             tai_offset_s=self._switch.tai_offset_s(),
-            last_change=self._changes.last_change,
+            last_change=self._changes.memory.last_change,
+        )
+        return json.dumps(tree)
+
+
+def _refuse_missing_modules(present: Collection[str]) -> None:
+    missing = [name for name in MODULES if name not in present]
+    if missing:
+        raise DatastoreError(
+            f"sysrepo lacks the modules {', '.join(missing)}; run yang/install first"
         )
 
 

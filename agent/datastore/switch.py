@@ -36,8 +36,13 @@ class Switch(Protocol):
     def capability(self) -> str | None:
         """None, or why this kernel cannot run gates."""
 
-    def apply(self, desired: Mapping[str, PortConfig]) -> Applied:
-        """Make the ports agree with `desired`, the whole configuration; raises `AgentError`."""
+    def apply(
+        self, desired: Mapping[str, PortConfig], states: Mapping[str, PortState] | None = None
+    ) -> Applied:
+        """Make the ports agree with `desired`, the whole configuration; raises `AgentError`.
+
+        `states` is the newest `read()`, if nothing has been applied since.
+        """
 
     def now_ns(self, clock: Clock) -> int: ...
     def tai_offset_s(self) -> int: ...

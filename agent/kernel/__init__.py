@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyroute2 import IPRoute
 
-from agent.kernel import clock, link, taprio
+from agent.kernel import clock, limits, link, taprio, taprio_dump
 from agent.kernel.apply import Action, Applied, execute
-from agent.kernel.classifier import Classifier, Priorities, choose
-from agent.model import AgentError, Clock, PortConfig, PortState
+from agent.kernel.classifier import Chains, Classifier, choose, in_force
+from agent.kernel.ethtool import Ethtool
+from agent.kernel.link import Link
+from agent.kernel.taprio_dump import RootQdisc
+from agent.model import AgentError, Clock, PortConfig, PortState, Taprio, TaprioMode
 from agent.reconcile import SetTaprio, Step, plan_steps, refuse, validate
 
 __all__ = ["Applied", "Kernel"]
@@ -24,7 +28,10 @@ class Kernel:
     def __init__(self, classifier: Classifier | None = None) -> None:
         """Opens netlink in the current network namespace; finds a way to classify if none given."""
         self._ipr = IPRoute(ext_ack=True)
-        self._speed = link.LinkSpeed()
+        self._ethtool = Ethtool()
+        # The newest taprio set on each interface: the kernel hides a waiting list's frame sizes.
+        self._sent: dict[int, Taprio] = {}
+        self._chains: Chains = {}
         self._classifier = classifier
         self._no_classifier: str | None = None
         if classifier is None:
@@ -51,78 +58,126 @@ class Kernel:
 
     def read(self) -> dict[str, PortState]:
         """Every interface but the loopback, by name."""
-        return self._states(self._rules())
-
-    def _rules(self) -> dict[str, dict[int, int]]:
-        return self._classifier.read() if self._classifier else {}
-
-    def _states(self, rules: Priorities) -> dict[str, PortState]:
-        qdiscs = taprio.read(self._ipr, clock.now_ns)
+        self._chains = self._classifier.chains() if self._classifier else {}
+        rules = in_force(self._chains) if self._chains else {}
+        links = link.read(self._ipr)
+        speeds_bps = {port.index: self._ethtool.speed_bps(port.name) for port in links}
+        qdiscs = taprio_dump.read(self._ipr, clock.now_ns, speeds_bps)
+        with_mac_merge = self._ethtool.with_mac_merge()
         states = {}
-        for port in link.read(self._ipr, self._speed):
-            qdisc = qdiscs.get(port.index) or taprio.RootQdisc(port.qdisc, None)
+        for port in links:
+            qdisc = qdiscs.get(port.index) or RootQdisc(port.qdisc, None)
+            driver = self._ethtool.driver(port.name)
+            own = self._with_sent_limits(port.index, qdisc)
             states[port.name] = PortState(
                 name=port.name,
                 ifindex=port.index,
                 tx_queues=port.tx_queues,
-                link_speed_bps=port.speed_bps,
+                link_speed_bps=speeds_bps[port.index],
                 root_qdisc=qdisc.kind,
                 foreign_qdisc=qdisc.foreign,
-                taprio=qdisc.taprio,
+                taprio=own,
                 running=qdisc.running,
                 pending=qdisc.pending,
                 dscp_priorities=rules.get(port.name, {}),
+                limits=limits.of(own.mode if own else TaprioMode.SOFTWARE, driver),
+                counters=qdisc.counters,
+                oper_status=port.oper_status,
+                mac_address=port.mac_address,
+                driver=driver,
+                has_mac_merge=port.index in with_mac_merge,
+                statistics=_statistics(port, qdisc),
             )
         return states
 
-    def apply(self, desired: Mapping[str, PortConfig]) -> Applied:
+    def _with_sent_limits(self, ifindex: int, qdisc: RootQdisc) -> Taprio | None:
+        """The kernel shows the frame size limits of the running list only, so those of one that
+        waits are the ones sent with it; an agent that did not send it takes the running list's."""
+        sent, shown = self._sent.get(ifindex), qdisc.taprio
+        if sent and shown and qdisc.pending == sent.schedule:
+            return replace(shown, max_sdu_octets=sent.max_sdu_octets)
+        return shown
+
+    def apply(
+        self, desired: Mapping[str, PortConfig], states: Mapping[str, PortState] | None = None
+    ) -> Applied:
         """Make the switch do `desired`, its whole wanted state, or nothing at all.
 
-        A port absent from `desired` loses the qdisc and rules that are ours. AgentError holds all
-        reasons found beforehand, one a line, or the kernel's own; nothing has changed then.
+        A port absent from `desired` loses the qdisc and rules that are ours. `states` is the newest
+        `read()`, if nothing has been applied since; without it the kernel is read first. AgentError
+        holds all reasons found beforehand, one a line, or the kernel's own; nothing has changed
+        then.
         """
-        rules = self._rules()
-        states = self._states(rules)
-        wants_gates = any(config.taprio for config in desired.values())
+        if states is None:
+            states = self.read()
+        wanted = [config.taprio for config in desired.values() if config.taprio]
         refuse(
             validate(
                 desired,
-                states,
-                gates_impossible=self.capability() if wants_gates else None,
+                {name: _as_in_mode(state, desired.get(name)) for name, state in states.items()},
+                gates_impossible=self.capability() if wanted else None,
                 rules_impossible=self._no_classifier,
+                max_sdu_impossible=taprio.no_max_sdu(),
             )
         )
         steps = tuple(plan_steps(desired, states))
-        return execute(steps, self._actions(steps, states, rules, desired))
+        return execute(steps, self._actions(steps, states, desired))
 
     def _actions(
         self,
         steps: tuple[Step, ...],
         states: Mapping[str, PortState],
-        rules: Priorities,
         desired: Mapping[str, PortConfig],
     ) -> list[Action]:
         gates = [step for step in steps if isinstance(step, SetTaprio)]
         removals = [self._gate_action(step, states) for step in gates if step.after is None]
         settings = [self._gate_action(step, states) for step in gates if step.after is not None]
-        return removals + self._rule_actions(rules, desired) + settings
+        return removals + self._rule_actions(desired) + settings
 
     def _gate_action(self, step: SetTaprio, states: Mapping[str, PortState]) -> Action:
         ifindex = states[step.port].ifindex
         return Action(
-            do=lambda: taprio.change(self._ipr, step.port, ifindex, step.before, step.after),
-            undo=lambda: taprio.change(self._ipr, step.port, ifindex, step.after, step.before),
+            do=lambda: self._change(step.port, ifindex, step.before, step.after),
+            undo=lambda: self._change(step.port, ifindex, step.after, step.before),
         )
 
-    def _rule_actions(self, rules: Priorities, desired: Mapping[str, PortConfig]) -> list[Action]:
+    def _change(self, port: str, ifindex: int, before: Taprio | None, after: Taprio | None) -> None:
+        taprio.change(self._ipr, port, ifindex, before, after)
+        if after is None:
+            self._sent.pop(ifindex, None)
+        else:
+            self._sent[ifindex] = after
+
+    def _rule_actions(self, desired: Mapping[str, PortConfig]) -> list[Action]:
         """One transaction for all ports, and one also without a step: it repairs what no port
         shows, such as a second jump, and does nothing when there is nothing to repair."""
-        classifier = self._classifier
+        classifier, chains = self._classifier, self._chains
         if classifier is None:
             return []
         wanted = {name: config.dscp_priorities for name, config in desired.items()}
-        return [Action(do=lambda: classifier.apply(wanted), undo=lambda: classifier.apply(rules))]
+        return [
+            Action(
+                do=lambda: classifier.apply(wanted, chains),
+                undo=lambda: classifier.apply(in_force(chains)),
+            )
+        ]
 
     def close(self) -> None:
-        self._speed.close()
+        self._ethtool.close()
         self._ipr.close()
+
+
+def _as_in_mode(state: PortState, config: PortConfig | None) -> PortState:
+    """The state with the limits of the mode that is asked for."""
+    if config is None or config.taprio is None:
+        return state
+    return replace(state, limits=limits.of(config.taprio.mode, state.driver))
+
+
+def _statistics(port: Link, qdisc: RootQdisc) -> dict[str, int]:
+    """The interface's counters; what the gates dropped before the driver saw it counts as discarded
+    too (and no longer once the gates are removed)."""
+    statistics = dict(port.statistics)
+    if qdisc.drops:
+        statistics["out-discards"] = statistics.get("out-discards", 0) + qdisc.drops
+    return statistics

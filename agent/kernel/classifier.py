@@ -19,6 +19,7 @@ from agent.model import AgentError
 log = logging.getLogger(__name__)
 
 Priorities = Mapping[str, Mapping[int, int]]
+Chains = Mapping[Family, Chain]
 
 
 class Classifier:
@@ -28,23 +29,22 @@ class Classifier:
         self._tables = tables
         self.name = tables.name
 
+    def chains(self) -> Chains:
+        """What both families' tables hold; each takes two milliseconds or more."""
+        return {family: self._tables.read(family) for family in Family}
+
     def read(self) -> dict[str, dict[int, int]]:
         """The priorities in force in both families, by port and DSCP."""
-        in_force = [self._in_force(family) for family in Family]
-        priorities: dict[str, dict[int, int]] = {}
-        for rule in sorted(set.intersection(*in_force)):
-            priorities.setdefault(rule.port, {})[rule.dscp] = rule.priority
-        return priorities
+        return in_force(self.chains())
 
-    def _in_force(self, family: Family) -> set[Rule]:
-        chain = self._tables.read(family)
-        return {rule for rule in chain.rules if rule is not None} if chain.jumps else set()
-
-    def apply(self, desired: Priorities) -> None:
+    def apply(self, desired: Priorities, chains: Chains | None = None) -> None:
         """Make both families' chains exactly `desired`; one that is so already is not touched.
 
-        When the second family is refused the first is set back.
+        `chains` is what the tables hold if that has just been read. When the second family is
+        refused the first is set back.
         """
+        if chains is None:
+            chains = self.chains()
         rules = tuple(
             Rule(port, dscp, priority)
             for port, priorities in sorted(desired.items())
@@ -53,7 +53,7 @@ class Classifier:
         wanted = Chain(exists=True, jumps=1, rules=rules) if rules else Chain()
         changed: list[tuple[Family, Chain]] = []
         for family in Family:
-            old = self._tables.read(family)
+            old = chains[family]
             if old == wanted:
                 continue
             try:
@@ -64,6 +64,17 @@ class Classifier:
                     self._tables.write(done, wanted, own)
                 raise
             changed.append((family, old))
+
+
+def in_force(chains: Chains) -> dict[str, dict[int, int]]:
+    """The priorities that both families' chains give, by port and DSCP."""
+    common = set.intersection(
+        *({rule for rule in chain.rules if rule and chain.jumps} for chain in chains.values())
+    )
+    priorities: dict[str, dict[int, int]] = {}
+    for rule in sorted(common):
+        priorities.setdefault(rule.port, {})[rule.dscp] = rule.priority
+    return priorities
 
 
 def choose() -> Classifier:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
 from enum import StrEnum
 
 from agent.kernel.mangle import CHAIN, HOOK, TABLE, Chain, Family, Rule
+from agent.kernel.nft_generation import NftGeneration
 from agent.model import AgentError
 
 _RULE = re.compile(
@@ -29,8 +31,22 @@ class RestoreTables:
         probe = _transaction(Chain(), (Rule("lo", 0, 0),))
         for family in Family:
             self._run(family, "restore", "--test", "--noflush", "--wait", text=probe)
+        self._generation: Callable[[], int | None] = (
+            NftGeneration() if flavour is Flavour.NFT else _never_known
+        )
+        self._known: dict[Family, tuple[int | None, Chain]] = {}
 
     def read(self, family: Family) -> Chain:
+        """Nothing is read again that nobody has touched."""
+        generation = self._generation()
+        known_at, known = self._known.get(family, (None, Chain()))
+        if generation is not None and generation == known_at:
+            return known
+        chain = self._saved(family)
+        self._known[family] = generation, chain
+        return chain
+
+    def _saved(self, family: Family) -> Chain:
         saved = self._run(family, "save", "-t", TABLE).splitlines()
         return Chain(
             exists=any(line.startswith(f":{CHAIN} ") for line in saved),
@@ -53,6 +69,10 @@ class RestoreTables:
             said = result.stderr.strip().splitlines() or [f"exit code {result.returncode}"]
             raise AgentError(f"{command}: {' '.join(said)}")
         return result.stdout
+
+
+def _never_known() -> None:
+    """The legacy tables have no generation."""
 
 
 def _transaction(old: Chain, rules: tuple[Rule, ...]) -> str:

@@ -1,19 +1,24 @@
-"""What the kernel says about network interfaces: index, transmit queues, speed."""
+"""What the kernel says about network interfaces: state, transmit queues, counters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pyroute2 import IPRoute
-from pyroute2.ethtool import Ethtool
-from pyroute2.ethtool.ioctl import NotSupportedError
-from pyroute2.netlink.exceptions import NetlinkError
 
-BPS_PER_MBPS = 1_000_000
-SPEED_UNKNOWN_MBPS = 0xFFFF_FFFF  # SPEED_UNKNOWN of linux/ethtool.h, read as unsigned
+from agent.model import OperStatus
 
-SpeedOf = Callable[[str], int | None]
+# IF_OPER_* of linux/if.h as pyroute2 writes them
+_OPER_STATUS = {
+    "UP": OperStatus.UP,
+    "DOWN": OperStatus.DOWN,
+    "TESTING": OperStatus.TESTING,
+    "DORMANT": OperStatus.DORMANT,
+    "NOTPRESENT": OperStatus.NOT_PRESENT,
+    "LOWERLAYERDOWN": OperStatus.LOWER_LAYER_DOWN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,40 +28,45 @@ class Link:
     index: int
     name: str
     tx_queues: int
-    speed_bps: int | None
     qdisc: str
+    oper_status: OperStatus
+    mac_address: str | None
+    statistics: Mapping[str, int]
 
 
-def read(ipr: IPRoute, speed_of: SpeedOf) -> list[Link]:
+def read(ipr: IPRoute) -> list[Link]:
     """Every interface of the network namespace except the loopback."""
     return [
         Link(
             index=message["index"],
-            name=(name := message.get("IFLA_IFNAME")),
+            name=message.get("IFLA_IFNAME"),
             tx_queues=message.get("IFLA_NUM_TX_QUEUES") or 1,
-            speed_bps=speed_of(name),
             qdisc=message.get("IFLA_QDISC") or "noqueue",
+            oper_status=_OPER_STATUS.get(message.get("IFLA_OPERSTATE"), OperStatus.UNKNOWN),
+            mac_address=message.get("IFLA_ADDRESS"),
+            statistics=_statistics(message.get("IFLA_STATS64") or {}),
         )
         for message in ipr.get_links()
         if message.get("IFLA_IFNAME") != "lo"
     ]
 
 
-class LinkSpeed:
-    """Asks the driver through ethtool, which unlike sysfs follows the network namespace."""
+def _statistics(counted: Mapping[str, Any]) -> dict[str, int]:
+    """struct rtnl_link_stats64 in the words of RFC 8343.
 
-    def __init__(self) -> None:
-        self._ethtool = Ethtool()
-
-    def __call__(self, name: str) -> int | None:
-        """Bits per second; None when the link is down or the driver does not say."""
-        try:
-            speed_mbps = self._ethtool.get_link_mode(name).speed
-        except (NotSupportedError, NetlinkError, OSError):
-            return None
-        if not speed_mbps or speed_mbps == SPEED_UNKNOWN_MBPS:
-            return None
-        return int(speed_mbps) * BPS_PER_MBPS
-
-    def close(self) -> None:
-        self._ethtool.close()
+    The kernel tells multicast apart only on receipt and broadcast nowhere: what it does not tell
+    apart counts as unicast.
+    """
+    if not counted:
+        return {}
+    return {
+        "in-octets": counted["rx_bytes"],
+        "in-unicast-pkts": max(0, counted["rx_packets"] - counted["multicast"]),
+        "in-multicast-pkts": counted["multicast"],
+        "in-discards": counted["rx_dropped"] + counted["rx_missed_errors"],
+        "in-errors": counted["rx_errors"],
+        "out-octets": counted["tx_bytes"],
+        "out-unicast-pkts": counted["tx_packets"],
+        "out-discards": counted["tx_dropped"],
+        "out-errors": counted["tx_errors"],
+    }

@@ -1,10 +1,11 @@
-"""Read, set and remove the taprio queueing discipline of a port through netlink."""
+"""Set and remove the taprio queueing discipline of a port through netlink."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import platform
+import re
+from dataclasses import replace
 from typing import Any
 
 from pyroute2 import IPRoute
@@ -14,107 +15,33 @@ from pyroute2.netlink.rtnl.tcmsg import plugins
 
 from agent.kernel import sched_taprio
 from agent.kernel.clock import CLOCK_IDS
-from agent.model import (
-    AgentError,
-    Clock,
-    GateEntry,
-    QueueRange,
-    Schedule,
-    Taprio,
-    TaprioMode,
-)
+from agent.model import AgentError, Clock, GateOperation, Taprio, TaprioMode
+from agent.reconcile import WIRE_OVERHEAD_OCTETS
 
 plugins["taprio"] = sched_taprio
 
 HANDLE = 0x7A0_0000  # 7a0:, by which the agent knows its own qdisc
 LOOPBACK_INDEX = 1
 
-# What the kernel does not count in a frame's length but the wire carries: preamble and start
-# delimiter 8, frame check sequence 4, inter-frame gap 12 (IEEE 802.3 clause 3).
-WIRE_OVERHEAD_OCTETS = 24
-
 ENOTSUPP = 524  # the kernel's own, absent from the C library
 
-_FLAGS = {
+FLAGS = {
     TaprioMode.SOFTWARE: 0,
     TaprioMode.TXTIME_ASSIST: sched_taprio.FLAG_TXTIME_ASSIST,
     TaprioMode.FULL_OFFLOAD: sched_taprio.FLAG_FULL_OFFLOAD,
 }
-_MODES = {flags: mode for mode, flags in _FLAGS.items()}
-_CLOCKS = {clock_id: clock for clock, clock_id in CLOCK_IDS.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class RootQdisc:
-    """`taprio` is set when the qdisc is ours; `foreign` names one that somebody else attached."""
-
-    kind: str
-    foreign: str | None
-    taprio: Taprio | None = None
-    running: Schedule | None = None
-    pending: Schedule | None = None
-
-
-def read(ipr: IPRoute, now_ns: Callable[[Clock], int]) -> dict[int, RootQdisc]:
-    """The root qdisc of every interface that has one, by interface index."""
-    return {
-        message["index"]: _root_qdisc(message, now_ns)
-        for message in ipr.get_qdiscs()
-        if message["parent"] == TC_H_ROOT
-    }
-
-
-def _root_qdisc(message: Any, now_ns: Callable[[Clock], int]) -> RootQdisc:
-    kind, handle = message.get("TCA_KIND"), message["handle"]
-    if handle == 0:  # the kernel's own default, which gives way to any other
-        return RootQdisc(kind, None)
-    if kind != "taprio" or handle != HANDLE:
-        return RootQdisc(kind, f"{kind} {handle >> 16:x}:")
-    options = message.get("TCA_OPTIONS")
-    clock = _CLOCKS[options.get("TCA_TAPRIO_ATTR_SCHED_CLOCKID", CLOCK_IDS[Clock.TAI])]
-    admin = options.get("TCA_TAPRIO_ATTR_ADMIN_SCHED")
-    running, pending = _schedule(options), _schedule(admin) if admin else None
-    if running and not pending and running.base_time_ns > now_ns(clock):
-        # With offload the kernel hands the list to the hardware and shows it as running at once.
-        running, pending = None, running
-    newest = pending or running
-    if newest is None:
-        raise AgentError(f"interface {message['index']}: the kernel shows taprio without schedule")
-    qopt = options.get("TCA_TAPRIO_ATTR_PRIOMAP")
-    classes = qopt["num_tc"]
-    taprio = Taprio(
-        priority_map=tuple(qopt["prio_tc_map"]),
-        queues=tuple(
-            QueueRange(count, offset)
-            for count, offset in zip(qopt["count"][:classes], qopt["offset"][:classes], strict=True)
-        ),
-        mode=_MODES[options.get("TCA_TAPRIO_ATTR_FLAGS", 0)],
-        clock=clock,
-        schedule=newest,
-    )
-    return RootQdisc(kind, None, taprio, running, pending)
-
-
-def _schedule(options: Any) -> Schedule | None:
-    entries = options.get("TCA_TAPRIO_ATTR_SCHED_ENTRY_LIST")
-    if entries is None:
-        return None
-    return Schedule(
-        base_time_ns=options.get("TCA_TAPRIO_ATTR_SCHED_BASE_TIME"),
-        cycle_time_ns=options.get("TCA_TAPRIO_ATTR_SCHED_CYCLE_TIME"),
-        entries=tuple(
-            GateEntry(
-                entry.get("TCA_TAPRIO_SCHED_ENTRY_GATE_MASK"),
-                entry.get("TCA_TAPRIO_SCHED_ENTRY_INTERVAL"),
-            )
-            for entry in entries.get_attrs("TCA_TAPRIO_SCHED_ENTRY")
-        ),
-    )
+COMMANDS = {
+    GateOperation.SET: sched_taprio.CMD_SET_GATES,
+    GateOperation.HOLD: sched_taprio.CMD_SET_AND_HOLD,
+    GateOperation.RELEASE: sched_taprio.CMD_SET_AND_RELEASE,
+}
+MAX_SDU_SINCE = (6, 1)
 
 
 def same_fixed_part(one: Taprio, other: Taprio) -> bool:
     """True when the kernel can go from one to the other in place, keeping the running schedule."""
-    return replace(one, schedule=other.schedule) == other
+    changed = replace(one, schedule=other.schedule, max_sdu_octets=other.max_sdu_octets)
+    return changed == other
 
 
 def change(
@@ -139,18 +66,31 @@ def change(
 
 
 def _replace(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
+    """One request for everything; what stays as it is does so without a gap.
+
+    The limit of every class is in it, because the kernel keeps the old one of a class left out
+    (taprio_parse_tc_entries). The standard's queueMaxSDU counts the service data unit; the kernel
+    compares a frame with the limit plus its MAC header of 14 octets, without frame check sequence
+    (taprio_update_queue_max_sdu). So both count the same, but for VLAN tags: one that lies in the
+    frame's octets uses up 4 of the limit, one that the driver is to insert does not.
+    """
     request: dict[str, Any] = {
         "map": taprio.priority_map,
         "queues": [(queue.count, queue.offset) for queue in taprio.queues],
         "base_time": taprio.schedule.base_time_ns,
         "cycle_time": taprio.schedule.cycle_time_ns,
         "sched_entries": [
-            (entry.gate_states, entry.interval_ns) for entry in taprio.schedule.entries
+            (entry.gate_states, entry.interval_ns, COMMANDS[entry.operation])
+            for entry in taprio.schedule.entries
+        ],
+        "tc_entries": [
+            {"index": traffic_class, "max_sdu": octets}
+            for traffic_class, octets in enumerate(_max_sdu_octets(taprio))
         ],
         "stab": {"overhead": WIRE_OVERHEAD_OCTETS},
     }
     if taprio.mode is not TaprioMode.SOFTWARE:
-        request["flags"] = _FLAGS[taprio.mode]
+        request["flags"] = FLAGS[taprio.mode]
     if taprio.mode is not TaprioMode.FULL_OFFLOAD:  # there the port's own hardware clock counts
         request["clockid"] = CLOCK_IDS[taprio.clock]
     try:
@@ -159,6 +99,10 @@ def _replace(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
         raise AgentError(
             f"port {port}: the kernel refused the schedule: {reason(refusal)}"
         ) from refusal
+
+
+def _max_sdu_octets(taprio: Taprio) -> tuple[int, ...]:
+    return taprio.max_sdu_octets or (0,) * len(taprio.queues)
 
 
 def _delete(ipr: IPRoute, port: str, ifindex: int) -> None:
@@ -196,3 +140,12 @@ def capability(ipr: IPRoute) -> str | None:
             return f"setting a qdisc is not allowed: {reason(refusal)}; CAP_NET_ADMIN is needed"
         return f"taprio cannot be used: {reason(refusal)}"
     raise AgentError("the loopback took a taprio qdisc: remove it with `tc qdisc del dev lo root`")
+
+
+def no_max_sdu() -> str | None:
+    """None, or why this kernel limits no frame sizes: an older one ignores the request."""
+    release = platform.release()
+    numbers = re.match(r"(\d+)\.(\d+)", release)
+    if numbers is None or tuple(map(int, numbers.groups())) >= MAX_SDU_SINCE:
+        return None
+    return f"queue-max-sdu needs Linux {MAX_SDU_SINCE[0]}.{MAX_SDU_SINCE[1]}; this is {release}"

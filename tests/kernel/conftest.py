@@ -23,7 +23,7 @@ from agent.kernel import Kernel
 from agent.kernel.classifier import Classifier
 from agent.kernel.iptables_legacy import LegacyTables
 from agent.kernel.iptables_restore import Flavour, RestoreTables
-from agent.model import Clock, GateEntry, QueueRange, Schedule, Taprio, TaprioMode
+from agent.model import Clock, GateEntry, GateOperation, QueueRange, Schedule, Taprio, TaprioMode
 
 SWITCH, FAR = "tsn-switch", "tsn-far"
 QUEUES = 8
@@ -135,10 +135,11 @@ def eventually() -> Callable[[Callable[[], bool]], None]:
 def two_classes() -> Callable[..., Taprio]:
     """A taprio of two classes: skb priority 1 leads to class 1, all others to class 0."""
 
-    def build(*entries: tuple[int, int], base_time_ns: int = 0) -> Taprio:
-        schedule = Schedule(
-            base_time_ns, sum(ns for _, ns in entries), tuple(GateEntry(*e) for e in entries)
-        )
+    def build(
+        *entries: tuple[int, int] | tuple[int, int, GateOperation], base_time_ns: int = 0
+    ) -> Taprio:
+        listed = tuple(GateEntry(*entry) for entry in entries)
+        schedule = Schedule(base_time_ns, sum(entry.interval_ns for entry in listed), listed)
         return Taprio(
             priority_map=(0, 1, *[0] * 14),
             queues=(QueueRange(1, 0), QueueRange(1, 1)),

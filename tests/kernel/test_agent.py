@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import sysrepo
@@ -26,6 +27,7 @@ def start(
     ports: tuple[str, str],
     client: object,
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
     """Starts `tsn-agent`; each call returns once that one is ready."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -35,7 +37,8 @@ def start(
         started: list[subprocess.Popen[bytes]] = []
 
         def start_one() -> subprocess.Popen[bytes]:
-            started.append(subprocess.Popen([sys.executable, "-m", "agent.main"]))
+            agent = [sys.executable, "-m", "agent.main", "--state-dir", str(tmp_path / "agent")]
+            started.append(subprocess.Popen(agent))
             assert manager.recv(100) == b"READY=1"
             return started[-1]
 

@@ -202,3 +202,12 @@ def test_undo_restores_the_old_rules(classifier):
     applied.undo()
     assert classifier.read() == {"p1": {46: 1}}
     kernel.close()
+
+
+def test_what_somebody_else_changes_between_two_reads_is_seen(classifier):
+    classifier.apply(RULES)
+    assert classifier.read() == RULES
+    assert classifier.read() == RULES
+    for family in FAMILIES:
+        run(tool(classifier, family), "-t", "mangle", "-F", "TSN-CLASSIFY")
+    assert classifier.read() == {}

@@ -182,7 +182,7 @@ def test_a_failure_on_the_second_port_restores_the_first(kernel, two_classes, mo
     first = two_classes(*CLOSED_THEN_OPEN)
     kernel.apply(config("p1", first))
     good, bad = two_classes(*OPEN_THEN_CLOSED), two_classes((0x1, 40), (0x3, 999_960))
-    monkeypatch.setattr(kernel, "_speed", lambda _: 10**12)
+    monkeypatch.setattr(kernel._ethtool, "speed_bps", lambda _: 10**12)
     with pytest.raises(AgentError, match="port p2: the kernel refused the schedule: Invalid int"):
         kernel.apply({"p1": PortConfig("p1", good, {46: 1}), "p2": PortConfig("p2", bad)})
     state = kernel.read()

@@ -9,11 +9,22 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 
-from agent.model import AgentError, Clock, PortConfig, PortState
+from agent.model import (
+    AgentError,
+    ClassCounters,
+    Clock,
+    GateLimits,
+    OperStatus,
+    PortConfig,
+    PortState,
+)
+
+LIST_MAX = 430
+CYCLE_MAX_NS = 2**31 - 1
 
 
 def port(name: str, ifindex: int = 2, *, foreign_qdisc: str | None = None) -> PortState:
-    """A port nobody has configured yet."""
+    """A port nobody has configured yet, of a driver that tells everything."""
     return PortState(
         name=name,
         ifindex=ifindex,
@@ -24,6 +35,12 @@ def port(name: str, ifindex: int = 2, *, foreign_qdisc: str | None = None) -> Po
         taprio=None,
         running=None,
         pending=None,
+        limits=GateLimits(LIST_MAX, CYCLE_MAX_NS, CYCLE_MAX_NS, 10),
+        oper_status=OperStatus.UP,
+        mac_address=f"02:00:00:00:00:{ifindex:02x}",
+        driver="recording",
+        has_mac_merge=True,
+        statistics={"in-octets": 2**40, "in-errors": 1, "out-octets": 2**41},
     )
 
 
@@ -41,10 +58,19 @@ class RecordedChange:
     undo: Callable[[], None]
 
 
+def _same_gates(want: PortConfig, state: PortState) -> bool:
+    """Whether nothing but the base time differs, by whole cycles: `agent.reconcile` leaves that."""
+    if want.taprio is None or state.taprio is None:
+        return False
+    same_base = dataclasses.replace(want.taprio, schedule=state.taprio.schedule)
+    return same_base == state.taprio and state.moves_gates_as(want.taprio.schedule)
+
+
 class RecordingKernel:
     """Ports in memory. `log` lists what was done to them, `reads` counts how often it was asked.
 
-    `refuse` and `delay_s` make trouble.
+    Its clocks stand at `time_ns`, and move only when a test moves them; None: the machine's own. A
+    late list runs at once here. `refuse` and `delay_s` make trouble.
     """
 
     classifier_name = "iptables-nft"
@@ -55,23 +81,30 @@ class RecordingKernel:
         self.reads = 0
         self.refuse: str | None = None
         self.delay_s = 0.0
-        self._now_ns = now_ns
+        self.time_ns = now_ns
 
     def read(self) -> Mapping[str, PortState]:
         self.reads += 1
+        for name, state in self.ports.items():
+            if state.pending and state.pending.base_time_ns <= self.now_ns(Clock.TAI):
+                self.ports[name] = dataclasses.replace(state, running=state.pending, pending=None)
         return dict(self.ports)
 
     def capability(self) -> str | None:
         return None
 
-    def apply(self, desired: Mapping[str, PortConfig]) -> RecordedChange:
+    def apply(
+        self, desired: Mapping[str, PortConfig], states: Mapping[str, PortState] | None = None
+    ) -> RecordedChange:
         if self.refuse:
             raise AgentError(self.refuse)
         time.sleep(self.delay_s)
-        before = dict(self.ports)
+        before = dict(self.read() if states is None else states)
         for name, state in before.items():
             want = desired.get(name, PortConfig(name, None))
-            if (want.taprio, want.dscp_priorities) == (state.taprio, state.dscp_priorities):
+            rules = want.dscp_priorities
+            if _same_gates(want, state):
+                self.ports[name] = dataclasses.replace(state, dscp_priorities=rules)
                 continue
             schedule = want.taprio.schedule if want.taprio else None
             ahead = schedule is not None and schedule.base_time_ns > self.now_ns(Clock.TAI)
@@ -81,7 +114,11 @@ class RecordingKernel:
                 taprio=want.taprio,
                 running=state.running if ahead else schedule,
                 pending=schedule if ahead else None,
-                dscp_priorities=want.dscp_priorities,
+                dscp_priorities=rules,
+                counters=tuple(
+                    ClassCounters(frames=t, octets=64 * t, drops=0, tx_overruns=7, window_drops=0)
+                    for t in range(len(want.taprio.queues) if want.taprio else 0)
+                ),
             )
         changed = tuple(
             RecordedStep(name) for name in sorted(before) if before[name] != self.ports[name]
@@ -95,7 +132,7 @@ class RecordingKernel:
         return RecordedChange(changed, undo)
 
     def now_ns(self, clock: Clock) -> int:
-        return time.time_ns() if self._now_ns is None else self._now_ns
+        return time.time_ns() if self.time_ns is None else self.time_ns
 
     def tai_offset_s(self) -> int:
         return 37

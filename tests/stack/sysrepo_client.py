@@ -7,21 +7,29 @@ import json
 INTERFACES = "/ietf-interfaces:interfaces"
 BRIDGE_PORT = "ieee802-dot1q-bridge:bridge-port"
 GATES = "ieee802-dot1q-sched-bridge:gate-parameter-table"
+INTERFACE_GATES = "ieee802-dot1dc-sched-if:gate-parameter-table"
 
 NOW_NS = 1_000_000_000_000_250_000  # a quarter of a millisecond into a cycle
 BASE_TIME_S = NOW_NS // 10**9 - 10
 
 
-def entry(index, states, interval_ns):
+def entry(index, states, interval_ns, operation="set-gate-states"):
     return {
         "index": index,
-        "operation-name": "ieee802-dot1q-sched:set-gate-states",
+        "operation-name": f"ieee802-dot1q-sched:{operation}",
         "gate-states-value": states,
         "time-interval-value": interval_ns,
     }
 
 
 HALF_AND_HALF = (entry(0, 0b10, 500_000), entry(1, 0b01, 500_000))
+
+
+def gated_interface(name, entries=HALF_AND_HALF, **options):
+    """The same port with its gate table directly under the interface."""
+    port = gated(name, entries, **options)
+    port[INTERFACE_GATES] = port[BRIDGE_PORT].pop(GATES)
+    return port
 
 
 def gated(name, entries=HALF_AND_HALF, *, base_time_s=BASE_TIME_S, **changes):

@@ -10,19 +10,23 @@ import sys
 from contextlib import closing
 
 import pytest
+import sysrepo
 
-from agent.datastore.subscriptions import Datastore, DatastoreError
+from agent.datastore.memory import MemoryFile
+from agent.datastore.subscriptions import GATES_ON_INTERFACES, Datastore, DatastoreError
+from tests.stack.recording_kernel import port
 from tests.stack.repository import Repository
-from tests.stack.sysrepo_client import BASE_TIME_S, GATES, gated
+from tests.stack.sysrepo_client import BASE_TIME_S, GATES, INTERFACE_GATES, gated
 
 START_TIMEOUT_S = 30
 
 # The command itself, on a switch without a kernel.
 AGENT_PROCESS = """
 import sys
-from agent.main import serve
+from agent import main
 from tests.stack.recording_kernel import RecordingKernel, port
-sys.exit(serve(RecordingKernel(port("p1"))))
+main.Kernel = lambda: RecordingKernel(port("p1"))
+sys.exit(main.main(["--state-dir", sys.argv[1]]))
 """
 
 
@@ -37,7 +41,7 @@ def start(tmp_path, monkeypatch):
         manager.settimeout(START_TIMEOUT_S)
 
         def start_one():
-            process = subprocess.Popen([sys.executable, "-c", AGENT_PROCESS])
+            process = subprocess.Popen([sys.executable, "-c", AGENT_PROCESS, tmp_path / "state"])
             started.append(process)
             assert manager.recv(100) == b"READY=1"
             return process
@@ -71,6 +75,33 @@ def test_a_restarted_agent_changes_nothing_that_agrees_and_serves_it(client, ker
     with closing(Datastore(kernel)):
         assert kernel.log == []
         assert client.port("p1")[GATES]["oper-gate-states"] == 0b10
+
+
+def test_what_a_list_change_left_survives_the_agent(client, kernel, tmp_path):
+    file = MemoryFile(tmp_path / "memory.json")
+    with closing(Datastore(kernel, memory_file=file)):
+        client.replace(gated("p1"))
+        client.replace(gated("p1", base_time_s=BASE_TIME_S + 1))
+        gates = client.port("p1")[GATES]
+        last_change = client.read("/tsn-linux:agent")["tsn-linux:agent"]["last-change"]
+    assert gates["config-change-error"] == "1"
+    assert gates["config-pending"] is True
+    with closing(Datastore(kernel, memory_file=file)):
+        assert client.port("p1")[GATES] == gates
+        successor = client.read("/tsn-linux:agent")["tsn-linux:agent"]
+        assert successor["last-change"] == last_change
+
+
+def test_what_is_remembered_of_a_list_the_kernel_no_longer_has_is_not_believed(
+    client, kernel, tmp_path
+):
+    file = MemoryFile(tmp_path / "memory.json")
+    with closing(Datastore(kernel, memory_file=file)):
+        client.replace(gated("p1"))
+        client.replace(gated("p1", base_time_s=BASE_TIME_S + 1))
+    kernel.ports["p1"] = port("p1", 2)
+    with closing(Datastore(kernel, memory_file=file)):
+        assert client.port("p1")[GATES]["config-change-error"] == "0"
 
 
 def test_gates_nobody_configures_any_more_are_removed_at_start(client, kernel):
@@ -119,6 +150,12 @@ def test_sigterm_stops_the_process_cleanly(client, start):
     assert client.read("/tsn-linux:agent") == {}
 
 
+def test_the_process_keeps_what_must_survive_it_where_it_is_told_to(client, start, tmp_path):
+    start()
+    client.replace(gated("p1"))
+    assert MemoryFile(tmp_path / "state" / "memory.json").read().history["p1"].schedule
+
+
 def test_an_agent_takes_over_from_one_that_was_killed(client, start):
     killed = start()
     killed.kill()
@@ -127,6 +164,26 @@ def test_an_agent_takes_over_from_one_that_was_killed(client, start):
     client.replace(gated("p1"))
     assert client.read("/tsn-linux:agent")["tsn-linux:agent"]["pid"] == successor.pid
     assert client.port("p1")["tsn-linux:taprio"]["kernel"]["root-qdisc"] == "taprio"
+
+
+def test_a_switch_without_gates_on_interfaces_is_served_without(client, kernel):
+    with sysrepo.SysrepoConnection() as connection:
+        connection.remove_module(GATES_ON_INTERFACES)
+    with closing(Datastore(kernel)):
+        client.replace(gated("p1"))
+        assert client.port("p1")[GATES]["oper-gate-states"] == 0b10
+        assert INTERFACE_GATES not in client.interface("p1")
+
+
+def test_a_port_that_the_switch_lacks_is_refused_when_asked_for_and_logged_at_start(
+    client, kernel, caplog
+):
+    client.replace(gated("p9"))
+    kernel.refuse = "port p9: no such interface; this switch has p1, p2"
+    with closing(Datastore(kernel)):
+        assert kernel.refuse in caplog.text
+        with pytest.raises(sysrepo.SysrepoError, match="port p9: no such interface"):
+            client.replace(gated("p9", base_time_s=BASE_TIME_S + 1))
 
 
 def test_without_its_modules_the_command_says_what_to_run(tmp_path, monkeypatch):

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from agent.datastore.changes import Changes, first_cycle_ns
-from agent.model import AgentError, GateEntry, Schedule
+from agent.datastore.changes import Changes
+from agent.datastore.memory import Memory, MemoryFile
+from agent.model import AgentError
 from tests.stack.recording_kernel import RecordingKernel, port
 
 NOW_NS = 10_000_000_000
@@ -59,21 +60,21 @@ def base_time_s(kernel):
 def test_a_change_is_applied_before_it_is_confirmed(changes, kernel):
     changes.change(1, tree())
     assert base_time_s(kernel) == 20
-    assert changes.last_change is None
+    assert changes.memory.last_change is None
 
 
 def test_a_change_that_landed_stays_and_is_reported(changes, kernel):
     changes.change(1, tree())
-    changes.done(1, tree())
+    changes.done(1, tree)
     assert base_time_s(kernel) == 20
-    assert changes.last_change.ports == 1
+    assert changes.memory.last_change.ports == 1
 
 
 def test_an_aborted_change_is_taken_back(changes, kernel):
     changes.change(1, tree())
     changes.abort(1)
     assert base_time_s(kernel) is None
-    assert changes.last_change is None
+    assert changes.memory.last_change is None
 
 
 def test_an_abort_of_a_change_we_refused_touches_nothing(changes, kernel):
@@ -93,7 +94,7 @@ def test_a_change_that_nobody_ends_is_taken_back_by_the_timer(kernel):
 def test_a_change_that_landed_without_done_is_kept_by_the_timer(kernel):
     changes = Changes(kernel, tree, settle_timeout_s=0.05)
     changes.change(1, tree())
-    wait_until(lambda: changes.last_change is not None)
+    wait_until(lambda: changes.memory.last_change is not None)
     assert kernel.log == ["apply p1"]
 
 
@@ -117,7 +118,7 @@ def test_a_change_that_lands_after_it_was_taken_back_is_applied_again(changes, k
     changes.change(1, tree(20))
     changes.change(2, tree(30))
     changes.abort(2)
-    changes.done(1, tree(20))
+    changes.done(1, tree)
     assert base_time_s(kernel) == 20
 
 
@@ -134,35 +135,31 @@ def test_a_running_configuration_the_switch_cannot_do_is_logged(changes, kernel,
     assert "port p1: needs 8 TX queues" in caplog.text
 
 
-def test_a_base_time_ahead_is_when_the_list_changes_and_no_error(changes):
-    changes.reconcile(tree(20))
-    assert changes.history["p1"].change_time_ns == 20_000_000_000
-    assert changes.history["p1"].change_errors == 0
-
-
-def test_a_base_time_in_the_past_is_no_error_for_the_first_list(changes):
-    changes.reconcile(tree(1))
-    assert changes.history["p1"].change_errors == 0
-
-
-def test_a_base_time_in_the_past_is_an_error_while_another_list_runs(changes):
-    changes.reconcile(tree(1))
-    changes.reconcile(tree(2))
-    assert changes.history["p1"].change_errors == 1
-    assert changes.history["p1"].change_time_ns == NOW_NS
-
-
 def test_a_change_that_was_taken_back_leaves_no_history(changes):
     changes.change(1, tree())
     changes.abort(1)
-    assert changes.history == {}
+    assert changes.memory.history == {}
 
 
-@pytest.mark.parametrize(
-    ("now_ns", "first_ns"), [(99, 100), (100, 100), (101, 110), (110, 110), (119, 120)]
-)
-def test_a_late_schedule_takes_over_at_the_next_cycle(now_ns, first_ns):
-    assert first_cycle_ns(Schedule(100, 10, (GateEntry(255, 10),)), now_ns) == first_ns
+def test_what_a_change_left_is_known_to_the_next_agent(kernel, running, tmp_path):
+    file = MemoryFile(tmp_path / "memory.json")
+    serving = Changes(kernel, lambda: dict(running), memory_file=file)
+    serving.change(1, tree())
+    assert file.read() == Memory()
+    serving.done(1, tree)
+    serving.close()
+    successor = Changes(kernel, lambda: dict(running), memory_file=file)
+    assert successor.memory == serving.memory
+    assert successor.memory.history["p1"].change_time_ns == 20_000_000_000
+
+
+def test_a_change_of_nothing_leaves_the_file_alone(kernel, tmp_path):
+    path = tmp_path / "memory.json"
+    serving = Changes(kernel, dict, memory_file=MemoryFile(path))
+    serving.reconcile(tree())
+    path.unlink()
+    serving.reconcile(tree())
+    assert not path.exists()
 
 
 def wait_until(condition):

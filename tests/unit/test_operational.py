@@ -3,21 +3,58 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 
 import pytest
 
-from agent.model import Clock, GateEntry, QueueRange, Schedule, Taprio, TaprioMode
+from agent.datastore.history import GateHistory
+from agent.model import (
+    ClassCounters,
+    Clock,
+    GateEntry,
+    GateLimits,
+    GateOperation,
+    OperStatus,
+    QueueRange,
+    Schedule,
+    Taprio,
+    TaprioMode,
+)
 from agent.operational import gate_states, interfaces
 from tests.stack.recording_kernel import port
 
 SCHEDULE = Schedule(1000, 100, (GateEntry(1, 60), GateEntry(2, 30)))
+TWO_CLASSES = Taprio(
+    (0,) * 16, (QueueRange(1, 0), QueueRange(1, 1)), TaprioMode.SOFTWARE, Clock.TAI, SCHEDULE
+)
+RUNNING = dataclasses.replace(port("p1"), taprio=TWO_CLASSES, running=SCHEDULE)
+
+BRIDGE_PORT = "ieee802-dot1q-bridge:bridge-port"
+BRIDGE_GATES = "ieee802-dot1q-sched-bridge:gate-parameter-table"
+INTERFACE_GATES = "ieee802-dot1dc-sched-if:gate-parameter-table"
 
 
-def published(state, now_ns=0):
-    (interface,) = interfaces({state.name: state}, {}, lambda _clock: now_ns)["interfaces"][
-        "interface"
-    ]
-    return interface["ieee802-dot1q-bridge:bridge-port"]
+def interface_of(state, history=None, now_ns=0, on_interfaces=True):
+    (interface,) = interfaces(
+        {state.name: state},
+        {state.name: history} if history else {},
+        now_ns if callable(now_ns) else lambda _clock: now_ns,
+        started=datetime(2026, 11, 21, tzinfo=UTC),
+        on_interfaces=on_interfaces,
+    )["ietf-interfaces:interfaces"]["interface"]
+    return interface
+
+
+def published(state, **options):
+    return interface_of(state, **options)[BRIDGE_PORT]
+
+
+def gates_of(state, **options):
+    return published(state, **options)[BRIDGE_GATES]
+
+
+def kernel_of(state):
+    return published(state)["tsn-linux:taprio"]["kernel"]
 
 
 @pytest.mark.parametrize(
@@ -33,23 +70,124 @@ def test_the_last_entry_stays_until_the_cycle_ends():
 
 def test_a_foreign_qdisc_is_named():
     state = port("p1", foreign_qdisc="fq_codel 8001:")
-    assert published(state)["tsn-linux:taprio"]["kernel"]["root-qdisc"] == "foreign: fq_codel 8001:"
+    assert kernel_of(state)["root-qdisc"] == "foreign: fq_codel 8001:"
 
 
 def test_a_link_of_unknown_speed_publishes_none():
     state = dataclasses.replace(port("p1"), link_speed_bps=None)
-    assert "link-speed-bps" not in published(state)["tsn-linux:taprio"]["kernel"]
+    assert "link-speed-bps" not in kernel_of(state)
 
 
 def test_the_current_time_is_that_of_the_clock_the_schedule_runs_on():
     asked = []
-    taprio = Taprio((0,) * 16, (QueueRange(1, 0),), TaprioMode.SOFTWARE, Clock.MONOTONIC, SCHEDULE)
-    states = {"p1": dataclasses.replace(port("p1"), taprio=taprio)}
-    interfaces(states, {}, lambda clock: asked.append(clock) or 0)
+    taprio = dataclasses.replace(TWO_CLASSES, clock=Clock.MONOTONIC)
+    state = dataclasses.replace(port("p1"), taprio=taprio)
+    interface_of(state, now_ns=lambda clock: asked.append(clock) or 0)
     assert asked == [Clock.MONOTONIC]
 
 
 def test_an_agent_that_did_not_see_the_change_reports_the_base_time_as_its_time():
-    state = dataclasses.replace(port("p1"), running=SCHEDULE)
-    gates = published(state, now_ns=5000)["ieee802-dot1q-sched-bridge:gate-parameter-table"]
-    assert gates["config-change-time"] == {"seconds": 0, "nanoseconds": 1000}
+    gates = gates_of(RUNNING, now_ns=5000)
+    assert gates["config-change-time"] == {"seconds": "0", "nanoseconds": 1000}
+
+
+def test_a_history_of_another_list_than_the_kernels_is_not_published():
+    other = GateHistory(dataclasses.replace(SCHEDULE, entries=(GateEntry(3, 100),)), 7777, 5)
+    gates = gates_of(RUNNING, history=other, now_ns=5000)
+    assert gates["config-change-error"] == "0"
+    assert gates["config-change-time"]["nanoseconds"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("now_ns", "pending", "base_time_ns"), [(4999, True, 1000), (5000, False, 5000)]
+)
+def test_a_congruent_restart_is_pending_until_its_base_time_and_then_the_one_in_force(
+    now_ns, pending, base_time_ns
+):
+    asked = dataclasses.replace(SCHEDULE, base_time_ns=5000)
+    gates = gates_of(RUNNING, history=GateHistory(asked, 5000), now_ns=now_ns)
+    assert gates["config-pending"] is pending
+    assert gates["oper-base-time"]["nanoseconds"] == base_time_ns
+
+
+def test_a_list_the_kernel_holds_back_is_pending_whatever_the_clock_says():
+    state = dataclasses.replace(RUNNING, running=None, pending=SCHEDULE)
+    assert gates_of(state, now_ns=10**9)["config-pending"] is True
+
+
+def test_both_places_show_one_truth_and_the_second_only_where_it_is_installed():
+    interface = interface_of(RUNNING)
+    assert interface[INTERFACE_GATES] == interface[BRIDGE_PORT][BRIDGE_GATES]
+    assert INTERFACE_GATES not in interface_of(RUNNING, on_interfaces=False)
+
+
+def test_what_neither_kernel_nor_driver_tells_of_limits_is_left_out():
+    limits = GateLimits(list_max=64, interval_max_ns=5)
+    gates = gates_of(dataclasses.replace(port("p1"), limits=limits))
+    assert gates["supported-list-max"] == 64
+    assert gates["supported-interval-max"] == 5
+    assert "supported-cycle-max" not in gates
+    assert "tick-granularity" not in gates
+
+
+def test_frame_size_limits_are_published_for_every_class_and_in_the_kernels_words_for_the_limited():
+    limited = dataclasses.replace(TWO_CLASSES, max_sdu_octets=(0, 300))
+    state = dataclasses.replace(RUNNING, taprio=limited)
+    assert gates_of(state)["queue-max-sdu-table"] == [
+        {"traffic-class": 0, "queue-max-sdu": 0},
+        {"traffic-class": 1, "queue-max-sdu": 300},
+    ]
+    assert kernel_of(state)["max-sdu"] == [{"traffic-class": 1, "octets": 300}]
+
+
+def test_overruns_and_window_drops_are_published_only_where_they_are_counted():
+    counters = (ClassCounters(5, 320, 1), ClassCounters(2**40, 2**41, 0, 7, 8))
+    state = dataclasses.replace(RUNNING, counters=counters)
+    table = gates_of(state)["queue-max-sdu-table"]
+    assert [row.get("transmission-overrun") for row in table] == [None, "7"]
+    assert kernel_of(state)["class-statistics"] == [
+        {"traffic-class": 0, "frames": "5", "octets": "320", "drops": "1"},
+        {
+            "traffic-class": 1,
+            "frames": str(2**40),
+            "octets": str(2**41),
+            "drops": "0",
+            "window-drops": "8",
+        },
+    ]
+
+
+def test_every_entry_says_what_it_does():
+    hold = dataclasses.replace(SCHEDULE, entries=(GateEntry(1, 100, GateOperation.HOLD),))
+    taprio = dataclasses.replace(TWO_CLASSES, schedule=hold)
+    state = dataclasses.replace(RUNNING, taprio=taprio, running=hold)
+    (entry,) = gates_of(state)["oper-control-list"]["gate-control-entry"]
+    assert entry["operation-name"] == "ieee802-dot1q-sched:set-and-hold-mac"
+    assert kernel_of(state)["schedule"][0]["entry"][0]["operation"] == "set-and-hold-mac"
+
+
+def test_the_state_of_the_interface_is_published():
+    state = dataclasses.replace(
+        port("p1"), oper_status=OperStatus.LOWER_LAYER_DOWN, statistics={"in-octets": 2**40}
+    )
+    interface = interface_of(state)
+    assert interface["oper-status"] == "lower-layer-down"
+    assert interface["phys-address"] == "02:00:00:00:00:02"
+    assert interface["speed"] == "1000000000"
+    assert interface["statistics"] == {
+        "discontinuity-time": "2026-11-21T00:00:00.000000+00:00",
+        "in-octets": str(2**40),
+    }
+
+
+def test_a_short_counter_starts_again_from_0():
+    state = dataclasses.replace(port("p1"), statistics={"in-errors": 2**32 + 3})
+    assert interface_of(state)["statistics"]["in-errors"] == 3
+
+
+def test_what_the_kernel_does_not_tell_of_the_interface_is_left_out():
+    state = dataclasses.replace(
+        port("p1"), mac_address=None, link_speed_bps=None, driver=None, statistics={}
+    )
+    assert interface_of(state).keys().isdisjoint({"phys-address", "speed", "statistics"})
+    assert "driver" not in kernel_of(state)

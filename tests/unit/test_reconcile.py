@@ -12,6 +12,8 @@ from agent.model import (
     AgentError,
     Clock,
     GateEntry,
+    GateLimits,
+    GateOperation,
     PortConfig,
     PortState,
     QueueRange,
@@ -22,6 +24,7 @@ from agent.model import (
 from agent.reconcile import (
     SetDscpPriorities,
     SetTaprio,
+    binding_max_sdu_octets,
     longest_opening_ns,
     plan_steps,
     refuse,
@@ -107,6 +110,7 @@ def test_a_schedule_that_waits_must_start_when_wanted():
         replace(TAPRIO, queues=(QueueRange(1, 0), QueueRange(2, 1))),
         replace(TAPRIO, clock=Clock.MONOTONIC),
         replace(TAPRIO, mode=TaprioMode.FULL_OFFLOAD),
+        replace(TAPRIO, max_sdu_octets=(0, 500)),
         with_schedule(entries=SCHEDULE.entries[::-1]),
     ],
 )
@@ -189,6 +193,17 @@ def test_a_good_configuration_has_no_problem():
                 "needs 9 TX queues, has 8 (the kernel: Multi-queue device is required); use an "
                 "interface with more queues or fewer traffic classes"
             ),
+        ),
+        (
+            replace(TAPRIO, max_sdu_octets=(0, 45)),
+            (
+                "queue-max-sdu of traffic class 1 is 45 octets, but every Ethernet frame carries "
+                "46 or more: none would pass; 0 is no limit"
+            ),
+        ),
+        (
+            replace(TAPRIO, max_sdu_octets=(500,)),
+            "queue-max-sdu of 1 traffic classes; the port has 2",
         ),
         (
             replace(TAPRIO, mode=TaprioMode.TXTIME_ASSIST),
@@ -292,3 +307,100 @@ def test_an_opening_goes_on_across_the_cycles_end():
     assert longest_opening_ns(schedule, 0) == 700
     assert longest_opening_ns(schedule, 1) == 300
     assert longest_opening_ns(schedule, 2) == 0
+
+
+def test_a_limit_that_the_gates_imply_is_no_limit():
+    """Class 1 is open for 10 µs at 1 Gb/s: 1250 octets, less 24 around and 14 in the frame."""
+    short = Schedule(0, CYCLE_NS, (GateEntry(0x1, 990_000), GateEntry(0x3, 10_000)))
+    assert binding_max_sdu_octets((0, 1211), short, 10**9) == (0, 1211)
+    assert binding_max_sdu_octets((0, 1212), short, 10**9) == ()
+    assert binding_max_sdu_octets((9000, 1212), short, 10**9) == (9000, 0)
+    assert binding_max_sdu_octets((0, 50), short, None) == ()  # 10 Mb/s: nothing fits
+
+
+def test_a_limit_that_the_gates_imply_asks_for_no_change():
+    short = with_schedule(entries=(GateEntry(0x1, 990_000), GateEntry(0x3, 10_000)))
+    assert steps(replace(short, max_sdu_octets=(0, 1212)), running(short)) == []
+    binding = replace(short, max_sdu_octets=(0, 1211))
+    assert steps(binding, running(short)) == [SetTaprio("p1", short, binding)]
+    assert steps(short, running(binding)) == [SetTaprio("p1", binding, short)]
+
+
+def test_a_kernel_without_frame_size_limits_says_so_only_where_one_is_wanted():
+    limited = replace(TAPRIO, max_sdu_octets=(0, 500))
+    why = "queue-max-sdu needs Linux 6.1; this is 5.10"
+    assert problems(limited, max_sdu_impossible=why) == [f"port p1: {why}"]
+    assert problems(TAPRIO, max_sdu_impossible=why) == []
+
+
+def of_length(count, mode=TaprioMode.SOFTWARE):
+    entries = tuple(GateEntry(0x3, 1_000) for _ in range(count))
+    taprio = with_schedule(entries=entries, cycle_time_ns=count * 1_000)
+    return replace(taprio, mode=mode)
+
+
+OFFLOADING = replace(BARE, driver="tsnep", has_mac_merge=True)
+
+
+def test_a_list_longer_than_the_port_takes_is_refused():
+    software = replace(BARE, limits=GateLimits(list_max=430))
+    assert problems(of_length(430), software) == []
+    assert problems(of_length(431), software) == [
+        (
+            "port p1: admin-control-list has 431 entries; the kernel can show lists of at most 430 "
+            "(supported-list-max)"
+        )
+    ]
+    hardware = replace(OFFLOADING, limits=GateLimits(list_max=255))
+    assert problems(of_length(256, TaprioMode.FULL_OFFLOAD), hardware) == [
+        (
+            "port p1: admin-control-list has 256 entries; the driver tsnep takes lists of at most "
+            "255 (supported-list-max)"
+        )
+    ]
+
+
+def test_an_offloaded_list_that_the_kernel_could_not_show_is_refused_though_no_driver_says_so():
+    assert problems(of_length(860, TaprioMode.FULL_OFFLOAD), OFFLOADING) == []
+    (problem,) = problems(of_length(861, TaprioMode.FULL_OFFLOAD), OFFLOADING)
+    assert "the kernel can show lists of at most 860" in problem
+
+
+def test_cycle_and_interval_are_held_to_the_drivers_limits():
+    limits = GateLimits(cycle_max_ns=CYCLE_NS - 1, interval_max_ns=599_999)
+    offloaded = replace(TAPRIO, mode=TaprioMode.FULL_OFFLOAD)
+    assert problems(offloaded, replace(OFFLOADING, limits=limits)) == [
+        (
+            "port p1: cycle time 1000000 ns is above the 999999 of the driver tsnep "
+            "(supported-cycle-max)"
+        ),
+        (
+            "port p1: gate control entry 1 lasts 600000 ns; the port takes at most 599999 "
+            "(supported-interval-max)"
+        ),
+    ]
+
+
+HOLDING = with_schedule(
+    entries=(
+        GateEntry(0x1, 400_000, GateOperation.HOLD),
+        GateEntry(0x3, 600_000, GateOperation.RELEASE),
+    )
+)
+
+
+def test_hold_and_release_need_a_mac_merge_layer_and_hardware_gates():
+    offloaded = replace(HOLDING, mode=TaprioMode.FULL_OFFLOAD)
+    assert problems(offloaded, OFFLOADING) == []
+    assert problems(offloaded, replace(OFFLOADING, has_mac_merge=False)) == [
+        (
+            "port p1: gate control entries 0, 1: frame preemption: the driver of p1 (tsnep) has no "
+            "MAC merge layer, IEEE 802.3 clause 99; ethtool --show-mm p1"
+        )
+    ]
+    assert problems(HOLDING, OFFLOADING) == [
+        (
+            "port p1: gate control entries 0, 1: set-and-hold-mac and set-and-release-mac need the "
+            "mode full-offload; in the mode software the kernel ignores them"
+        )
+    ]

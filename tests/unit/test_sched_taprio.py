@@ -22,12 +22,12 @@ def nested(number, *attributes):
     return attribute(number | NLA_F_NESTED, b"".join(attributes))
 
 
-def entry(gate_mask, interval_ns, *, index=None):
+def entry(gate_mask, interval_ns, *, index=None, command=0):
     numbered = [attribute(1, struct.pack("=I", index))] if index is not None else []
     return nested(
         1,
         *numbered,
-        attribute(2, b"\0"),
+        attribute(2, bytes([command])),
         attribute(3, struct.pack("=I", gate_mask)),
         attribute(4, struct.pack("=I", interval_ns)),
     )
@@ -88,6 +88,41 @@ def test_a_request_is_encoded_as_the_kernel_reads_it():
     )
 
 
+def test_hold_and_release_are_encoded_and_read_as_the_kernel_numbers_them():
+    hold, release = sched_taprio.CMD_SET_AND_HOLD, sched_taprio.CMD_SET_AND_RELEASE
+    entries = [(0x1, 400_000, hold), (0x3, 600_000, release), (0x2, 800)]
+    wire = nested(
+        2,
+        entry(0x1, 400_000, command=1),
+        entry(0x3, 600_000, command=2),
+        entry(0x2, 800),
+    )
+    assert encoded(sched_taprio.get_parameters({"sched_entries": entries})) == attribute(2, wire)
+    read = decoded(wire).get("TCA_TAPRIO_ATTR_SCHED_ENTRY_LIST")
+    assert read == ((0x1, 400_000, 1), (0x3, 600_000, 2), (0x2, 800, 0))
+
+
+def test_attributes_of_a_later_kernel_are_passed_over():
+    unknown = nested(1, attribute(9, b"12345"), attribute(3, struct.pack("=I", 7)))
+    read = decoded(attribute(2, attribute(99, b"x") + unknown))
+    assert read.get("TCA_TAPRIO_ATTR_SCHED_ENTRY_LIST") == ((7, 0, 0),)
+
+
+def test_a_length_that_cannot_be_does_not_hang_the_reader():
+    read = decoded(attribute(2, entry(0x3, 600) + struct.pack("=HH", 0, 1)))
+    assert read.get("TCA_TAPRIO_ATTR_SCHED_ENTRY_LIST") == ((0x3, 600, 0),)
+
+
+def test_a_drivers_counts_are_read_from_the_statistics():
+    app = attribute(2, struct.pack("=Q", 3)) + attribute(3, struct.pack("=Q", 2**40))
+    data = b"\0" * 20 + attribute(1, b"taprio\0") + attribute(7, nested(4, app))
+    message = tcmsg(struct.pack("=IHHII", 16 + len(data), 40, 0, 0, 0) + data)
+    message.decode()
+    counts = message.get("TCA_STATS2").get("TCA_STATS_APP")
+    assert counts.get("TCA_TAPRIO_OFFLOAD_STATS_WINDOW_DROPS") == 3
+    assert counts.get("TCA_TAPRIO_OFFLOAD_STATS_TX_OVERRUNS") == 2**40
+
+
 def test_what_is_not_given_is_not_sent():
     assert encoded(sched_taprio.get_parameters({"base_time": 0})) == attribute(
         2, attribute(3, struct.pack("=q", 0))
@@ -124,5 +159,5 @@ def test_a_dump_is_read_with_both_schedules_and_the_class_entries():
     admin = options.get("TCA_TAPRIO_ATTR_ADMIN_SCHED")
     assert options.get("TCA_TAPRIO_ATTR_SCHED_BASE_TIME") == 1000
     assert admin.get("TCA_TAPRIO_ATTR_SCHED_BASE_TIME") == 2000
-    waiting = admin.get("TCA_TAPRIO_ATTR_SCHED_ENTRY_LIST").get("TCA_TAPRIO_SCHED_ENTRY")
-    assert waiting.get("TCA_TAPRIO_SCHED_ENTRY_INTERVAL") == 700
+    assert options.get("TCA_TAPRIO_ATTR_SCHED_ENTRY_LIST") == ((0x3, 600, 0),)
+    assert admin.get("TCA_TAPRIO_ATTR_SCHED_ENTRY_LIST") == ((0x1, 700, 0),)

@@ -1,0 +1,102 @@
+"""What drivers say of their ports, asked through ethtool: unlike sysfs it follows the namespace."""
+
+# mypy: allow-subclassing-any
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from pyroute2 import GenericNetlinkSocket
+from pyroute2.ethtool.ioctl import EthtoolError, IoctlEthtool
+from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, genlmsg
+from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.generic.ethtool import (
+    ETHTOOL_GENL_NAME,
+    ETHTOOL_GENL_VERSION,
+    ethtoolheader,
+)
+
+BPS_PER_MBPS = 1_000_000
+SPEED_UNKNOWN_MBPS = 0xFFFF_FFFF  # SPEED_UNKNOWN of linux/ethtool.h, read as unsigned
+ETHTOOL_GDRVINFO = 0x3
+ETHTOOL_MSG_MM_GET = 42  # since Linux 6.3; pyroute2 has no MAC merge
+
+
+class _DriverInfo(ctypes.Structure):
+    """struct ethtool_drvinfo; only the name matters here."""
+
+    _fields_ = (
+        ("cmd", ctypes.c_uint32),
+        ("driver", ctypes.c_char * 32),
+        ("others", ctypes.c_char * 160),
+    )
+
+
+class _MacMerge(genlmsg):
+    """ETHTOOL_MSG_MM_GET and its reply, as far as the header that names the interface."""
+
+    nla_map = (("ETHTOOL_A_MM_UNSPEC", "none"), ("ETHTOOL_A_MM_HEADER", "ethtoolheader"))
+    ethtoolheader = ethtoolheader
+
+
+class Ethtool:
+    """Asks by ioctl what one port alone can answer: a hundredth of what generic netlink takes."""
+
+    def __init__(self) -> None:
+        self._ioctl = IoctlEthtool()
+        self._netlink = GenericNetlinkSocket()
+        self._bound = False
+
+    def speed_bps(self, name: str) -> int | None:
+        """Bits per second; None when the link is down or the driver does not say."""
+        command = self._ask(name, self._ioctl.get_cmd)
+        speed_mbps = command.speed_hi << 16 | command.speed if command else 0
+        return speed_mbps * BPS_PER_MBPS if speed_mbps not in (0, SPEED_UNKNOWN_MBPS) else None
+
+    def driver(self, name: str) -> str | None:
+        """The driver as `ethtool -i` names it ("veth"); every port of a DSA switch says "dsa"."""
+        info = _DriverInfo(cmd=ETHTOOL_GDRVINFO)
+
+        def ask() -> str:
+            self._ioctl.ifreq.gstrings = ctypes.addressof(info)
+            self._ioctl.ioctl()
+            return str(info.driver, "ascii", "replace")
+
+        return self._ask(name, ask) or None
+
+    def _ask(self, name: str, question: Callable[[], Any]) -> Any:
+        """None where the driver has no answer, or the interface went away."""
+        try:
+            self._ioctl.change_ifname(name)
+            return question()
+        except (EthtoolError, OSError):
+            return None
+
+    def with_mac_merge(self) -> frozenset[int]:
+        """Indices of the interfaces whose driver has a MAC merge layer (IEEE 802.3 clause 99).
+
+        One dump for all; the kernel leaves the others out (ethtool/netlink.c). Empty on kernels
+        that cannot tell.
+        """
+        request = _MacMerge()
+        request["cmd"], request["version"] = ETHTOOL_MSG_MM_GET, ETHTOOL_GENL_VERSION
+        request["attrs"] = [("ETHTOOL_A_MM_HEADER", {"attrs": []})]
+        try:
+            if not self._bound:
+                self._netlink.bind(ETHTOOL_GENL_NAME, _MacMerge)
+                self._bound = True
+            replies = tuple(
+                self._netlink.nlm_request(
+                    request, msg_type=self._netlink.prid, msg_flags=NLM_F_REQUEST | NLM_F_DUMP
+                )
+            )
+        except NetlinkError:
+            return frozenset()
+        headers = (reply.get("ETHTOOL_A_MM_HEADER") for reply in replies)
+        return frozenset(header.get("ETHTOOL_A_HEADER_DEV_INDEX") for header in headers)
+
+    def close(self) -> None:
+        self._ioctl.close()
+        self._netlink.close()

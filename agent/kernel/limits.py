@@ -1,0 +1,54 @@
+"""How much a port's gates can take: what sch_taprio bounds, and what drivers' sources say.
+
+The kernel has no query for the limits of a driver. Where its source names a fixed number that
+number is given, where it reads a register of the hardware (enetc, stmmac) nothing is.
+"""
+
+from __future__ import annotations
+
+import time
+
+from agent.model import GateLimits, TaprioMode
+
+INT_MAX = 2**31 - 1  # taprio_cycle_time_range of sch_taprio.c; an interval is a part of a cycle
+NS_PER_S = 1_000_000_000
+TENTHS = 10
+
+# The kernel takes any length, but shows a qdisc in a single message of at most
+# SKB_WITH_OVERHEAD(32768) octets (netlink_recvmsg, whatever the reader's buffer), and the running
+# and the pending list have to fit into it: 36 octets an entry (dump_entry) and about 850 for the
+# rest leave 438 entries, a few less with CONFIG_MAX_SKB_FRAGS=45. A longer one ends the dump
+# (tc_dump_qdisc): this qdisc and those of all later interfaces are missing. A request for one qdisc
+# is answered in one page (qdisc_get_notify), which holds a quarter of that.
+SOFTWARE_LIST_MAX = 430
+
+# Full offload, by the name of `ethtool -i`: the driver refuses more.
+_DRIVERS = {
+    # drivers/net/ethernet/engleder/tsnep_tc.c: TSNEP_MAX_GCL_NUM
+    "tsnep": GateLimits(list_max=255),
+    # drivers/net/ethernet/microchip/lan966x/lan966x_taprio.c: LAN966X_TAPRIO_NUM_GCL (all ports
+    # share them), LAN966X_TAPRIO_MAX_CYCLE_TIME_NS for cycle and interval
+    "lan966x-switch": GateLimits(
+        list_max=256, cycle_max_ns=NS_PER_S - 1, interval_max_ns=NS_PER_S - 1
+    ),
+    # drivers/net/ethernet/ti/am65-cpsw-qos.c: half of AM65_CPSW_FETCH_RAM_CMD_NUM, at least one
+    # command an entry
+    "am65-cpsw-nuss": GateLimits(list_max=64),
+}
+
+
+def of(mode: TaprioMode, driver: str | None) -> GateLimits:
+    """The limits of a port whose gates run in `mode`."""
+    if mode is TaprioMode.FULL_OFFLOAD:
+        return _DRIVERS.get(driver or "", GateLimits())
+    return GateLimits(
+        list_max=SOFTWARE_LIST_MAX,
+        cycle_max_ns=INT_MAX,
+        interval_max_ns=INT_MAX,
+        tick_tenth_ns=_tick_tenth_ns(),
+    )
+
+
+def _tick_tenth_ns() -> int:
+    """The timers' resolution: 1 ns with high-resolution timers, else a jiffy."""
+    return round(time.clock_getres(time.CLOCK_MONOTONIC) * NS_PER_S) * TENTHS

@@ -1,0 +1,113 @@
+"""What outlives the agent is read back whole, or not at all."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from agent.datastore.history import GateHistory, LastChange
+from agent.datastore.memory import Memory, MemoryFile
+from agent.model import GateEntry, GateOperation, Schedule
+
+SCHEDULE = Schedule(2**62, 100, (GateEntry(1, 60, GateOperation.HOLD), GateEntry(255, 40)))
+MEMORY = Memory(
+    {"p1": GateHistory(SCHEDULE, 2**62 + 100, 3), "p2": GateHistory(None, 7, 1)},
+    LastChange(datetime(2026, 11, 21, 14, 13, 20, 5, UTC), 1234, 2),
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run" / "memory.json"
+
+
+@pytest.mark.parametrize("memory", [MEMORY, Memory()])
+def test_what_is_written_is_read(path, memory):
+    MemoryFile(path).write(memory)
+    assert MemoryFile(path).read() == memory
+
+
+def test_a_file_that_is_missing_says_nothing(path, caplog):
+    assert MemoryFile(path).read() == Memory()
+    assert caplog.text == ""
+
+
+def test_nobody_else_may_read_it_and_nothing_else_is_left(path):
+    MemoryFile(path).write(MEMORY)
+    MemoryFile(path).write(Memory())
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_link_left_in_the_way_is_not_followed(path, tmp_path):
+    path.parent.mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    path.with_suffix(".new").symlink_to(victim)
+    MemoryFile(path).write(MEMORY)
+    assert victim.read_text() == "precious"
+    assert MemoryFile(path).read() == MEMORY
+
+
+def test_where_nothing_can_be_written_the_agent_serves_on_and_says_so(tmp_path, caplog):
+    (tmp_path / "run").write_text("not a directory")
+    MemoryFile(tmp_path / "run" / "memory.json").write(MEMORY)
+    assert "a restarted agent will not know of this change" in caplog.text
+
+
+def damaged(**changes):
+    """The file of MEMORY, with one leaf of p1 changed."""
+    port = {
+        "change-time-ns": 5,
+        "change-errors": 0,
+        "schedule": {"base-time-ns": 0, "cycle-time-ns": 9, "entries": [["set-gate-states", 1, 9]]},
+    }
+    changes = {name.replace("_", "-"): value for name, value in changes.items()}
+    return json.dumps({"last-change": None, "ports": {"p1": port | changes}})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        '{"last-change": null, "ports": []}',
+        '{"last-change": {"time": "yesterday", "duration-us": 1, "ports": 1}, "ports": {}}',
+        '{"last-change": {"time": "2026-11-21", "duration-us": 1, "ports": -1}, "ports": {}}',
+        "[" * 100_000,
+        "\xff",
+        damaged(change_time_ns="soon"),
+        damaged(change_time_ns=2**80),
+        damaged(change_errors=-1),
+        damaged(change_errors=True),
+        damaged(schedule={"base-time-ns": 0, "cycle-time-ns": 0, "entries": []}),
+        damaged(schedule={"base-time-ns": 0, "cycle-time-ns": 9, "entries": [["open", 1, 9]]}),
+        damaged(schedule={"base-time-ns": 0, "cycle-time-ns": 9, "entries": [[1, 9]]}),
+    ],
+)
+def test_a_damaged_file_is_ignored_named_and_replaced(path, caplog, text):
+    path.parent.mkdir()
+    path.write_bytes(text.encode("latin-1"))
+    assert MemoryFile(path).read() == Memory()
+    assert f"{path} is ignored" in caplog.text
+    MemoryFile(path).write(MEMORY)
+    assert MemoryFile(path).read() == MEMORY
+
+
+def test_without_the_damage_the_same_file_is_read(path):
+    path.parent.mkdir()
+    path.write_text(damaged())
+    assert MemoryFile(path).read().history["p1"].change_time_ns == 5
+
+
+def test_a_time_without_a_zone_is_read_as_local_and_shown_with_one(path):
+    path.parent.mkdir()
+    last = {"time": "2026-11-21T10:00:00", "duration-us": 1, "ports": 1}
+    path.write_text(json.dumps({"last-change": last, "ports": {}}))
+    assert MemoryFile(path).read().last_change.time.tzinfo is UTC
