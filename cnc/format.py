@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cnc.model import NS_PER_S, GateControlList
+from cnc.model import NS_PER_S, GateControlList, GateLimits
 
 
 def microseconds(time_ns: int) -> str:
@@ -23,3 +23,17 @@ def gate_summary(gates: GateControlList | None) -> str:
     if gates is None:
         return "–"  # noqa: RUF001
     return f"{duration(gates.cycle_ns)}, {len(gates.entries)} entries"
+
+
+def gate_limits(limits: GateLimits) -> str:
+    """What a port can do, as far as it is known."""
+    known = []
+    if limits.entries_max:
+        known.append(f"{limits.entries_max} entries")
+    if limits.interval_max_ns:
+        known.append(f"intervals up to {duration(limits.interval_max_ns)}")
+    if limits.cycle_max_ns:
+        known.append(f"cycles up to {duration(limits.cycle_max_ns)}")
+    if limits.tick_ns > 1:
+        known.append(f"a tick of {duration(limits.tick_ns)}")
+    return ", ".join(known) or "no limits"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -85,6 +85,19 @@ class EndStation:
 
 
 @dataclass(frozen=True, slots=True)
+class GateLimits:
+    """What the gates of a port can do, as its switch states it (802.1Q 12.29.1); 0: not known.
+
+    Every interval of a list is a multiple of `tick_ns`.
+    """
+
+    entries_max: int = 0
+    interval_max_ns: int = 0
+    cycle_max_ns: int = 0
+    tick_ns: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """One direction of a cable, and with it the egress port `source`."""
 
@@ -94,7 +107,25 @@ class Link:
     propagation_ns: int
     gate_entries_max: int = 0  # 0: no limit known
     gate_interval_min_ns: int = 0
+    gate_interval_max_ns: int = 0  # 0: no limit known
+    gate_cycle_max_ns: int = 0  # 0: no limit known
+    gate_tick_ns: int = 1  # gates change at multiples of it
     preemption: bool = False  # a best-effort frame under way gives way (IEEE 802.3br)
+
+    def within(self, limits: GateLimits) -> Link:
+        """The link with the tighter of its own limits and `limits`."""
+        return replace(
+            self,
+            gate_entries_max=_tighter(self.gate_entries_max, limits.entries_max),
+            gate_interval_max_ns=_tighter(self.gate_interval_max_ns, limits.interval_max_ns),
+            gate_cycle_max_ns=_tighter(self.gate_cycle_max_ns, limits.cycle_max_ns),
+            gate_tick_ns=math.lcm(self.gate_tick_ns, limits.tick_ns),
+        )
+
+
+def _tighter(*limits: int) -> int:
+    """The least of those that are known; 0 if none is."""
+    return min(filter(None, limits), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +158,14 @@ class Network:
         overhead = self.overhead
         octets = max(payload_octets, overhead.min_payload_octets) + overhead.link_layer_octets
         return transmission_ns(octets + overhead.physical_octets, link.rate_bps)
+
+    def within(self, limits: Mapping[PortRef, GateLimits]) -> Network:
+        """The network with ports as limited as they are here and in `limits`."""
+        links = {
+            source: link.within(limits[source]) if source in limits else link
+            for source, link in self.links.items()
+        }
+        return replace(self, links=links)
 
     def reception_ns(self, link: Link, payload_octets: int) -> int:
         """From the first preamble bit to the last bit of the frame check sequence, rounded up."""
@@ -169,13 +208,21 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What the network must carry. `document` is the operator's text as plain data, verbatim."""
+    """What the network must carry. `document` is the operator's text as plain data, verbatim.
+
+    `stated_limits` are what switches said of their ports; the links of `network` keep them.
+    """
 
     name: str
     network: Network
     classes: Mapping[str, TrafficClass]
     streams: Mapping[str, Stream]
     document: Mapping[str, Any] = field(compare=False, repr=False)
+    stated_limits: Mapping[PortRef, GateLimits] = field(default_factory=dict)
+
+    def within(self, limits: Mapping[PortRef, GateLimits]) -> Intent:
+        """The same to carry, on ports as limited as their switches state."""
+        return replace(self, network=self.network.within(limits), stated_limits=limits)
 
     def classes_of(self, stream: Stream) -> list[TrafficClass]:
         """The classes a plan may choose from for the stream."""

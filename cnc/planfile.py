@@ -2,11 +2,16 @@
 
     {"format": "cnc-plan/2",
      "intent":    the intent's document, verbatim,
+     "limits":    {"node/port": {"entries_max": n, "interval_max_ns": n, "cycle_max_ns": n,
+                                 "tick_ns": n}, ...},
      "algorithm": name,
      "streams":   {stream: {"paths": [[[node, port, offset_ns, traffic_class], ...], ...],
                             "latency_bound_ns": n}, ...},
      "refused":   {stream: why it has no place, ...},
      "gates":     {"node/port": {"cycle_ns": n, "entries": [["0x81", interval_ns], ...]}, ...}}
+
+`limits` are what the switches stated of their ports (0: unknown), and hold beside those in the
+intent. The section is missing where no switch was asked.
 
 A plan file is input like any other: `load` checks shapes, ranges and names. Whether the plan keeps
 its promises is for `cnc.check` to say.
@@ -18,13 +23,14 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from cnc import collector
 from cnc import intent as intent_room
 from cnc.errors import InputError
-from cnc.model import GateControlList, GateEntry, Hop, Plan, PortRef, StreamPlan
+from cnc.model import GateControlList, GateEntry, GateLimits, Hop, Plan, PortRef, StreamPlan
 
 FORMAT = "cnc-plan/2"
 _OLDER_FORMATS = ("cnc-plan/1",)
@@ -83,9 +89,11 @@ def _text(plan: Plan) -> str:
         }
         for port, gates in plan.gates.items()
     }
+    limits = {str(port): asdict(stated) for port, stated in plan.intent.stated_limits.items()}
     parts = [
         f'"format": {json.dumps(FORMAT)}',
         f'"intent": {json.dumps(plan.intent.document, ensure_ascii=False, indent=1)}',
+        *([f'"limits": {_lines(limits)}'] if limits else []),
         f'"algorithm": {json.dumps(plan.algorithm)}',
         f'"streams": {_lines(streams)}',
         f'"refused": {_lines(plan.refused)}',
@@ -142,11 +150,15 @@ class _Reader:
         # First of all: another format may well have other keys.
         if document.get("format", FORMAT) != FORMAT:
             raise self._other_format(document["format"])
+        limits = self._table("limits", document.pop("limits", {}))
         found = self._object(
             "", document, ("format", "intent", "algorithm", "streams", "refused", "gates")
         )
         self._intent = intent_room.from_document(
             self._table("intent", found["intent"]), f"{self._source}: intent"
+        )
+        self._intent = self._intent.within(
+            dict(self._limits(name, value) for name, value in limits.items())
         )
         self._class_numbers = sorted(c.number for c in self._intent.classes.values())
         algorithm = found["algorithm"]
@@ -222,10 +234,20 @@ class _Reader:
             raise self._refusal(path, number, f"the traffic-class of a class: one of {numbers}")
         return number
 
+    def _limits(self, name: str, value: Any) -> tuple[PortRef, GateLimits]:
+        path = f"limits.{name}"
+        ref = self._named_port(path, name)
+        found = self._object(path, value, tuple(f.name for f in fields(GateLimits)))
+        return ref, GateLimits(
+            **{
+                key: self._integer(f"{path}.{key}", found[key], 1 if key == "tick_ns" else 0)
+                for key in found
+            }
+        )
+
     def _gates(self, name: str, value: Any) -> tuple[PortRef, GateControlList]:
         path = f"gates.{name}"
-        node, _, port = name.partition("/")
-        ref = self._port(path, PortRef(node, port))
+        ref = self._named_port(path, name)
         found = self._object(path, value, ("cycle_ns", "entries"))
         cycle = self._integer(f"{path}.cycle_ns", found["cycle_ns"], 1)
         entries = self._list(f"{path}.entries", found["entries"])
@@ -238,6 +260,10 @@ class _Reader:
             case [str(states), interval] if states in _GATE_STATES:
                 return GateEntry(_GATE_STATES[states], self._integer(f"{path}[1]", interval, 1))
         raise self._refusal(path, value, '["0x00" to "0xff", interval_ns]')
+
+    def _named_port(self, path: str, name: str) -> PortRef:
+        node, _, port = name.partition("/")
+        return self._port(path, PortRef(node, port))
 
     def _port(self, path: str, port: PortRef) -> PortRef:
         if port not in self._intent.network.links:

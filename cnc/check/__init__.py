@@ -11,7 +11,7 @@ worst and best cases itself, and looks whether each rule holds:
     overlap                          one frame at a time on each link
     fifo                             frames leave each queue in the planned order, come what may
     gate-missing, gate-stray         every bridge port in use has a gate control list, no other has
-    gate-cycle, gate-interval, gate-entries, gate-mask
+    gate-cycle, gate-interval, gate-tick, gate-entries, gate-mask
                                      the list is one that the port can run
     gate-window                      the gate is open for the whole of a planned frame's time
     gate-exclusive, gate-guard       nothing else is sent then, nor still on the wire
@@ -27,6 +27,7 @@ gate is open at another frame's planned time, and its own queue keeps the planne
 from __future__ import annotations
 
 from cnc.check.frames import judge_streams
+from cnc.check.limits import judge_limits
 from cnc.check.lists import judge_lists, readable_lists
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.violation import Violation
@@ -34,7 +35,7 @@ from cnc.check.windows import judge_windows
 from cnc.collector import paused
 from cnc.model import Plan
 
-__all__ = ["Violation", "judge"]
+__all__ = ["Violation", "judge", "judge_limits"]
 
 
 @paused()
@@ -45,5 +46,6 @@ def judge(plan: Plan) -> list[Violation]:
     violations += judge_links(transmissions)
     violations += judge_queues(transmissions)
     violations += judge_lists(plan, lists)
+    violations += judge_limits(plan.intent.network, plan.gates)
     violations += judge_windows(plan, lists, transmissions)
     return violations

@@ -1,4 +1,4 @@
-"""Gate control lists on their own: can the port run them, and do they starve nobody?"""
+"""Gate control lists on their own: do they make sense, and do they starve nobody?"""
 
 from __future__ import annotations
 
@@ -10,21 +10,15 @@ from cnc.check.wire import guard_ns, wire_ns
 from cnc.model import (
     ClassRole,
     GateControlList,
-    GateMode,
     Intent,
     Link,
     Network,
     Plan,
     PortRef,
     TrafficClass,
-    transmission_ns,
 )
 
 _CYCLE_MAX_NS = 2**31 - 1  # what the kernel's taprio can hold
-_INTERVAL_MIN_OCTETS = 60  # taprio wants room for the smallest frame, without its FCS
-# A dump of taprio holds two lists, the running one and the next, of this length at most; of longer
-# ones the kernel shows nothing, and nobody could tell what the port runs.
-_KERNEL_ENTRIES_MAX = 430
 
 
 def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
@@ -57,8 +51,6 @@ def judge_lists(plan: Plan, readable: Mapping[PortRef, GateCycle]) -> Iterator[V
             continue
         if port not in readable and (fault := _cycle_fault(gates, hyperperiod)):
             yield Violation("gate-cycle", str(port), fault)
-        yield from _judge_intervals(network.links[port], gates)
-        yield from _judge_length(network, port, gates)
         yield from _judge_masks(port, gates, plan.intent)
         if port in readable:
             yield from _judge_starvation(plan.intent, network.links[port], readable[port])
@@ -84,25 +76,6 @@ def _cycle_fault(gates: GateControlList, hyperperiod_ns: int) -> str | None:
     if cycle > _CYCLE_MAX_NS:
         return f"the cycle is {cycle} ns, the kernel takes at most {_CYCLE_MAX_NS} ns"
     return None
-
-
-def _judge_intervals(link: Link, gates: GateControlList) -> Iterator[Violation]:
-    kernel_min = transmission_ns(_INTERVAL_MIN_OCTETS, link.rate_bps)
-    shortest = max(link.gate_interval_min_ns, kernel_min)
-    for index, entry in enumerate(gates.entries):
-        if entry.interval_ns < shortest:
-            text = f"entry {index} lasts {entry.interval_ns} ns, the port needs {shortest} ns"
-            yield Violation("gate-interval", str(link.source), text)
-
-
-def _judge_length(network: Network, port: PortRef, gates: GateControlList) -> Iterator[Violation]:
-    limits = [network.links[port].gate_entries_max]
-    if network.bridges[port.node].gate_mode is not GateMode.FULL_OFFLOAD:
-        limits.append(_KERNEL_ENTRIES_MAX)
-    limit = min(filter(None, limits), default=len(gates.entries))
-    if len(gates.entries) > limit:
-        text = f"{len(gates.entries)} entries, the port holds {limit}"
-        yield Violation("gate-entries", str(port), text)
 
 
 def _judge_masks(port: PortRef, gates: GateControlList, intent: Intent) -> Iterator[Violation]:

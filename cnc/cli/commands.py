@@ -97,6 +97,11 @@ _ALGORITHM_LINES = "\n".join(f"  {name:9} {what}" for name, what in planning.ALG
 )
 @click.option("--best-effort", is_flag=True, help="Accept a plan that leaves streams out.")
 @click.option(
+    "--ask-switches",
+    is_flag=True,
+    help="Read the limits of each port from its switch, and plan within them and those of FILE.",
+)
+@click.option(
     "--executor",
     default=planning.DEFAULT_EXECUTOR,
     show_default=True,
@@ -110,6 +115,7 @@ _ALGORITHM_LINES = "\n".join(f"  {name:9} {what}" for name, what in planning.ALG
     show_default=True,
     help="Another one may lead a long search to another plan.",
 )
+@connection
 @JSON
 def plan(  # noqa: PLR0917  one parameter an option
     file: Path,
@@ -118,8 +124,12 @@ def plan(  # noqa: PLR0917  one parameter an option
     running_file: Path | None,
     reoptimise: bool,
     best_effort: bool,
+    ask_switches: bool,
     executor: str,
     seed: int,
+    identity: Path,
+    known_hosts: Path,
+    timeout_s: float,
     as_json: bool,
 ) -> None:
     """Compute when every frame leaves every port of the intent FILE, and the gates for it.
@@ -132,21 +142,23 @@ def plan(  # noqa: PLR0917  one parameter an option
     if reoptimise and not running_file:
         raise click.UsageError("--reoptimise needs --keep RUNNING.json to compare with")
     intent = load_intent(file)
+    if ask_switches:
+        intent = within_limits(intent, connect_options(identity, known_hosts, timeout_s))
+        if not as_json:  # the plan has them
+            render.limits(intent.stated_limits)
     running = load_running(running_file) if running_file else None
     keep = None if reoptimise else running
-    planned = planning.judged(
-        planning.Request(intent, algorithm, keep, best_effort, executor, seed)
-    )
-    text = planfile.dump(planned.plan, output)
+    done = planning.judged(planning.Request(intent, algorithm, keep, best_effort, executor, seed))
+    text = planfile.dump(done.plan, output)
     if as_json:
         click.echo(text, nl=False)
     else:
-        render.plan(planned.plan, output)
+        render.plan(done.plan, output)
         if running:
-            render.difference(running, planned.plan, anew=reoptimise)
-    if planned.interrupted and planned.plan.refused:
+            render.difference(running, done.plan, anew=reoptimise)
+    if done.interrupted and done.plan.refused:
         raise CncError(
-            f"interrupted: the plan is INCOMPLETE, {len(planned.plan.refused)} of "
+            f"interrupted: the plan is INCOMPLETE, {len(done.plan.refused)} of "
             f"{len(intent.streams)} streams have no place in it",
             hint="plan again and let it finish, or use it only if you can do without them",
         )
@@ -187,18 +199,18 @@ def push(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Bring FILE, a plan or an intent, to all its switches as one change, or to none.
 
-    Ports that already run their gate control list are not touched.
+    Ports that already run their gate control list are not touched. An intent is planned first,
+    within the limits that the switches state of their ports; a plan beyond them is refused.
     """
     from cnc import netconf  # noqa: PLC0415
 
-    wanted = load_plan(file, judged=False)  # the rollout judges whatever it is given
+    connect = connect_options(identity, known_hosts, timeout_s)
+    if is_plan(file):
+        wanted = load_plan(file)
+    else:  # the rollout judges whatever it is given
+        wanted = planned(within_limits(load_intent(file), connect), judged=False)
     with progress.steps() as say:
-        report = netconf.push(
-            wanted,
-            connect=connect_options(identity, known_hosts, timeout_s),
-            dry_run=dry_run,
-            progress=say,
-        )
+        report = netconf.push(wanted, connect=connect, dry_run=dry_run, progress=say)
     render.push(report, dry_run=dry_run, as_json=as_json)
     if not as_json:
         render.refused(wanted)
@@ -209,11 +221,18 @@ def push(  # noqa: PLR0917  one parameter an option
 @connection
 @JSON
 def status(file: Path, identity: Path, known_hosts: Path, timeout_s: float, as_json: bool) -> None:
-    """Show for every port of FILE what is intended, what runs and what is pending."""
+    """Show for every port of FILE what is intended, what runs and what is pending.
+
+    An intent is planned first, as a push of it would plan it.
+    """
     from cnc import netconf  # noqa: PLC0415
 
-    wanted = load_plan(file)
-    ports = netconf.status(wanted, connect=connect_options(identity, known_hosts, timeout_s))
+    connect = connect_options(identity, known_hosts, timeout_s)
+    if is_plan(file):
+        wanted = load_plan(file)
+    else:  # a switch that does not answer is told of below, with its ports
+        wanted = planned(within_limits(load_intent(file), connect, partial=True))
+    ports = netconf.status(wanted, connect=connect)
     render.status(ports, as_json=as_json)
     if not all(port.agrees for port in ports):
         raise click.exceptions.Exit(CncError.exit_code)
@@ -229,17 +248,29 @@ def load_intent(file: Path) -> Intent:
     return intent.load(file)
 
 
-def load_plan(file: Path, *, judged: bool = True) -> Plan:
-    """A plan as it is; or that of an intent, with every stream and, if `judged`, sound."""
+def load_plan(file: Path) -> Plan:
+    """A plan as it is; or that of an intent, as `planned`."""
     if is_plan(file):
         from cnc import planfile  # noqa: PLC0415
 
         return planfile.load(file)
-    request = planning.Request(load_intent(file))
-    planned = planning.judged(request) if judged else planning.unjudged(request)
-    if planned.interrupted:
+    return planned(load_intent(file))
+
+
+def planned(intent: Intent, *, judged: bool = True) -> Plan:
+    """The plan of an intent with every stream and, if `judged`, sound."""
+    request = planning.Request(intent)
+    done = planning.judged(request) if judged else planning.unjudged(request)
+    if done.interrupted:
         raise click.Abort  # who only wanted a plan may keep half of it, not who wanted more
-    return planned.plan
+    return done.plan
+
+
+def within_limits(intent: Intent, connect: ConnectOptions, *, partial: bool = False) -> Intent:
+    """The intent on ports as limited as their switches state; `partial`: those that answer."""
+    from cnc import netconf  # noqa: PLC0415
+
+    return intent.within(netconf.discover(intent.network, connect=connect, partial=partial))
 
 
 def load_running(file: Path) -> Plan:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnc.errors import CncError
-from cnc.format import duration, gate_summary
-from cnc.model import NS_PER_S, GateControlList, Intent, Plan, PortRef
+from cnc.format import duration, gate_limits, gate_summary
+from cnc.model import NS_PER_S, GateControlList, GateLimits, Intent, Plan, PortRef
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,6 +69,16 @@ def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> No
         f"plan of {plan.intent.name}: {state} "
         f"({_placed(plan)}, {len(plan.gates)} gate control lists)"
     )
+
+
+def limits(stated: Mapping[PortRef, GateLimits]) -> None:
+    """What the switches said that their ports can do, ports that can do the same together."""
+    alike: dict[str, list[str]] = {}
+    for port, its in stated.items():
+        alike.setdefault(gate_limits(its), []).append(str(port))
+    click.echo("what the switches state of their ports' gates:")
+    for words, ports in alike.items():
+        click.echo(f"  {words}: {_some(ports, ', ')}")
 
 
 def plan(computed: Plan, output: Path | None) -> None:

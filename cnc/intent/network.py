@@ -106,6 +106,9 @@ def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:
                 ),
                 gate_entries_max=port.gate_entries_max,
                 gate_interval_min_ns=port.gate_interval_min_ns,
+                gate_interval_max_ns=port.gate_interval_max_ns,
+                gate_cycle_max_ns=port.gate_cycle_max_ns,
+                gate_tick_ns=port.gate_tick_ns,
                 preemption=port.preemption,
             )
     return links

@@ -245,6 +245,23 @@ class Port(Shape):
         validate_default=True,
         description="shortest interval of a gate control list, a duration such as 1us",
     )
+    gate_interval_max_ns: Duration = Field(
+        "0ns",
+        validate_default=True,
+        description="longest interval of a gate control list, a duration such as 1ms; longer ones "
+        "are split; 0ns: no limit known",
+    )
+    gate_cycle_max_ns: Duration = Field(
+        "0ns",
+        validate_default=True,
+        description="longest cycle of a gate control list, a duration such as 1s; 0ns: no limit "
+        "known",
+    )
+    gate_tick_ns: Annotated[int, _quantity(DURATION, 1)] = Field(
+        "1ns",
+        validate_default=True,
+        description="gates change at multiples of it only, a duration such as 8ns",
+    )
     preemption: Boolean = Field(
         False,
         description="true: frames of best effort under way give way to scheduled ones "

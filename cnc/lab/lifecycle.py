@@ -18,6 +18,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from getpass import getuser
 from pathlib import Path
 
 from cnc.errors import CncError, InputError
@@ -228,10 +229,12 @@ def lab(
 def _start_switches(running: Lab) -> None:
     client = write_key_pair(running.identity)
     running.identity.with_suffix(".pub").write_text(f"{client}\n")
-    template = make_template(running.directory, running.intent.name)
+    addresses = {b: _management_of(running.intent, b) for b in running.intent.network.bridges}
+    # Where no user is named, cnc logs in as who runs it.
+    operators = {reached.user or getuser() for reached in addresses.values()}
+    template = make_template(running.directory, running.intent.name, sorted(operators))
     known_hosts = []
-    for name in running.intent.network.bridges:
-        reached = _management_of(running.intent, name)
+    for name, reached in addresses.items():
         host_key = running.switch(name).prepare(template)
         known_hosts.append(f"[{reached.address}]:{reached.port} {host_key}\n")
         for program in PROGRAMS:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,6 +76,8 @@ class Switch:
             argv += ["--host-key", str(self.directory / "host-key")]
             argv += ["--authorized-keys", str(authorized_keys)]
             argv += ["--state-dir", str(self.directory / "netconfd")]
+        if program == AGENT:
+            argv += ["--state-dir", str(self.directory / "agent")]
         pid = spawn(self.namespace, argv, environment=self.environment, log=self.log(program))
         (self.directory / f"{program}.pid").write_text(f"{pid}\n")
         return pid
@@ -106,26 +109,38 @@ class Switch:
             segment.unlink(missing_ok=True)
 
 
-def make_template(directory: Path, lab: str) -> Path:
-    """A sysrepo repository with every module of `yang/` and no configuration, to copy from."""
+def make_template(directory: Path, lab: str, operators: Iterable[str]) -> Path:
+    """A sysrepo repository with every module of `yang/`, to copy from.
+
+    Its only configuration is access control, which lets the users `operators` do everything.
+    """
     template = Switch("template", f"tsn-{lab}.template", directory / "template")
     template.directory.mkdir(mode=0o700)
     try:
-        installed = subprocess.run(
-            [CHECKOUT / "yang" / "install"],
-            env={**os.environ, **template.environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        for command in (
+            ["install"],
+            ["access-control", *(part for user in operators for part in ("--operator", user))],
+        ):
+            _run_of_yang(command, template.environment)
     finally:
         template.forget()
-    if installed.returncode != 0:
+    return template.repository
+
+
+def _run_of_yang(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    script, *arguments = command
+    run = subprocess.run(
+        [CHECKOUT / "yang" / script, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode != 0:
         raise CncError(
-            f"the YANG modules could not be installed into sysrepo:\n{installed.stderr.strip()}",
+            f"sysrepo could not be set up, yang/{script} failed:\n{run.stderr.strip()}",
             hint="scripts/setup installs sysrepo and its tools",
         )
-    return template.repository
 
 
 def write_key_pair(path: Path) -> str:

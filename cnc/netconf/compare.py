@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from cnc.errors import CncError
 from cnc.model import Bridge, GateControlList, Plan, PortRef
-from cnc.netconf.device import ConnectOptions, Device, DeviceError
+from cnc.netconf.device import ADMISSION, ConnectOptions, Device, DeviceError
 from cnc.netconf.payload import desired_ports
-from cnc.netconf.tree import KernelSchedule, PortConfiguration, PortReport, StoredPort
+from cnc.netconf.tree import CLOCK, KernelSchedule, PortConfiguration, PortReport, StoredPort
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,8 @@ def difference_of(
         return f"no gate control list (root qdisc {report.root_qdisc})"
     for what, have, want in (
         ("gate control list", newest.gates, wanted.gates),
+        ("mode", report.mode, wanted.mode),
+        ("clock", report.clock, CLOCK),
         ("number of traffic classes", report.number_of_classes, wanted.number_of_classes),
         ("priority map", report.priority_map, wanted.priority_map),
         ("DSCP rules", dict(report.dscp_priorities), dict(wanted.dscp_priorities)),
@@ -129,5 +131,6 @@ def agent_down(switch: str) -> DeviceError:
         switch,
         "the NETCONF server answers but no agent runs behind it; "
         "a configuration would be stored and never reach the kernel",
-        hint="start it on the switch: systemctl start tsn-agent",
+        hint="start it on the switch: systemctl start tsn-agent; if it runs, the NETCONF user may "
+        f"not read its state: {ADMISSION}",
     )

@@ -7,6 +7,7 @@ verified against a known_hosts file; an unknown key is refused, never learnt.
 from __future__ import annotations
 
 import base64
+import getpass
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ from cnc.netconf.tree import AgentReport, PortReport, StoredPort
 
 # ncclient looks for replies once a tick: its default of 0.1 s would cost that much for every RPC.
 ncclient_session.TICK = 0.002
+
+ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration"
 
 _KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "ssh-rsa")
 
@@ -82,6 +85,8 @@ class Device:
                 hint="give the switch `management: ADDRESS` in the intent file",
             )
         self.name = bridge.name
+        self._user = bridge.management.user or getpass.getuser()  # as ncclient does
+        self._has_get_data = True  # until the server says otherwise
         self._session = _connect(bridge.name, bridge.management, options)
 
     def __enter__(self) -> Self:
@@ -109,10 +114,10 @@ class Device:
         wanted = readback.state_filter(ports)
         asked_ns = time.monotonic_ns()
         with self._asking("get"):
-            reply = self._session.get(filter=wanted)
+            data = self._operational(wanted)
             return SwitchState(
-                agent=readback.agent_report(reply.data_ele),
-                ports=readback.port_reports(reply.data_ele),
+                agent=readback.agent_report(data),
+                ports=readback.port_reports(data),
                 asked_ns=asked_ns,
                 answered_ns=time.monotonic_ns(),
             )
@@ -157,12 +162,25 @@ class Device:
         with self._asking("copy-config to startup"):
             self._session.copy_config(source="running", target="startup")
 
+    def _operational(self, wanted: list[Element]) -> Element:
+        """What is in use now; a server without RFC 8526 leaves out what could be configured."""
+        if self._has_get_data:
+            try:
+                reply = self._session.dispatch(readback.get_operational(wanted))
+                return readback.operational_data(reply.xml)
+            except RPCError as error:
+                if "operation-not-supported" not in _tags(error):
+                    raise
+                self._has_get_data = False
+        data: Element = self._session.get(filter=wanted).data_ele
+        return data
+
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
         try:
             yield
         except RPCError as error:
-            raise DeviceError(self.name, _words(error)) from error
+            raise self._refusal(what, error) from error
         except TimeoutExpiredError as error:
             raise DeviceError(self.name, f"no answer to {what} in time") from error
         except (OperationError, TransportError, OSError) as error:
@@ -170,12 +188,25 @@ class Device:
         except (ValueError, etree.XMLSyntaxError) as error:
             raise DeviceError(self.name, f"unexpected reply to {what}: {error}") from error
 
+    def _refusal(self, what: str, refused: RPCError) -> DeviceError:
+        """All errors of a reply in the switch's own words, each once."""
+        words = [
+            (e.message or e.tag or "refused without a reason").strip() for e in _errors(refused)
+        ]
+        hint = None
+        if "access-denied" in _tags(refused):
+            hint = f"user {self._user} may not {what} on {self.name}: {ADMISSION}"
+        return DeviceError(self.name, "\n".join(dict.fromkeys(words)), hint=hint)
 
-def _words(error: RPCError) -> str:
-    """All errors of a reply in the switch's own words, each once."""
-    errors = getattr(error, "errors", None) or [error]
-    words = [(e.message or e.tag or "refused without a reason").strip() for e in errors]
-    return "\n".join(dict.fromkeys(words))
+
+def _errors(refused: RPCError) -> list[RPCError]:
+    """All errors of a reply: with several ncclient raises one without a tag that holds them."""
+    return getattr(refused, "errors", None) or [refused]
+
+
+def _tags(refused: RPCError) -> set[str]:
+    """The error-tags of a reply (RFC 6241 appendix A)."""
+    return {(error.tag or "").strip() for error in _errors(refused)}
 
 
 def _connect(switch: str, management: Management, options: ConnectOptions) -> manager.Manager:

@@ -6,6 +6,7 @@ and is not raises ValueError naming the node.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from fractions import Fraction
@@ -13,10 +14,12 @@ from fractions import Fraction
 from lxml import etree
 from lxml.builder import ElementMaker
 
-from cnc.model import NS_PER_S, GateControlList, GateEntry, GateMode
+from cnc.model import NS_PER_S, GateControlList, GateEntry, GateLimits, GateMode
 from cnc.netconf.tree import (
     BRIDGE,
+    DATASTORES,
     INTERFACES,
+    NMDA,
     PRIORITIES,
     SCHED_BRIDGE,
     TSN_LINUX,
@@ -33,6 +36,8 @@ _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
+_NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
 def configuration_filter(ports: Iterable[str]) -> list[Element]:
@@ -41,13 +46,37 @@ def configuration_filter(ports: Iterable[str]) -> list[Element]:
 
 
 def state_filter(ports: Iterable[str]) -> list[Element]:
-    """Subtree filter: the agent, and for these ports the clock and what the kernel runs."""
+    """Subtree filter: the agent, and for these ports clock, limits and what the kernel runs."""
     bridge_port = _BRIDGE(
         "bridge-port",
-        _GATES("gate-parameter-table", _GATES("current-time")),
+        _GATES(
+            "gate-parameter-table",
+            _GATES("current-time"),
+            _GATES("supported-list-max"),
+            _GATES("supported-cycle-max"),
+            _GATES("supported-interval-max"),
+            _GATES("tick-granularity"),
+        ),
         _TSNL("taprio", _TSNL("kernel")),
     )
     return [_interfaces(ports, bridge_port), _TSNL("agent")]
+
+
+def get_operational(wanted: Iterable[Element]) -> Element:
+    """The `<get-data>` (RFC 8526) for what is in use, where `<get>` would show less.
+
+    The port's limits are configuration in the standard's tree. A `<get>` takes such nodes from the
+    running datastore, where nobody wrote them; the operational one has what the agent found.
+    """
+    return _NMDA("get-data", _NMDA("datastore", "ds:operational"), _NMDA("subtree-filter", *wanted))
+
+
+def operational_data(reply: str) -> Element:
+    """The `<data>` of a reply to `get_operational`."""
+    data = etree.fromstring(reply.encode(), _PARSER).find(f"{{{NMDA}}}data")
+    if data is None:
+        raise ValueError("it has no data of ietf-netconf-nmda")
+    return data
 
 
 def _interfaces(ports: Iterable[str], bridge_port: Element) -> Element:
@@ -112,13 +141,14 @@ def _configuration(
 
 
 def port_reports(data: Element) -> dict[str, PortReport]:
-    """What the kernel runs, by port name, from the reply to a get."""
+    """What the kernel runs and the port can do, by port name, from the reply to a get."""
     reports = {}
     for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES):
         kernel = interface.find("b:bridge-port/t:taprio/t:kernel", _NAMESPACES)
         if kernel is None:
             continue
-        now = interface.find("b:bridge-port/g:gate-parameter-table/g:current-time", _NAMESPACES)
+        table = interface.find("b:bridge-port/g:gate-parameter-table", _NAMESPACES)
+        mode = _text(kernel, "t:mode")
         schedules = {
             _require(schedule, "t:state"): _kernel_schedule(schedule)
             for schedule in kernel.iterfind("t:schedule", _NAMESPACES)
@@ -129,6 +159,8 @@ def port_reports(data: Element) -> dict[str, PortReport]:
         }
         reports[_require(interface, "if:name")] = PortReport(
             root_qdisc=_text(kernel, "t:root-qdisc") or "unknown",
+            mode=GateMode(mode) if mode else None,
+            clock=_text(kernel, "t:clock"),
             running=schedules.get("running"),
             pending=schedules.get("pending"),
             priority_map=tuple(by_priority.get(p, 0) for p in range(PRIORITIES)),
@@ -137,9 +169,30 @@ def port_reports(data: Element) -> dict[str, PortReport]:
                 int(_require(rule, "t:dscp")): int(_require(rule, "t:priority"))
                 for rule in kernel.iterfind("t:dscp-rule", _NAMESPACES)
             },
-            current_time_ns=_ptp_time(now),
+            current_time_ns=_ptp_time(_find(table, "g:current-time")),
+            limits=_gate_limits(table),
         )
     return reports
+
+
+def _gate_limits(table: Element | None) -> GateLimits:
+    """What the gate table says of its port; a leaf that is missing or 0 says nothing."""
+    if table is None:
+        return GateLimits()
+    cycle_s = _fraction(table.find("g:supported-cycle-max", _NAMESPACES))
+    # Tenths of a nanosecond on the wire. Intervals are whole nanoseconds: those that are multiples
+    # of the tick are multiples of this, too.
+    tick = _limit(table, "g:tick-granularity") or 10
+    return GateLimits(
+        entries_max=_limit(table, "g:supported-list-max"),
+        interval_max_ns=_limit(table, "g:supported-interval-max"),
+        cycle_max_ns=int(cycle_s * NS_PER_S) if cycle_s else 0,
+        tick_ns=tick // math.gcd(tick, 10),
+    )
+
+
+def _limit(table: Element, path: str) -> int:
+    return max(0, _number(table, path) or 0)
 
 
 def _kernel_schedule(schedule: Element) -> KernelSchedule:
@@ -169,6 +222,10 @@ def agent_report(data: Element) -> AgentReport | None:
     )
 
 
+def _find(parent: Element | None, path: str) -> Element | None:
+    return None if parent is None else parent.find(path, _NAMESPACES)
+
+
 def _text(parent: Element, path: str) -> str | None:
     return parent.findtext(path, namespaces=_NAMESPACES)
 
@@ -193,10 +250,16 @@ def _ptp_time(element: Element | None) -> int | None:
 
 
 def _cycle_ns(element: Element | None) -> int | None:
+    cycle_s = _fraction(element)
+    if cycle_s is None:
+        return None
+    cycle_ns = cycle_s * NS_PER_S
+    return int(cycle_ns) if cycle_ns.denominator == 1 else None
+
+
+def _fraction(element: Element | None) -> Fraction | None:
+    """A rational number; None where it is missing, or no positive number."""
     if element is None:
         return None
-    numerator, denominator = _number(element, "g:numerator"), _number(element, "g:denominator")
-    if not numerator or not denominator:
-        return None
-    cycle_ns = Fraction(numerator * NS_PER_S, denominator)
-    return int(cycle_ns) if cycle_ns.denominator == 1 else None
+    numerator, denominator = _limit(element, "g:numerator"), _limit(element, "g:denominator")
+    return Fraction(numerator, denominator) if numerator and denominator else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,6 +23,8 @@ from cnc.errors import PlanRejected, RolloutError
 from cnc.model import NS_PER_S, Bridge, GateControlList, Plan, PortRef
 from cnc.netconf.compare import agent_down, difference_of, needs_change
 from cnc.netconf.device import ConnectOptions, Device, DeviceError, SwitchState
+from cnc.netconf.limits import refuse_beyond_limits
+from cnc.netconf.parallel import UNCHANGED, before_any_change, in_parallel
 from cnc.netconf.payload import desired_ports, edit_config
 from cnc.netconf.tree import PortConfiguration, StoredPort
 
@@ -35,8 +37,6 @@ MIN_LEAD_NS = 3 * NS_PER_S
 LEAD_PER_PREFLIGHT = 20
 CONFIRM_TIMEOUT_S = 60
 CLOCK_READ_TOLERANCE_NS = 1_000_000
-
-_UNCHANGED = "no switch was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def push(
     started_ns = time.monotonic_ns()
     desired = {name: desired_ports(plan, name) for name in plan.intent.network.bridges}
     with ExitStack() as stack:
-        with _before_any_change():
+        with before_any_change():
             devices = stack.enter_context(_sessions(plan, connect, progress))
             rollout = _Rollout(plan, devices, desired, progress)
             rollout.preflight()
@@ -133,13 +133,14 @@ class _Rollout:
         self.changes: dict[str, dict[str, str]] = {}
 
     def preflight(self) -> None:
-        """Read every switch; refuse when an agent or a clock is not as it must be."""
+        """Read every switch; refuse when an agent, a limit or a clock is not as it must be."""
         self._progress("reading what the switches run")
         self._states = self._on_all(lambda d: d.state(self._desired[d.name]))
         for name, state in self._states.items():
             if state.agent is None:
                 down = agent_down(name)
                 raise RolloutError(str(down), hint=down.hint)
+        refuse_beyond_limits(self._plan, self._states)
         self._check_clocks()
 
     def compare(self) -> None:
@@ -182,7 +183,8 @@ class _Rollout:
                 except DeviceError as error:
                     raise RolloutError(
                         str(error),
-                        hint="another operator or tool holds the lock; try again when it is done",
+                        hint=error.hint
+                        or "another operator or tool holds the lock; try again when it is done",
                     ) from error
                 locks.callback(_quietly, device.unlock)
             yield
@@ -232,10 +234,10 @@ class _Rollout:
     # --- parts -------------------------------------------------------------------------------
 
     def _on_all(self, ask: Callable[[Device], T]) -> dict[str, T]:
-        return _in_parallel(list(self._devices.values()), ask)
+        return in_parallel(list(self._devices.values()), ask)
 
     def _on_changed(self, ask: Callable[[Device], T]) -> dict[str, T]:
-        return _in_parallel([self._devices[name] for name in self.changes], ask)
+        return in_parallel([self._devices[name] for name in self.changes], ask)
 
     def _timed(self, ask: Callable[[Device], None]) -> Callable[[Device], None]:
         def timed(device: Device) -> None:
@@ -258,7 +260,7 @@ class _Rollout:
             silent = [name for name in self.changes if not self._take_back(self._devices[name])]
             if isinstance(error, KeyboardInterrupt):
                 raise
-            outcome = _UNCHANGED
+            outcome = UNCHANGED
             if silent:
                 outcome = (
                     f"{', '.join(silent)} did not say that it went back; it does so by itself when "
@@ -331,15 +333,6 @@ class _Rollout:
 
 
 @contextmanager
-def _before_any_change() -> Iterator[None]:
-    """Say of every failure in the block that it came before the first change."""
-    try:
-        yield
-    except RolloutError as error:
-        raise RolloutError(f"{error}\n{_UNCHANGED}", hint=error.hint) from error
-
-
-@contextmanager
 def _sessions(
     plan: Plan, connect: ConnectOptions, progress: Progress
 ) -> Iterator[dict[str, Device]]:
@@ -351,25 +344,11 @@ def _sessions(
         opened[bridge.name] = Device(bridge, connect)
 
     try:
-        _in_parallel(bridges, open_session)
+        in_parallel(bridges, open_session)
         yield opened
     finally:
         with ThreadPoolExecutor(max_workers=max(1, len(opened))) as pool:
             list(pool.map(Device.close, opened.values()))
-
-
-def _in_parallel(items: Sequence[Bridge] | Sequence[Device], ask: Callable[..., T]) -> dict[str, T]:
-    """`ask` of every item at once; raises one RolloutError with the words of all that failed."""
-    with ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
-        futures = {item.name: pool.submit(ask, item) for item in items}
-    failures = [e for f in futures.values() if isinstance(e := f.exception(), DeviceError)]
-    if failures:
-        hints = dict.fromkeys(e.hint for e in failures if e.hint)
-        raise RolloutError(
-            "\n".join(str(e) for e in failures),
-            hint="; ".join(hints) or None,
-        ) from failures[0]
-    return {name: future.result() for name, future in futures.items()}
 
 
 def _quietly(step: Callable[[], None]) -> bool:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cnc.model import GateControlList, GateMode
+from cnc.model import GateControlList, GateLimits, GateMode
 
 NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
+NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"
+DATASTORES = "urn:ietf:params:xml:ns:yang:ietf-datastores"
 INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
 IF_TYPE = "urn:ietf:params:xml:ns:yang:iana-if-type"
 BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge"
@@ -20,6 +22,7 @@ SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
 TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 
 PRIORITIES = 8
+CLOCK = "tai"  # all base times are TAI; tsn-linux has it as the default, so it is never sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +63,33 @@ class KernelSchedule:
 
 @dataclass(frozen=True, slots=True)
 class PortReport:
-    """What a switch's kernel runs on one port, read back over NETCONF.
+    """What a switch's kernel runs on one port, read back over NETCONF, and what the port can do.
 
+    `mode` and `clock` (a name of tsn-linux) are None where the port has no taprio.
     `current_time_ns` is the port's TAI clock when the switch answered.
     """
 
     root_qdisc: str
+    mode: GateMode | None
+    clock: str | None
     running: KernelSchedule | None
     pending: KernelSchedule | None
     priority_map: tuple[int, ...]
     number_of_classes: int
     dscp_priorities: Mapping[int, int]
     current_time_ns: int | None
+    limits: GateLimits
+
+    def limits_in(self, mode: GateMode) -> GateLimits:
+        """What the port can do in `mode`, as far as the switch says.
+
+        It states the limits of the mode that runs, without a list those of its kernel: they say
+        nothing of the hardware, nor the hardware's of the kernel.
+        """
+        stated_for_hardware = self.mode is GateMode.FULL_OFFLOAD
+        return (
+            self.limits if stated_for_hardware is (mode is GateMode.FULL_OFFLOAD) else GateLimits()
+        )
 
     @property
     def newest(self) -> KernelSchedule | None:

@@ -53,10 +53,12 @@ def hopeless(problem: Problem, route: Route) -> str | None:
     )
     taken = max(longest.window_ns, longest.hold_ns + longest.max_ns - longest.min_ns)
     if taken > route.period_ns:
+        link = problem.links[longest.link]
+        tick = f", a tick of {us(link.gate_tick_ns)}" if link.gate_tick_ns > 1 else ""
         return (
-            f"one frame takes {us(taken)} of {problem.links[longest.link].source}, jitter and "
-            f"blocking included, more than its period of {us(route.period_ns)}. A longer period, a "
-            "smaller payload or a faster link would help"
+            f"one frame takes {us(taken)} of {link.source}{tick}, jitter and blocking included, "
+            f"more than its period of {us(route.period_ns)}. A longer period, a smaller payload or "
+            "a faster link would help"
         )
     return None
 

@@ -6,12 +6,16 @@ everything but the scheduled classes is open.
 
 A loose port has a shorter list: its class stays open over the smallest gaps between its frames and
 over the guard bands. Its frames may leave early, which the placement has allowed for.
+
+All gates of a port change at multiples of its tick, and an entry longer than the port takes is cut
+into several with the same states.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
@@ -19,15 +23,16 @@ from typing import NamedTuple
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link, PortRef, TrafficClass
 from cnc.planner.explain import us
 from cnc.planner.problem import (
+    CYCLE_MAX_NS,
     Placement,
     Problem,
     entries_max,
     guard_ns,
+    interval_max_ns,
     interval_min_ns,
     longest_frame_ns,
+    round_up,
 )
-
-_CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
 
 
 class Lists(NamedTuple):
@@ -71,16 +76,16 @@ def gate_control_lists(
     for number in sorted(windows):
         link = problem.links[number]
         cycle = lcm(*{period for period, _ in windows[number]})
-        if cycle > _CYCLE_MAX_NS:
-            refused[link.source] = _cycle_too_long(cycle, {p for p, _ in windows[number]})
+        limit = entries_max(problem.intent, link)
+        if reason := _cannot_run(link, cycle, {period for period, _ in windows[number]}, limit):
+            refused[link.source] = reason
             continue
         port = _Port(problem.intent, link, cycle)
-        frames = _unrolled(windows[number], cycle)
-        limit = entries_max(problem.intent, link)
+        frames = _unrolled(windows[number], cycle, link.gate_tick_ns)
         if link.source in problem.loose:
             gates = port.shortened(frames, limit)
             if limit is not None and len(gates.entries) > limit:
-                refused[link.source] = _list_too_long(gates, limit)
+                refused[link.source] = _list_too_long(link, gates, limit)
                 continue
         else:
             gates = port.exact(frames)
@@ -96,18 +101,18 @@ def gate_control_lists(
     return Lists(lists, frozenset(too_long), refused)
 
 
-def shortened_list(
-    intent: Intent, link: Link, windows: Sequence[tuple[int, Window]], limit: int
-) -> GateControlList:
-    """A list of at most `limit` entries, if the gaps between `windows` allow it."""
-    cycle = lcm(*{period for period, _ in windows})
-    return _Port(intent, link, cycle).shortened(_unrolled(windows, cycle), limit)
+def _unrolled(windows: Iterable[tuple[int, Window]], cycle_ns: int, tick_ns: int) -> list[Window]:
+    """Every window of one cycle, in order, with its edges moved to the tick before.
 
-
-def _unrolled(windows: Iterable[tuple[int, Window]], cycle_ns: int) -> list[Window]:
-    """Every window of one cycle, in order."""
+    The placement has made windows longer by what the closing edge may lose so; and as all edges
+    move the same way, windows that do not overlap never will.
+    """
     return sorted(
-        Window(start, start + window.close_ns - window.open_ns, window.traffic_class)
+        Window(
+            start - start % tick_ns,
+            (end := start + window.close_ns - window.open_ns) - end % tick_ns,
+            window.traffic_class,
+        )
         for period, window in windows
         for start in range(window.open_ns % period, cycle_ns, period)
     )
@@ -125,7 +130,9 @@ class _Port:
         self._control = _mask(intent.classes_with(ClassRole.CONTROL))
         self._everyone = self._control | _mask(intent.classes_with(ClassRole.BEST_EFFORT))
         self._shortest_ns = interval_min_ns(link)
-        self._guard_ns = max(guard_ns(intent, link), self._shortest_ns)
+        guard = round_up(guard_ns(intent, link), link.gate_tick_ns)
+        self._guard_ns = max(guard, self._shortest_ns)
+        self._link = link
 
     def exact(self, frames: Sequence[Window]) -> GateControlList:
         """A gate that holds every frame back until its time."""
@@ -199,7 +206,21 @@ class _Port:
                 marks.append((close, self._everyone))
             ahead = 1 << following.traffic_class if lead else 0
             marks.append((shut, self._control | ahead))
-        return _from_marks(marks, self._cycle_ns)
+        return self._cut(_from_marks(marks, self._cycle_ns))
+
+    def _cut(self, gates: GateControlList) -> GateControlList:
+        """The list with every entry that is too long for the port in equal parts, to the tick."""
+        tick = self._link.gate_tick_ns
+        longest = interval_max_ns(self._link) // tick  # in ticks, as all below
+        if not longest:
+            return gates
+        entries = []
+        for states, interval_ns in ((e.gate_states, e.interval_ns) for e in gates.entries):
+            length = interval_ns // tick
+            parts = -(-length // longest)
+            edges = [length * part // parts for part in range(parts + 1)]
+            entries += [GateEntry(states, (end - start) * tick) for start, end in pairwise(edges)]
+        return replace(gates, entries=tuple(entries))
 
     def _clear_of_seam(self, edge_ns: int) -> int:
         """`edge_ns`, or earlier if the end of the cycle would cut off too short an entry there."""
@@ -269,17 +290,47 @@ def _longest_run(gates: GateControlList, *, wanted: int, unwanted: int) -> int:
     return min(longest, gates.cycle_ns)
 
 
-def _list_too_long(gates: GateControlList, limit: int) -> str:
+def _list_too_long(link: Link, gates: GateControlList, limit: int) -> str:
+    longest = interval_max_ns(link)
+    parts = f", none longer than {us(longest)}," if longest and longest < gates.cycle_ns else ""
     return (
-        f"needs {len(gates.entries)} gate entries even with the smallest gaps left open, the port "
-        f"has {limit}. Fewer streams or classes, or periods that divide each other (the cycle is "
-        f"{us(gates.cycle_ns)}), would help"
+        f"needs {len(gates.entries)} gate entries{parts} even with the smallest gaps left open, "
+        f"the port has {limit}. Fewer streams or classes, or periods that divide each other (the "
+        f"cycle is {us(gates.cycle_ns)}), would help"
     )
 
 
-def _cycle_too_long(cycle_ns: int, periods_ns: Iterable[int]) -> str:
+def _cannot_run(
+    link: Link, cycle_ns: int, periods_ns: Iterable[int], limit: int | None
+) -> str | None:
+    """Why the port can run no list of this cycle, whatever is in it, if so."""
     periods = ", ".join(us(period) for period in sorted(periods_ns))
-    return (
-        f"the periods {periods} only repeat together every {us(cycle_ns)}; the kernel's cycle ends "
-        f"at {us(_CYCLE_MAX_NS)}. Choose periods that divide each other"
-    )
+    together = f"the periods {periods} only repeat together every {us(cycle_ns)}"
+    if cycle_ns > CYCLE_MAX_NS:
+        return (
+            f"{together}; the kernel's cycle ends at {us(CYCLE_MAX_NS)}. Choose periods that "
+            "divide each other"
+        )
+    if link.gate_cycle_max_ns and cycle_ns > link.gate_cycle_max_ns:
+        return (
+            f"{together}; the port's cycle ends at {us(link.gate_cycle_max_ns)}. Choose periods "
+            "that divide each other, or shorter ones"
+        )
+    if cycle_ns % link.gate_tick_ns:
+        return (
+            f"{together}; the port's gates change at multiples of {us(link.gate_tick_ns)} only, "
+            "and so must its cycle. Choose periods that are multiples of that"
+        )
+    shortest, longest = interval_min_ns(link), interval_max_ns(link)
+    if 0 < longest < 2 * shortest:
+        # Cutting an entry that is hardly too long leaves parts of half the greatest length.
+        return (
+            f"its gate intervals may last from {us(shortest)} to {us(longest)}: to cut longer "
+            "ones, the greatest must be twice the least"
+        )
+    if longest and limit is not None and cycle_ns > limit * longest:
+        return (
+            f"{together}; that is more than the port's {limit} gate entries of at most "
+            f"{us(longest)} can fill. Choose periods that divide each other, or shorter ones"
+        )
+    return None

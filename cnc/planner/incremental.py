@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from cnc.errors import InputError
-from cnc.model import ClassRole, Intent, Plan, PortRef, StreamPlan
-from cnc.planner.problem import Member, Placement, Problem, Tree
+from cnc.model import ClassRole, Intent, Link, Plan, PortRef, StreamPlan
+from cnc.planner.problem import (
+    Member,
+    Placement,
+    Problem,
+    Tree,
+    entries_max,
+    interval_max_ns,
+)
 
 _FOUNDATIONS: Mapping[str, Callable[[Intent], object]] = {
     "clock error": lambda intent: intent.network.clock_error_ns,
@@ -40,15 +48,27 @@ def unchanged(intent: Intent, running: Plan) -> dict[str, StreamPlan]:
 
 def _is_same(before: Intent, after: Intent, port: PortRef) -> bool:
     """Whether a port and the switch before it are what they were."""
-    if before.network.links[port] != after.network.links.get(port):
-        return False
+    link, now = before.network.links[port], after.network.links.get(port)
     one, other = (intent.network.bridges.get(port.node) for intent in (before, after))
-    if one is None or other is None:
-        return one is other
+    if now is None or one is None or other is None:
+        return link == now and one is other
+    if _as_gated(before, link) != _as_gated(after, now):
+        return False
     return (one.processing_min_ns, one.processing_max_ns, one.gate_mode) == (
         other.processing_min_ns,
         other.processing_max_ns,
         other.gate_mode,
+    )
+
+
+def _as_gated(intent: Intent, link: Link) -> Link:
+    """A bridge's link with those limits on its list that may bind: a shorter list may let frames
+    leave early, and offsets rest on that. A running list keeps its cycle."""
+    return replace(
+        link,
+        gate_entries_max=entries_max(intent, link) or 0,
+        gate_interval_max_ns=interval_max_ns(link),
+        gate_cycle_max_ns=0,
     )
 
 

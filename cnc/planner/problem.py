@@ -8,6 +8,9 @@ reception + propagation + greatest processing + clock error after `o`.
 A port holds each frame back to its planned time, unless it is *loose*: there the gate stays open
 longer than the frames need, to fit the port's list limit, and a frame may leave as soon as it lies
 in the queue. What is earliest is then counted from the last port that did hold it.
+
+Where gates change at multiples of a tick only, a window opens up to a tick early and closes up to a
+tick late: a frame may leave that much too soon, and the link is reserved for so much longer.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 Tree = tuple[int, ...]  # links of a path by number, parents before children
 
 SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
+CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
 SOFTWARE_ENTRIES_MAX = 430  # measured: longer lists are lost from the kernel's dump, so refused
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
 _FRAGMENT_OCTETS = 123 + 20  # IEEE 802.3br: what a preempted frame may still send, and the gap
@@ -260,9 +264,10 @@ class Problem:
         delay = start_delay_ns(self.intent, link)
         flight = network.reception_ns(link, payload_octets) + link.propagation_ns
         bridge = network.bridges.get(link.target.node)
+        rounding = link.gate_tick_ns - 1
         return _HopTimes(
-            window_ns=delay + network.occupation_ns(link, payload_octets),
-            min_ns=flight + (bridge.processing_min_ns if bridge else 0),
+            window_ns=delay + network.occupation_ns(link, payload_octets) + rounding,
+            min_ns=flight + (bridge.processing_min_ns if bridge else 0) - rounding,
             max_ns=delay
             + flight
             + (bridge.processing_max_ns if bridge else 0)
@@ -354,8 +359,19 @@ def longest_frame_ns(intent: Intent, link: Link, role: ClassRole) -> int:
 
 
 def interval_min_ns(link: Link) -> int:
-    """The shortest gate interval the port and the kernel accept."""
-    return max(link.gate_interval_min_ns, transmission_ns(SHORTEST_FRAME_OCTETS, link.rate_bps))
+    """The shortest gate interval the port and the kernel accept, a multiple of the port's tick."""
+    kernel_min = transmission_ns(SHORTEST_FRAME_OCTETS, link.rate_bps)
+    return round_up(max(link.gate_interval_min_ns, kernel_min), link.gate_tick_ns)
+
+
+def interval_max_ns(link: Link) -> int:
+    """The longest gate interval the port accepts; 0 where a whole cycle may be one."""
+    return link.gate_interval_max_ns if link.gate_interval_max_ns < CYCLE_MAX_NS else 0
+
+
+def round_up(time_ns: int, tick_ns: int) -> int:
+    """The next multiple of `tick_ns`."""
+    return -(-time_ns // tick_ns) * tick_ns
 
 
 def entries_max(intent: Intent, link: Link) -> int | None:

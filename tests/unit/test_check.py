@@ -296,6 +296,21 @@ MUTATIONS: dict[str, tuple[str, str, Callable[[Plan], Plan]]] = {
         "s2/s3",
         lambda p: with_port_limits(p, gate_interval_min_ns=10_000),
     ),
+    "an entry too long for the port": (
+        "gate-interval",
+        "s2/s3",
+        lambda p: with_port_limits(p, gate_interval_max_ns=400_000),
+    ),
+    "an entry between two ticks of the port": (
+        "gate-tick",
+        "s2/s3",
+        lambda p: with_port_limits(p, gate_tick_ns=32),
+    ),
+    "a cycle longer than the port's": (
+        "gate-cycle",
+        "s2/s3",
+        lambda p: with_port_limits(p, gate_cycle_max_ns=1_999_999),
+    ),
     "more entries than the port holds": (
         "gate-entries",
         "s2/s3",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -62,6 +63,30 @@ def test_hardware_holds_as_many_entries_as_its_port_says(good: Plan) -> None:
     assert [v.code for v in judge(with_port_limits(hardware, gate_entries_max=430))] == [
         "gate-entries"
     ]
+
+
+def test_a_port_takes_intervals_cycles_and_ticks_up_to_its_limits_and_no_further(
+    good: Plan,
+) -> None:
+    gates = good.gates[PORT]
+    longest = max(entry.interval_ns for entry in gates.entries)
+    tick = math.gcd(*(entry.interval_ns for entry in gates.entries))
+    at_its_limits = with_port_limits(
+        good,
+        gate_interval_max_ns=longest,
+        gate_cycle_max_ns=gates.cycle_ns,
+        gate_tick_ns=tick,
+    )
+    assert judge(at_its_limits) == []
+    [too_long] = judge(with_port_limits(good, gate_interval_max_ns=longest - 1))
+    assert str(too_long).endswith(
+        f"lasts {longest} ns, the port takes {longest - 1} ns [gate-interval]"
+    )
+    [too_slow] = judge(with_port_limits(good, gate_cycle_max_ns=gates.cycle_ns - 1))
+    assert str(too_slow) == (
+        "s2/s3: the cycle is 2000000 ns, the port takes 1999999 ns [gate-cycle]"
+    )
+    assert {v.code for v in judge(with_port_limits(good, gate_tick_ns=2 * tick))} == {"gate-tick"}
 
 
 def test_a_port_that_preempts_best_effort_needs_to_guard_a_fragment_only(good: Plan) -> None:

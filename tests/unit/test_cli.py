@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from cnc import cli, netconf, planfile, planner
 from cnc.cli import planning
-from cnc.model import Plan
+from cnc.model import GateLimits, Network, Plan, PortRef
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 HEAVY = ("distributed", "ncclient", "numpy", "ortools", "pandas")
@@ -279,11 +279,99 @@ def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.Monke
         return netconf.Report((), None, {}, 0)
 
     monkeypatch.setattr(netconf, "push", push)
+    monkeypatch.setattr(netconf, "discover", lambda *_, **__: {})
     monkeypatch.setattr(planning, "violations_of", lambda plan: judged.append(plan) or [])
     assert CliRunner().invoke(cli.cnc, ["push", str(LINE3)]).exit_code == 0
     assert (len(pushed), len(judged)) == (1, 0)
     assert CliRunner().invoke(cli.cnc, ["show", str(LINE3)]).exit_code == 0
     assert len(judged) == 1
+
+
+SHORT_LIST = {PortRef("s1", "s2"): GateLimits(entries_max=12, tick_ns=8)}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Switches that state a short list for one port; whether each question was a partial one."""
+    questions: list[bool] = []
+
+    def discover(network: Network, *, connect: object, partial: bool = False) -> object:
+        questions.append(partial)
+        return SHORT_LIST
+
+    monkeypatch.setattr(netconf, "discover", discover)
+    return questions
+
+
+def test_a_plan_within_what_the_switches_state_says_what_that_is(
+    asked: list[bool], tmp_path: Path
+) -> None:
+    written = tmp_path / "plan.json"
+    argv = ["plan", str(LINE3), "--ask-switches", "-o", str(written)]
+    done = CliRunner().invoke(cli.cnc, argv)
+    assert (done.exit_code, asked) == (0, [False]), done.output
+    assert done.output.startswith(
+        "what the switches state of their ports' gates:\n  12 entries, a tick of 8 ns: s1/s2\n"
+    )
+    planned = planfile.load(written)
+    gates = planned.gates[PortRef("s1", "s2")]
+    assert len(gates.entries) <= 12
+    assert all(entry.interval_ns % 8 == 0 for entry in gates.entries)
+    assert planned.intent.stated_limits == SHORT_LIST
+    assert cnc("check", written).returncode == 0
+
+
+def test_a_plan_for_programs_holds_what_the_switches_state(asked: list[bool]) -> None:
+    done = CliRunner().invoke(cli.cnc, ["plan", str(LINE3), "--ask-switches", "--json"])
+    assert json.loads(done.output)["limits"] == {
+        "s1/s2": {"entries_max": 12, "interval_max_ns": 0, "cycle_max_ns": 0, "tick_ns": 8}
+    }
+    assert "limits" not in json.loads(cnc("plan", LINE3, "--json").stdout)
+    assert asked == [False]
+
+
+def test_a_plan_asks_no_switch_unless_told_to(asked: list[bool]) -> None:
+    assert CliRunner().invoke(cli.cnc, ["plan", str(LINE3)]).exit_code == 0
+    assert asked == []
+
+
+def test_the_push_and_the_status_of_an_intent_plan_within_what_the_switches_state(
+    asked: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Plan] = []
+    monkeypatch.setattr(
+        netconf, "push", lambda plan, **_: seen.append(plan) or netconf.Report((), None, {}, 0)
+    )
+    monkeypatch.setattr(netconf, "status", lambda plan, **_: seen.append(plan) or [])
+    for command in ("push", "status"):
+        assert CliRunner().invoke(cli.cnc, [command, str(LINE3)]).exit_code == 0
+    pushed, shown = seen
+    assert pushed == shown
+    assert len(pushed.gates[PortRef("s1", "s2")].entries) <= 12
+    assert asked == [False, True]  # status shows a switch that does not answer, too
+
+
+def test_the_push_of_a_finished_plan_plans_nothing(
+    asked: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[Plan] = []
+    monkeypatch.setattr(
+        netconf, "push", lambda plan, **_: seen.append(plan) or netconf.Report((), None, {}, 0)
+    )
+    written = tmp_path / "plan.json"
+    assert cnc("plan", LINE3, "-o", written).returncode == 0
+    assert CliRunner().invoke(cli.cnc, ["push", str(written)]).exit_code == 0
+    assert (seen, asked) == ([planfile.load(written)], [])
+
+
+def test_a_switch_that_cannot_be_asked_ends_with_1_and_a_hint(tmp_path: Path) -> None:
+    known_hosts = tmp_path / "known_hosts"
+    known_hosts.write_text("")
+    done = cnc("plan", LINE3, "--ask-switches", "--known-hosts", known_hosts)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "s1: " in done.stderr
+    assert "has no host key" in done.stderr
+    assert "hint: " in done.stderr
 
 
 def test_a_push_says_which_streams_it_does_not_bring(

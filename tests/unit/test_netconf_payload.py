@@ -13,6 +13,7 @@ from cnc.model import (
     EndStation,
     GateControlList,
     GateEntry,
+    GateLimits,
     GateMode,
     Intent,
     Link,
@@ -23,7 +24,7 @@ from cnc.model import (
 )
 from cnc.netconf.compare import difference_of, needs_change
 from cnc.netconf.payload import desired_ports, edit_config
-from cnc.netconf.readback import agent_report, port_reports, stored_ports
+from cnc.netconf.readback import agent_report, port_reports, state_filter, stored_ports
 from cnc.netconf.tree import (
     BRIDGE,
     INTERFACES,
@@ -147,9 +148,14 @@ KERNEL = """
   <bridge-port xmlns="urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge">
    <gate-parameter-table xmlns="urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge">
     <current-time><seconds>7</seconds><nanoseconds>9</nanoseconds></current-time>
+    <tick-granularity>64</tick-granularity>
+    <supported-list-max>16</supported-list-max>
+    <supported-cycle-max><numerator>1</numerator><denominator>3</denominator></supported-cycle-max>
+    <supported-interval-max>999999</supported-interval-max>
    </gate-parameter-table>
    <taprio xmlns="urn:tsn-control-plane:yang:tsn-linux"><kernel>
     <tx-queues>8</tx-queues><root-qdisc>taprio</root-qdisc><traffic-classes>8</traffic-classes>
+    <mode>full-offload</mode><clock>tai</clock>
     <priority-map><priority>5</priority><traffic-class>6</traffic-class></priority-map>
     <schedule><state>pending</state><base-time-ns>2000000</base-time-ns>
      <cycle-time-ns>1000000</cycle-time-ns>
@@ -174,6 +180,46 @@ def test_the_kernels_dump_is_read_with_entries_in_index_order() -> None:
     assert report.current_time_ns == 7_000_000_009
     assert report.dscp_priorities == {46: 5}
     assert report.priority_map == (0, 0, 0, 0, 0, 6, 0, 0)
+    assert (report.mode, report.clock) == (GateMode.FULL_OFFLOAD, "tai")
+
+
+def test_limits_are_read_in_whole_nanoseconds_that_the_port_surely_keeps() -> None:
+    """A third of a second is cut; multiples of 6.4 ns are whole nanoseconds every 32."""
+    limits = port_reports(etree.fromstring(KERNEL))["p2"].limits
+    assert limits == GateLimits(16, 999_999, 333_333_333, 32)
+
+
+@pytest.mark.parametrize(
+    ("tenths", "tick_ns"), [("10", 1), ("5", 1), ("1", 1), ("80", 8), ("25", 5), ("0", 1)]
+)
+def test_a_tick_in_tenths_becomes_the_least_whole_multiple(tenths: str, tick_ns: int) -> None:
+    data = KERNEL.replace("<tick-granularity>64<", f"<tick-granularity>{tenths}<")
+    assert port_reports(etree.fromstring(data))["p2"].limits.tick_ns == tick_ns
+
+
+def test_a_limit_that_is_missing_or_senseless_is_not_known() -> None:
+    data = etree.fromstring(KERNEL)
+    table = data.find(".//g:gate-parameter-table", PATHS)
+    assert table is not None
+    for leaf in list(table)[1:]:
+        table.remove(leaf)
+    assert port_reports(data)["p2"].limits == GateLimits()
+    senseless = KERNEL.replace("<denominator>3<", "<denominator>0<").replace(">16<", ">-1<")
+    limits = port_reports(etree.fromstring(senseless))["p2"].limits
+    assert (limits.cycle_max_ns, limits.entries_max) == (0, 0)
+
+
+def test_the_filter_asks_for_every_limit() -> None:
+    asked = state_filter(["p2"])[0]
+    table = asked.find(".//g:gate-parameter-table", PATHS)
+    assert table is not None
+    assert {etree.QName(leaf).localname for leaf in table} == {
+        "current-time",
+        "supported-list-max",
+        "supported-cycle-max",
+        "supported-interval-max",
+        "tick-granularity",
+    }
 
 
 def test_the_agents_words_are_read() -> None:
@@ -189,12 +235,15 @@ def test_a_reply_without_agent_data_means_that_no_agent_lives() -> None:
 def running(wanted: PortConfiguration, base_time_ns: int) -> PortReport:
     return PortReport(
         root_qdisc="taprio",
+        mode=GateMode.SOFTWARE,
+        clock="tai",
         running=KernelSchedule(base_time_ns, wanted.gates),
         pending=None,
         priority_map=wanted.priority_map,
         number_of_classes=wanted.number_of_classes,
         dscp_priorities=wanted.dscp_priorities,
         current_time_ns=0,
+        limits=GateLimits(),
     )
 
 
@@ -228,6 +277,23 @@ def test_other_gates_and_other_classes_are_told_apart(plan: Plan) -> None:
     assert needs_change(other_gates, stored(wanted, 0), None) == "the gate control list changes"
     other_mode = dataclasses.replace(wanted, mode=GateMode.FULL_OFFLOAD)
     assert needs_change(other_mode, stored(wanted, 0), None) == "classes change"
+
+
+@pytest.mark.parametrize(
+    ("has", "difference"),
+    [
+        ({"mode": GateMode.TXTIME_ASSIST}, "mode is txtime-assist, wanted software"),
+        ({"clock": "monotonic"}, "clock is monotonic, wanted tai"),
+    ],
+    ids=["mode", "clock"],
+)
+def test_a_list_that_runs_in_another_way_than_wanted_is_a_difference(
+    plan: Plan, has: dict[str, object], difference: str
+) -> None:
+    wanted = wanted_of(plan)
+    report = dataclasses.replace(running(wanted, 0), **has)
+    assert difference_of(wanted, report, 0) == difference
+    assert needs_change(wanted, stored(wanted, 0), report) == f"the kernel drifted: {difference}"
 
 
 def test_a_rule_somebody_removed_is_a_difference(plan: Plan) -> None:

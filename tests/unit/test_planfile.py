@@ -14,7 +14,7 @@ import pytest
 
 from cnc import planfile
 from cnc.errors import InputError
-from cnc.model import Plan
+from cnc.model import GateLimits, Plan, PortRef
 
 DATA = Path(__file__).parent / "data"
 REFUSED = DATA / "plan-refused"
@@ -47,6 +47,23 @@ def test_both_paths_of_a_stream_and_the_streams_left_out_survive(
     text = planfile.dump(partial, path)
     assert planfile.load(path) == partial
     assert '\n "valves": "50 µs are too few"\n' in text
+
+
+def test_what_the_switches_stated_survives_and_limits_the_ports_again(
+    line3: Plan, tmp_path: Path
+) -> None:
+    port = PortRef("s1", "s2")
+    limits = GateLimits(entries_max=16, interval_max_ns=10**9, tick_ns=8)
+    asked = replace(line3, intent=line3.intent.within({port: limits}))
+    path = tmp_path / "plan.json"
+    text = planfile.dump(asked, path)
+    again = planfile.load(path)
+    assert again == asked
+    assert again.intent.stated_limits == {port: limits}
+    link = again.intent.network.links[port]
+    assert (link.gate_entries_max, link.gate_interval_max_ns, link.gate_tick_ns) == (16, 10**9, 8)
+    assert json.loads(text)["intent"] == line3.intent.document
+    assert text == planfile.dump(again)
 
 
 def test_an_older_plan_file_is_to_be_planned_again() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import PlanRejected, RolloutError
-from cnc.model import NS_PER_S, GateControlList, Plan
+from cnc.model import NS_PER_S, GateControlList, GateLimits, GateMode, Plan, PortRef
 from cnc.netconf import ConnectOptions, push, rollout
 from cnc.netconf.device import DeviceError, SwitchState
 from cnc.netconf.payload import desired_ports
@@ -41,6 +41,7 @@ class FakeDevice:
         self.clock_ahead_ns = 0
         self.candidate = None
         self.kernel = {}
+        self.limits = {}
 
     def state(self, ports):
         now_ns = time.monotonic_ns()
@@ -52,12 +53,15 @@ class FakeDevice:
         wanted, schedule = self.kernel.get(port, (None, None))
         return PortReport(
             root_qdisc="taprio" if schedule else "noqueue",
+            mode=self.breaks.get("mode", GateMode.SOFTWARE) if schedule else None,
+            clock="tai" if schedule else None,
             running=None,
             pending=schedule,
             priority_map=wanted.priority_map if wanted else (0,) * 8,
             number_of_classes=wanted.number_of_classes if wanted else 0,
             dscp_priorities=wanted.dscp_priorities if wanted else {},
             current_time_ns=clock_ns,
+            limits=self.limits.get(port, GateLimits()),
         )
 
     def stored_ports(self, ports):
@@ -151,6 +155,45 @@ def test_a_kernel_that_runs_something_else_takes_all_back(plan, devices):
     with pytest.raises(RolloutError, match="s3: port l1 does not run what was committed"):
         push(plan, connect=CONNECT)
     assert all("cancel_commit" in device.calls for device in devices.values())
+
+
+def test_a_kernel_that_runs_the_list_in_another_mode_takes_all_back(plan, devices):
+    devices["s3"].breaks["mode"] = GateMode.TXTIME_ASSIST
+    with pytest.raises(RolloutError, match="mode is txtime-assist, wanted software"):
+        push(plan, connect=CONNECT)
+    assert all("cancel_commit" in device.calls for device in devices.values())
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (GateLimits(entries_max=5), r"\d+ entries, the port holds 5"),
+        (GateLimits(interval_max_ns=1_000), r"lasts \d+ ns, the port takes 1000 ns"),
+        (GateLimits(cycle_max_ns=1_000), r"the cycle is 2000000 ns, the port takes 1000 ns"),
+        (GateLimits(tick_ns=1_000_000), r"counts in ticks of 1000000 ns"),
+    ],
+    ids=["list", "interval", "cycle", "tick"],
+)
+def test_a_plan_beyond_what_a_switch_states_is_refused_before_any_lock(
+    plan, devices, limits, words
+):
+    assert PortRef("s2", "s3") in plan.gates
+    devices["s2"].limits["s3"] = limits
+    with pytest.raises(RolloutError, match=f"s2/s3: .* {words}") as error:
+        push(plan, connect=CONNECT)
+    assert "no switch was changed" in str(error.value)
+    assert "cnc plan --ask-switches" in error.value.hint
+    assert all(device.calls == ["close"] for device in devices.values())
+
+
+def test_a_lock_somebody_may_not_take_keeps_the_switchs_own_advice(plan, devices, monkeypatch):
+    def lock():
+        raise DeviceError("s1", "access denied", hint="add the user to a group")
+
+    monkeypatch.setattr(devices["s1"], "lock", lock, raising=False)
+    with pytest.raises(RolloutError) as error:
+        push(plan, connect=CONNECT)
+    assert error.value.hint == "add the user to a group"
 
 
 def test_a_base_time_that_passed_before_all_were_ready_takes_all_back(plan, devices, monkeypatch):

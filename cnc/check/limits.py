@@ -1,0 +1,51 @@
+"""Gate control lists against their ports' limits: can this list run there at all?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cnc.check.violation import Violation
+from cnc.model import GateControlList, GateMode, Link, Network, PortRef, transmission_ns
+
+_INTERVAL_MIN_OCTETS = 60  # taprio wants room for the smallest frame, without its FCS
+# A dump of taprio holds two lists, the running one and the next, of this length at most; of longer
+# ones the kernel shows nothing, and nobody could tell what the port runs.
+_KERNEL_ENTRIES_MAX = 430
+
+
+def judge_limits(network: Network, gates: Mapping[PortRef, GateControlList]) -> Iterator[Violation]:
+    """What is wrong with the length, cycle and intervals of the lists of bridge ports."""
+    for port, listed in gates.items():
+        link = network.links.get(port)
+        if link is None or port.node not in network.bridges:
+            continue  # a list where none belongs is another rule's to report
+        yield from _judge_length(network, link, listed)
+        yield from _judge_intervals(link, listed)
+        if 0 < link.gate_cycle_max_ns < listed.cycle_ns:
+            text = f"the cycle is {listed.cycle_ns} ns, the port takes {link.gate_cycle_max_ns} ns"
+            yield Violation("gate-cycle", str(port), text)
+
+
+def _judge_length(network: Network, link: Link, gates: GateControlList) -> Iterator[Violation]:
+    limits = [link.gate_entries_max]
+    if network.bridges[link.source.node].gate_mode is not GateMode.FULL_OFFLOAD:
+        limits.append(_KERNEL_ENTRIES_MAX)
+    limit = min(filter(None, limits), default=len(gates.entries))
+    if len(gates.entries) > limit:
+        text = f"{len(gates.entries)} entries, the port holds {limit}"
+        yield Violation("gate-entries", str(link.source), text)
+
+
+def _judge_intervals(link: Link, gates: GateControlList) -> Iterator[Violation]:
+    kernel_min = transmission_ns(_INTERVAL_MIN_OCTETS, link.rate_bps)
+    shortest = max(link.gate_interval_min_ns, kernel_min)
+    longest = link.gate_interval_max_ns
+    for index, entry in enumerate(gates.entries):
+        lasts = f"entry {index} lasts {entry.interval_ns} ns, the port"
+        if entry.interval_ns < shortest:
+            yield Violation("gate-interval", str(link.source), f"{lasts} needs {shortest} ns")
+        if 0 < longest < entry.interval_ns:
+            yield Violation("gate-interval", str(link.source), f"{lasts} takes {longest} ns")
+        if entry.interval_ns % link.gate_tick_ns:
+            text = f"{lasts} counts in ticks of {link.gate_tick_ns} ns"
+            yield Violation("gate-tick", str(link.source), text)

@@ -1,0 +1,124 @@
+"""The controller and a switch with small limits: a real agent, NETCONF server and client."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agent.datastore.subscriptions import Datastore
+from agent.model import GateLimits
+from cnc import cli, planfile
+from cnc.model import PortRef
+from tests.stack.netconfd_process import running_netconfd
+from tests.stack.recording_kernel import RecordingKernel, port
+
+EGRESS = PortRef("s1", "p2")
+SHORT = GateLimits(list_max=8, cycle_max_ns=10**9, interval_max_ns=600_000, tick_tenth_ns=80)
+
+INTENT = """
+name: small
+defaults:
+  rate: 1Gbps
+  propagation: 100ns
+  processing: {{min: 1us, max: 5us}}
+  clock-error: 1us
+  user: operator
+  netconf-port: {port}
+classes:
+  cyclic: {{traffic-class: 6, priority: 6, dscp: 46, role: scheduled}}
+  best-effort: {{traffic-class: 0, priority: 0, dscp: 0, role: best-effort}}
+switches:
+  s1: {{ports: [p1, p2], management: 127.0.0.1}}
+end-stations: [talker, listener]
+links:
+  - [talker/eth0, s1/p1]
+  - [s1/p2, listener/eth0]
+streams:
+"""
+STREAM = """
+  f{number}:
+    talker: talker
+    listeners: [listener]
+    period: 1ms
+    payload: 100B
+    max-latency: 500us
+    window: {{earliest: {start}us, latest: {start}us}}
+"""
+
+
+@pytest.fixture
+def kernel():
+    """A switch whose second port has short lists, short intervals and a coarse tick."""
+    limited = dataclasses.replace(port("p2", 3), limits=SHORT)
+    return RecordingKernel(port("p1", 2), limited)
+
+
+@pytest.fixture
+def cnc(sysrepo_repository, kernel, tmp_path):
+    """The `cnc` command with the keys of the switch."""
+    agent = Datastore(kernel)
+    try:
+        with running_netconfd(tmp_path / "netconfd") as server:
+            (tmp_path / "small.yaml").write_text(
+                INTENT.format(port=server.port)
+                + "".join(STREAM.format(number=n, start=60 * n) for n in range(4))
+            )
+            known_hosts = tmp_path / "known_hosts"
+            key = server.host_key.with_suffix(".pub").read_text()
+            known_hosts.write_text(f"[127.0.0.1]:{server.port} {key}")
+            keys = {"CNC_IDENTITY": str(server.client_key), "CNC_KNOWN_HOSTS": str(known_hosts)}
+
+            def run(*argv: object):
+                return CliRunner().invoke(cli.cnc, [*map(str, argv)], env=keys)
+
+            yield run
+    finally:
+        agent.close()
+
+
+def test_a_plan_asks_for_limits_keeps_them_and_can_be_pushed(cnc, kernel, tmp_path: Path):
+    written = tmp_path / "plan.json"
+    planned = cnc("plan", tmp_path / "small.yaml", "--ask-switches", "-o", written)
+    assert planned.exit_code == 0, planned.exception
+    assert "  8 entries, intervals up to 600 µs, cycles up to 1 s, a tick of 8 ns: s1/p2\n" in (
+        planned.output
+    )
+    gates = planfile.load(written).gates[EGRESS]
+    assert len(gates.entries) <= 8
+    assert all(e.interval_ns <= 600_000 and e.interval_ns % 8 == 0 for e in gates.entries)
+    pushed = cnc("push", written)
+    assert pushed.exit_code == 0, pushed.exception
+    running = kernel.ports["p2"].taprio.schedule
+    assert [(e.gate_states, e.interval_ns) for e in running.entries] == [
+        (e.gate_states, e.interval_ns) for e in gates.entries
+    ]
+
+
+def test_a_pushed_intent_is_planned_within_the_limits_and_status_agrees(cnc, kernel, tmp_path):
+    intent = tmp_path / "small.yaml"
+    pushed = cnc("push", intent)
+    assert pushed.exit_code == 0, pushed.exception
+    assert 0 < len(kernel.ports["p2"].taprio.schedule.entries) <= 8
+    assert cnc("status", intent).exit_code == 0
+    assert cnc("push", intent).output.startswith("no change")
+
+
+def test_a_finished_plan_beyond_the_limits_is_refused_before_anything_is_sent(
+    cnc, kernel, tmp_path: Path
+):
+    written = tmp_path / "plan.json"
+    assert cnc("plan", tmp_path / "small.yaml", "-o", written).exit_code == 0
+    count = len(planfile.load(written).gates[EGRESS].entries)
+    assert count > 8
+    refused = cnc("push", written)
+    assert refused.exit_code == 1
+    assert (
+        f"s1/p2: the plan is beyond what the switch states: {count} entries, the port holds 8"
+        in (str(refused.exception))
+    )
+    assert "no switch was changed" in str(refused.exception)
+    assert "cnc plan --ask-switches" in refused.exception.hint
+    assert kernel.log == []

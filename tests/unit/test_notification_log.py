@@ -1,0 +1,139 @@
+"""The log of notifications and a subscription's place in it, without sysrepo and without SSH."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from agent.netconfd.streams import Stream
+from agent.netconfd.streams_log import EventLog
+from agent.netconfd.subscription import Subscription, Terms, message
+
+EVERYTHING = "/*"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "notifications.sqlite"
+
+
+@pytest.fixture
+def log(path):
+    log = EventLog(path, max_octets=800)
+    yield log
+    log.close()
+
+
+def texts(log, after=0):
+    return [event.notification for event in log.after(after, 1000)]
+
+
+def test_notifications_come_back_in_order_from_any_place_on(log):
+    for name in ("a", "b", "c"):
+        log.append(1, name)
+    assert texts(log) == ["a", "b", "c"]
+    assert texts(log, after=1) == ["b", "c"]
+    assert [event.number for event in log.after(1, 1)] == [2]
+
+
+def test_a_full_log_forgets_its_oldest_and_never_holds_more_than_it_may(log):
+    for number in range(500):
+        log.append(number, f"{number:050}")
+        kept = texts(log)
+        assert sum(map(len, kept)) <= 800
+        assert kept == [f"{each:050}" for each in range(log.first - 1, number + 1)]
+    assert log.last == 500
+
+
+def test_a_notification_that_would_push_all_others_out_is_not_logged(log):
+    log.append(1, "a")
+    with pytest.raises(ValueError, match="101 octets"):
+        log.append(2, "x" * 101)
+    assert texts(log) == ["a"]
+
+
+def test_the_log_and_its_numbers_go_on_after_a_restart(log, path):
+    for number in range(30):
+        log.append(number, f"{number:050}")
+    first, last = log.first, log.last
+    again = EventLog(path, max_octets=800)
+    assert (again.first, again.last) == (first, last)
+    assert texts(again) == texts(log)
+    again.append(31, "next")
+    assert again.last == last + 1
+    again.close()
+
+
+def test_only_its_owner_may_read_the_log(log, path):
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_broken_log_is_replaced(path):
+    path.write_bytes(b"SQLite format 3\0" + b"rubbish" * 1000)
+    log = EventLog(path)
+    log.append(1, "a")
+    assert texts(log) == ["a"]
+    log.close()
+
+
+def test_an_event_time_is_exact_to_the_microsecond():
+    assert b"<eventTime>2033-05-18T03:33:20.000123Z</eventTime>" in message(
+        "<a/>", 2_000_000_000_000_123_999
+    )
+
+
+class Someone:
+    """A session that may see everything; it remembers whether it was ended."""
+
+    def __init__(self):
+        self.ended = False
+        self.datastores = SimpleNamespace(admits=lambda notification, _xpath: notification != "no")
+
+    async def call(self, function, *args):
+        return function(*args)
+
+    def disconnect(self):
+        self.ended = True
+
+
+def ignore():
+    pass
+
+
+async def publish(stream, *notifications):
+    for notification in notifications:
+        await asyncio.to_thread(stream.publish, notification, 1)
+    await asyncio.sleep(0)
+
+
+def test_a_subscriber_whose_next_notification_is_forgotten_is_ended_and_no_other(log):
+    async def run():
+        stream = Stream(log)
+        slow, quick = Someone(), Someone()
+        Subscription(Terms(EVERYTHING), stream, slow, ignore)
+        reader = Subscription(Terms(EVERYTHING), stream, quick, ignore).messages()
+        for number in range(20):
+            await publish(stream, f"{number:050}")
+            assert f"{number:050}".encode() in await anext(reader)
+        await reader.aclose()
+        return slow.ended, quick.ended
+
+    assert asyncio.run(run()) == (True, False)
+
+
+def test_a_replay_longer_than_one_batch_keeps_its_order_and_ends_before_what_is_new(log):
+    async def run():
+        stream = Stream(log)
+        await publish(stream, *(f"<{number}/>" for number in range(40)), "no")
+        reader = Subscription(Terms(EVERYTHING, start_ns=1), stream, Someone(), ignore).messages()
+        await publish(stream, "<new/>")
+        seen = [await anext(reader) for _ in range(42)]
+        await reader.aclose()
+        return seen
+
+    seen = asyncio.run(run())
+    assert all(f"<{number}/>".encode() in seen[number] for number in range(40))
+    assert b"<replayComplete" in seen[40]
+    assert b"<new/>" in seen[41]
