@@ -12,6 +12,7 @@ import logging
 from dataclasses import dataclass
 
 from agent.netconfd.errors import RpcError, RpcErrors
+from agent.netconfd.events import ConfirmEvent, Events
 from agent.netconfd.session import Session, Sessions
 from agent.netconfd.snapshot import Snapshot
 
@@ -44,7 +45,10 @@ class _Pending:
 class Commits:
     """Serialises commits and undoes those that are not confirmed in time."""
 
-    def __init__(self, snapshot: Snapshot, sessions: Sessions, own: Session) -> None:
+    def __init__(
+        self, snapshot: Snapshot, sessions: Sessions, own: Session, events: Events
+    ) -> None:
+        self._events = events
         self._snapshot = snapshot
         self._sessions = sessions
         # Undoes what no session is there to undo.
@@ -61,7 +65,7 @@ class Commits:
     async def recover(self) -> None:
         """Undo what an earlier server left unconfirmed. Raises RpcErrors if that is refused."""
         if await self._own.call(self._snapshot.read) is not None:
-            await self._restore("the server ended before it was confirmed")
+            await self._restore("the server ended before it was confirmed", self._own)
 
     async def commit(
         self, session: Session, confirmation: Confirmation | None, persist_id: str | None
@@ -90,21 +94,34 @@ class Commits:
             if self._pending is None:
                 raise RpcError("operation-failed", "no confirmed commit is pending", "protocol")
             self._check_permitted(session, persist_id)
-            await self._restore(f"cancelled by {session}")
+            await self._restore(f"cancelled by {session}", session)
 
-    async def session_ended(self, session: Session) -> None:
+    async def release(self, session: Session) -> None:
+        """Take back what must not outlive the session: its commit, its changes, its locks."""
+        try:
+            await self._undo_of(session)
+            if "candidate" in session.locks:
+                # Changes made under a lock belong to its holder and go with it.
+                await session.call(session.datastores.copy, "running", "candidate")
+            for datastore in list(session.locks):
+                await session.call(session.datastores.unlock, datastore)
+                del session.locks[datastore]
+        except RpcErrors as errors:
+            log.error("%s did not end cleanly: %s", session, errors)
+
+    async def _undo_of(self, session: Session) -> None:
         """Undo the session's confirmed commit, unless it may outlive the session."""
         async with self._lock:
             pending = self._pending
             if pending is not None and pending.owner is session and pending.persist is None:
-                await self._restore_or_retry(f"{session} ended before it confirmed")
+                await self._restore_or_retry(f"{session} ended before it confirmed", session)
 
     async def close(self) -> None:
         """Undo what is pending: nobody can confirm it any more."""
         async with self._lock:
             if self._pending is not None:
                 try:
-                    await self._restore("the server ends")
+                    await self._restore("the server ends", self._own)
                 except RpcErrors as errors:
                     log.error("cannot undo the confirmed commit, next start will: %s", errors)
                 self._stop_timer()
@@ -145,11 +162,13 @@ class Commits:
 
     def _await_confirmation(self, session: Session, confirmation: Confirmation) -> None:
         persist = confirmation.persist
+        event: ConfirmEvent = "start" if self._pending is None else "extend"
         if self._pending is not None and persist is None:
             persist = self._pending.persist
         self._stop_timer()
         self._pending = _Pending(session, persist)
         self._start_timer(confirmation.timeout_s)
+        self._events.confirmed_commit(event, session, confirmation.timeout_s)
         log.info("%s committed, to be confirmed within %d s", session, confirmation.timeout_s)
 
     async def _confirm(self, session: Session) -> None:
@@ -157,6 +176,7 @@ class Commits:
             self._stop_timer()
             await session.call(self._snapshot.remove)
             self._pending = None
+            self._events.confirmed_commit("complete", session)
             log.info("%s committed and confirmed", session)
         else:
             log.info("%s committed", session)
@@ -181,9 +201,9 @@ class Commits:
             if self._pending is pending:
                 await self._restore_or_retry("not confirmed in time")
 
-    async def _restore_or_retry(self, reason: str) -> None:
+    async def _restore_or_retry(self, reason: str, by: Session | None = None) -> None:
         try:
-            await self._restore(reason)
+            await self._restore(reason, by)
         except RpcErrors as errors:
             log.error("cannot undo the confirmed commit (%s) yet: %s", reason, errors)
             if self._pending is not None:
@@ -191,13 +211,18 @@ class Commits:
                 self._stop_timer()
                 self._start_timer(RETRY_S)
 
-    async def _restore(self, reason: str) -> None:
+    async def _restore(self, reason: str, by: Session | None) -> None:
+        """Go back; `by` is the session that wants it, None if it is the timer."""
         # sysrepo lets nobody but the lock's holder write.
         worker = self._sessions.holder("running") or self._own
         config = await worker.call(self._snapshot.read)
         if config is not None:
-            await worker.call(worker.datastores.replace, "running", config)
+            await worker.call(worker.datastores.restore, config)
             await worker.call(self._snapshot.remove)
         self._stop_timer()
         self._pending = None
+        if by is None:
+            self._events.confirmed_commit("timeout", self._own)
+        else:
+            self._events.confirmed_commit("cancel", by)
         log.warning("confirmed commit undone: %s", reason)

@@ -5,85 +5,181 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from contextlib import suppress
+from typing import NamedTuple, Protocol
 
 from lxml import etree
 
 from agent.netconfd import messages
-from agent.netconfd.errors import RpcError, RpcErrors
-from agent.netconfd.framing import Decoder, FramingError, encode
+from agent.netconfd.errors import BASE, RpcError, RpcErrors
+from agent.netconfd.events import TerminationReason
+from agent.netconfd.framing import FramingError, encode
+from agent.netconfd.intake import Intake, Room, Source
+from agent.netconfd.notifications import Notifications
 from agent.netconfd.operations import Services, perform
 from agent.netconfd.session import Session
+from agent.netconfd.settings import Limits
+from agent.netconfd.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
-MAX_MESSAGE_OCTETS = 32 * 1024 * 1024
-HELLO_TIMEOUT_S = 10.0
 
+class Transport(Source, Protocol):
+    """A byte stream to one client. A closed one swallows what is written, and then `is_gone`."""
 
-class Transport(Protocol):
-    """A byte stream to one client. A closed one reads as b"" and swallows what is written."""
-
-    async def read(self) -> bytes:
-        """The next bytes, b"" at the end."""
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody will read what is written, though there may be something left to read."""
 
     async def write(self, data: bytes) -> None:
         """Send; returns when the client is ready for more."""
 
 
-class Conversation:
-    """Reads requests one by one and answers each before the next, as the protocol demands."""
+class _TooSlow(Exception):
+    """The client exceeds a limit on time; says which."""
 
-    def __init__(self, transport: Transport, session: Session, services: Services) -> None:
+
+class Ending(NamedTuple):
+    """Why a session ended: one of RFC 6470's reasons, and the same in words for the log."""
+
+    reason: TerminationReason
+    text: str
+
+
+class Conversation:
+    """Reads requests one by one and answers each before the next, as the protocol demands.
+
+    Notifications go out between the replies.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        session: Session,
+        services: Services,
+        notifications: Notifications,
+        *,
+        limits: Limits,
+        room: Room,
+    ) -> None:
         self._transport = transport
         self._session = session
         self._services = services
-        self._decoder = Decoder(MAX_MESSAGE_OCTETS)
+        self._notifications = notifications
+        self._limits = limits
+        self._intake = Intake(transport, limits.max_message_octets, room)
         self._chunked = False
+        self._sending = asyncio.Lock()
+        self._delivery: asyncio.Task[None] | None = None
 
-    async def run(self, capabilities: Sequence[str]) -> str:
-        """Hold the session until it ends; returns why it ended, for the log."""
+    async def run(self, capabilities: Sequence[str]) -> Ending:
+        """Hold the session until it ends; returns why it ended."""
         try:
             await self._send(messages.hello(capabilities, self._session.number))
-            async with asyncio.timeout(HELLO_TIMEOUT_S):
-                first = await self._receive()
-            if first is None:
-                return "the client left before its hello"
-            if messages.BASE_1_1 in messages.client_capabilities(first):
-                self._decoder.use_chunks()
-                self._chunked = True
+            if not await self._greet():
+                return Ending("dropped", "the client left before its hello")
+            self._notifications.events.session_started(self._session)
             while not self._session.closing:
-                message = await self._receive()
+                message = await self._next_request()
                 if message is None:
-                    return "the transport closed"
-                await self._send(await self._answer(message))
-        except TimeoutError:
-            return f"no hello within {HELLO_TIMEOUT_S:g} s"
-        except (FramingError, messages.NotAHello) as error:
-            return f"protocol violation: {error}"
-        return "closed by the client"
+                    return Ending("dropped", "the transport closed")
+                await self._respond(message)
+        except _TooSlow as error:
+            return Ending("timeout", str(error))
+        except messages.NotAHello as error:
+            return Ending("bad-hello", f"protocol violation: {error}")
+        except FramingError as error:
+            return Ending("other", f"protocol violation: {error}")
+        finally:
+            self._intake.close()
+            await self._end_delivery()
+        return Ending("closed", "closed by the client")
 
-    async def _receive(self) -> bytes | None:
-        while (message := self._decoder.next_message()) is None:
-            data = await self._transport.read()
-            if not data:
-                return None
-            self._decoder.feed(data)
-        return message
+    async def _greet(self) -> bool:
+        """Agree on the framing; False if the client is gone."""
+        timeout_s = self._limits.hello_timeout_s
+        try:
+            hello = await self._intake.receive(timeout_s)
+        except TimeoutError:
+            raise _TooSlow(f"no hello within {timeout_s} s") from None
+        if hello is not None and messages.BASE_1_1 in messages.client_capabilities(hello):
+            self._intake.use_chunks()
+            self._chunked = True
+        return hello is not None
+
+    async def _next_request(self) -> bytes | None:
+        timeout_s = self._limits.idle_timeout_s
+        # The requests of a client that is gone are not worth the work.
+        while not self._transport.is_gone:
+            try:
+                return await self._intake.receive(timeout_s or None)
+            except TimeoutError:
+                if self._session.subscription is None:
+                    raise _TooSlow(f"no request within {timeout_s} s") from None
+        return None
 
     async def _send(self, message: bytes) -> None:
-        await self._transport.write(encode(message, chunked=self._chunked))
+        async with self._sending:
+            await self._transport.write(encode(message, chunked=self._chunked))
+
+    async def _respond(self, message: bytes) -> None:
+        reply = await self._answer(message)
+        subscription = None
+        if self._session.subscription is not None and self._delivery is None:
+            # What happens from now on is delivered, but not before the reply.
+            subscription = Subscription(
+                self._session.subscription,
+                self._notifications.stream,
+                self._session,
+                self._services.access.count_denied_notification,
+            )
+        if self._session.closing:
+            await self._end_delivery()
+        timeout_s = self._limits.idle_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s or None):
+                await self._send(reply)
+        except TimeoutError:
+            raise _TooSlow(f"a reply not taken within {timeout_s} s") from None
+        if subscription is not None:
+            self._delivery = asyncio.create_task(self._deliver(subscription))
+
+    async def _deliver(self, subscription: Subscription) -> None:
+        try:
+            async for message in subscription.messages():
+                await self._send(message)
+                self._session.counters.out_notifications += 1
+        except Exception:
+            log.exception("%s: its subscription failed inside the server", self._session)
+            self._session.disconnect()
+        finally:
+            subscription.close()
+            self._session.subscription = None
+            self._delivery = None
+
+    async def _end_delivery(self) -> None:
+        if self._delivery is not None:
+            delivery = self._delivery
+            delivery.cancel()
+            with suppress(asyncio.CancelledError):
+                await delivery
 
     async def _answer(self, message: bytes) -> bytes:
         attributes: dict[str, str] = {}
         nsmap: dict[str | None, str] = {}
         content: list[etree._Element]
+        counters = self._session.counters
+        operation = None
         try:
             root = messages.parse(message)
             attributes, nsmap = messages.reply_attributes(root)
             operation = messages.parse_rpc(root)
+            counters.in_rpcs += 1
             content = await perform(operation, self._session, self._services)
         except RpcError as error:
+            if error.tag == "malformed-message" and not self._chunked:
+                # RFC 6241 appendix A: clients of base:1.0 must not be sent this tag.
+                error.tag = "operation-failed"
             content = [error.element()]
         except RpcErrors as errors:
             content = [error.element() for error in errors.errors]
@@ -92,4 +188,7 @@ class Conversation:
             log.exception("%s: a request failed inside the server", self._session)
             failure = RpcError("operation-failed", "internal server error, see its log")
             content = [failure.element()]
+        if operation is None:
+            counters.in_bad_rpcs += 1
+        counters.out_rpc_errors += any(each.tag == f"{{{BASE}}}rpc-error" for each in content)
         return messages.reply(content, attributes, nsmap)

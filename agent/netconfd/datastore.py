@@ -1,8 +1,8 @@
 """One NETCONF session's hold on sysrepo: blocking calls, all made from the session's own thread.
 
 sysrepo ties locks to a session, so each NETCONF session has one sysrepo session for its life and
-switches it between datastores. Sessions run with the server's own rights: access control (NACM) is
-not applied yet.
+switches it between datastores. Each of these sessions has its user's rights (RFC 8341) and no more:
+what may not be read is left out, what may not be written is refused.
 """
 
 from __future__ import annotations
@@ -16,49 +16,114 @@ import sysrepo
 from lxml import etree
 
 from agent.netconfd import edits, filters, refusals
-from agent.netconfd.errors import BASE
+from agent.netconfd.errors import BASE, NMDA
+from agent.netconfd.events_config import identify
+from agent.netconfd.libsysrepo import check_readable, set_nacm_user
+from agent.netconfd.origins import strip as strip_origins
+from agent.netconfd.reading import (
+    NO_CONFIG,
+    NO_STATE,
+    WITH_ORIGIN,
+    Selection,
+    element_of,
+    selected,
+    to_xml,
+)
+from agent.netconfd.schemas import LIBRARY_PATH, Library
 
 # A subscriber's kernel work must fit; sysrepo's own default is 5 s.
 CHANGE_TIMEOUT_MS = 20_000
-READ_TIMEOUT_MS = 5_000
+# Source and target. RFC 8341 asks for no access to their data (sections 3.2.6 and 3.2.9).
+UNRESTRICTED_COPIES = (("running", "startup"), ("running", "candidate"))
 
 
 class Datastores:
     """The datastores as one session sees them. Not thread-safe. Every call may raise RpcErrors."""
 
-    def __init__(self, connection: sysrepo.SysrepoConnection) -> None:
+    def __init__(self, connection: sysrepo.SysrepoConnection, user: str | None = None) -> None:
+        """`user`: whose rights these are, None for the server's own. Raises SysrepoError."""
+        self._user = user
         self._session = connection.start_session("running")
+        set_nacm_user(self._session, user)
 
     def close(self) -> None:
         """End the sysrepo session; its locks go with it."""
         self._session.stop()
 
-    def content_id(self) -> str:
-        """YANG library's name for the set of modules installed now."""
-        path = "/ietf-yang-library:yang-library/content-id"
-        with self._in("operational"), self._read(path) as data:
-            return str(data.find_path(path).value())
+    def identify(self, number: int, user: str, peer: str) -> None:
+        """Tell subscribers which NETCONF session makes the changes of this one."""
+        identify(self._session, number, user, peer)
 
-    def get_config(
-        self, source: str, filter_: etree._Element | None, with_defaults: str
-    ) -> etree._Element:
-        """The configuration of a datastore, filtered, as <data>."""
-        xpath = self._xpath(filter_)
-        if xpath is None:
-            return _data("")
-        with self._in(source), self._read(xpath) as data:
-            return _data(_print(data, with_defaults))
+    def library(self) -> Library:
+        """The schemas installed now, whatever the user may read of them."""
+        with (
+            self._unrestricted(),
+            self._in("operational") as session,
+            selected(session, LIBRARY_PATH) as library,
+        ):
+            return Library(to_xml(library, "explicit"))
 
-    def get(self, filter_: etree._Element | None, with_defaults: str) -> etree._Element:
-        """The running configuration and, merged into it, the state, filtered, as <data>."""
-        xpath = self._xpath(filter_)
+    def get_config(self, source: str, selection: Selection) -> etree._Element:
+        """The selected configuration of a datastore as <data>."""
+        return element_of(self._config_xml(source, selection), selection.with_defaults, BASE)
+
+    def get(self, selection: Selection) -> etree._Element:
+        """The running configuration and, merged into it, the state, selected, as <data>."""
+        xml = ""
+        xpath = self._xpath(selection.filter_)
+        if xpath is not None:
+            with self._in("running") as session, selected(session, xpath) as config:
+                session.switch_datastore("operational")
+                # Configuration comes from running: operational has only what a subscriber owns.
+                with selected(session, xpath, options=NO_CONFIG) as state:
+                    self._check_found(config or state, xpath)
+                    if config is not None and state is not None:
+                        config.merge(state, with_siblings=True, with_flags=True)
+                    xml = to_xml(config or state, selection.with_defaults)
+        return element_of(xml, selection.with_defaults, BASE)
+
+    def get_data(self, datastore: str, selection: Selection) -> etree._Element:
+        """What is selected of any datastore, as RFC 8526's <data>."""
+        if datastore == "operational":
+            return self._operational_data(selection)
+        if selection.config is False:
+            return element_of("", selection.with_defaults, NMDA)
+        return element_of(self._config_xml(datastore, selection), selection.with_defaults, NMDA)
+
+    def _config_xml(self, datastore: str, selection: Selection) -> str:
+        xpath = self._xpath(selection.filter_)
         if xpath is None:
-            return _data("")
-        with self._in("running") as session, self._read(xpath) as config:
-            session.switch_datastore("operational")
-            # Configuration comes from running: operational has only what a subscriber owns.
-            with self._read(xpath, no_config=True) as state:
-                return _data(_print_merged(config, state, with_defaults))
+            return ""
+        depth = selection.max_depth
+        with self._in(datastore) as session, selected(session, xpath, max_depth=depth) as config:
+            self._check_found(config, xpath)
+            return to_xml(config, selection.with_defaults, empty_containers=depth > 0)
+
+    def _operational_data(self, selection: Selection) -> etree._Element:
+        origins = selection.origin_filters()
+        options = WITH_ORIGIN if origins or selection.with_origin else 0
+        if selection.config is not None:
+            options |= NO_STATE if selection.config else NO_CONFIG
+        with self._session.get_ly_ctx() as context:
+            for filter_ in origins:
+                filter_.check(context, namespaces(context))
+        xpath = self._xpath(selection.filter_)
+        xml = ""
+        if xpath is not None:
+            with (
+                self._in("operational") as session,
+                selected(session, xpath, max_depth=selection.max_depth, options=options) as tree,
+            ):
+                self._check_found(tree, xpath)
+                depth = selection.max_depth
+                xml = to_xml(tree, selection.with_defaults, empty_containers=depth > 0)
+        data = element_of(xml, selection.with_defaults, NMDA)
+        with self._session.get_ly_ctx() as context:
+            for filter_ in origins:
+                filter_.select(data, context, namespaces(context))
+        if not selection.with_origin:
+            strip_origins(data)
+        return data
 
     def edit(
         self, target: str, config: etree._Element, default_operation: str, test_option: str
@@ -82,25 +147,27 @@ class Datastores:
                 # A refused edit stays in the sysrepo session until it is thrown away.
                 self._session.discard_changes()
 
-    def replace(self, target: str, config: str) -> None:
-        """Make the datastore hold exactly this XML configuration; subscribers may refuse."""
-        with self._in(target) as session, session.get_ly_ctx() as context:
-            tree = context.parse_data_mem(config, "xml", parse_only=True, strict=True)
-            # sysrepo frees the tree.
-            session.replace_config_ly(tree, None, CHANGE_TIMEOUT_MS)
+    def replace(self, target: str, config: etree._Element) -> None:
+        """Make the datastore hold exactly what is in <config>; subscribers may refuse."""
+        with self._in(target), self._session.get_ly_ctx() as context:
+            self._replace(edits.whole(context, config, namespaces(context)))
 
-    def validate_config(self, config: str) -> None:
-        """YANG validation of a configuration that is in no datastore."""
+    def validate_config(self, config: etree._Element) -> None:
+        """YANG validation of a <config> that is in no datastore."""
         with self._in("running") as session, session.get_ly_ctx() as context:
+            xml = edits.whole(context, config, namespaces(context))
             tree = context.parse_data_mem(
-                config, "xml", strict=True, no_state=True, validate_multi_error=True
+                xml, "xml", strict=True, no_state=True, validate_multi_error=True
             )
             if tree is not None:
                 tree.free()
 
     def copy(self, source: str, target: str) -> None:
         """Make one datastore equal to another; subscribers of running may refuse."""
-        with self._in(target) as session:
+        with ExitStack() as stack:
+            if (source, target) in UNRESTRICTED_COPIES:
+                stack.enter_context(self._unrestricted())
+            session = stack.enter_context(self._in(target))
             session.copy_config(source, timeout_ms=CHANGE_TIMEOUT_MS)
 
     def validate(self, source: str) -> None:
@@ -109,9 +176,14 @@ class Datastores:
             session.validate()
 
     def snapshot(self) -> str:
-        """All running configuration as XML."""
-        with self._in("running"), self._read(filters.EVERYTHING) as data:
-            return _print(data, "explicit")
+        """All running configuration as XML, whatever the user may read of it."""
+        with self._unrestricted():
+            return self._config_xml("running", Selection())
+
+    def restore(self, snapshot: str) -> None:
+        """Make running what it was, whatever the user may write; subscribers may refuse."""
+        with self._unrestricted(), self._in("running"):
+            self._replace(snapshot)
 
     def lock(self, target: str) -> None:
         """Lock a whole datastore."""
@@ -122,6 +194,42 @@ class Datastores:
         """Give the lock back."""
         with self._in(target) as session:
             session.unlock()
+
+    def notification_filter(self, filter_: etree._Element | None) -> str | None:
+        """The XPath of a subscription's filter, None if it can select nothing."""
+        xpath = self._xpath(filter_)
+        if xpath is not None:
+            # Any notification shows whether libyang can evaluate it.
+            self.admits(
+                '<replayComplete xmlns="urn:ietf:params:xml:ns:netmod:notification"/>', xpath
+            )
+        return xpath
+
+    def admits(self, notification: str, xpath: str) -> bool:
+        """Whether the filter selects something in a notification; the user must have access."""
+        with self._in("running") as session, session.get_ly_ctx() as context:
+            tree = context.parse_op_mem("xml", notification, libyang.util.DataType.NOTIF_YANG)
+            tree = tree.root()
+            try:
+                check_readable(session, tree)
+                return any(True for _ in tree.find_all(xpath))
+            finally:
+                tree.free()
+
+    def _replace(self, xml: str) -> None:
+        with self._session.get_ly_ctx() as context:
+            tree = context.parse_data_mem(xml, "xml", parse_only=True, strict=True)
+            # sysrepo frees the tree.
+            self._session.replace_config_ly(tree, None, CHANGE_TIMEOUT_MS)
+
+    @contextmanager
+    def _unrestricted(self) -> Iterator[None]:
+        """Work for the server, in the session that holds the lock."""
+        set_nacm_user(self._session, None)
+        try:
+            yield
+        finally:
+            set_nacm_user(self._session, self._user)
 
     @contextmanager
     def _in(self, datastore: str) -> Iterator[Any]:
@@ -135,17 +243,11 @@ class Datastores:
                 modules = {name: namespace for namespace, name in namespaces(context).items()}
             raise refusals.to_rpc_errors(items, modules) from None
 
-    @contextmanager
-    def _read(self, xpath: str, **options: bool) -> Iterator[Any]:
-        """The selected trees, or None if there is no such node."""
-        with ExitStack() as stack:
-            try:
-                data = stack.enter_context(
-                    self._session.get_data_ly(xpath, timeout_ms=READ_TIMEOUT_MS, **options)
-                )
-            except sysrepo.SysrepoNotFoundError:
-                data = None
-            yield data if data is not None and data.cdata else None
+    def _check_found(self, tree: Any, xpath: str) -> None:
+        """Nothing was found: was there anything an expression of this kind could find?"""
+        if tree is None:
+            with self._session.get_ly_ctx() as context:
+                filters.check_selects_nodes(context, xpath)
 
     def _xpath(self, filter_: etree._Element | None) -> str | None:
         with self._session.get_ly_ctx() as context:
@@ -159,32 +261,3 @@ def namespaces(context: Any) -> dict[str, str]:
         for module in context
         if module.implemented()
     }
-
-
-def _data(xml: str) -> etree._Element:
-    return etree.fromstring(f'<data xmlns="{BASE}">{xml}</data>')
-
-
-def _print(data: Any, with_defaults: str) -> str:
-    if data is None:
-        return ""
-    text = data.print_mem(
-        "xml",
-        with_siblings=True,
-        pretty=False,
-        include_implicit_defaults=with_defaults == "report-all",
-        trim_default_values=with_defaults == "trim",
-    )
-    return str(text or "")
-
-
-def _print_merged(config: Any, state: Any, with_defaults: str) -> str:
-    if config is None or state is None:
-        return _print(config or state, with_defaults)
-    # sysrepo owns what it handed out.
-    merged = config.duplicate(with_siblings=True, recursive=True, with_flags=True)
-    try:
-        merged.merge(state, with_siblings=True, with_flags=True)
-        return _print(merged, with_defaults)
-    finally:
-        merged.free()

@@ -13,6 +13,7 @@ from typing import Literal
 from lxml import etree
 
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
+NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"
 
 Layer = Literal["transport", "rpc", "protocol", "application"]
 

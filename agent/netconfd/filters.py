@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from lxml import etree
 
 from agent.netconfd.errors import BASE, attribute_error
 
 EVERYTHING = "/*"
+YANG_LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
 
 # A string literal, or a prefix in front of a name (not an axis, which has two colons).
 _LITERAL_OR_PREFIX = re.compile(r"""("[^"]*"|'[^']*')|([A-Za-z_][\w.-]*):(?=[A-Za-z_*])""")
@@ -38,6 +40,20 @@ def to_xpath(filter_: etree._Element | None, modules: Mapping[str, str]) -> str 
         attribute="type",
         element="filter",
     )
+
+
+def check_selects_nodes(context: Any, xpath: str) -> None:
+    """Refuse an expression that no data could make select nodes. Raises libyang.LibyangError.
+
+    sysrepo answers `1 + 1` with nothing at all, since that names no module's data to look at.
+    """
+    any_data = f'<yang-library xmlns="{YANG_LIBRARY}"/>'
+    tree = context.parse_data_mem(any_data, "xml", parse_only=True)
+    try:
+        for _ in tree.find_all(xpath):
+            pass
+    finally:
+        tree.free()
 
 
 def _with_module_names(filter_: etree._Element, modules: Mapping[str, str]) -> str:

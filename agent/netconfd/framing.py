@@ -32,6 +32,11 @@ class Decoder:
         """Read everything after the message returned last as chunked framing (base:1.1)."""
         self._chunked = True
 
+    @property
+    def held_octets(self) -> int:
+        """What it holds of messages that are not whole yet, and of what follows them."""
+        return len(self._buffer) + len(self._message)
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
         self._buffer += data

@@ -15,6 +15,10 @@ BASE_1_1 = "urn:ietf:params:netconf:base:1.1"
 SESSION_ID = f"{{{BASE}}}session-id"
 
 
+# A tag of four octets becomes a node of some two hundred. 2,048 gate control entries take 20,000 tags.
+MAX_MARKUP = 262_144
+
+
 class NotAHello(Exception):
     """The client's first message opens no session."""
 
@@ -24,7 +28,15 @@ def parse(message: bytes) -> etree._Element:
 
     Nothing outside the message is read, and no document type (so no entity) is accepted.
     """
+    if message.count(b"<") + message.count(b"=") > MAX_MARKUP:
+        raise RpcError(
+            "too-big",
+            f"a message has at most {MAX_MARKUP} tags and attributes; send it in parts",
+            layer="rpc",
+        )
     parser = etree.XMLParser(
+        # NETCONF has no other (RFC 6241 section 3), and in another the count would be wrong.
+        encoding="utf-8",
         resolve_entities=False,
         load_dtd=False,
         no_network=True,

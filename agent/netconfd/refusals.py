@@ -15,6 +15,7 @@ import sysrepo
 from _sysrepo import ffi, lib
 
 from agent.netconfd.errors import RpcError, RpcErrors
+from agent.netconfd.libsysrepo import error_path
 
 _TAG_OF_CODE = {
     lib.SR_ERR_INVAL_ARG: "invalid-value",
@@ -32,6 +33,7 @@ _TEXTS: Sequence[tuple[re.Pattern[str], str, str]] = [
     (re.compile(r'No module with namespace "(.*)"'), "unknown-namespace", "bad-namespace"),
     (re.compile(r'Node "(.*)" not found (?:as a child|in the)'), "unknown-element", "bad-element"),
     (re.compile(r'Unexpected data state node "(.*)" found'), "unknown-element", "bad-element"),
+    (re.compile(r'Child element "(.*)" inside a terminal node'), "unknown-element", "bad-element"),
     (re.compile(r'List instance is missing its key "(.*)"'), "missing-element", "bad-element"),
     (re.compile(r'Mandatory node "(.*)" instance does not'), "missing-element", "bad-element"),
     (re.compile(r'attribute ".*?([^:"]*)" not found'), "unknown-attribute", "bad-attribute"),
@@ -44,6 +46,8 @@ _APP_TAGS: Sequence[tuple[re.Pattern[str], str, str]] = [
     (re.compile(r"Too few .* instances"), "operation-failed", "too-few-elements"),
     (re.compile(r"Must condition|must condition"), "operation-failed", "must-violation"),
     (re.compile(r"Invalid leafref"), "data-missing", "instance-required"),
+    (re.compile(r"Mandatory choice"), "data-missing", "missing-choice"),
+    (re.compile(r"instance to insert next to not found"), "bad-attribute", "missing-instance"),
 ]
 
 _PATH_IN_TEXT = re.compile(r'\s*\(path "(.*)"\)$')
@@ -71,13 +75,16 @@ def items_of(
     lib.sr_session_get_error(session.cdata, info)
     count = info[0].err_count if info[0] else 0
     kept = [info[0].err[index] for index in range(count)]
-    return [Item(each.err_code, _text(each.message), None) for each in kept if each.message] or [
-        Item(error.rc, str(error), None)
-    ]
+    return [
+        Item(each.err_code, _text(each.message), error_path(each)) for each in kept if each.message
+    ] or [Item(error.rc, str(error), None)]
 
 
 def to_rpc_errors(items: Sequence[Item], modules: Mapping[str, str]) -> RpcErrors:
     """The errors to report; `modules` maps a module's name to its namespace."""
+    if items[0].code in {lib.SR_ERR_EXISTS, lib.SR_ERR_NOT_FOUND}:
+        # sysrepo goes on to name what is below the node.
+        items = items[:1]
     return RpcErrors([_error(item, modules) for item in items])
 
 

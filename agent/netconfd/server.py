@@ -2,121 +2,158 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import os
 import signal
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
 import sysrepo
 
-from agent.netconfd import ssh
+from agent.netconfd import access, options
+from agent.netconfd.call_home import CallHome
 from agent.netconfd.confirmed_commit import Commits
 from agent.netconfd.conversation import Conversation
 from agent.netconfd.datastore import Datastores
 from agent.netconfd.errors import RpcErrors
+from agent.netconfd.intake import Room
+from agent.netconfd.logins import Logins, NoPam, Pam, UnsafeFile
+from agent.netconfd.monitoring import Monitoring
+from agent.netconfd.notifications import Notifications
 from agent.netconfd.operations import CAPABILITIES, Services
 from agent.netconfd.session import Session, Sessions
+from agent.netconfd.settings import NotInstalled, Settings
 from agent.netconfd.snapshot import Snapshot
+from agent.netconfd.ssh import Endpoint, SshTransport
 
 log = logging.getLogger(__name__)
-
-MAX_SESSIONS = 128
-YANG_LIBRARY = "urn:ietf:params:netconf:capability:yang-library:1.1?revision=2019-01-04&content-id="
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the command line says."""
-
-    host: str
-    port: int
-    host_key: Path
-    authorized_keys: Path
-    state_dir: Path
 
 
 class Server:
     """All conversations over one sysrepo connection."""
 
     def __init__(self, connection: sysrepo.SysrepoConnection, state_dir: Path) -> None:
+        """Raises NotInstalled or SysrepoError."""
+        self.settings = Settings(connection)
+        self._access = access.AccessControl(connection)
+        self._room = Room(lambda: self.settings.limits.max_held_octets)
         self._sessions = Sessions(connection)
         # Number 0 is no NETCONF session: it belongs to the server itself.
-        self._own = Session(0, "server", "localhost", Datastores(connection), lambda: None)
-        self._commits = Commits(
-            Snapshot(state_dir / "confirmed-commit.xml"), self._sessions, self._own
+        self._own = Session(
+            0, access.Account("server"), "localhost", Datastores(connection), lambda: None
         )
-        self._services = Services(self._sessions, self._commits)
+        self._notifications = Notifications(connection, state_dir)
+        self._monitoring = Monitoring(connection, self._sessions, CAPABILITIES)
+        self._commits = Commits(
+            Snapshot(state_dir / "confirmed-commit.xml"),
+            self._sessions,
+            self._own,
+            self._notifications.events,
+        )
+        self._services = Services(self._sessions, self._commits, self._access)
         self._conversations: set[asyncio.Task[None] | None] = set()
+        self._is_closing = False
 
     async def recover(self) -> None:
         """Undo a confirmed commit that an earlier server left. Raises RpcErrors."""
         await self._commits.recover()
 
-    async def serve(self, transport: ssh.SshTransport) -> None:
+    async def serve(self, transport: SshTransport) -> None:
         """Hold one session over this transport, to its end."""
-        if len(self._sessions) >= MAX_SESSIONS:
-            log.warning(
-                "%s@%s refused: %d sessions are open", transport.user, transport.peer, MAX_SESSIONS
-            )
+        # Groups may come over the network.
+        account = await asyncio.to_thread(access.look_up, transport.user)
+        refusal = self._refusal(transport.user)
+        if refusal:
+            log.warning("%s@%s refused: %s", transport.user, transport.peer, refusal)
             return
-        session = self._sessions.open(transport.user, transport.peer, transport.close)
+        session = self._sessions.open(account, transport.peer, transport.close)
         task = asyncio.current_task()
         self._conversations.add(task)
         log.info("%s opened", session)
         try:
-            content_id = await session.call(session.datastores.content_id)
-            conversation = Conversation(transport, session, self._services)
-            reason = await conversation.run([*CAPABILITIES, YANG_LIBRARY + content_id])
-            log.info("%s ends: %s", session, reason)
+            library = await session.call(session.datastores.library)
+            modules = await session.call(library.capabilities)
+            conversation = Conversation(
+                transport,
+                session,
+                self._services,
+                self._notifications,
+                limits=self.settings.limits,
+                room=self._room,
+            )
+            ending = await conversation.run([*CAPABILITIES, *modules])
+            log.info("%s ends: %s", session, ending.text)
+            self._notifications.events.session_ended(session, ending.reason)
+            self._monitoring.session_ended(session, ending.reason)
         finally:
             await self._end(session)
             self._conversations.discard(task)
 
     async def close(self) -> None:
         """End every session, then undo what none of them can confirm any more."""
+        self._is_closing = True
         self._sessions.disconnect_all()
         await asyncio.gather(*filter(None, self._conversations), return_exceptions=True)
         await self._commits.close()
+        await self._notifications.close()
+        await asyncio.to_thread(self._monitoring.close)
         await self._own.close()
+        await asyncio.to_thread(self._access.close)
+        await asyncio.to_thread(self.settings.close)
+
+    def _refusal(self, user: str) -> str | None:
+        if self._is_closing:
+            # A session opened now would outlive the connection to sysrepo.
+            return "the server ends"
+        limits = self.settings.limits
+        if len(self._sessions) >= limits.max_sessions:
+            return f"{limits.max_sessions} sessions are open"
+        its_sessions = sum(each.user == user for each in self._sessions.all())
+        if its_sessions >= limits.max_sessions_per_user:
+            return f"its user has {its_sessions} sessions open"
+        return None
 
     async def _end(self, session: Session) -> None:
         try:
-            await self._commits.session_ended(session)
-            if "candidate" in session.locks:
-                # Changes made under a lock belong to its holder and go with it.
-                await session.call(session.datastores.copy, "running", "candidate")
-        except RpcErrors as errors:
-            log.error("%s did not end cleanly: %s", session, errors)
+            await self._commits.release(session)
         finally:
             await self._sessions.close(session)
 
 
-async def run(options: Options) -> None:
-    """Serve until SIGTERM or SIGINT. Raises RpcErrors, OSError or asyncssh.Error at the start."""
+async def run(said: options.Options) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    At the start, raises RpcErrors, OSError, asyncssh.Error or one of this package's own exceptions.
+    """
     stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.set)
+    pam = None if said.pam_service is None else Pam(said.pam_service)
     with sysrepo.SysrepoConnection() as connection:
-        server = Server(connection, options.state_dir)
+        server = Server(connection, said.state_dir)
+        settings = server.settings
         try:
             await server.recover()
-            listener = await ssh.listen(
-                options.host,
-                options.port,
-                host_key=options.host_key,
-                authorized_keys=options.authorized_keys,
-                serve=server.serve,
-            )
-            log.info("listening on %s port %d", options.host, listener.get_port())
+            logins = Logins(said.authorized_keys, settings, pam)
+            endpoint = Endpoint(said.host_key, logins, settings, server.serve)
+            listener = await endpoint.listen(said.host, said.port)
+            log.info("listening on %s port %d", said.host, listener.get_port())
+            call_home = CallHome(endpoint.call)
+
+            def call_them() -> None:
+                call_home.set_clients(said.clients | settings.clients)
+
+            call_them()
+            settings.call_on_change(lambda: loop.call_soon_threadsafe(call_them))
             _notify("READY=1")
             await stop.wait()
             _notify("STOPPING=1")
             listener.close()
+            settings.call_on_change(lambda: None)
+            await call_home.close()
         finally:
             # sysrepo crashes if its connection goes before the sessions on it.
             await server.close()
@@ -124,60 +161,27 @@ async def run(options: Options) -> None:
 
 def main() -> int:
     """The command `tsn-netconfd`."""
-    options = _options()
+    said = options.parse()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
     try:
-        options.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        asyncio.run(run(options))
-    except (OSError, asyncssh.Error, asyncssh.KeyImportError, sysrepo.SysrepoError) as error:
+        said.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        asyncio.run(run(said))
+    except (
+        OSError,
+        asyncssh.Error,
+        asyncssh.KeyImportError,
+        sysrepo.SysrepoError,
+        NoPam,
+        NotInstalled,
+        UnsafeFile,
+    ) as error:
         log.error("cannot serve: %s", error)
         return 1
     except RpcErrors as errors:
         log.error("cannot undo the confirmed commit left by an earlier server: %s", errors)
         return 1
     return 0
-
-
-def _options() -> Options:
-    parser = argparse.ArgumentParser(
-        prog="tsn-netconfd", description="NETCONF over SSH for the sysrepo datastores of this host"
-    )
-    parser.add_argument(
-        "--listen",
-        metavar="ADDRESS:PORT",
-        default="0.0.0.0:830",
-        help="an IPv6 address goes in brackets; port 0 takes a free one (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--host-key",
-        type=Path,
-        default=Path("/etc/tsn/netconf_host_key"),
-        help="this server's private key, made at the first start (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--authorized-keys",
-        type=Path,
-        default=Path("/etc/tsn/authorized_keys"),
-        help="public keys of those who may log in, as OpenSSH writes them (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--state-dir",
-        type=Path,
-        default=Path("/var/lib/tsn-netconfd"),
-        help="keeps what a pending confirmed commit goes back to (default: %(default)s)",
-    )
-    arguments = parser.parse_args()
-    host, colon, port = arguments.listen.rpartition(":")
-    if not colon or not port.isdecimal():
-        parser.error(f"--listen {arguments.listen!r}: expected ADDRESS:PORT")
-    return Options(
-        host=host.removeprefix("[").removesuffix("]"),
-        port=int(port),
-        host_key=arguments.host_key,
-        authorized_keys=arguments.authorized_keys,
-        state_dir=arguments.state_dir,
-    )
 
 
 def _notify(state: str) -> None:

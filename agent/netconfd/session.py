@@ -5,15 +5,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import sysrepo
 
+from agent.netconfd.access import Account
 from agent.netconfd.datastore import Datastores
+
+if TYPE_CHECKING:
+    from agent.netconfd.subscription import Terms
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+@dataclass
+class Counters:
+    """What RFC 6022 counts of each session."""
+
+    in_rpcs: int = 0
+    in_bad_rpcs: int = 0
+    out_rpc_errors: int = 0
+    out_notifications: int = 0
+
+    def add(self, other: Counters) -> None:
+        """Count what the other counted, too."""
+        for each in fields(other):
+            name = each.name
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(eq=False)
@@ -21,13 +42,25 @@ class Session:
     """One NETCONF session. `disconnect` closes its transport; the conversation then ends."""
 
     number: int
-    user: str
+    account: Account
     peer: str
     datastores: Datastores
     disconnect: Callable[[], None]
-    locks: set[str] = field(default_factory=set)
+    # Datastore to when it was locked.
+    locks: dict[str, datetime] = field(default_factory=dict)
     closing: bool = False
+    # The number of the session that ended this one.
+    killed_by: int | None = None
+    # What it subscribed to, as long as it is subscribed.
+    subscription: Terms | None = None
+    counters: Counters = field(default_factory=Counters)
+    login_time: datetime = field(default_factory=lambda: datetime.now(UTC))
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+
+    @property
+    def user(self) -> str:
+        """The SSH user name."""
+        return self.account.name
 
     def __str__(self) -> str:
         return f"session {self.number} {self.user}@{self.peer}"
@@ -51,21 +84,41 @@ class Sessions:
         self._connection = connection
         self._open: dict[int, Session] = {}
         self._last_number = 0
+        self._ended = Counters()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, user: str, peer: str, disconnect: Callable[[], None]) -> Session:
+    def open(self, account: Account, peer: str, disconnect: Callable[[], None]) -> Session:
         """Start a session with the next number; numbers are not used twice."""
         self._last_number += 1
-        session = Session(self._last_number, user, peer, Datastores(self._connection), disconnect)
+        datastores = Datastores(self._connection, account.name)
+        session = Session(self._last_number, account, peer, datastores, disconnect)
+        datastores.identify(session.number, account.name, peer)
         self._open[session.number] = session
         return session
 
     async def close(self, session: Session) -> None:
         """Forget the session and free what it holds."""
         await session.close()
+        self._ended.add(session.counters)
         del self._open[session.number]
+
+    @property
+    def opened(self) -> int:
+        """How many there have been so far."""
+        return self._last_number
+
+    def all(self) -> list[Session]:
+        """Those that are open."""
+        return list(self._open.values())
+
+    def counters(self) -> Counters:
+        """What was counted in all sessions so far."""
+        total = Counters()
+        for counters in (self._ended, *(session.counters for session in self.all())):
+            total.add(counters)
+        return total
 
     def get(self, number: int) -> Session | None:
         """The session with this number."""
@@ -77,5 +130,5 @@ class Sessions:
 
     def disconnect_all(self) -> None:
         """Close every transport."""
-        for session in list(self._open.values()):
+        for session in self.all():
             session.disconnect()

@@ -1,17 +1,30 @@
-"""NETCONF over SSH (RFC 6242): who may connect, and the bytes of those who did."""
+"""NETCONF over SSH (RFC 6242): connections from their first octet to the `netconf` subsystem."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+import stat
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import asyncssh
 
+from agent.netconfd.logins import Logins, UnsafeFile, is_user_name
+from agent.netconfd.settings import Client, Settings
+
+log = logging.getLogger(__name__)
+
 SUBSYSTEM = "netconf"
-LOGIN_TIMEOUT_S = 15
 READ_OCTETS = 65_536
+# What a client may send ahead of being read, for each channel; SSH's own flow control holds it.
+WINDOW_OCTETS = 262_144
+MAX_CHANNELS = 16
+MAX_WRONG_PASSWORDS = 3
+KEEPALIVE_INTERVAL_S = 30
 
 _ALGORITHMS = {
     "kex_algs": [
@@ -48,8 +61,10 @@ _ALGORITHMS = {
 class SshTransport:
     """One open `netconf` subsystem."""
 
-    def __init__(self, process: Any) -> None:
+    def __init__(self, process: Any, connection: Any) -> None:
         self._process = process
+        self._connection = connection
+        self.is_gone = False
         self.user = str(process.get_extra_info("username"))
         self.peer = str(process.get_extra_info("peername")[0])
 
@@ -66,60 +81,193 @@ class SshTransport:
             self._process.stdout.write(data)
             await self._process.stdout.drain()
         except (OSError, asyncssh.Error):
-            # The next read reports the end.
-            return
+            self.is_gone = True
 
     def close(self) -> None:
         """End the whole connection: the client must not open another subsystem on it."""
-        self._process.channel.get_connection().close()
+        self.is_gone = True
+        self._connection.close()
 
 
-async def listen(
-    host: str,
-    port: int,
-    *,
-    host_key: Path,
-    authorized_keys: Path,
-    serve: Callable[[SshTransport], Awaitable[None]],
-) -> Any:
-    """Accept SSH connections and hand each `netconf` subsystem to `serve`.
+class Endpoint:
+    """The SSH server: everything its connections have in common."""
 
-    Whoever owns a key in `authorized_keys` may log in, under any user name. Raises OSError, or
-    asyncssh.Error for unusable keys.
-    """
+    def __init__(
+        self,
+        host_key: Path,
+        logins: Logins,
+        settings: Settings,
+        serve: Callable[[SshTransport], Awaitable[None]],
+    ) -> None:
+        """Each `netconf` subsystem is handed to `serve`.
 
-    async def start(process: Any) -> None:
+        Raises OSError, UnsafeFile, or asyncssh.KeyImportError for an unusable host key.
+        """
+        self.logins = logins
+        self.settings = settings
+        self.serve = serve
+        self.newcomers: Counter[str] = Counter()
+        self._options = asyncssh.SSHServerConnectionOptions(
+            server_factory=lambda: _Connection(self),
+            server_host_keys=[load_or_create_host_key(host_key)],
+            kbdint_auth=False,
+            host_based_auth=False,
+            gss_host=None,
+            allow_pty=False,
+            line_editor=False,
+            agent_forwarding=False,
+            x11_forwarding=False,
+            # Ours is followed at run time.
+            login_timeout=0,
+            keepalive_interval=KEEPALIVE_INTERVAL_S,
+            **_ALGORITHMS,
+        )
+
+    async def listen(self, host: str, port: int) -> Any:
+        """Accept connections. Raises OSError."""
+        return await asyncssh.listen(host, port, options=self._options)
+
+    async def call(self, client: Client) -> Any:
+        """Connect to a client that then speaks SSH as if it had connected to us (RFC 8071).
+
+        Raises OSError or asyncssh.Error.
+        """
+        return await asyncssh.connect_reverse(client.address, client.port, options=self._options)
+
+
+class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
+    """One SSH connection. Until its first session opens it is a newcomer, and those are few."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._connection: Any = None
+        self._peer = ""
+        self._is_newcomer = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._channels = 0
+        self._sessions = 0
+        self._wrong_passwords = 0
+
+    def connection_made(self, conn: Any) -> None:
+        self._connection = conn
+        self._peer = str((conn.get_extra_info("peername") or ("unknown",))[0])
+        newcomers = self._endpoint.newcomers
+        limit = self._endpoint.settings.limits.max_unauthenticated
+        if newcomers.total() >= limit or newcomers[self._peer] >= limit // 2:
+            log.warning("%s refused: too many connections without a session", self._peer)
+            conn.abort()
+            return
+        newcomers[self._peer] += 1
+        self._is_newcomer = True
+        self._expect_session()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self._stop_expecting()
+        self._settle()
+
+    async def begin_auth(self, username: str) -> bool:
+        keys = await self._endpoint.logins.keys_of(username)
+        # Who has no key is told nothing else than who has another.
+        self._connection.set_authorized_keys(keys)
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def password_auth_supported(self) -> bool:
+        return self._endpoint.logins.pam is not None
+
+    async def validate_password(self, username: str, password: str) -> bool:
+        pam = self._endpoint.logins.pam
+        if pam is None or not is_user_name(username):
+            return False
+        if await pam.admits(username, password):
+            return True
+        self._wrong_passwords += 1
+        if self._wrong_passwords >= MAX_WRONG_PASSWORDS:
+            log.warning("%s: too many wrong passwords", self._peer)
+            self._connection.abort()
+        return False
+
+    def session_requested(self) -> Any:
+        if self._channels >= MAX_CHANNELS:
+            raise asyncssh.ChannelOpenError(
+                asyncssh.OPEN_RESOURCE_SHORTAGE, f"{MAX_CHANNELS} channels are open"
+            )
+        self._channels += 1
+        channel = self._connection.create_server_channel(encoding=None, window=WINDOW_OCTETS)
+        return channel, _Process(self._serve, self._channel_closed)
+
+    async def _serve(self, process: Any) -> None:
         if process.subsystem != SUBSYSTEM:
             process.exit(1)
             return
-        await serve(SshTransport(process))
+        self._stop_expecting()
+        self._settle()
+        self._sessions += 1
+        try:
+            await self._endpoint.serve(SshTransport(process, self._connection))
+        finally:
+            self._sessions -= 1
+            if not self._sessions:
+                self._expect_session()
         process.exit(0)
 
-    return await asyncssh.listen(
-        host,
-        port,
-        server_host_keys=[load_or_create_host_key(host_key)],
-        authorized_client_keys=asyncssh.read_authorized_keys(str(authorized_keys)),
-        process_factory=start,
-        encoding=None,
-        password_auth=False,
-        kbdint_auth=False,
-        host_based_auth=False,
-        gss_host=None,
-        allow_pty=False,
-        agent_forwarding=False,
-        login_timeout=LOGIN_TIMEOUT_S,
-        keepalive_interval=30,
-        **_ALGORITHMS,
-    )
+    def _channel_closed(self) -> None:
+        self._channels -= 1
+
+    def _expect_session(self) -> None:
+        self._stop_expecting()
+        timeout_s = self._endpoint.settings.limits.hello_timeout_s
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(timeout_s, self._give_up, timeout_s)
+
+    def _stop_expecting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self, timeout_s: int) -> None:
+        if self._is_newcomer:
+            log.warning("%s: no session within %d s", self._peer, timeout_s)
+        self._connection.abort()
+
+    def _settle(self) -> None:
+        if self._is_newcomer:
+            self._is_newcomer = False
+            self._endpoint.newcomers[self._peer] -= 1
+            # Otherwise it would keep every address it has seen.
+            self._endpoint.newcomers += Counter()
+
+
+class _Process(asyncssh.SSHServerProcess):  # type: ignore[misc]
+    """A channel that says when it is gone."""
+
+    def __init__(self, start: Callable[[Any], Awaitable[None]], on_end: Callable[[], None]) -> None:
+        super().__init__(start, None, 0, allow_scp=False)
+        self._on_end = on_end
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._on_end()
 
 
 def load_or_create_host_key(path: Path) -> Any:
-    """The server's private key; a first start makes an Ed25519 one that only root can read."""
+    """The server's private key; a first start makes an Ed25519 one that only root can read.
+
+    Raises OSError, UnsafeFile or asyncssh.KeyImportError.
+    """
     try:
-        return asyncssh.read_private_key(str(path))
+        mode = stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
-        key = asyncssh.generate_private_key("ssh-ed25519")
+        return _create_host_key(path)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UnsafeFile(f"host key {path} has mode {mode:o}, so others may know it; chmod 600 it")
+    return asyncssh.read_private_key(str(path))
+
+
+def _create_host_key(path: Path) -> Any:
+    key = asyncssh.generate_private_key("ssh-ed25519")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(key.export_private_key())

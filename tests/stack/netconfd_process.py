@@ -13,14 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import asyncssh
-import ncclient.transport.session
-from ncclient import manager
 
-# ncclient looks for replies once per tick; its own 100 ms is most of a test's time.
-ncclient.transport.session.TICK = 0.002
+from tests.stack.front_end import FrontEnd
 
 START_TIMEOUT_S = 20.0
-REPLY_TIMEOUT_S = 20.0
 WAIT_TIMEOUT_S = 10.0
 
 
@@ -32,22 +28,28 @@ def wait_until(condition, timeout_s=WAIT_TIMEOUT_S):
     return value
 
 
-class NetconfdProcess:
+class NetconfdProcess(FrontEnd):
     """One server process; `start` again after `kill` is what a service manager would do."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
         self.host_key = directory / "host_key"
-        self.client_key = directory / "client_key"
         self.state_dir = directory / "state"
-        self._authorized_keys = directory / "authorized_keys"
+        # Without %u, its key opens the door to whatever user a test wants to be.
+        self.authorized_keys = directory / "authorized_keys"
+        # What a test puts in front of the command, and behind it.
+        self.wrapper: list[str] = []
+        self.arguments: list[str] = []
         self._log = directory / "log"
         self._notify = directory / "notify"
         self._process: subprocess.Popen[bytes] | None = None
+        client_key = directory / "client_key"
         key = asyncssh.generate_private_key("ssh-ed25519")
-        key.write_private_key(str(self.client_key))
-        key.write_public_key(str(self._authorized_keys))
-        self.port = 0
+        key.write_private_key(str(client_key))
+        # OpenSSH uses no key that others may read.
+        client_key.chmod(0o600)
+        key.write_public_key(str(self.authorized_keys))
+        super().__init__("127.0.0.1", 0, "operator", client_key, "", "")
 
     def start(self) -> None:
         """Start, and return when the server says that it is ready."""
@@ -59,24 +61,44 @@ class NetconfdProcess:
             notify.bind(str(self._notify))
             self._process = subprocess.Popen(
                 [
+                    *self.wrapper,
                     *(sys.executable, "-m", "agent.netconfd", "--listen", "127.0.0.1:0"),
-                    *("--host-key", self.host_key, "--authorized-keys", self._authorized_keys),
+                    *("--host-key", self.host_key, "--authorized-keys", self.authorized_keys),
                     *("--state-dir", self.state_dir),
+                    *self.arguments,
                 ],
                 env=os.environ | {"NOTIFY_SOCKET": str(self._notify)},
                 stderr=log,
             )
-            ready, _, _ = select.select([notify], [], [], START_TIMEOUT_S)
-            assert ready, self.log
+            # One that ends instead must not be waited for.
+            end = os.pidfd_open(self._process.pid)
+            try:
+                ready, _, _ = select.select([notify, end], [], [], START_TIMEOUT_S)
+            finally:
+                os.close(end)
+            assert notify in ready, self.log
             assert notify.recv(100) == b"READY=1"
         listening = re.search(r"listening on .* port (\d+)", self.log)
         assert listening, self.log
         self.port = int(listening.group(1))
+        public_key = self.host_key.with_suffix(".pub").read_text()
+        self.host_key_type, self.host_key_b64 = public_key.split()[:2]
 
     @property
     def log(self) -> str:
         """What the server has logged since its last start."""
         return self._log.read_text()
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs still."""
+        return self._process is not None and self._process.poll() is None
 
     def stop(self) -> int:
         """End it as a service manager does; its exit code."""
@@ -89,34 +111,6 @@ class NetconfdProcess:
         assert self._process is not None
         self._process.kill()
         self._process.wait(START_TIMEOUT_S)
-
-    def connect(self, **changes):
-        """A new ncclient session that checks the host key."""
-        host_key = self.host_key.with_suffix(".pub").read_text().split()[1]
-        options = {
-            "host": "127.0.0.1",
-            "port": self.port,
-            "username": "operator",
-            "key_filename": str(self.client_key),
-            "hostkey_b64": host_key,
-            "allow_agent": False,
-            "look_for_keys": False,
-            "timeout": REPLY_TIMEOUT_S,
-        }
-        return manager.connect(**(options | changes))
-
-    async def connect_raw(self):
-        """The bare byte streams of a new session."""
-        connection = await asyncssh.connect(
-            "127.0.0.1",
-            self.port,
-            username="operator",
-            client_keys=[str(self.client_key)],
-            known_hosts=([str(self.host_key.with_suffix(".pub"))], [], []),
-            config=None,
-        )
-        writer, reader, _ = await connection.open_session(subsystem="netconf", encoding=None)
-        return connection, reader, writer
 
 
 @contextmanager

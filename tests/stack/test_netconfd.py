@@ -8,17 +8,12 @@ from lxml import etree
 from ncclient.operations import RPCError
 from ncclient.xml_ import to_ele
 
-from tests.stack.netconfd_process import running_netconfd, wait_until
+from tests.stack.front_end import OWN_NAMES
+from tests.stack.netconfd_process import wait_until
 
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
 DEFAULTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults"
-
-
-@pytest.fixture
-def server(sysrepo_repository, tmp_path):
-    with running_netconfd(tmp_path / "netconfd") as server:
-        yield server
 
 
 @pytest.fixture
@@ -57,12 +52,13 @@ def commit(client, interfaces):
 
 
 def interfaces_in(client, datastore):
-    """Name to description of each interface."""
+    """Name to description of each interface of the tests."""
     found = client.get_config(datastore).data.iter(f"{{{INTERFACES}}}interface")
-    return {
+    described = {
         each.findtext(f"{{{INTERFACES}}}name"): each.findtext(f"{{{INTERFACES}}}description")
         for each in found
     }
+    return {name: text for name, text in described.items() if name.startswith(OWN_NAMES)}
 
 
 def subtree(client, filter_, **options):
@@ -75,6 +71,7 @@ def subtree(client, filter_, **options):
     return [
         [f"{etree.QName(leaf).localname}={leaf.text}" for leaf in each]
         for each in data.iter(f"{{{INTERFACES}}}interface")
+        if each.findtext(f"{{{INTERFACES}}}name").startswith(OWN_NAMES)
     ]
 
 
@@ -87,6 +84,14 @@ def refused(call, *args, **kwargs):
     with pytest.raises(RPCError) as refusal:
         call(*args, **kwargs)
     return refusal.value
+
+
+def can_lock(client, datastore):
+    try:
+        client.lock(datastore)
+    except RPCError:
+        return False
+    return True
 
 
 def tags(error):
@@ -122,147 +127,156 @@ class Refuser:
 
 
 def test_an_edit_of_candidate_is_running_only_after_commit(client):
-    edit(client, described("swp1", "uplink"))
+    edit(client, described("tsn-test-1", "uplink"))
     assert interfaces_in(client, "running") == {}
-    assert interfaces_in(client, "candidate") == {"swp1": "uplink"}
+    assert interfaces_in(client, "candidate") == {"tsn-test-1": "uplink"}
     client.validate("candidate")
     client.commit()
-    assert interfaces_in(client, "running") == {"swp1": "uplink"}
+    assert interfaces_in(client, "running") == {"tsn-test-1": "uplink"}
 
 
 def test_discarded_changes_leave_candidate_equal_to_running(client):
-    commit(client, described("swp1", "uplink"))
-    edit(client, described("swp1", "wrong"))
+    commit(client, described("tsn-test-1", "uplink"))
+    edit(client, described("tsn-test-1", "wrong"))
     client.discard_changes()
-    assert interfaces_in(client, "candidate") == {"swp1": "uplink"}
+    assert interfaces_in(client, "candidate") == {"tsn-test-1": "uplink"}
 
 
 @pytest.mark.parametrize(
     ("operation", "expected"),
     [
-        ("merge", {"swp1": "new", "swp2": "two"}),
-        ("replace", {"swp1": "new", "swp2": "two"}),
-        ("delete", {"swp2": "two"}),
-        ("remove", {"swp2": "two"}),
+        ("merge", {"tsn-test-1": "new", "tsn-test-2": "two"}),
+        ("replace", {"tsn-test-1": "new", "tsn-test-2": "two"}),
+        ("delete", {"tsn-test-2": "two"}),
+        ("remove", {"tsn-test-2": "two"}),
     ],
 )
 def test_an_operation_on_an_entry_changes_that_entry_alone(client, operation, expected):
-    commit(client, described("swp1", "one") + described("swp2", "two"))
-    edit(client, described("swp1", "new", operation))
+    commit(client, described("tsn-test-1", "one") + described("tsn-test-2", "two"))
+    edit(client, described("tsn-test-1", "new", operation))
     assert interfaces_in(client, "candidate") == expected
 
 
 def test_replace_drops_what_the_edit_does_not_name_and_merge_keeps_it(client):
-    commit(client, described("swp1", "one"))
-    edit(client, interface("swp1", operation="merge"))
-    assert interfaces_in(client, "candidate") == {"swp1": "one"}
-    edit(client, interface("swp1", operation="replace"))
-    assert interfaces_in(client, "candidate") == {"swp1": None}
+    commit(client, described("tsn-test-1", "one"))
+    edit(client, interface("tsn-test-1", operation="merge"))
+    assert interfaces_in(client, "candidate") == {"tsn-test-1": "one"}
+    edit(client, interface("tsn-test-1", operation="replace"))
+    assert interfaces_in(client, "candidate") == {"tsn-test-1": None}
 
 
 def test_create_of_what_exists_and_delete_of_what_does_not_are_refused(client):
-    commit(client, interface("swp1"))
-    assert tags(refused(edit, client, interface("swp1", operation="create"))) == {"data-exists"}
-    assert tags(refused(edit, client, interface("swp9", operation="delete"))) == {"data-missing"}
-    edit(client, interface("swp9", operation="remove"))
-    edit(client, interface("swp9", operation="create"))
-    assert interfaces_in(client, "candidate") == {"swp1": None, "swp9": None}
+    commit(client, interface("tsn-test-1"))
+    assert tags(refused(edit, client, interface("tsn-test-1", operation="create"))) == {
+        "data-exists"
+    }
+    assert tags(refused(edit, client, interface("tsn-test-9", operation="delete"))) == {
+        "data-missing"
+    }
+    edit(client, interface("tsn-test-9", operation="remove"))
+    edit(client, interface("tsn-test-9", operation="create"))
+    assert interfaces_in(client, "candidate") == {"tsn-test-1": None, "tsn-test-9": None}
 
 
 def test_a_leaf_is_deleted_without_its_value(client):
-    commit(client, interface("swp1", "<enabled>false</enabled>"))
-    edit(client, interface("swp1", '<enabled nc:operation="delete"/>'))
+    commit(client, interface("tsn-test-1", "<enabled>false</enabled>"))
+    edit(client, interface("tsn-test-1", '<enabled nc:operation="delete"/>'))
     client.commit()
-    assert subtree(client, "<interface><enabled/></interface>") == [["name=swp1"]]
+    assert subtree(client, "<interface><enabled/></interface>") == [["name=tsn-test-1"]]
 
 
 def test_default_operation_none_changes_only_what_names_its_operation(client):
-    commit(client, described("swp1", "one") + described("swp2", "two"))
-    interfaces = "<interface><name>swp1</name></interface>" + described("swp2", "x", "delete")
+    commit(client, described("tsn-test-1", "one") + described("tsn-test-2", "two"))
+    interfaces = "<interface><name>tsn-test-1</name></interface>" + described(
+        "tsn-test-2", "x", "delete"
+    )
     edit(client, interfaces, default_operation="none")
-    assert interfaces_in(client, "candidate") == {"swp1": "one"}
+    assert interfaces_in(client, "candidate") == {"tsn-test-1": "one"}
 
 
 def test_default_operation_replace_replaces_the_whole_configuration(client):
-    commit(client, described("swp1", "one") + described("swp2", "two"))
-    edit(client, described("swp3", "three"), default_operation="replace")
-    assert interfaces_in(client, "candidate") == {"swp3": "three"}
+    commit(client, described("tsn-test-1", "one") + described("tsn-test-2", "two"))
+    edit(client, described("tsn-test-3", "three"), default_operation="replace")
+    assert interfaces_in(client, "candidate") == {"tsn-test-3": "three"}
 
 
 def test_a_refused_edit_changes_nothing_and_spoils_no_later_one(client):
-    edit_of_two = described("swp1", "one") + interface("swp2", operation="delete")
+    edit_of_two = described("tsn-test-1", "one") + interface("tsn-test-2", operation="delete")
     assert tags(refused(edit, client, edit_of_two)) == {"data-missing"}
     assert interfaces_in(client, "candidate") == {}
-    edit(client, described("swp3", "three"))
-    assert interfaces_in(client, "candidate") == {"swp3": "three"}
+    edit(client, described("tsn-test-3", "three"))
+    assert interfaces_in(client, "candidate") == {"tsn-test-3": "three"}
 
 
 def test_test_only_finds_the_fault_and_changes_nothing(client):
-    without_type = "<interface><name>swp1</name></interface>"
+    without_type = "<interface><name>tsn-test-1</name></interface>"
     error = refused(edit, client, without_type, test_option="test-only")
     assert "type" in error.message
-    edit(client, interface("swp1"), test_option="test-only")
+    edit(client, interface("tsn-test-1"), test_option="test-only")
     assert interfaces_in(client, "candidate") == {}
 
 
 def test_an_edit_with_test_option_set_may_be_completed_by_a_later_one(client):
-    edit(client, "<interface><name>swp1</name></interface>", test_option="set")
+    edit(client, "<interface><name>tsn-test-1</name></interface>", test_option="set")
     assert "type" in refused(client.validate, "candidate").message
     assert "type" in refused(client.commit).message
-    edit(client, interface("swp1"))
+    edit(client, interface("tsn-test-1"))
     client.commit()
-    assert interfaces_in(client, "running") == {"swp1": None}
+    assert interfaces_in(client, "running") == {"tsn-test-1": None}
 
 
-def test_startup_takes_a_copy_and_can_be_emptied(client):
-    commit(client, described("swp1", "one"))
+def test_startup_takes_a_copy_and_can_be_emptied(netconfd, client):
+    commit(client, described("tsn-test-1", "one"))
     client.copy_config(source="running", target="startup")
-    assert interfaces_in(client, "startup") == {"swp1": "one"}
+    assert interfaces_in(client, "startup") == {"tsn-test-1": "one"}
     client.delete_config("startup")
     assert interfaces_in(client, "startup") == {}
 
 
 def test_candidate_takes_a_whole_configuration(client):
-    commit(client, described("swp1", "one"))
-    client.copy_config(source=sourced(config(described("swp2", "two"))), target="candidate")
-    assert interfaces_in(client, "candidate") == {"swp2": "two"}
+    commit(client, described("tsn-test-1", "one"))
+    client.copy_config(source=sourced(config(described("tsn-test-2", "two"))), target="candidate")
+    assert interfaces_in(client, "candidate") == {"tsn-test-2": "two"}
 
 
 def test_a_configuration_in_no_datastore_is_validated(client):
-    client.validate(to_ele(config(interface("swp1"))))
-    without_type = to_ele(config("<interface><name>swp1</name></interface>"))
+    client.validate(to_ele(config(interface("tsn-test-1"))))
+    without_type = to_ele(config("<interface><name>tsn-test-1</name></interface>"))
     assert "type" in refused(client.validate, without_type).message
 
 
 @pytest.mark.parametrize(
     ("filter_", "expected"),
     [
-        ("<interface><name>swp1</name></interface>", [["name=swp1", "description=one"]]),
-        ("<interface><name>swp9</name></interface>", []),
-        ("<interface><name/></interface>", [["name=swp1"], ["name=swp2"]]),
         (
-            "<interface><name>swp2</name><description/></interface>",
-            [["name=swp2", "description=two"]],
+            "<interface><name>tsn-test-1</name></interface>",
+            [["name=tsn-test-1", "description=one"]],
+        ),
+        ("<interface><name>tsn-test-9</name></interface>", []),
+        ("<interface><name/></interface>", [["name=tsn-test-1"], ["name=tsn-test-2"]]),
+        (
+            "<interface><name>tsn-test-2</name><description/></interface>",
+            [["name=tsn-test-2", "description=two"]],
         ),
         (
             "<interface><description>two</description></interface>",
-            [["name=swp2", "description=two"]],
+            [["name=tsn-test-2", "description=two"]],
         ),
         (
-            "<interface><name>swp1</name><description>two</description></interface>",
+            "<interface><name>tsn-test-1</name><description>two</description></interface>",
             [],
         ),
         (
-            "<interface><name>swp1</name></interface><interface><name>swp2</name></interface>",
-            [["name=swp1", "description=one"], ["name=swp2", "description=two"]],
+            "<interface><name>tsn-test-1</name></interface><interface><name>tsn-test-2</name></interface>",
+            [["name=tsn-test-1", "description=one"], ["name=tsn-test-2", "description=two"]],
         ),
         ('<interface unit="1"/>', []),
         ('<interface xmlns="urn:example:unknown"/>', []),
-        ('<interface><name>it\'s "swp1"</name></interface>', []),
+        ('<interface><name>it\'s "tsn-test-1"</name></interface>', []),
     ],
 )
 def test_a_subtree_filter_selects(client, filter_, expected):
-    commit(client, described("swp1", "one") + described("swp2", "two"))
+    commit(client, described("tsn-test-1", "one") + described("tsn-test-2", "two"))
     without_type = [
         [leaf for leaf in leaves if not leaf.startswith("type=")]
         for leaves in subtree(client, filter_)
@@ -271,27 +285,27 @@ def test_a_subtree_filter_selects(client, filter_, expected):
 
 
 def test_a_filter_without_content_selects_nothing_and_no_filter_everything(client):
-    commit(client, interface("swp1"))
+    commit(client, interface("tsn-test-1"))
     empty = to_ele(f'<filter xmlns="{BASE}" type="subtree"/>')
     assert len(client.get_config("running", filter=empty).data) == 0
-    assert len(client.get_config("running").data) == 1
+    assert len(client.get_config("running").data) > 0
 
 
 def test_an_xpath_filter_uses_the_prefixes_of_the_message(client):
-    commit(client, described("swp1", "one") + described("swp2", "two"))
-    path = "/x:interfaces/x:interface[x:name='swp2']"
+    commit(client, described("tsn-test-1", "one") + described("tsn-test-2", "two"))
+    path = "/x:interfaces/x:interface[x:name='tsn-test-2']"
     data = client.get_config("running", filter=("xpath", ({"x": INTERFACES}, path))).data
-    assert [name.text for name in data.iter(f"{{{INTERFACES}}}name")] == ["swp2"]
+    assert [name.text for name in data.iter(f"{{{INTERFACES}}}name")] == ["tsn-test-2"]
 
 
-def test_get_shows_configuration_and_state_together(client):
-    commit(client, described("swp1", "one"))
+def test_get_shows_configuration_and_state_together(sysrepo_repository, client):
+    commit(client, described("tsn-test-1", "one"))
 
     def watch(_event, _request, _changes, _data):
         """Whoever subscribes to configuration shows it in operational."""
 
     def state(_xpath, _data):
-        return {"interfaces": {"interface": [{"name": "swp1", "oper-status": "up"}]}}
+        return {"interfaces": {"interface": [{"name": "tsn-test-1", "oper-status": "up"}]}}
 
     with sysrepo.SysrepoConnection() as connection, connection.start_session() as subscriber:
         subscriber.subscribe_module_change("ietf-interfaces", "/ietf-interfaces:interfaces", watch)
@@ -309,18 +323,21 @@ def test_get_shows_configuration_and_state_together(client):
     [(None, ["true"]), ("explicit", ["true"]), ("report-all", ["true"]), ("trim", [])],
 )
 def test_a_value_set_to_its_default_is_shown_unless_trimmed(client, mode, shown):
-    commit(client, interface("swp1", "<enabled>true</enabled>"))
-    data = client.get_config("running", with_defaults=mode).data
-    assert [each.text for each in data.iter(f"{{{INTERFACES}}}enabled")] == shown
+    commit(client, interface("tsn-test-1", "<enabled>true</enabled>"))
+    (leaves,) = subtree(client, "<interface><name/><enabled/></interface>", with_defaults=mode)
+    assert leaves[1:] == [f"enabled={value}" for value in shown]
 
 
 def test_report_all_shows_defaults_nobody_set(client):
-    commit(client, interface("swp1"))
+    commit(client, interface("tsn-test-1"))
     shown = {
-        mode: len(list(client.get_config("running", with_defaults=mode).data.iter("{*}enabled")))
+        mode: subtree(client, "<interface><name/><enabled/></interface>", with_defaults=mode)
         for mode in ("explicit", "report-all")
     }
-    assert shown == {"explicit": 0, "report-all": 1}
+    assert shown == {
+        "explicit": [["name=tsn-test-1"]],
+        "report-all": [["name=tsn-test-1", "enabled=true"]],
+    }
 
 
 def test_a_lock_conflict_names_the_holder(server, client):
@@ -330,7 +347,7 @@ def test_a_lock_conflict_names_the_holder(server, client):
         assert error.tag == "lock-denied"
         assert session_id_in(error) == client.session_id
         assert refused(other.unlock, "running").tag == "operation-failed"
-        edit(other, interface("swp1"))
+        edit(other, interface("tsn-test-1"))
         error = refused(other.commit)
         assert error.tag == "in-use"
         assert f"session {client.session_id} " in error.message
@@ -341,15 +358,15 @@ def test_a_lock_conflict_names_the_holder(server, client):
 def test_a_locked_candidate_is_closed_to_others_and_cleaned_when_its_holder_leaves(server, client):
     holder = server.connect()
     holder.lock("candidate")
-    assert refused(edit, client, interface("swp1")).tag == "in-use"
-    edit(holder, interface("swp2"))
+    assert refused(edit, client, interface("tsn-test-1")).tag == "in-use"
+    edit(holder, interface("tsn-test-2"))
     holder.close_session()
-    edit(client, interface("swp3"))
-    assert interfaces_in(client, "candidate") == {"swp3": None}
+    edit(client, interface("tsn-test-3"))
+    assert interfaces_in(client, "candidate") == {"tsn-test-3": None}
 
 
 def test_candidate_with_uncommitted_changes_cannot_be_locked(server, client):
-    edit(client, interface("swp1"))
+    edit(client, interface("tsn-test-1"))
     with server.connect() as other:
         error = refused(other.lock, "candidate")
     assert error.tag == "lock-denied"
@@ -361,18 +378,17 @@ def test_a_killed_session_is_disconnected_and_loses_its_locks(server, client):
     victim.lock("running")
     client.kill_session(victim.session_id)
     assert wait_until(lambda: not victim.connected)
-    assert wait_until(lambda: f"session {victim.session_id} operator@127.0.0.1 ends" in server.log)
-    client.lock("running")
+    assert wait_until(lambda: can_lock(client, "running"))
 
 
 def test_a_session_cannot_kill_itself(client):
     assert refused(client.kill_session, client.session_id).tag == "invalid-value"
 
 
-def test_the_words_of_a_refusing_subscriber_reach_the_client(client):
-    words = "port swp1: Error: Device does not have enough TX queues."
+def test_the_words_of_a_refusing_subscriber_reach_the_client(sysrepo_repository, client):
+    words = "port tsn-test-1: Error: Device does not have enough TX queues."
     with Refuser(words):
-        edit(client, described("swp1", "refuse me"))
+        edit(client, described("tsn-test-1", "refuse me"))
         error = refused(client.commit)
     assert (error.tag, error.message) == ("operation-failed", words)
     assert interfaces_in(client, "running") == {}
@@ -382,22 +398,22 @@ def test_several_faults_come_back_as_several_errors(client):
     error = refused(
         edit,
         client,
-        interface("swp1", "<statistics><in-octets>1</in-octets></statistics>"),
+        interface("tsn-test-1", "<statistics><in-octets>1</in-octets></statistics>"),
     )
     assert [each.tag for each in error.errors] == ["unknown-element", "unknown-element"]
 
 
 def test_an_error_path_declares_the_prefixes_it_uses(client):
-    error = refused(edit, client, interface("swp1", "<enabled>maybe</enabled>"))
+    error = refused(edit, client, interface("tsn-test-1", "<enabled>maybe</enabled>"))
     assert error.tag == "invalid-value"
     assert error.path == (
         "/ietf-interfaces:interfaces/ietf-interfaces:interface"
-        "[ietf-interfaces:name='swp1']/ietf-interfaces:enabled"
+        "[ietf-interfaces:name='tsn-test-1']/ietf-interfaces:enabled"
     )
 
 
-def test_a_stopped_server_ends_its_sessions_and_exits_cleanly(server):
-    client = server.connect()
-    assert server.stop() == 0
+def test_a_stopped_server_ends_its_sessions_and_exits_cleanly(netconfd):
+    client = netconfd.connect()
+    assert netconfd.stop() == 0
     assert wait_until(lambda: not client.connected)
-    server.start()
+    netconfd.start()

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import subprocess
 
 import asyncssh
 import pytest
+import sysrepo
 from ncclient.transport.errors import AuthenticationError, SSHError
 
 from agent.netconfd.framing import encode
-from tests.stack.netconfd_process import REPLY_TIMEOUT_S, running_netconfd, wait_until
+from tests.stack.conftest import CHECKOUT
+from tests.stack.front_end import REPLY_TIMEOUT_S
+from tests.stack.netconfd_process import NetconfdProcess, running_netconfd, wait_until
 
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 END = b"]]>]]>"
@@ -114,7 +120,7 @@ def test_the_client_chooses_the_framing_by_its_hello(server):
         ([GET.encode() + END], "expected <hello>, found <rpc>"),
         ([b"SSH is fun" + END], "not well-formed"),
         ([HELLO_1_1, GET.encode() + END], "expected the start of a chunk"),
-        ([HELLO_1_1, b"\n#4294967295\n"], "longer than 33554432 octets"),
+        ([HELLO_1_1, b"\n#4294967295\n"], "longer than 4194304 octets"),
         ([HELLO_1_1, b"\n#0\n"], "chunk size b'0'"),
     ],
 )
@@ -124,12 +130,105 @@ def test_a_session_without_a_common_language_ends(server, sent, reason):
     server.connect().close_session()
 
 
-def test_the_server_says_why_it_cannot_start(server, tmp_path):
-    (tmp_path / "netconfd" / "authorized_keys").unlink()
+@pytest.mark.parametrize("mode", [0o640, 0o604])
+def test_a_host_key_that_others_may_read_is_refused_with_the_remedy(server, mode):
     server.stop()
-    with pytest.raises(AssertionError, match=r"cannot serve: .*authorized_keys"):
+    server.host_key.chmod(mode)
+    with pytest.raises(AssertionError, match=rf"cannot serve: .*mode {mode:o}.*chmod 600"):
         server.start()
-    asyncssh.read_private_key(str(server.client_key)).write_public_key(
-        str(tmp_path / "netconfd" / "authorized_keys")
-    )
+    server.host_key.chmod(0o600)
     server.start()
+
+
+def test_without_the_servers_own_module_it_says_what_to_install(server, sysrepo_repository):
+    server.stop()
+    with sysrepo.SysrepoConnection() as connection:
+        for datastore in ("running", "startup"):
+            with connection.start_session(datastore) as session:
+                # its rules name the module
+                session.delete_item("/ietf-netconf-acm:nacm")
+                session.apply_changes()
+    subprocess.run(["sysrepoctl", "--uninstall", "tsn-netconf-server"], check=True)
+    with pytest.raises(AssertionError, match=r"no module tsn-netconf-server: run yang/install"):
+        server.start()
+    subprocess.run([CHECKOUT / "yang" / "install"], check=True)
+    server.start()
+    server.connect().close_session()
+
+
+@pytest.fixture
+def with_user_keys(sysrepo_repository, tmp_path):
+    """A server whose keys belong to users: `keys/operator` holds the operator's."""
+    server = NetconfdProcess(tmp_path / "netconfd")
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    server.authorized_keys.rename(keys / "operator")
+    server.authorized_keys = keys / "%u"
+    server.start()
+    yield server
+    server.stop()
+
+
+def opens(server, **options):
+    """Whether this login succeeds."""
+    try:
+        server.connect(**options).close_session()
+    except AuthenticationError:
+        return False
+    return True
+
+
+def test_a_key_is_good_for_its_own_user_only(with_user_keys):
+    assert opens(with_user_keys)
+    assert not opens(with_user_keys, username="observer")
+    assert not opens(with_user_keys, username="root")
+
+
+@pytest.mark.parametrize("name", ["../keys/operator", "./operator", "operator/", "", "ope\nrator"])
+def test_a_user_name_is_no_way_to_another_users_file(with_user_keys, name):
+    assert not opens(with_user_keys, username=name)
+
+
+def test_keys_come_and_go_without_a_restart(with_user_keys, tmp_path):
+    keys = tmp_path / "keys"
+    (keys / "observer").write_text(
+        "# none of these lines is a key\n\nnonsense\n" + (keys / "operator").read_text()
+    )
+    assert opens(with_user_keys, username="observer")
+    (keys / "observer").unlink()
+    assert not opens(with_user_keys, username="observer")
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_key_file_that_others_may_write_opens_nothing(with_user_keys, tmp_path, mode):
+    file = tmp_path / "keys" / "operator"
+    file.chmod(mode)
+    assert not opens(with_user_keys)
+    assert "chmod go-w" in with_user_keys.log
+    file.chmod(0o644)
+    assert opens(with_user_keys)
+
+
+def test_a_key_directory_that_others_may_write_opens_nothing(with_user_keys, tmp_path):
+    (tmp_path / "keys").chmod(0o777)
+    assert not opens(with_user_keys)
+
+
+def test_a_key_file_that_never_ends_opens_nothing(with_user_keys, tmp_path):
+    (tmp_path / "keys" / "observer").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "keys" / "fifo")
+    assert not opens(with_user_keys, username="observer")
+    assert not opens(with_user_keys, username="fifo")
+    assert opens(with_user_keys)
+
+
+def test_only_modern_algorithms_are_offered(server):
+    with socket.create_connection(("127.0.0.1", server.port), REPLY_TIMEOUT_S) as connection:
+        connection.sendall(b"SSH-2.0-test\r\n")
+        greeting = b""
+        while b"ssh-ed25519" not in greeting:
+            greeting += connection.recv(65_536)
+    offered = greeting.decode(errors="replace")
+    assert "curve25519-sha256" in offered
+    for old in ("sha1", "-cbc", "md5", "arcfour", "group1-", "group14-", "ssh-dss", "zlib"):
+        assert old not in offered

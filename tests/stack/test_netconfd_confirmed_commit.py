@@ -7,7 +7,7 @@ import sysrepo
 from ncclient.operations import RPCError
 from ncclient.xml_ import to_ele
 
-from tests.stack.netconfd_process import running_netconfd, wait_until
+from tests.stack.netconfd_process import wait_until
 
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
@@ -15,14 +15,8 @@ LONG_S = "60"
 
 
 @pytest.fixture
-def server(sysrepo_repository, tmp_path):
-    with running_netconfd(tmp_path / "netconfd") as server:
-        yield server
-
-
-@pytest.fixture
 def client(server):
-    """A session on a switch whose running configuration is `swp1` described as `before`."""
+    """A session on a switch whose running configuration is `tsn-test-1` described as `before`."""
     client = server.connect()
     edit(client, "before")
     client.commit()
@@ -42,8 +36,8 @@ def edit(client, description):
     client.edit_config(
         target="candidate",
         config=(
-            f'<config xmlns="{BASE}"><interfaces xmlns="{INTERFACES}"><interface><name>swp1</name>'
-            '<type xmlns:ianaift="urn:ietf:params:xml:ns:yang:iana-if-type">'
+            f'<config xmlns="{BASE}"><interfaces xmlns="{INTERFACES}"><interface>'
+            '<name>tsn-test-1</name><type xmlns:ianaift="urn:ietf:params:xml:ns:yang:iana-if-type">'
             "ianaift:ethernetCsmacd</type>"
             f"<description>{description}</description></interface></interfaces></config>"
         ),
@@ -57,7 +51,11 @@ def commit_unconfirmed(client, description="after", timeout_s=LONG_S, **options)
 
 
 def running(client):
-    return client.get_config("running").data.findtext(f".//{{{INTERFACES}}}description")
+    """The description of `tsn-test-1`."""
+    entry = "<interface><name>tsn-test-1</name></interface>"
+    filter_ = ("subtree", f'<interfaces xmlns="{INTERFACES}">{entry}</interfaces>')
+    data = client.get_config("running", filter=filter_).data
+    return data.findtext(f".//{{{INTERFACES}}}description")
 
 
 def goes_back(client):
@@ -74,18 +72,24 @@ def tag_of(call, *args, **kwargs):
     return refusal.value.tag
 
 
-def test_a_confirmed_commit_that_is_confirmed_stays(server, client):
+def test_a_confirmed_commit_that_is_confirmed_stays(client):
     commit_unconfirmed(client, timeout_s="1")
     client.commit()
-    assert not snapshot(server).exists()
     assert not wait_until(lambda: running(client) == "before", timeout_s=1.5)
 
 
-def test_a_confirmed_commit_that_is_not_confirmed_in_time_goes_back(server, client):
+def test_a_confirmed_commit_that_is_not_confirmed_in_time_goes_back(client):
     commit_unconfirmed(client, timeout_s="1")
-    assert snapshot(server).stat().st_mode & 0o777 == 0o600
     assert goes_back(client)
-    assert wait_until(lambda: not snapshot(server).exists())
+
+
+def test_what_a_pending_commit_goes_back_to_is_private_and_kept_no_longer(netconfd, client):
+    commit_unconfirmed(client)
+    assert snapshot(netconfd).stat().st_mode & 0o777 == 0o600
+    client.commit()
+    assert not snapshot(netconfd).exists()
+    commit_unconfirmed(client, "later", timeout_s="1")
+    assert wait_until(lambda: not snapshot(netconfd).exists())
 
 
 def test_a_second_confirmed_commit_extends_the_time_and_goes_back_to_before_the_first(client):
@@ -125,14 +129,14 @@ def test_going_back_is_not_stopped_by_the_locks_of_the_session_that_committed(cl
     client.unlock("running")
 
 
-def test_a_persistent_commit_outlives_its_session_and_is_confirmed_from_another(server, client):
-    leaver = server.connect()
+def test_a_persistent_commit_outlives_its_session_and_is_confirmed_from_another(netconfd, client):
+    leaver = netconfd.connect()
     commit_unconfirmed(leaver, persist="rollout-7")
     leaver.close_session()
-    assert wait_until(lambda: "closed by the client" in server.log)
+    assert wait_until(lambda: "closed by the client" in netconfd.log)
     assert running(client) == "after"
     client.commit(persist_id="rollout-7")
-    assert not snapshot(server).exists()
+    assert not snapshot(netconfd).exists()
     assert running(client) == "after"
 
 
@@ -155,25 +159,25 @@ def test_others_can_neither_commit_nor_lock_while_a_commit_is_unconfirmed(client
 
 
 @pytest.mark.parametrize("persist", [None, "rollout-7"])
-def test_a_killed_server_goes_back_before_it_serves_again(server, client, persist):
+def test_a_killed_server_goes_back_before_it_serves_again(netconfd, client, persist):
     commit_unconfirmed(client, persist=persist)
-    server.kill()
-    server.start()
-    with server.connect() as later:
+    netconfd.kill()
+    netconfd.start()
+    with netconfd.connect() as later:
         assert running(later) == "before"
-    assert not snapshot(server).exists()
+    assert not snapshot(netconfd).exists()
 
 
-def test_a_stopped_server_goes_back_before_it_ends(server, client):
+def test_a_stopped_server_goes_back_before_it_ends(netconfd, client):
     commit_unconfirmed(client, persist="rollout-7")
-    assert server.stop() == 0
-    assert not snapshot(server).exists()
-    server.start()
-    with server.connect() as later:
+    assert netconfd.stop() == 0
+    assert not snapshot(netconfd).exists()
+    netconfd.start()
+    with netconfd.connect() as later:
         assert running(later) == "before"
 
 
-def test_a_refused_confirmed_commit_leaves_nothing_to_go_back_from(server, client):
+def test_a_refused_confirmed_commit_leaves_nothing_to_go_back_from(netconfd, client):
     def refuse(event, _request, _changes, _data):
         if event == "change":
             raise sysrepo.SysrepoValidationFailedError("not today")
@@ -182,16 +186,16 @@ def test_a_refused_confirmed_commit_leaves_nothing_to_go_back_from(server, clien
         subscriber.subscribe_module_change("ietf-interfaces", "/ietf-interfaces:interfaces", refuse)
         edit(client, "after")
         assert tag_of(client.commit, confirmed=True, timeout=LONG_S) == "operation-failed"
-    assert not snapshot(server).exists()
+    assert not snapshot(netconfd).exists()
     assert running(client) == "before"
     client.lock("running")
 
 
-def test_going_back_waits_for_a_lock_from_outside_and_is_not_forgotten(server, client):
+def test_going_back_waits_for_a_lock_from_outside_and_is_not_forgotten(netconfd, client):
     commit_unconfirmed(client, timeout_s="1")
     with sysrepo.SysrepoConnection() as connection, connection.start_session() as outsider:
         outsider.lock()
-        assert wait_until(lambda: "cannot undo the confirmed commit" in server.log)
+        assert wait_until(lambda: "cannot undo the confirmed commit" in netconfd.log)
         assert tag_of(client.commit) == "in-use"
         assert running(client) == "after"
     assert goes_back(client)

@@ -12,7 +12,8 @@ from pathlib import Path
 from lxml import etree
 
 from agent.netconfd.framing import Decoder, encode
-from tests.stack.netconfd_process import REPLY_TIMEOUT_S, running_netconfd
+from tests.stack.front_end import REPLY_TIMEOUT_S
+from tests.stack.netconfd_process import running_netconfd
 
 CASES = Path(__file__).parent / "data" / "netconf-refused"
 HELLO = (

@@ -22,11 +22,17 @@ DEVIATIONS = YANG / "tsn-linux-deviations.yang"
 MODULE_FILES = sorted({*YANG.glob("*.yang"), *STANDARD.glob("*.yang")} - {DEVIATIONS})
 
 
-def listed_modules() -> dict[str, list[str]]:
+def wanted_modules() -> dict[str, list[str]]:
     """Module to features, as `modules.txt` has them."""
     lines = (YANG / "modules.txt").read_text().splitlines()
     rows = [line.split() for line in lines if line and not line.startswith("#")]
     return {name: features[0].split(",") if features else [] for name, *features in rows}
+
+
+def listed_modules() -> dict[str, list[str]]:
+    """Those of `wanted_modules` that sysrepo does not bring along: the files are ours."""
+    ours = {file.stem for file in MODULE_FILES}
+    return {name: features for name, features in wanted_modules().items() if name in ours}
 
 
 @functools.cache

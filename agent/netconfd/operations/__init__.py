@@ -4,29 +4,50 @@ from __future__ import annotations
 
 from lxml import etree
 
-from agent.netconfd.errors import RpcError
-from agent.netconfd.operations import base
+from agent.netconfd.errors import BASE, NMDA, RpcError, RpcErrors
+from agent.netconfd.operations import base, monitoring, nmda, subscription
+from agent.netconfd.operations.monitoring import MONITORING
 from agent.netconfd.operations.request import Operations, Parameters, Request, Services
 from agent.netconfd.session import Session
+from agent.netconfd.subscription import NOTIFICATION
 
 __all__ = ["CAPABILITIES", "Services", "perform"]
 
-CAPABILITIES = base.CAPABILITIES
+CAPABILITIES = (*base.CAPABILITIES, *subscription.CAPABILITIES, *nmda.CAPABILITIES)
 
-_OPERATIONS: Operations = {**base.OPERATIONS}
+_OPERATIONS: Operations = {
+    **base.OPERATIONS,
+    **subscription.OPERATIONS,
+    **monitoring.OPERATIONS,
+    **nmda.OPERATIONS,
+}
+
+
+# The module that defines the operations of a namespace, by which access control knows them.
+_MODULES = {
+    BASE: "ietf-netconf",
+    NMDA: "ietf-netconf-nmda",
+    NOTIFICATION: "notifications",
+    MONITORING: "ietf-netconf-monitoring",
+}
 
 
 async def perform(
     operation: etree._Element, session: Session, services: Services
 ) -> list[etree._Element]:
     """Do what the operation element asks for. Raises RpcError or RpcErrors."""
+    name = etree.QName(operation)
     function = _OPERATIONS.get(str(operation.tag))
     if function is None:
-        name = etree.QName(operation)
         raise RpcError(
             "operation-not-supported",
             f"there is no operation <{name.localname}> in namespace {name.namespace}",
             "protocol",
             info={"bad-element": name.localname},
         )
-    return await function(Request(Parameters(operation), session, services))
+    services.access.check_operation(session.account, _MODULES[name.namespace or ""], name.localname)
+    try:
+        return await function(Request(Parameters(operation), session, services))
+    except RpcErrors as errors:
+        services.access.count_refusal(errors)
+        raise

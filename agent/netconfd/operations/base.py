@@ -6,23 +6,24 @@ the reply: nothing for <ok/>.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from lxml import etree
 
 from agent.netconfd.confirmed_commit import DEFAULT_TIMEOUT_S, Confirmation
-from agent.netconfd.edits import inner_xml
 from agent.netconfd.errors import BASE, RpcError, RpcErrors, bad_element, missing_element
 from agent.netconfd.operations.request import (
     DATASTORES,
+    EDITABLE,
     Operations,
     Parameters,
     Request,
     datastore_name,
 )
+from agent.netconfd.reading import BASIC_MODE, DEFAULTS_MODES, Selection
 
 WITH_DEFAULTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults"
-# How RFC 6243 names what is shown of values equal to their default; the first one unasked.
-DEFAULTS_MODES = ("explicit", "report-all", "trim")
-_OTHER_MODES = ",".join(DEFAULTS_MODES[1:])
+_OTHER_MODES = ",".join(mode for mode in DEFAULTS_MODES if mode != BASIC_MODE)
 WITH_DEFAULTS_1_0 = "urn:ietf:params:netconf:capability:with-defaults:1.0"
 
 CAPABILITIES = (
@@ -34,34 +35,32 @@ CAPABILITIES = (
     "urn:ietf:params:netconf:capability:validate:1.1",
     "urn:ietf:params:netconf:capability:startup:1.0",
     "urn:ietf:params:netconf:capability:xpath:1.0",
-    f"{WITH_DEFAULTS_1_0}?basic-mode={DEFAULTS_MODES[0]}&also-supported={_OTHER_MODES}",
+    f"{WITH_DEFAULTS_1_0}?basic-mode={BASIC_MODE}&also-supported={_OTHER_MODES}",
 )
 
-# Without :writable-running, running changes by <commit> alone.
-EDITABLE = ("candidate",)
 REPLACEABLE = ("candidate", "startup")
+ERROR_OPTIONS = ("stop-on-error", "continue-on-error", "rollback-on-error")
+COPY_MODES = ("explicit", "report-all", "trim")
 
 
 async def _get(request: Request) -> list[etree._Element]:
-    filter_, with_defaults = _selection(request.parameters)
+    selection = _selection(request.parameters)
     session = request.session
-    return [await session.call(session.datastores.get, filter_, with_defaults)]
+    return [await session.call(session.datastores.get, selection)]
 
 
 async def _get_config(request: Request) -> list[etree._Element]:
     source = request.parameters.datastore("source")
-    filter_, with_defaults = _selection(request.parameters)
+    selection = _selection(request.parameters)
     session = request.session
-    return [await session.call(session.datastores.get_config, source, filter_, with_defaults)]
+    return [await session.call(session.datastores.get_config, source, selection)]
 
 
-def _selection(parameters: Parameters) -> tuple[etree._Element | None, str]:
+def _selection(parameters: Parameters) -> Selection:
     filter_ = parameters.element("filter")
-    with_defaults = parameters.choice(
-        "with-defaults", DEFAULTS_MODES, DEFAULTS_MODES[0], WITH_DEFAULTS
-    )
+    with_defaults = parameters.choice("with-defaults", DEFAULTS_MODES, BASIC_MODE, WITH_DEFAULTS)
     parameters.end()
-    return filter_, with_defaults
+    return Selection(filter_, with_defaults)
 
 
 async def _edit_config(request: Request) -> list[etree._Element]:
@@ -73,8 +72,15 @@ async def _edit_config(request: Request) -> list[etree._Element]:
     test_option = parameters.choice(
         "test-option", ("test-then-set", "set", "test-only"), "test-then-set"
     )
-    # An edit is one sysrepo change: the first error always undoes all of it.
-    parameters.choice("error-option", ("stop-on-error", "rollback-on-error"), "stop-on-error")
+    error_option = parameters.choice("error-option", ERROR_OPTIONS, "stop-on-error")
+    if error_option == "continue-on-error":
+        # An edit is one sysrepo change: the first error always undoes all of it.
+        raise RpcError(
+            "operation-not-supported",
+            "an edit is applied as a whole or not at all: nothing continues after an error",
+            "protocol",
+            info={"bad-element": "error-option"},
+        )
     config = parameters.element("config")
     parameters.end()
     if config is None:
@@ -87,23 +93,32 @@ async def _edit_config(request: Request) -> list[etree._Element]:
 async def _copy_config(request: Request) -> list[etree._Element]:
     target = request.parameters.datastore("target", REPLACEABLE)
     source = request.parameters.source_or_target("source")
-    request.parameters.choice("with-defaults", ("explicit",), "explicit", WITH_DEFAULTS)
+    # A datastore holds no marks: what a tagged copy would keep of them is the copy of report-all.
+    with_defaults = request.parameters.choice(
+        "with-defaults", COPY_MODES, BASIC_MODE, WITH_DEFAULTS
+    )
     request.parameters.end()
     session = request.session
     if source.tag == f"{{{BASE}}}config":
-        await session.call(session.datastores.replace, target, inner_xml(source))
+        await session.call(session.datastores.replace, target, source)
         return []
     name = datastore_name(source, "source", DATASTORES)
     if name == target:
         raise bad_element("source", name, f"another datastore than the target {target}")
-    await session.call(session.datastores.copy, name, target)
+    if with_defaults == BASIC_MODE:
+        await session.call(session.datastores.copy, name, target)
+    else:
+        selection = Selection(with_defaults=with_defaults)
+        config = await session.call(session.datastores.get_config, name, selection)
+        await session.call(session.datastores.replace, target, config)
     return []
 
 
 async def _delete_config(request: Request) -> list[etree._Element]:
     target = request.parameters.datastore("target", ("startup",))
     request.parameters.end()
-    await request.session.call(request.session.datastores.replace, target, "")
+    session = request.session
+    await session.call(session.datastores.replace, target, etree.Element(f"{{{BASE}}}config"))
     return []
 
 
@@ -112,15 +127,15 @@ async def _validate(request: Request) -> list[etree._Element]:
     request.parameters.end()
     session = request.session
     if source.tag == f"{{{BASE}}}config":
-        await session.call(session.datastores.validate_config, inner_xml(source))
+        await session.call(session.datastores.validate_config, source)
     else:
-        name = datastore_name(source, "source", DATASTORES)
+        name = datastore_name(source, "source", DATASTORES, by_identity=True)
         await session.call(session.datastores.validate, name)
     return []
 
 
 async def _lock(request: Request) -> list[etree._Element]:
-    target = request.parameters.datastore("target")
+    target = request.parameters.datastore("target", by_identity=True)
     request.parameters.end()
     session = request.session
     holder = request.services.sessions.holder(target)
@@ -139,12 +154,12 @@ async def _lock(request: Request) -> list[etree._Element]:
         raise RpcError(
             "lock-denied", errors.errors[0].message, "protocol", info={"session-id": "0"}
         ) from None
-    session.locks.add(target)
+    session.locks[target] = datetime.now(UTC)
     return []
 
 
 async def _unlock(request: Request) -> list[etree._Element]:
-    target = request.parameters.datastore("target")
+    target = request.parameters.datastore("target", by_identity=True)
     request.parameters.end()
     session = request.session
     if target not in session.locks:
@@ -152,13 +167,13 @@ async def _unlock(request: Request) -> list[etree._Element]:
         who = f"{holder} has" if holder else "nobody has"
         raise RpcError("operation-failed", f"{who} locked {target}", "protocol")
     await session.call(session.datastores.unlock, target)
-    session.locks.discard(target)
+    del session.locks[target]
     return []
 
 
 async def _commit(request: Request) -> list[etree._Element]:
     parameters = request.parameters
-    confirmed = parameters.element("confirmed") is not None
+    confirmed = parameters.flag("confirmed")
     timeout_s = parameters.number("confirm-timeout")
     persist = parameters.text("persist")
     persist_id = parameters.text("persist-id")
@@ -186,6 +201,8 @@ async def _discard_changes(request: Request) -> list[etree._Element]:
 async def _close_session(request: Request) -> list[etree._Element]:
     request.parameters.end()
     request.session.closing = True
+    # RFC 6241 section 7.8: nothing is held any more when the client hears that it is closed.
+    await request.services.commits.release(request.session)
     return []
 
 
@@ -197,6 +214,7 @@ async def _kill_session(request: Request) -> list[etree._Element]:
     victim = request.services.sessions.get(number)
     if victim is None or victim is request.session:
         raise bad_element("session-id", str(number), "the number of another open session")
+    victim.killed_by = request.session.number
     victim.disconnect()
     return []
 

@@ -7,13 +7,25 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from agent.netconfd.access import AccessControl
 from agent.netconfd.confirmed_commit import Commits
-from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element, unknown_element
+from agent.netconfd.errors import (
+    BASE,
+    NMDA,
+    RpcError,
+    bad_element,
+    missing_element,
+    unknown_element,
+)
 from agent.netconfd.session import Session, Sessions
 
 MAX_UINT32 = 4_294_967_295
 
 DATASTORES = ("running", "candidate", "startup")
+# Without :writable-running, running changes by <commit> alone.
+EDITABLE = ("candidate",)
+
+IETF_DATASTORES = "urn:ietf:params:xml:ns:yang:ietf-datastores"
 
 
 @dataclass(frozen=True)
@@ -22,6 +34,7 @@ class Services:
 
     sessions: Sessions
     commits: Commits
+    access: AccessControl
 
 
 @dataclass(frozen=True)
@@ -40,32 +53,50 @@ Operations = Mapping[str, Operation]
 
 
 class Parameters:
-    """The children of an operation element, each to be taken once."""
+    """The children of an operation element, each to be taken once.
+
+    They are in the operation's own namespace, except where another is named.
+    """
 
     def __init__(self, operation: etree._Element) -> None:
-        self.operation = etree.QName(operation).localname
-        self._left: dict[str, etree._Element] = {}
+        name = etree.QName(operation)
+        self.operation = name.localname
+        self._namespace = name.namespace
+        self._left: dict[str, list[etree._Element]] = {}
         for child in operation:
-            if child.tag in self._left:
-                name = etree.QName(child).localname
-                raise RpcError(
-                    "bad-element",
-                    f"<{self.operation}> has more than one <{name}>",
-                    "protocol",
-                    info={"bad-element": name},
-                )
-            self._left[str(child.tag)] = child
+            self._left.setdefault(str(child.tag), []).append(child)
 
-    def element(self, name: str, namespace: str = BASE) -> etree._Element | None:
+    def elements(self, name: str, namespace: str | None = None) -> list[etree._Element]:
+        """All children of this name."""
+        return self._left.pop(f"{{{namespace or self._namespace}}}{name}", [])
+
+    def element(self, name: str, namespace: str | None = None) -> etree._Element | None:
         """The child of this name, None if it was not given."""
-        return self._left.pop(f"{{{namespace}}}{name}", None)
+        found = self.elements(name, namespace)
+        if len(found) > 1:
+            raise RpcError(
+                "bad-element",
+                f"<{self.operation}> has more than one <{name}>",
+                "protocol",
+                info={"bad-element": name},
+            )
+        return found[0] if found else None
 
-    def text(self, name: str, namespace: str = BASE) -> str | None:
+    def required(self, name: str) -> etree._Element:
+        """The child of this name, which must be there."""
+        element = self.element(name)
+        if element is None:
+            raise missing_element(name, of=self.operation)
+        return element
+
+    def text(self, name: str, namespace: str | None = None) -> str | None:
         """The text of a child."""
         element = self.element(name, namespace)
-        return None if element is None else (element.text or "").strip()
+        return None if element is None else text_of(element)
 
-    def choice(self, name: str, values: Sequence[str], default: str, namespace: str = BASE) -> str:
+    def choice(
+        self, name: str, values: Sequence[str], default: str, namespace: str | None = None
+    ) -> str:
         """The text of a child that is an enumeration."""
         text = self.text(name, namespace)
         if text is None:
@@ -73,6 +104,13 @@ class Parameters:
         if text not in values:
             raise bad_element(name, text, " or ".join(values))
         return text
+
+    def flag(self, name: str) -> bool:
+        """Whether a child that is empty was given."""
+        text = self.text(name)
+        if text:
+            raise bad_element(name, text, "nothing in it")
+        return text is not None
 
     def number(self, name: str) -> int | None:
         """The text of a child that is a positive 32-bit number."""
@@ -85,33 +123,58 @@ class Parameters:
 
     def source_or_target(self, name: str) -> etree._Element:
         """The element inside <source> or <target>."""
-        element = self.element(name)
-        if element is None:
-            raise missing_element(name, of=self.operation)
+        element = self.required(name)
         if len(element) != 1:
             raise RpcError(
-                "missing-element",
+                "bad-element" if len(element) else "missing-element",
                 f"<{name}> holds {len(element)} elements, expected one that names a datastore",
                 "protocol",
                 info={"bad-element": name},
             )
         return element[0]
 
-    def datastore(self, name: str, among: Sequence[str] = DATASTORES) -> str:
+    def datastore(
+        self, name: str, among: Sequence[str] = DATASTORES, *, by_identity: bool = False
+    ) -> str:
         """The datastore named in <source> or <target>."""
-        return datastore_name(self.source_or_target(name), name, among)
+        return datastore_name(self.source_or_target(name), name, among, by_identity=by_identity)
 
     def end(self) -> None:
         """Refuse what nobody asked for."""
-        for child in self._left.values():
-            raise unknown_element(etree.QName(child).localname, of=self.operation)
+        for children in self._left.values():
+            raise unknown_element(etree.QName(children[0]).localname, of=self.operation)
 
 
-def datastore_name(element: etree._Element, of: str, among: Sequence[str]) -> str:
-    """The datastore an empty element such as <running/> names."""
+def text_of(element: etree._Element) -> str:
+    """What a leaf holds. Raises RpcError if it holds elements."""
+    if len(element):
+        name = etree.QName(element).localname
+        raise unknown_element(etree.QName(element[0]).localname, of=name)
+    return (element.text or "").strip()
+
+
+def qualified(element: etree._Element) -> tuple[str | None, str]:
+    """The namespace and name of the identity in a leaf, by the prefixes in scope there."""
+    text = text_of(element)
+    prefix, colon, name = text.rpartition(":")
+    return element.nsmap.get(prefix if colon else None), name
+
+
+def datastore_name(
+    element: etree._Element, of: str, among: Sequence[str], *, by_identity: bool = False
+) -> str:
+    """The datastore an element inside <source> or <target> names.
+
+    An empty one such as <running/>; `by_identity`, also the <datastore> of RFC 8526 section 3.2.
+    """
     name = etree.QName(element)
+    if by_identity and name.namespace == NMDA and name.localname == "datastore":
+        return datastore_identity(element, among)
     if name.namespace == BASE and name.localname in among:
         return name.localname
+    if name.namespace == BASE and name.localname == "url":
+        # Without the capability :url the schema has no such choice.
+        raise unknown_element("url", of=of)
     hint = " (it changes by <commit> only)" if name.localname == "running" else ""
     raise RpcError(
         "invalid-value",
@@ -119,3 +182,13 @@ def datastore_name(element: etree._Element, of: str, among: Sequence[str]) -> st
         "protocol",
         info={"bad-element": name.localname},
     )
+
+
+def datastore_identity(element: etree._Element, among: Sequence[str]) -> str:
+    """The datastore whose identity (RFC 8342) the element holds."""
+    namespace, name = qualified(element)
+    if namespace != IETF_DATASTORES or name not in among:
+        raise bad_element(
+            "datastore", text_of(element), f"{' or '.join(among)} of namespace {IETF_DATASTORES}"
+        )
+    return name

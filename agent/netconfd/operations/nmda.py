@@ -1,0 +1,134 @@
+"""The operations of RFC 8526: <get-data> and <edit-data>."""
+
+from __future__ import annotations
+
+from lxml import etree
+
+from agent.netconfd.errors import (
+    NMDA,
+    RpcError,
+    attribute_error,
+    bad_element,
+    missing_element,
+)
+from agent.netconfd.operations.request import (
+    DATASTORES,
+    EDITABLE,
+    Operations,
+    Parameters,
+    Request,
+    datastore_identity,
+    qualified,
+    text_of,
+)
+from agent.netconfd.origins import OriginFilter
+from agent.netconfd.reading import DEFAULTS_MODES, Selection
+
+CAPABILITIES = ("urn:ietf:params:netconf:capability:with-operational-defaults:1.0",)
+
+OPERATIONAL = "operational"
+MAX_UINT16 = 65_535
+
+
+async def _get_data(request: Request) -> list[etree._Element]:
+    parameters = request.parameters
+    datastore = datastore_identity(parameters.required("datastore"), (*DATASTORES, OPERATIONAL))
+    is_operational = datastore == OPERATIONAL
+    selection = Selection(
+        filter_=_filter(parameters),
+        # Operational shows every value in use, unless the client chooses.
+        with_defaults=parameters.choice(
+            "with-defaults", DEFAULTS_MODES, "report-all" if is_operational else "explicit"
+        ),
+        max_depth=_max_depth(parameters),
+        config=_config_filter(parameters),
+        origins=_origins(parameters) if is_operational else None,
+        with_origin=parameters.flag("with-origin"),
+    )
+    if selection.with_origin and not is_operational:
+        raise bad_element("with-origin", datastore, "the datastore to be operational")
+    parameters.end()
+    session = request.session
+    return [await session.call(session.datastores.get_data, datastore, selection)]
+
+
+async def _edit_data(request: Request) -> list[etree._Element]:
+    parameters = request.parameters
+    datastore = datastore_identity(parameters.required("datastore"), EDITABLE)
+    default_operation = parameters.choice(
+        "default-operation", ("merge", "replace", "none"), "merge"
+    )
+    config = parameters.element("config")
+    parameters.end()
+    if config is None:
+        raise missing_element("config", of="edit-data")
+    session = request.session
+    await session.call(
+        session.datastores.edit, datastore, config, default_operation, "test-then-set"
+    )
+    return []
+
+
+def _filter(parameters: Parameters) -> etree._Element | None:
+    """The filter as the <filter> that RFC 6241 has."""
+    subtree = parameters.element("subtree-filter")
+    xpath = parameters.element("xpath-filter")
+    if subtree is not None and xpath is not None:
+        raise RpcError(
+            "bad-element",
+            "<get-data> takes one filter, subtree-filter or xpath-filter",
+            "protocol",
+            info={"bad-element": "xpath-filter"},
+        )
+    if subtree is not None:
+        if subtree.attrib:
+            name = etree.QName(next(iter(subtree.attrib))).localname
+            raise attribute_error(
+                "unknown-attribute",
+                f"<subtree-filter> has no attribute {name}",
+                attribute=name,
+                element="subtree-filter",
+            )
+        return subtree
+    if xpath is not None:
+        xpath.attrib.update({"type": "xpath", "select": text_of(xpath)})
+    return xpath
+
+
+def _max_depth(parameters: Parameters) -> int:
+    text = parameters.text("max-depth") or "unbounded"
+    if text == "unbounded":
+        return 0
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_UINT16):
+        raise bad_element("max-depth", text, f"unbounded or a number from 1 to {MAX_UINT16}")
+    return int(text)
+
+
+def _config_filter(parameters: Parameters) -> bool | None:
+    text = parameters.text("config-filter")
+    if text is None:
+        return None
+    if text not in {"true", "false"}:
+        raise bad_element("config-filter", text, "true or false")
+    return text == "true"
+
+
+def _origins(parameters: Parameters) -> OriginFilter | None:
+    given = parameters.elements("origin-filter")
+    negated = parameters.elements("negated-origin-filter")
+    if given and negated:
+        raise RpcError(
+            "bad-element",
+            "<get-data> takes origin-filter or negated-origin-filter, not both",
+            "protocol",
+            info={"bad-element": "negated-origin-filter"},
+        )
+    if not given and not negated:
+        return None
+    return OriginFilter(frozenset(map(qualified, given or negated)), negated=bool(negated))
+
+
+OPERATIONS: Operations = {
+    f"{{{NMDA}}}get-data": _get_data,
+    f"{{{NMDA}}}edit-data": _edit_data,
+}

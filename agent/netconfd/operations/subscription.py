@@ -1,0 +1,69 @@
+"""The operation of RFC 5277: <create-subscription>."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+
+from lxml import etree
+
+from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
+from agent.netconfd.operations.request import Operations, Parameters, Request
+from agent.netconfd.streams import NETCONF
+from agent.netconfd.subscription import NOTIFICATION, Terms
+
+CAPABILITIES = (
+    "urn:ietf:params:netconf:capability:notification:1.0",
+    "urn:ietf:params:netconf:capability:interleave:1.0",
+)
+
+# datetime takes more than the standard's date-and-time allows, which always has an offset.
+_DATE_AND_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+async def _create_subscription(request: Request) -> list[etree._Element]:
+    parameters = request.parameters
+    stream = parameters.text("stream")
+    filter_ = parameters.element("filter")
+    if filter_ is None:
+        # ncclient writes it in the base namespace, like the filter of a get.
+        filter_ = parameters.element("filter", BASE)
+    start_ns = _time_ns(parameters, "startTime")
+    stop_ns = _time_ns(parameters, "stopTime")
+    parameters.end()
+    session = request.session
+    if session.subscription is not None:
+        raise RpcError("in-use", "this session has a subscription already", "protocol")
+    if stream not in {None, NETCONF}:
+        raise bad_element("stream", stream or "", f"the name of a stream: {NETCONF}")
+    if start_ns is not None and start_ns > time.time_ns():
+        raise _bad_time("startTime", "is in the future")
+    if stop_ns is not None and start_ns is None:
+        raise missing_element("startTime", of="create-subscription with a stopTime")
+    if stop_ns is not None and start_ns is not None and stop_ns < start_ns:
+        raise _bad_time("stopTime", "is before startTime")
+    xpath = await session.call(session.datastores.notification_filter, filter_)
+    session.subscription = Terms(xpath, start_ns, stop_ns)
+    return []
+
+
+def _time_ns(parameters: Parameters, name: str) -> int | None:
+    text = parameters.text(name)
+    if text is None:
+        return None
+    try:
+        if not _DATE_AND_TIME.fullmatch(text):
+            raise ValueError
+        moment = datetime.fromisoformat(text)
+        return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
+    except (ValueError, OverflowError):
+        raise bad_element(name, text, "a date-and-time such as 2026-11-21T14:00:00Z") from None
+
+
+def _bad_time(name: str, why: str) -> RpcError:
+    # The tag that RFC 5277 section 2.1.1 names, and not invalid-value.
+    return RpcError("bad-element", f"<{name}> {why}", "protocol", info={"bad-element": name})
+
+
+OPERATIONS: Operations = {f"{{{NOTIFICATION}}}create-subscription": _create_subscription}

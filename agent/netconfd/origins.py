@@ -1,0 +1,131 @@
+"""Where the values in use come from (RFC 8342 section 5.3.4), and choosing among them.
+
+A node without an origin of its own has that of its parent; state has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import libyang
+from lxml import etree
+
+from agent.netconfd.errors import bad_element
+
+IETF_ORIGIN = "urn:ietf:params:xml:ns:yang:ietf-origin"
+ORIGIN = f"{{{IETF_ORIGIN}}}origin"
+
+# Namespace and name.
+Identity = tuple[str | None, str]
+_ORIGIN: Identity = (IETF_ORIGIN, "origin")
+_UNKNOWN: Identity = (IETF_ORIGIN, "unknown")
+
+
+@dataclass(frozen=True)
+class OriginFilter:
+    """Configuration whose origin is, or is derived from, one of these; `negated`, none of these."""
+
+    origins: frozenset[Identity]
+    negated: bool = False
+
+    def check(self, context: Any, modules: Mapping[str, str]) -> None:
+        """Refuse what is no identity of an origin. Raises RpcError."""
+        for namespace, name in self.origins - _with_derived(context, modules, [_ORIGIN]):
+            raise bad_element(
+                "negated-origin-filter" if self.negated else "origin-filter",
+                f"{name} of namespace {namespace or 'none'}",
+                f"an origin, such as intended of {IETF_ORIGIN}",
+            )
+
+    def select(self, data: etree._Element, context: Any, modules: Mapping[str, str]) -> None:
+        """Remove from <data>, printed with origins, the configuration that does not match.
+
+        State stays, and so do the ancestors and list keys of whatever stays. `modules` maps
+        namespace to module name.
+        """
+        wanted = frozenset(_with_derived(context, modules, self.origins))
+        schema = _Schema(context, modules)
+        for top in list(data):
+            if not _prune(top, _UNKNOWN, "", lambda each: (each in wanted) != self.negated, schema):
+                data.remove(top)
+
+
+NOT_BY_DEFAULT = OriginFilter(frozenset({(IETF_ORIGIN, "default")}), negated=True)
+
+
+def strip(data: etree._Element) -> None:
+    """Take the origins off, which were asked for only to filter by them."""
+    for node in data.iter():
+        node.attrib.pop(ORIGIN, None)
+
+
+class _Schema:
+    """The schema nodes of a reply's elements, each looked up once."""
+
+    def __init__(self, context: Any, modules: Mapping[str, str]) -> None:
+        self._context = context
+        self._modules = modules
+        self._known: dict[str, Any] = {}
+
+    def path(self, parent: str, node: etree._Element) -> str:
+        name = etree.QName(node)
+        return f"{parent}/{self._modules[name.namespace or '']}:{name.localname}"
+
+    def node(self, path: str) -> Any:
+        if path not in self._known:
+            self._known[path] = next(self._context.find_path(path))
+        return self._known[path]
+
+
+def _prune(
+    node: etree._Element,
+    inherited: Identity,
+    parent: str,
+    matches: Callable[[Identity], bool],
+    schema: _Schema,
+) -> bool:
+    """Remove what does not match below `node`; whether anything of it is left to keep."""
+    path = schema.path(parent, node)
+    snode = schema.node(path)
+    if snode.config_false():
+        return True
+    origin = _identity(node) or inherited
+    if len(node) == 0:
+        return matches(origin)
+    keep = {child for child in node if _prune(child, origin, path, matches, schema)}
+    if keep and isinstance(snode, libyang.SList):
+        keys = [key.name() for key in snode.keys()]  # noqa: SIM118  it is no mapping
+        keep |= {child for child in node if etree.QName(child).localname in keys}
+    for child in list(node):
+        if child not in keep:
+            node.remove(child)
+    return bool(keep)
+
+
+def _identity(node: etree._Element) -> Identity | None:
+    text = node.get(ORIGIN)
+    if text is None:
+        return None
+    prefix, _, name = text.rpartition(":")
+    return node.nsmap.get(prefix or None), name
+
+
+def _with_derived(
+    context: Any, modules: Mapping[str, str], bases: Iterable[Identity]
+) -> set[Identity]:
+    found: set[Identity] = set()
+    namespaces = {name: namespace for namespace, name in modules.items()}
+    left = list(bases)
+    while left:
+        base = left.pop()
+        found.add(base)
+        module = modules.get(base[0] or "")
+        for identity in context.get_module(module).identities() if module else ():
+            if identity.name() == base[1]:
+                left += [
+                    (namespaces.get(each.module().name()), each.name())
+                    for each in identity.derived()
+                ]
+    return found

@@ -1,0 +1,119 @@
+"""What the configuration says about this server (module tsn-netconf-server), as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sysrepo
+
+from agent.netconfd import running
+
+MODULE = "tsn-netconf-server"
+CONTAINER = f"/{MODULE}:netconf-server"
+
+
+class NotInstalled(Exception):
+    """The datastore has no place for the server's configuration."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What clients may take. An `idle_timeout_s` of 0 is no limit."""
+
+    max_sessions: int
+    max_sessions_per_user: int
+    max_unauthenticated: int
+    hello_timeout_s: int
+    idle_timeout_s: int
+    max_message_octets: int
+    max_held_octets: int
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client to call (RFC 8071)."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One state of the container. `keys` are lines as in an authorized_keys file, by user."""
+
+    limits: Limits
+    clients: frozenset[Client]
+    keys: Mapping[str, str]
+
+    @classmethod
+    def from_json(cls, container: Mapping[str, Any]) -> Configuration:
+        """Of the container as JSON with its defaults."""
+        limits = container["limits"]
+        return cls(
+            limits=Limits(
+                max_sessions=limits["max-sessions"],
+                max_sessions_per_user=limits["max-sessions-per-user"],
+                max_unauthenticated=limits["max-unauthenticated"],
+                hello_timeout_s=limits["hello-timeout"],
+                idle_timeout_s=limits["idle-timeout"],
+                max_message_octets=limits["max-message"],
+                max_held_octets=limits["max-messages-held"],
+            ),
+            clients=frozenset(
+                Client(each["address"], each["port"])
+                for each in container.get("call-home", {}).get("client", ())
+            ),
+            keys={
+                user["name"]: "".join(
+                    f"{key['algorithm']} {key['key-data']}\n"
+                    for key in user.get("authorized-key", ())
+                )
+                for user in container.get("users", {}).get("user", ())
+            },
+        )
+
+
+class Settings:
+    """The configuration in force. Construction and `close` block."""
+
+    def __init__(self, connection: sysrepo.SysrepoConnection) -> None:
+        """Raises NotInstalled or SysrepoError."""
+        with connection.get_ly_ctx() as context:
+            if not any(each.name() == MODULE and each.implemented() for each in context):
+                raise NotInstalled(f"sysrepo has no module {MODULE}: run yang/install")
+        self._current: Configuration
+        self._on_change: Callable[[], object] = lambda: None
+        self._session = connection.start_session("running")
+        try:
+            running.follow(self._session, CONTAINER, self._use)
+        except sysrepo.SysrepoError:
+            self._session.stop()
+            raise
+
+    @property
+    def limits(self) -> Limits:
+        """What clients may take."""
+        return self._current.limits
+
+    @property
+    def clients(self) -> frozenset[Client]:
+        """Whom to call."""
+        return self._current.clients
+
+    def keys_of(self, user: str) -> str:
+        """The keys that the configuration gives a user."""
+        return self._current.keys.get(user, "")
+
+    def call_on_change(self, function: Callable[[], object]) -> None:
+        """Call this after each change, in sysrepo's thread."""
+        self._on_change = function
+
+    def close(self) -> None:
+        """Follow no more changes."""
+        self._session.stop()
+
+    def _use(self, container: dict[str, Any]) -> None:
+        self._current = Configuration.from_json(container)
+        self._on_change()

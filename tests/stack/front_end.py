@@ -1,0 +1,162 @@
+"""A NETCONF server as its clients see it, and the one a laboratory names in the environment.
+
+TSN_NETCONF_SERVER       host:port; an IPv6 address in brackets
+TSN_NETCONF_USER         who logs in (default: operator)
+TSN_NETCONF_KEY          private key (default: ~/.ssh/id_ed25519)
+TSN_NETCONF_KNOWN_HOSTS  where the server's host key is (default: ~/.ssh/known_hosts)
+
+What the tests may touch there: interfaces whose names begin with `OWN_NAMES`, the candidate
+datastore, locks, and sessions of their own. They never write startup.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+import ncclient.transport.session
+import paramiko
+from ncclient import manager
+from ncclient.xml_ import to_ele
+
+# ncclient looks for replies once per tick; its own 100 ms is most of a test's time.
+ncclient.transport.session.TICK = 0.002
+
+REPLY_TIMEOUT_S = 20.0
+VARIABLE = "TSN_NETCONF_SERVER"
+OWN_NAMES = "tsn-test-"
+BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
+INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
+# In this order, if a server is known by several.
+_KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "ssh-rsa")
+
+
+class NotUsable(Exception):
+    """The named server cannot be tested as things are; says what to change."""
+
+
+@dataclass(eq=False)
+class FrontEnd:
+    """Where a server listens, and what proves the one side to the other."""
+
+    host: str
+    port: int
+    username: str
+    client_key: Path
+    host_key_type: str
+    host_key_b64: str
+
+    def connect(self, **changes):
+        """A new ncclient session that checks the host key."""
+        options = {
+            "host": self.host,
+            "port": self.port,
+            "username": self.username,
+            "key_filename": str(self.client_key),
+            "hostkey_b64": self.host_key_b64,
+            "allow_agent": False,
+            "look_for_keys": False,
+            "timeout": REPLY_TIMEOUT_S,
+        }
+        return manager.connect(**(options | changes))
+
+    async def log_in(self, **changes):
+        """An SSH connection that checked the host key, and no session on it yet."""
+        host_key = asyncssh.import_public_key(f"{self.host_key_type} {self.host_key_b64}")
+        options = {
+            "host": self.host,
+            "port": self.port,
+            "username": self.username,
+            "client_keys": [str(self.client_key)],
+            "known_hosts": ([host_key], [], []),
+            "config": None,
+        }
+        return await asyncssh.connect(**(options | changes))
+
+    async def connect_raw(self, **changes):
+        """The bare byte streams of a new session."""
+        connection = await self.log_in(**changes)
+        writer, reader, _ = await connection.open_session(subsystem="netconf", encoding=None)
+        return connection, reader, writer
+
+
+def named_server(environment: Mapping[str, str]) -> FrontEnd:
+    """The server that the environment names. Raises NotUsable."""
+    address = environment[VARIABLE]
+    parts = re.fullmatch(r"(?:\[([^]]+)\]|([^:\[\]]+)):(\d{1,5})", address)
+    if not parts:
+        raise NotUsable(f"{VARIABLE} is {address!r}, expected host:port")
+    host, port = parts[1] or parts[2], int(parts[3])
+    client_key = _file(environment, "TSN_NETCONF_KEY", "~/.ssh/id_ed25519")
+    known_hosts = _file(environment, "TSN_NETCONF_KNOWN_HOSTS", "~/.ssh/known_hosts")
+    name = host if port == paramiko.config.SSH_PORT else f"[{host}]:{port}"
+    keys = paramiko.HostKeys(str(known_hosts)).lookup(name) or {}
+    key_type = next((each for each in _KEY_TYPES if each in keys), None)
+    if key_type is None:
+        raise NotUsable(
+            f"{known_hosts} has no host key for {name}; compare it with the server's own, then: "
+            f"ssh-keyscan -p {port} {host} >> {known_hosts}"
+        )
+    return FrontEnd(
+        host=host,
+        port=port,
+        username=environment.get("TSN_NETCONF_USER", "operator"),
+        client_key=client_key,
+        host_key_type=key_type,
+        host_key_b64=base64.b64encode(keys[key_type].asbytes()).decode(),
+    )
+
+
+def _file(environment: Mapping[str, str], variable: str, default: str) -> Path:
+    path = Path(environment.get(variable, default)).expanduser()
+    if not path.is_file():
+        raise NotUsable(f"there is no file {path}; set {variable}")
+    return path
+
+
+def check_untouched(server: FrontEnd) -> None:
+    """Raise NotUsable if a test would throw away somebody's work on the named server."""
+    with server.connect() as client:
+        running, candidate = (
+            client.get_config(datastore).data_xml for datastore in ("running", "candidate")
+        )
+        if _own_interfaces(client):
+            raise NotUsable(
+                f"running has interfaces named {OWN_NAMES}…, which the tests would remove: "
+                "remove or rename them"
+            )
+    if running != candidate:
+        raise NotUsable("candidate differs from running: commit these changes or discard them")
+
+
+def clean_up(server: FrontEnd) -> None:
+    """Leave the named server as it was found, whatever a test did to it."""
+    with server.connect() as client:
+        client.discard_changes()
+        left = _own_interfaces(client)
+        if left:
+            entries = "".join(
+                f'<interface nc:operation="remove"><name>{name}</name></interface>' for name in left
+            )
+            client.edit_config(
+                target="candidate",
+                config=(
+                    f'<config xmlns="{BASE}" xmlns:nc="{BASE}">'
+                    f'<interfaces xmlns="{INTERFACES}">{entries}</interfaces></config>'
+                ),
+            )
+            client.commit()
+
+
+def _own_interfaces(client) -> list[str]:
+    """The names of the tests' own interfaces in running."""
+    names = to_ele(
+        f'<filter xmlns="{BASE}" type="subtree">'
+        f'<interfaces xmlns="{INTERFACES}"><interface><name/></interface></interfaces></filter>'
+    )
+    found = client.get_config("running", filter=names).data.iter(f"{{{INTERFACES}}}name")
+    return [name.text for name in found if (name.text or "").startswith(OWN_NAMES)]

@@ -1,0 +1,266 @@
+"""What one client may take of the server while others are served: sessions, memory, time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from pathlib import Path
+
+import asyncssh
+import pytest
+from ncclient.transport.errors import SessionCloseError, SSHError
+
+from agent.netconfd.framing import encode
+from tests.stack.front_end import REPLY_TIMEOUT_S
+from tests.stack.netconfd_process import wait_until
+from tests.stack.test_netconfd_access import END, GET, HELLO_1_0, HELLO_1_1, said_until_the_end
+
+BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
+SERVER = "urn:tsn-control-plane:yang:tsn-netconf-server"
+# The schema list is the largest thing a fresh server says.
+GET_LARGE = f'<rpc xmlns="{BASE}" message-id="1"><get/></rpc>'
+MIB = 2**20
+
+
+@pytest.fixture
+def good(netconfd):
+    """A client with a session from before the trouble."""
+    with netconfd.connect() as client:
+        yield client
+
+
+def set_limits(client, **limits):
+    leaves = "".join(
+        f"<{name.replace('_', '-')}>{value}</{name.replace('_', '-')}>"
+        for name, value in limits.items()
+    )
+    client.edit_config(
+        target="candidate",
+        config=f'<config xmlns="{BASE}"><netconf-server xmlns="{SERVER}"><limits>{leaves}</limits>'
+        "</netconf-server></config>",
+    )
+    client.commit()
+
+
+def is_served(client):
+    return client.get_config("running").ok
+
+
+def rss_mib(netconfd):
+    status = Path(f"/proc/{netconfd.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+@contextmanager
+def opened(netconfd, count, **options):
+    with ExitStack() as stack:
+        yield [stack.enter_context(netconfd.connect(**options)) for _ in range(count)]
+
+
+def test_sessions_are_limited_in_all(netconfd, good):
+    set_limits(good, max_sessions=3)
+    with opened(netconfd, 2):
+        with pytest.raises((SSHError, SessionCloseError, OSError)):
+            wait_for_refusal(netconfd)
+        assert "3 sessions are open" in netconfd.log
+        assert is_served(good)
+    assert wait_until(lambda: _opens(netconfd))
+
+
+def test_sessions_are_limited_for_each_user(netconfd, good):
+    set_limits(good, max_sessions_per_user=2)
+    with opened(netconfd, 1):
+        with pytest.raises((SSHError, SessionCloseError, OSError)):
+            wait_for_refusal(netconfd)
+        assert "its user has 2 sessions open" in netconfd.log
+        netconfd.connect(username="observer").close_session()
+
+
+def wait_for_refusal(netconfd):
+    """The limit is in force soon after its commit."""
+    assert wait_until(lambda: netconfd.connect().close_session() and False)
+
+
+def _opens(netconfd):
+    try:
+        netconfd.connect().close_session()
+    except (SSHError, SessionCloseError, OSError):
+        return False
+    return True
+
+
+def test_connections_without_a_session_are_few_and_hinder_nobody_else(netconfd, good):
+    set_limits(good, max_unauthenticated=8)
+    with ExitStack() as stack:
+
+        def one_more_is_refused():
+            silent = stack.enter_context(
+                socket.create_connection(("127.0.0.1", netconfd.port), REPLY_TIMEOUT_S)
+            )
+            return silent.recv(4) == b""
+
+        assert wait_until(one_more_is_refused)
+        assert is_served(good)
+        # half of the places are for other addresses
+        assert asyncio.run(_opens_from(netconfd, "127.0.0.2"))
+
+
+async def _opens_from(netconfd, address):
+    connection, reader, _ = await netconfd.connect_raw(local_addr=(address, 0))
+    async with asyncio.timeout(REPLY_TIMEOUT_S), connection:
+        return (await reader.readuntil(END)).endswith(END)
+
+
+@pytest.mark.parametrize("octets", [b"", b"SSH-2.0-x\r\n", b"S" * 300])
+def test_who_does_not_log_in_is_hung_up_on(netconfd, good, octets):
+    set_limits(good, hello_timeout=1)
+
+    def hangs_up():
+        with socket.create_connection(("127.0.0.1", netconfd.port), REPLY_TIMEOUT_S) as silent:
+            silent.sendall(octets)
+            while silent.recv(4096):
+                pass
+            return True
+
+    assert hangs_up()
+    assert is_served(good)
+
+
+def test_who_says_no_hello_is_hung_up_on(netconfd, good):
+    set_limits(good, hello_timeout=1)
+    assert said_until_the_end(netconfd) == b""
+    assert wait_until(lambda: "no hello within 1 s" in netconfd.log)
+    # one octet at a time is no hello either
+    assert said_until_the_end(netconfd, b"<", b"h", b"e") == b""
+
+
+def test_a_login_without_a_session_is_hung_up_on(netconfd, good):
+    set_limits(good, hello_timeout=1)
+
+    async def only_log_in():
+        connection = await netconfd.log_in()
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
+            await connection.open_session(encoding=None)  # a channel, and nothing on it
+            await connection.wait_closed()
+
+    asyncio.run(only_log_in())
+    assert is_served(good)
+
+
+def test_channels_of_one_connection_are_limited(netconfd, good):
+    async def open_many():
+        connection = await netconfd.log_in()
+        async with asyncio.timeout(REPLY_TIMEOUT_S), connection:
+            for count in range(100):
+                try:
+                    await connection.open_session(subsystem="netconf", encoding=None)
+                except asyncssh.ChannelOpenError as error:
+                    return count, error.code
+        return None
+
+    assert asyncio.run(open_many()) == (16, asyncssh.OPEN_RESOURCE_SHORTAGE)
+    assert is_served(good)
+
+
+def test_an_idle_session_ends_but_not_one_that_listens(netconfd, good):
+    idle, listening = netconfd.connect(), netconfd.connect()
+    listening.create_subscription()
+    set_limits(good, idle_timeout=1)
+    # limits hold for what opens after them
+    late = netconfd.connect()
+    late_listening = netconfd.connect()
+    late_listening.create_subscription()
+    assert wait_until(lambda: not late.connected)
+    assert "no request within 1 s" in netconfd.log
+    for client in (idle, listening, late_listening):
+        assert client.connected
+        client.close_session()
+
+
+def test_a_message_that_never_ends_ends_its_session(netconfd, good):
+    async def flood():
+        connection, reader, writer = await netconfd.connect_raw()
+        async with asyncio.timeout(REPLY_TIMEOUT_S), connection:
+            await reader.readuntil(END)
+            writer.write(HELLO_1_0)
+            while True:
+                writer.write(b"<" * 65_536)
+                await writer.drain()
+
+    with pytest.raises((OSError, asyncssh.Error)):
+        asyncio.run(flood())
+    assert "a message longer than 4194304 octets" in netconfd.log
+    assert is_served(good)
+
+
+def test_many_unfinished_messages_take_bounded_memory(netconfd, good):
+    set_limits(good, max_messages_held=4 * MIB)
+    before_mib = rss_mib(netconfd)
+
+    async def stuff(count):
+        async with AsyncExitStack() as stack:
+            for _ in range(count):
+                connection, reader, writer = await netconfd.connect_raw()
+                await stack.enter_async_context(connection)
+                await reader.readuntil(END)
+                writer.write(HELLO_1_1)
+                writer.write(b"\n#%d\n" % (4 * MIB - 1))
+                writer.write(b"<" * (3 * MIB))
+            assert await asyncio.to_thread(is_served, good)
+            return await asyncio.to_thread(
+                wait_until, lambda: netconfd.log.count("exceed 4194304 octets") == count - 1
+            )
+
+    assert asyncio.run(stuff(20))
+    assert rss_mib(netconfd) - before_mib < 60
+    # the room is free again
+    body = f"<rpc xmlns='{BASE}' message-id='1'><get/><!--{' ' * 3 * MIB}--></rpc>".encode()
+    close = f"<rpc xmlns='{BASE}' message-id='2'><close-session/></rpc>".encode()
+    said = said_until_the_end(
+        netconfd, HELLO_1_1, encode(body, chunked=True), encode(close, chunked=True)
+    )
+    assert said.count(b"\n##\n") == 2
+
+
+@pytest.mark.parametrize("piece", ["<a/>", "<a b='' c='' d=''/>"])
+def test_a_message_of_nothing_but_markup_takes_bounded_memory(netconfd, good, piece):
+    before_mib = rss_mib(netconfd)
+    markup = piece * (4_190_000 // len(piece))
+    bomb = f'<rpc xmlns="{BASE}" message-id="1"><edit-config>{markup}</edit-config></rpc>'
+    close = f'<rpc xmlns="{BASE}" message-id="2"><close-session/></rpc>'
+    said = said_until_the_end(
+        netconfd, HELLO_1_1, *(encode(each.encode(), chunked=True) for each in (bomb, close))
+    )
+    assert b"<error-tag>too-big</error-tag>" in said
+    assert rss_mib(netconfd) - before_mib < 60
+    assert is_served(good)
+
+
+def test_a_client_that_never_reads_blocks_nobody_and_takes_bounded_memory(netconfd, good):
+    async def ask_and_never_read():
+        connection, reader, writer = await netconfd.connect_raw()
+        async with connection:
+            await reader.readuntil(END)
+            writer.channel.pause_reading()
+            writer.write(HELLO_1_0)
+            before_mib = rss_mib(netconfd)
+            for _ in range(10_000):
+                writer.write(GET_LARGE.encode() + END)
+            # its requests pile up at the client: the server reads no more of them
+            for _ in range(5):
+                assert await asyncio.to_thread(is_served, good)
+            assert writer.channel.get_write_buffer_size() > 0
+            assert rss_mib(netconfd) - before_mib < 60
+
+    asyncio.run(ask_and_never_read())
+    assert wait_until(lambda: "the transport closed" in netconfd.log)
+
+
+def test_a_hundred_requests_in_one_breath_are_answered_in_order(netconfd, good):
+    requests = [GET.replace('"1"', f'"{number}"').encode() + END for number in range(100)]
+    close = f'<rpc xmlns="{BASE}" message-id="100"><close-session/></rpc>'.encode() + END
+    said = said_until_the_end(netconfd, HELLO_1_0, b"".join(requests) + close).split(END)
+    assert len(said) == 102
+    assert all(f'message-id="{number}"'.encode() in said[number] for number in range(101))
+    assert is_served(good)
