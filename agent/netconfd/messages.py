@@ -15,7 +15,8 @@ BASE_1_1 = "urn:ietf:params:netconf:base:1.1"
 SESSION_ID = f"{{{BASE}}}session-id"
 
 
-# A tag of four octets becomes a node of some two hundred. 2,048 gate control entries take 20,000 tags.
+# A tag of four octets becomes a node of some two hundred. 2,048 gate control entries
+# take 20,000 tags.
 MAX_MARKUP = 262_144
 
 

@@ -237,9 +237,10 @@ def test_a_stream_that_leaves_touches_only_the_ports_it_crossed(fresh: Bench) ->
 
 def make_s3_single_queue(bench: Bench) -> None:
     on(bench, "s2", "ip", "link", "delete", "s3")
-    on(bench, "s2", "ip", "link", "add", "s3", "type", "veth", "peer", "name", "spare")
+    peer = ("peer", "name", "s2", "netns", bench.lab.switch("s3").namespace)
+    on(bench, "s2", "ip", "link", "add", "s3", "type", "veth", *peer)
     on(bench, "s2", "ip", "link", "set", "s3", "up")
-    on(bench, "s2", "ip", "link", "set", "spare", "up")
+    on(bench, "s3", "ip", "link", "set", "s2", "up")
 
 
 def rename_port(bench: Bench) -> None:
