@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import signal
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore, DatastoreError
 from agent.datastore.switch import Switch
 from agent.kernel import Kernel
+from agent.service_manager import notify
 
 LOG = logging.getLogger("tsn-agent")
 
@@ -60,23 +59,12 @@ def serve(switch: Switch, memory_file: MemoryFile | None = None) -> int:
         LOG.error("%s", error)
         return 1
     LOG.info("ready")
-    notify_systemd("READY=1")
+    notify("READY=1")
     received = signal.sigwait(STOP_SIGNALS)
     LOG.info("%s: stopping; the ports keep their schedules", signal.Signals(received).name)
-    notify_systemd("STOPPING=1")
+    notify("STOPPING=1")
     datastore.close()
     return 0
-
-
-def notify_systemd(state: str) -> None:
-    """Tell the service manager, if one started us (sd_notify(3))."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        return
-    # A leading @ stands for the NUL of an abstract address.
-    path = "\0" + address[1:] if address.startswith("@") else address
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.sendto(state.encode(), path)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
-import socket
+import sqlite3
 from pathlib import Path
 
 import asyncssh
@@ -27,6 +26,7 @@ from agent.netconfd.session import Session, Sessions
 from agent.netconfd.settings import NotInstalled, Settings
 from agent.netconfd.snapshot import Snapshot
 from agent.netconfd.ssh import Endpoint, SshTransport
+from agent.service_manager import notify
 
 log = logging.getLogger(__name__)
 
@@ -148,9 +148,9 @@ async def run(said: options.Options) -> None:
 
             call_them()
             settings.call_on_change(lambda: loop.call_soon_threadsafe(call_them))
-            _notify("READY=1")
+            notify("READY=1")
             await stop.wait()
-            _notify("STOPPING=1")
+            notify("STOPPING=1")
             listener.close()
             settings.call_on_change(lambda: None)
             await call_home.close()
@@ -171,6 +171,7 @@ def main() -> int:
         OSError,
         asyncssh.Error,
         asyncssh.KeyImportError,
+        sqlite3.Error,
         sysrepo.SysrepoError,
         NoPam,
         NotInstalled,
@@ -182,16 +183,3 @@ def main() -> int:
         log.error("cannot undo the confirmed commit left by an earlier server: %s", errors)
         return 1
     return 0
-
-
-def _notify(state: str) -> None:
-    """Tell the service manager, if one asked to be told."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
-        # A leading @ stands for the zero octet of an abstract socket.
-        try:
-            notify.sendto(state.encode(), "\0" + address[1:] if address[0] == "@" else address)
-        except OSError as error:
-            log.warning("cannot notify %s: %s", address, error)
