@@ -145,7 +145,8 @@ class PortState:
     mode, clock) with the newest schedule. `foreign_qdisc` names a root qdisc somebody else set.
     `counters[t]` belongs to traffic class t. `limits` hold for `taprio.mode`, for the software mode
     where there is no taprio. `statistics` has the names of RFC 8343. `has_mac_merge`: the port can
-    interrupt a preemptable frame (IEEE 802.3 clause 99).
+    interrupt a preemptable frame (IEEE 802.3 clause 99). `carrier_losses` counts how often the link
+    went down.
     """
 
     name: str
@@ -165,6 +166,12 @@ class PortState:
     driver: str | None = None
     has_mac_merge: bool = False
     statistics: Mapping[str, int] = field(default_factory=dict)
+    carrier_losses: int = 0
+
+    @property
+    def link_is_up(self) -> bool:
+        """Whether frames can leave; drivers that do not tell (RFC 2863 `unknown`) count as up."""
+        return self.oper_status in (OperStatus.UP, OperStatus.UNKNOWN)
 
     def moves_gates_as(self, schedule: Schedule) -> bool:
         """Whether the newest list does what `schedule` asks, now and for ever.
@@ -176,6 +183,34 @@ class PortState:
             return False
         newest = self.taprio.schedule
         return newest == schedule if self.pending else newest.is_congruent(schedule)
+
+
+class PtpPortState(StrEnum):
+    """IEEE Std 1588-2019, table 20, in its order; the names are those of `tsn-linux.yang`."""
+
+    INITIALIZING = "initializing"
+    FAULTY = "faulty"
+    DISABLED = "disabled"
+    LISTENING = "listening"
+    PRE_MASTER = "pre-master"
+    MASTER = "master"
+    PASSIVE = "passive"
+    UNCALIBRATED = "uncalibrated"
+    SLAVE = "slave"
+
+
+@dataclass(frozen=True, slots=True)
+class PtpStatus:
+    """What the PTP daemon says of itself; `ports` are by PTP's port number.
+
+    `offset_from_master_ns` is how far this clock was ahead when it was last measured; None on the
+    grandmaster, which has no master.
+    """
+
+    grandmaster_identity: str
+    is_grandmaster: bool
+    offset_from_master_ns: int | None
+    ports: Mapping[int, PtpPortState]
 
 
 class AgentError(Exception):

@@ -18,7 +18,15 @@ from agent.datastore.desired import (
     TAPRIO,
 )
 from agent.datastore.history import GateHistory, LastChange
-from agent.model import ClassCounters, Clock, GateLimits, PortState, Schedule, Taprio
+from agent.model import (
+    ClassCounters,
+    Clock,
+    GateLimits,
+    PortState,
+    PtpStatus,
+    Schedule,
+    Taprio,
+)
 
 Node = dict[str, Any]
 
@@ -65,7 +73,9 @@ def agent(
     started: datetime,
     kernel_release: str,
     classifier: str,
+    gates_refused: str | None,
     tai_offset_s: int,
+    ptp: PtpStatus | None,
     last_change: LastChange | None,
 ) -> Node:
     """`/tsn-linux:agent`."""
@@ -77,6 +87,10 @@ def agent(
         "classifier": classifier,
         "tai-offset": tai_offset_s,
     }
+    if gates_refused:
+        node["gates-refused"] = gates_refused
+    if ptp:
+        node["ptp"] = _ptp(ptp)
     if last_change:
         node["last-change"] = {
             "time": _date_and_time(last_change.time),
@@ -280,6 +294,19 @@ def _schedule(state: str, schedule: Schedule) -> Node:
             for index, entry in enumerate(schedule.entries)
         ],
     }
+
+
+def _ptp(ptp: PtpStatus) -> Node:
+    node: Node = {
+        "grandmaster-identity": ptp.grandmaster_identity,
+        "is-grandmaster": ptp.is_grandmaster,
+        "port": [
+            {"number": number, "state": str(state)} for number, state in sorted(ptp.ports.items())
+        ],
+    }
+    if ptp.offset_from_master_ns is not None:
+        node["offset-from-master-ns"] = str(ptp.offset_from_master_ns)
+    return node
 
 
 def _ptp_time(time_ns: int) -> Node:

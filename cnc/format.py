@@ -18,6 +18,14 @@ def duration(time_ns: int) -> str:
     return f"{time_ns} ns"
 
 
+def rate(rate_bps: int) -> str:
+    """A link speed in the largest unit that keeps it readable: 100 Mb/s, 2.5 Gb/s."""
+    for unit, size_bps in (("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000)):
+        if rate_bps >= size_bps:
+            return f"{round(rate_bps / size_bps, 3):g} {unit}"
+    return f"{rate_bps} b/s"
+
+
 def gate_summary(gates: GateControlList | None) -> str:
     """A gate control list in a table's cell."""
     if gates is None:

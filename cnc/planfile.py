@@ -67,7 +67,13 @@ def load(path: Path) -> Plan:
         raise InputError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (octet {error.start})", hint=_HINT) from error
-    return _Reader(str(path)).plan(text)
+    return parse(text, str(path))
+
+
+@collector.paused()
+def parse(text: str, source: str) -> Plan:
+    """The plan of what `dump` wrote; raises `InputError`, as `load`, calling the text `source`."""
+    return _Reader(source).plan(text)
 
 
 def _text(plan: Plan) -> str:

@@ -13,15 +13,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from agent.datastore.desired import Tree, desired_ports
+from agent.datastore.desired import Tree, desired_ports, possible_ports
 from agent.datastore.history import GateHistory, LastChange, history_after
 from agent.datastore.memory import Memory, MemoryFile
 from agent.datastore.switch import Applied, Switch
-from agent.model import AgentError
+from agent.model import AgentError, PortConfig, PortState
+from agent.surroundings import Surroundings
 
 LOG = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class _Open:
 
     request_id: int
     tree: Tree
+    desired: Mapping[str, PortConfig]
     applied: Applied
     summary: LastChange
     history: Mapping[str, GateHistory]
@@ -61,18 +63,36 @@ class Changes:
         self._switch = switch
         self._read_running = read_running
         self._settle_timeout_s = settle_timeout_s
+        self._wanted: Mapping[str, PortConfig] = {}
+        # The interfaces that were there when they were configured, by port: their indices.
+        self._met: Mapping[str, int] = {}
         self._open: _Open | None = None
         self._timer: threading.Timer | None = None
         self.lock = threading.RLock()
         self._memory_file = memory_file
         self.memory = memory_file.read() if memory_file else Memory()
 
+    @property
+    def wanted(self) -> Mapping[str, PortConfig]:
+        """What each configured port is to do now, an open change included."""
+        return self._open.desired if self._open else self._wanted
+
     def change(self, request_id: int, tree: Tree) -> None:
-        """Apply `tree`, the whole new configuration; raises `AgentError` and changes nothing."""
+        """Apply `tree`, the whole new configuration; raises `AgentError` and changes nothing.
+
+        A port that is gone does not stand in the way of others as long as it is to do what it was.
+        """
         with self.lock:
             if self._open:
                 self._settle(self._open, self._read_running())
-            self._open = self._apply(request_id, tree)
+            before = self._switch.read()
+            desired = desired_ports(tree, before)
+            missed = {
+                name
+                for name, config in desired.items()
+                if name not in before and self._wanted.get(name) == config
+            }
+            self._open = self._apply(request_id, tree, desired, before, missed)
             self._timer = threading.Timer(self._settle_timeout_s, self._on_timeout, [self._open])
             self._timer.daemon = True
             self._timer.start()
@@ -83,8 +103,8 @@ class Changes:
             if self._open and self._open.request_id == request_id:
                 self._keep(self._open)
                 return
-        LOG.warning("change %d landed after it was taken back; applying it", request_id)
-        self.reconcile(read_tree())
+            LOG.warning("change %d landed after it was taken back; applying it", request_id)
+            self.reconcile(read_tree())
 
     def abort(self, request_id: int) -> None:
         """Another subscriber refused the change."""
@@ -95,31 +115,79 @@ class Changes:
     def reconcile(self, tree: Tree) -> None:
         """Make the ports agree with a configuration that is in force already.
 
-        Nobody is left to refuse it to: what a port cannot do is logged, and the agent serves on.
+        Nobody is left to refuse it to: what a port cannot do is logged, and the others do it.
         """
         with self.lock:
+            before = self._switch.read()
             try:
-                self._keep(self._apply(0, tree))
+                desired = desired_ports(tree, before)
+                self._keep(self._apply(0, tree, desired, before))
             except AgentError as error:
                 LOG.error("the running configuration is not what the ports do:\n%s", error)
+                self._wanted = possible_ports(tree, before)
+                self._met = _indices(before)
+                for name in sorted(self._wanted.keys() & before.keys()):
+                    self._enforce(name)
+
+    def meet(self, states: Mapping[str, PortState]) -> bool:
+        """Configure the interfaces that came since they were to be configured; whether any did.
+
+        `states` is the newest `read()` of the switch. What a port cannot do is logged.
+        """
+        with self.lock:
+            present = {name: states[name].ifindex for name in self.wanted if name in states}
+            new = [name for name, index in present.items() if self._met.get(name) != index]
+            self._met = present
+            for name in new:
+                self._enforce(name)
+            return bool(new)
+
+    def remember(self, surroundings: Surroundings) -> None:
+        """Keep what the schedules run in, for an agent that starts later."""
+        with self.lock:
+            self._write(replace(self.memory, surroundings=surroundings))
 
     def close(self) -> None:
         """Wait for nothing more. The ports stay as they are: schedules outlive the agent."""
         with self.lock:
             self._forget_open()
 
-    def _apply(self, request_id: int, tree: Tree) -> _Open:
-        started_ns = time.monotonic_ns()
+    def _enforce(self, port: str) -> None:
+        """Bring one port to the configuration in force; the others stay as they are."""
         before = self._switch.read()
-        desired = desired_ports(tree, before)
-        applied = self._switch.apply(desired, before)
+        as_they_are = {
+            name: PortConfig(name, state.taprio, state.dscp_priorities)
+            for name, state in before.items()
+        }
+        try:
+            change = self._apply(0, {}, as_they_are | {port: self.wanted[port]}, before)
+        except AgentError as error:
+            LOG.error("the running configuration is not what the port does:\n%s", error)
+        else:
+            self._write(self._memory_after(change))
+
+    def _apply(
+        self,
+        request_id: int,
+        tree: Tree,
+        desired: Mapping[str, PortConfig],
+        before: Mapping[str, PortState],
+        missed: Collection[str] = (),
+    ) -> _Open:
+        """`missed` are the ports of `desired` that are gone and get their configuration later."""
+        started_ns = time.monotonic_ns()
+        applied = self._switch.apply(
+            {name: config for name, config in desired.items() if name not in missed}, before
+        )
         duration_us = (time.monotonic_ns() - started_ns) // 1000
         for step in applied.steps:
             LOG.info("%s", step.describe())
         ports = {step.port for step in applied.steps}
+        self._met = _indices(before)
         return _Open(
             request_id,
             tree,
+            desired,
             applied,
             LastChange(datetime.now(UTC), duration_us, len(ports)),
             history_after(self.memory.history, before, desired, self._switch.now_ns),
@@ -141,8 +209,14 @@ class Changes:
 
     def _keep(self, change: _Open) -> None:
         self._forget_open()
+        self._wanted = change.desired
+        self._write(self._memory_after(change))
+
+    def _memory_after(self, change: _Open) -> Memory:
         summary = change.summary if change.applied.steps else self.memory.last_change
-        memory = Memory(change.history, summary)
+        return replace(self.memory, history=change.history, last_change=summary)
+
+    def _write(self, memory: Memory) -> None:
         if memory == self.memory:
             return
         self.memory = memory
@@ -162,3 +236,7 @@ class Changes:
         if self._timer:
             self._timer.cancel()
             self._timer = None
+
+
+def _indices(states: Mapping[str, PortState]) -> dict[str, int]:
+    return {name: state.ifindex for name, state in states.items()}

@@ -68,6 +68,19 @@ def desired_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, Port
 
     Raises `AgentError` with one line for each port that asks what taprio cannot do.
     """
+    desired, reasons = _ports(tree, states)
+    if reasons:
+        raise AgentError("\n".join(reasons))
+    return desired
+
+
+def possible_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, PortConfig]:
+    """As `desired_ports`, without the ports that ask what taprio cannot do."""
+    desired, _ = _ports(tree, states)
+    return desired
+
+
+def _ports(tree: Tree, states: Mapping[str, PortState]) -> tuple[dict[str, PortConfig], list[str]]:
     desired: dict[str, PortConfig] = {}
     reasons: list[str] = []
     for interface in tree.get("ietf-interfaces:interfaces", {}).get("interface", []):
@@ -82,9 +95,7 @@ def desired_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, Port
             continue
         rules = bridge_port.get(DSCP_RULE, [])
         desired[name] = PortConfig(name, taprio, {rule["dscp"]: rule["priority"] for rule in rules})
-    if reasons:
-        raise AgentError("\n".join(reasons))
-    return desired
+    return desired, reasons
 
 
 def _port_taprio(interface: Tree, bridge_port: Tree, running: Taprio | None) -> Taprio | None:

@@ -1,24 +1,27 @@
 """What outlives the agent's process, in one small file.
 
 The ports go on without the agent, so what it alone knows of them must not end with it. The file is
-for this boot only: after the next one no schedule is left that it could describe.
+for one boot only: after the next one no schedule is left that it could describe.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from agent import whole_file
 from agent.datastore.history import GateHistory, LastChange
-from agent.model import GateEntry, GateOperation, Schedule
+from agent.model import Clock, GateEntry, GateOperation, Schedule
+from agent.surroundings import Surroundings
 
 LOG = logging.getLogger(__name__)
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 MAX_FILE_OCTETS = 16 * 2**20  # far more than the longest lists of a hundred ports take
 
@@ -29,6 +32,7 @@ class Memory:
 
     history: Mapping[str, GateHistory] = field(default_factory=dict)
     last_change: LastChange | None = None
+    surroundings: Surroundings = field(default_factory=Surroundings)
 
 
 class MemoryFile:
@@ -41,7 +45,8 @@ class MemoryFile:
         """What was kept; nothing where there is no file, or none that can be read."""
         try:
             with self._path.open("rb") as file:
-                return _decode(json.loads(file.read(MAX_FILE_OCTETS)))
+                kept = json.loads(file.read(MAX_FILE_OCTETS))
+            return _decode(kept) if kept["boot-id"] == _boot_id() else Memory()
         except FileNotFoundError:
             return Memory()
         # RecursionError: brackets nested a thousand deep.
@@ -51,14 +56,11 @@ class MemoryFile:
 
     def write(self, memory: Memory) -> None:
         """Replace the file. What cannot be kept is logged: the ports are right all the same."""
-        new = self._path.with_suffix(".new")
+        content = json.dumps(_encode(memory)).encode()
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new.unlink(missing_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            with os.fdopen(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
-                json.dump(_encode(memory), file)
-            new.rename(self._path)
+            # A power cut takes the schedules too: there is nothing to wait for the disk for.
+            whole_file.replace(self._path, content, durable=False)
         except OSError as error:
             LOG.warning("a restarted agent will not know of this change: %s", error)
 
@@ -66,6 +68,11 @@ class MemoryFile:
 def _encode(memory: Memory) -> dict[str, Any]:
     last = memory.last_change
     return {
+        "boot-id": _boot_id(),
+        "surroundings": {
+            "clock-offsets-ns": memory.surroundings.clock_offsets_ns,
+            "carrier-losses": memory.surroundings.carrier_losses,
+        },
         "last-change": last
         and {"time": last.time.isoformat(), "duration-us": last.duration_us, "ports": last.ports},
         "ports": {
@@ -87,6 +94,10 @@ def _encode_schedule(schedule: Schedule) -> dict[str, Any]:
     }
 
 
+def _boot_id() -> str:
+    return BOOT_ID.read_text(encoding="ascii").strip()
+
+
 def _decode(kept: Any) -> Memory:
     last = kept["last-change"]
     return Memory(
@@ -105,6 +116,20 @@ def _decode(kept: Any) -> Memory:
             _natural(last["duration-us"]),
             _natural(last["ports"], below=2**32),
         ),
+        _decode_surroundings(kept["surroundings"]),
+    )
+
+
+def _decode_surroundings(kept: Any) -> Surroundings:
+    return Surroundings(
+        {
+            Clock(clock): _natural(offset_ns, minimum=-(2**63))
+            for clock, offset_ns in kept["clock-offsets-ns"].items()
+        },
+        {
+            port: None if losses is None else _natural(losses)
+            for port, losses in kept["carrier-losses"].items()
+        },
     )
 
 

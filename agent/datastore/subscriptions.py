@@ -1,4 +1,5 @@
-"""The agent's sysrepo subscriptions: one for configuration, two for operational data.
+"""The agent's sysrepo subscriptions: one for configuration, two for operational data. And what it
+says of its own accord.
 
 All configuration is under one module root, so that one commit is one event; the callback reads the
 whole new tree, which is several times faster than walking the changes and needs no merging.
@@ -13,6 +14,7 @@ import platform
 from collections.abc import Collection
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -22,9 +24,12 @@ from agent import operational
 from agent.datastore.changes import SETTLE_TIMEOUT_S, Changes
 from agent.datastore.desired import Tree
 from agent.datastore.memory import MemoryFile
+from agent.datastore.notifications import send
 from agent.datastore.provider import provide
 from agent.datastore.requested import requested_ports
 from agent.datastore.switch import Switch
+from agent.datastore.watch import Watch
+from agent.events import AgentStarted
 from agent.model import AgentError
 
 LOG = logging.getLogger(__name__)
@@ -74,7 +79,9 @@ class Datastore:
             self._refuse_second_agent()
             self._changes = Changes(switch, self._read_running, settle_timeout_s, memory_file)
             self._open.callback(self._changes.close)
-            self._subscribe()
+            self._follow_configuration()
+            self._watch()
+            self._publish_state()
         except sysrepo.SysrepoError as error:
             self._open.close()
             raise DatastoreError(f"sysrepo: {error}") from error
@@ -98,13 +105,22 @@ class Datastore:
                 f"process {serving['pid']} already serves this datastore; stop it first"
             )
 
-    def _subscribe(self) -> None:
-        # Sessions of their own: each has its thread, and none waits for another.
+    # Sessions of their own: each has its thread, and none waits for another.
+
+    def _follow_configuration(self) -> None:
         configuration = self._open.enter_context(self._connection.start_session())
         # `enabled` delivers the running datastore first, an empty one too: that is the reconcile.
         configuration.subscribe_module_change_unsafe(
             "ietf-interfaces", INTERFACES, self._on_change, enabled=True
         )
+
+    def _watch(self) -> None:
+        session = self._open.enter_context(self._connection.start_session("operational"))
+        watch = Watch(self._switch, self._changes, partial(send, session))
+        self._open.callback(watch.close)
+        send(session, AgentStarted(os.getpid()))
+
+    def _publish_state(self) -> None:
         state = self._open.enter_context(self._connection.start_session("operational"))
         # Merged: otherwise sysrepo would drop the configuration from what a client reads.
         self._open.enter_context(
@@ -151,13 +167,17 @@ class Datastore:
         return json.dumps(tree)
 
     def _agent_json(self, _xpath: str | None) -> str:
+        with self._changes.lock:
+            gates_refused = self._switch.capability()
         tree = operational.agent(
             version=_version(),
             pid=os.getpid(),
             started=self._started,
             kernel_release=platform.release(),
             classifier=self._switch.classifier_name,
+            gates_refused=gates_refused,
             tai_offset_s=self._switch.tai_offset_s(),
+            ptp=self._switch.ptp_status(),
             last_change=self._changes.memory.last_change,
         )
         return json.dumps(tree)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from agent.model import Clock, PortConfig, PortState
+from agent.model import Clock, PortConfig, PortState, PtpStatus
 
 
 class Step(Protocol):
@@ -22,6 +22,18 @@ class Applied(Protocol):
     @property
     def steps(self) -> Sequence[Step]: ...
     def undo(self) -> None: ...
+
+
+class Doorbell(Protocol):
+    """Rings when the switch may have changed."""
+
+    def wait(self) -> bool:
+        """True when it rang, or it is time to look anyway; False once it was stopped."""
+
+    def stop(self) -> None:
+        """Whoever waits, now or later, is told to go."""
+
+    def close(self) -> None: ...
 
 
 class Switch(Protocol):
@@ -44,6 +56,18 @@ class Switch(Protocol):
         `states` is the newest `read()`, if nothing has been applied since.
         """
 
+    def restart(self, states: Sequence[PortState]) -> None:
+        """Set the gate control lists of ports that stand still anew; raises `AgentError`."""
+
+    def doorbell(self) -> Doorbell: ...
     def now_ns(self, clock: Clock) -> int: ...
+
+    def clock_offsets_ns(self) -> Mapping[Clock, int]:
+        """How far each clock that can be set is ahead of CLOCK_MONOTONIC, which cannot."""
+
     def tai_offset_s(self) -> int: ...
+
+    def ptp_status(self) -> PtpStatus | None:
+        """What the PTP daemon says; None if there is none. Takes a tenth of a second at most."""
+
     def close(self) -> None: ...

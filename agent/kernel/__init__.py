@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pyroute2 import IPRoute
 
-from agent.kernel import clock, limits, link, taprio, taprio_dump
+from agent.kernel import clock, limits, link, ptp, taprio, taprio_dump
 from agent.kernel.apply import Action, Applied, execute
 from agent.kernel.classifier import Chains, Classifier, choose, in_force
+from agent.kernel.doorbell import Doorbell
 from agent.kernel.ethtool import Ethtool
 from agent.kernel.link import Link
 from agent.kernel.taprio_dump import RootQdisc
-from agent.model import AgentError, Clock, PortConfig, PortState, Taprio, TaprioMode
+from agent.model import (
+    AgentError,
+    Clock,
+    PortConfig,
+    PortState,
+    PtpStatus,
+    Schedule,
+    Taprio,
+    TaprioMode,
+)
 from agent.reconcile import SetTaprio, Step, plan_steps, refuse, validate
 
 __all__ = ["Applied", "Kernel"]
@@ -52,6 +63,14 @@ class Kernel:
     def now_ns(self, of: Clock) -> int:
         return clock.now_ns(of)
 
+    def clock_offsets_ns(self) -> dict[Clock, int]:
+        """How far each clock that can be set is ahead of CLOCK_MONOTONIC."""
+        return clock.offsets_ns()
+
+    def ptp_status(self) -> PtpStatus | None:
+        """What the ptp4l of this namespace says; None where none answers."""
+        return ptp.status()
+
     def capability(self) -> str | None:
         """None, or why taprio cannot work here."""
         return taprio.capability(self._ipr)
@@ -87,6 +106,7 @@ class Kernel:
                 driver=driver,
                 has_mac_merge=port.index in with_mac_merge,
                 statistics=_statistics(port, qdisc),
+                carrier_losses=port.carrier_losses,
             )
         return states
 
@@ -110,18 +130,52 @@ class Kernel:
         """
         if states is None:
             states = self.read()
-        wanted = [config.taprio for config in desired.values() if config.taprio]
+        steps = tuple(plan_steps(desired, states))
+        # What a port does already needs nobody's leave: a link that is down now counts as slower.
+        touched = {step.port for step in steps}
+        asked = {n: c for n, c in desired.items() if n in touched or n not in states}
+        wanted = [config.taprio for config in asked.values() if config.taprio]
         refuse(
             validate(
-                desired,
+                asked,
                 {name: _as_in_mode(state, desired.get(name)) for name, state in states.items()},
                 gates_impossible=self.capability() if wanted else None,
                 rules_impossible=self._no_classifier,
                 max_sdu_impossible=taprio.no_max_sdu(),
             )
         )
-        steps = tuple(plan_steps(desired, states))
         return execute(steps, self._actions(steps, states, desired))
+
+    def restart(self, states: Sequence[PortState]) -> None:
+        """Set the gate control lists of these ports anew, so that they start with the next cycle.
+
+        AgentError names each port whose list the kernel refused.
+        """
+        reasons = []
+        waiting = [state for state in states if state.running and state.pending]
+        for state in states:
+            if first := _with_list(state, state.running or state.pending):
+                reasons += self._refusals(taprio.restart, state, first)
+        # A list takes the place of another that has not started: both would not be set.
+        cycles_ns = (state.running.cycle_time_ns for state in waiting if state.running)
+        time.sleep(max(cycles_ns, default=0) / clock.NS_PER_S)
+        for state in waiting:
+            running = _with_list(state, state.running)
+            reasons += self._refusals(taprio.change, state, running, state.taprio)
+        refuse(reasons)
+
+    def _refusals(
+        self, do: Callable[..., None], state: PortState, *lists: Taprio | None
+    ) -> list[str]:
+        try:
+            do(self._ipr, state.name, state.ifindex, *lists)
+        except AgentError as reason:
+            return [str(reason)]
+        return []
+
+    def doorbell(self) -> Doorbell:
+        """Rings when `read()` may have something new to say, or a clock was set."""
+        return Doorbell()
 
     def _actions(
         self,
@@ -165,6 +219,10 @@ class Kernel:
     def close(self) -> None:
         self._ethtool.close()
         self._ipr.close()
+
+
+def _with_list(state: PortState, schedule: Schedule | None) -> Taprio | None:
+    return replace(state.taprio, schedule=schedule) if state.taprio and schedule else None
 
 
 def _as_in_mode(state: PortState, config: PortConfig | None) -> PortState:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.model import AgentError
 from agent.reconcile import Step
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +49,4 @@ def execute(steps: tuple[Step, ...], actions: list[Action]) -> Applied:
                 raise AgentError(f"{refusal}\n{failure}") from refusal
             raise
         done.append(action)
-    for step in steps:
-        log.info("%s", step.describe())
     return Applied(steps, done)

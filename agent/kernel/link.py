@@ -32,6 +32,7 @@ class Link:
     oper_status: OperStatus
     mac_address: str | None
     statistics: Mapping[str, int]
+    carrier_losses: int
 
 
 def read(ipr: IPRoute) -> list[Link]:
@@ -45,6 +46,7 @@ def read(ipr: IPRoute) -> list[Link]:
             oper_status=_OPER_STATUS.get(message.get("IFLA_OPERSTATE"), OperStatus.UNKNOWN),
             mac_address=message.get("IFLA_ADDRESS"),
             statistics=_statistics(message.get("IFLA_STATS64") or {}),
+            carrier_losses=message.get("IFLA_CARRIER_DOWN_COUNT") or 0,
         )
         for message in ipr.get_links()
         if message.get("IFLA_IFNAME") != "lo"

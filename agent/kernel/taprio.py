@@ -101,6 +101,16 @@ def _replace(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
         ) from refusal
 
 
+def restart(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
+    """Set a list that stands still anew; it starts with the next cycle, all gates open until then.
+
+    Removing the qdisc is the only way to be rid of a timer whose clock was set back. AgentError
+    when the kernel refuses; the port then has no gates.
+    """
+    _delete(ipr, port, ifindex)
+    _replace(ipr, port, ifindex, taprio)
+
+
 def _max_sdu_octets(taprio: Taprio) -> tuple[int, ...]:
     return taprio.max_sdu_octets or (0,) * len(taprio.queues)
 

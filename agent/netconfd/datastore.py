@@ -55,7 +55,7 @@ class Datastores:
         identify(self._session, number, user, peer)
 
     def library(self) -> Library:
-        """The schemas installed now, whatever the user may read of them."""
+        """The schemas installed now, read anew, whatever the user may read of them."""
         with (
             self._unrestricted(),
             self._in("operational") as session,

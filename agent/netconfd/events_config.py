@@ -77,6 +77,8 @@ class ConfigWatch:
     def _changed(self, session: sysrepo.session.SysrepoSession, *_: object) -> None:
         """A module has changed; `session` tells what and by whom until this returns."""
         pointer = change_diff(session)
+        if pointer is None:
+            return
         with session.get_ly_ctx() as context:
             node = libyang.util.ffi.cast("struct lyd_node *", pointer)
             edits = summary(libyang.DNode.new(context, node).siblings())

@@ -19,6 +19,8 @@ _library.sr_nacm_init.argtypes = [
 ]
 _library.sr_nacm_set_user.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 _library.sr_nacm_check_operation.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+_library.sr_get_content_id.argtypes = [ctypes.c_void_p]
+_library.sr_get_content_id.restype = ctypes.c_uint32
 _library.sr_unsubscribe.argtypes = [ctypes.c_void_p]
 _library.sr_get_change_diff.argtypes = [ctypes.c_void_p]
 _library.sr_get_change_diff.restype = ctypes.c_void_p
@@ -66,10 +68,18 @@ def check_readable(session: sysrepo.SysrepoSession, notification: libyang.DNode)
     _check(_library.sr_nacm_check_operation(_address(session.cdata), node))
 
 
+def content_id(connection: sysrepo.SysrepoConnection) -> int:
+    """A number for the modules and features installed now: others have another."""
+    return int(_library.sr_get_content_id(_address(connection.cdata)))
+
+
 def change_diff(session: sysrepo.SysrepoSession) -> int | None:
-    """Where the tree of a change is, for the session of the callback about it; sysrepo owns it."""
-    address = _library.sr_get_change_diff(_address(session.cdata))
-    return None if address is None else int(address)
+    """Where the tree of a change is, for the session of the callback about it; sysrepo owns it.
+
+    None if nothing has changed.
+    """
+    address: int | None = _library.sr_get_change_diff(_address(session.cdata))
+    return address
 
 
 def error_path(error: Any) -> str | None:

@@ -6,15 +6,13 @@ So every way to read shows it, and access rules apply to it as to any other stat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 import sysrepo
 
-from agent.netconfd.datastore import Datastores
-from agent.netconfd.schemas import Library
+from agent.netconfd.current_library import CurrentLibrary
 from agent.netconfd.session import Counters, Session, Sessions
 
 MODULE = "ietf-netconf-monitoring"
@@ -29,11 +27,12 @@ class Monitoring:
         connection: sysrepo.SysrepoConnection,
         sessions: Sessions,
         capabilities: Sequence[str],
+        library: CurrentLibrary,
     ) -> None:
         """`capabilities`: those that do not depend on the modules installed."""
-        self._connection = connection
         self._sessions = sessions
         self._capabilities = capabilities
+        self._library = library
         self._started = datetime.now(UTC)
         self._bad_hellos = 0
         self._dropped = 0
@@ -63,7 +62,7 @@ class Monitoring:
     # sysrepo's threads call these while the event loop goes on; a copied list is all they share.
 
     def _read_capabilities(self) -> dict[str, Any]:
-        return {"capability": [*self._capabilities, *self._library().capabilities()]}
+        return {"capability": [*self._capabilities, *self._library.get().capabilities()]}
 
     def _read_datastores(self) -> dict[str, Any]:
         return {"datastore": [self._datastore(name) for name in DATASTORES]}
@@ -86,7 +85,7 @@ class Monitoring:
                     "namespace": schema.namespace,
                     "location": ["NETCONF"],
                 }
-                for schema in self._library().schemas
+                for schema in self._library.get().schemas
                 for format_ in schema.formats
             ]
         }
@@ -102,10 +101,6 @@ class Monitoring:
             "dropped-sessions": _counter32(self._dropped),
             **_counters(self._sessions.counters()),
         }
-
-    def _library(self) -> Library:
-        with closing(Datastores(self._connection)) as datastores:
-            return datastores.library()
 
 
 def _answering(

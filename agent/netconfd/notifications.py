@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sysrepo
 
-from agent.netconfd.datastore import Datastores
+from agent.netconfd.current_library import CurrentLibrary
 from agent.netconfd.errors import RpcErrors
 from agent.netconfd.events import Events
 from agent.netconfd.streams import Stream
@@ -24,8 +24,10 @@ class Notifications:
     Raises sqlite3.Error or sysrepo.SysrepoError if there can be none.
     """
 
-    def __init__(self, connection: sysrepo.SysrepoConnection, state_dir: Path) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: sysrepo.SysrepoConnection, library: CurrentLibrary, state_dir: Path
+    ) -> None:
+        self._library = library
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._log = EventLog(state_dir / "notifications.sqlite")
@@ -52,10 +54,6 @@ class Notifications:
     def _refresh(self) -> None:
         try:
             self._sources.refresh()
-            datastores = Datastores(self._connection)
-            try:
-                self.events.capability_modified(datastores.library().capability)
-            finally:
-                datastores.close()
+            self.events.capability_modified(self._library.get().capability)
         except (RpcErrors, sysrepo.SysrepoError) as error:
             log.error("cannot take in the modules that changed: %s", error)

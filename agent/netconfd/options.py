@@ -24,6 +24,7 @@ class Options:
     pam_service: str | None
     clients: frozenset[Client]
     state_dir: Path
+    peer_timeout_s: int
 
 
 def parse() -> Options:
@@ -69,6 +70,14 @@ def parse() -> Options:
         help="also let users log in with a password that this PAM service accepts",
     )
     parser.add_argument(
+        "--peer-timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=10,
+        help="end the sessions of a client that is gone without a word, or stopped, after this "
+        "time, and free what they locked (default: %(default)s)",
+    )
+    parser.add_argument(
         "--state-dir",
         type=Path,
         default=Path("/var/lib/tsn-netconfd"),
@@ -84,6 +93,7 @@ def parse() -> Options:
         pam_service=arguments.pam,
         clients=frozenset(arguments.call_home),
         state_dir=arguments.state_dir,
+        peer_timeout_s=arguments.peer_timeout,
     )
 
 
@@ -92,6 +102,12 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not port.isdecimal() or int(port) > MAX_PORT:
         raise argparse.ArgumentTypeError(f"{text!r}: expected ADDRESS:PORT")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _seconds(text: str) -> int:
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of seconds, at least 1")
+    return int(text)
 
 
 def _client(text: str) -> Client:

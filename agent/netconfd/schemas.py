@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -80,12 +81,16 @@ class Library:
         return f"{_CAPABILITY}:1.1?revision={self._revision}&content-id={self.content_id}"
 
     def capabilities(self) -> list[str]:
-        """What a hello says of these modules.
+        """What a hello says of these modules. It reads them, the first time.
 
         The YANG library by RFC 7950 section 5.6.4 and by RFC 8526 section 2, and each module of
         YANG 1 by RFC 6020 section 5.6.4; those of YANG 1.1 are found in the library alone.
         """
-        return [
+        return list(self._capabilities)
+
+    @cached_property
+    def _capabilities(self) -> tuple[str, ...]:
+        return (
             f"{_CAPABILITY}:1.0?revision={self._revision}&module-set-id={self.content_id}",
             self.capability,
             *(
@@ -93,7 +98,7 @@ class Library:
                 for module in self._implemented
                 if not _YANG_1_1.search(self.text(module.schema, "yang"))
             ),
-        ]
+        )
 
     def find(self, name: str, revision: str | None) -> Schema:
         """The one schema of this name and, unless None, revision. Raises RpcError (RFC 6022)."""

@@ -15,8 +15,8 @@ from agent.netconfd import access, options
 from agent.netconfd.call_home import CallHome
 from agent.netconfd.confirmed_commit import Commits
 from agent.netconfd.conversation import Conversation
+from agent.netconfd.current_library import CurrentLibrary
 from agent.netconfd.datastore import Datastores
-from agent.netconfd.errors import RpcErrors
 from agent.netconfd.intake import Room
 from agent.netconfd.logins import Logins, NoPam, Pam, UnsafeFile
 from agent.netconfd.monitoring import Monitoring
@@ -44,20 +44,21 @@ class Server:
         self._own = Session(
             0, access.Account("server"), "localhost", Datastores(connection), lambda: None
         )
-        self._notifications = Notifications(connection, state_dir)
-        self._monitoring = Monitoring(connection, self._sessions, CAPABILITIES)
+        self._library = CurrentLibrary(connection)
+        self._notifications = Notifications(connection, self._library, state_dir)
+        self._monitoring = Monitoring(connection, self._sessions, CAPABILITIES, self._library)
         self._commits = Commits(
             Snapshot(state_dir / "confirmed-commit.xml"),
             self._sessions,
             self._own,
             self._notifications.events,
         )
-        self._services = Services(self._sessions, self._commits, self._access)
+        self._services = Services(self._sessions, self._commits, self._access, self._library)
         self._conversations: set[asyncio.Task[None] | None] = set()
         self._is_closing = False
 
     async def recover(self) -> None:
-        """Undo a confirmed commit that an earlier server left. Raises RpcErrors."""
+        """Undo a confirmed commit that an earlier server left, or go on trying. Raises OSError."""
         await self._commits.recover()
 
     async def serve(self, transport: SshTransport) -> None:
@@ -73,8 +74,7 @@ class Server:
         self._conversations.add(task)
         log.info("%s opened", session)
         try:
-            library = await session.call(session.datastores.library)
-            modules = await session.call(library.capabilities)
+            modules = await session.call(lambda: self._library.get().capabilities())
             conversation = Conversation(
                 transport,
                 session,
@@ -125,7 +125,7 @@ class Server:
 async def run(said: options.Options) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    At the start, raises RpcErrors, OSError, asyncssh.Error or one of this package's own exceptions.
+    At the start, raises OSError, asyncssh.Error or one of this package's own exceptions.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -138,7 +138,9 @@ async def run(said: options.Options) -> None:
         try:
             await server.recover()
             logins = Logins(said.authorized_keys, settings, pam)
-            endpoint = Endpoint(said.host_key, logins, settings, server.serve)
+            endpoint = Endpoint(
+                said.host_key, logins, settings, server.serve, peer_timeout_s=said.peer_timeout_s
+            )
             listener = await endpoint.listen(said.host, said.port)
             log.info("listening on %s port %d", said.host, listener.get_port())
             call_home = CallHome(endpoint.call)
@@ -178,8 +180,5 @@ def main() -> int:
         UnsafeFile,
     ) as error:
         log.error("cannot serve: %s", error)
-        return 1
-    except RpcErrors as errors:
-        log.error("cannot undo the confirmed commit left by an earlier server: %s", errors)
         return 1
     return 0

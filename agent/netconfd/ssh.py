@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import stat
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -13,6 +12,7 @@ from typing import Any
 
 import asyncssh
 
+from agent import whole_file
 from agent.netconfd.logins import Logins, UnsafeFile, is_user_name
 from agent.netconfd.settings import Client, Settings
 
@@ -24,7 +24,8 @@ READ_OCTETS = 65_536
 WINDOW_OCTETS = 262_144
 MAX_CHANNELS = 16
 MAX_WRONG_PASSWORDS = 3
-KEEPALIVE_INTERVAL_S = 30
+# Unanswered in a row, so that one lost packet ends nothing.
+KEEPALIVES = 3
 
 _ALGORITHMS = {
     "kex_algs": [
@@ -98,8 +99,13 @@ class Endpoint:
         logins: Logins,
         settings: Settings,
         serve: Callable[[SshTransport], Awaitable[None]],
+        *,
+        peer_timeout_s: float,
     ) -> None:
         """Each `netconf` subsystem is handed to `serve`.
+
+        A connection whose client has sent nothing for `peer_timeout_s`, not even answers to
+        keepalives, is ended.
 
         Raises OSError, UnsafeFile, or asyncssh.KeyImportError for an unusable host key.
         """
@@ -119,7 +125,8 @@ class Endpoint:
             x11_forwarding=False,
             # Ours is followed at run time.
             login_timeout=0,
-            keepalive_interval=KEEPALIVE_INTERVAL_S,
+            keepalive_interval=peer_timeout_s / (KEEPALIVES + 1),
+            keepalive_count_max=KEEPALIVES,
             **_ALGORITHMS,
         )
 
@@ -268,8 +275,7 @@ def load_or_create_host_key(path: Path) -> Any:
 
 def _create_host_key(path: Path) -> Any:
     key = asyncssh.generate_private_key("ssh-ed25519")
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(key.export_private_key())
+    # The private half last: as long as it is not there, the next start makes both anew.
     key.write_public_key(str(path) + ".pub")
+    whole_file.replace(path, key.export_private_key())
     return key

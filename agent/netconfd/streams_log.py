@@ -40,7 +40,8 @@ class EventLog:
     """A ring of notifications in an SQLite file. Thread-safe. Every call may raise sqlite3.Error.
 
     `first` and `last` are the numbers of the oldest and newest ones; an empty log's first is
-    the next one's.
+    the next one's. Where the file cannot be used, notifications are kept in memory: a server
+    without their past is better than none.
     """
 
     def __init__(self, path: Path, max_octets: int = MAX_OCTETS) -> None:
@@ -48,14 +49,7 @@ class EventLog:
         # Freed at once when the log is full, so that few notifications have to make room.
         self._spare_octets = max_octets // 8
         self._lock = threading.Lock()
-        try:
-            self._database = _open(path)
-        except sqlite3.DatabaseError as error:
-            # Old notifications are not worth a server that does not start.
-            log.error("%s: %s; starting a new log of notifications", path, error)
-            for file in path.parent.glob(f"{path.name}*"):
-                file.unlink()
-            self._database = _open(path)
+        self._database = _open_anyhow(path)
         self._octets = self._number("SELECT total(length(notification)) FROM event")
         self.last = self._number("SELECT seq FROM sqlite_sequence")
         self.first = self._number("SELECT min(number) FROM event") or self.last + 1
@@ -67,14 +61,17 @@ class EventLog:
         """
         if len(notification) > self._spare_octets:
             raise ValueError(f"{len(notification)} octets are more than {self._spare_octets}")
-        with self._lock, self._database:
-            cursor = self._database.execute(
-                "INSERT INTO event (time_ns, notification) VALUES (?, ?)", (time_ns, notification)
-            )
-            self._octets += len(notification)
-            if self._octets > self._max_octets:
-                self._forget()
-            self.last = int(cursor.lastrowid or 0)
+        with self._lock:
+            octets, first = self._octets + len(notification), self.first
+            with self._database:
+                cursor = self._database.execute(
+                    "INSERT INTO event (time_ns, notification) VALUES (?, ?)",
+                    (time_ns, notification),
+                )
+                if octets > self._max_octets:
+                    octets, first = self._forget(octets)
+            # Now it is in the file: what cannot be logged must not count.
+            self._octets, self.first, self.last = octets, first, int(cursor.lastrowid or 0)
 
     def after(self, number: int, limit: int) -> list[Event]:
         """The next notifications after this one, oldest first."""
@@ -95,29 +92,46 @@ class EventLog:
         """Close the file."""
         self._database.close()
 
-    def _forget(self) -> None:
+    def _forget(self, octets: int) -> tuple[int, int]:
+        """Delete the oldest of these octets; returns what is left, and the first that is left."""
         freed, newest = 0, 0
-        for number, octets in self._database.execute(
+        for number, length in self._database.execute(
             "SELECT number, length(notification) FROM event ORDER BY number"
         ):
-            freed, newest = freed + octets, number
-            if freed >= self._octets - self._max_octets + self._spare_octets:
+            freed, newest = freed + length, number
+            if freed >= octets - self._max_octets + self._spare_octets:
                 break
         self._database.execute("DELETE FROM event WHERE number <= ?", (newest,))
-        self._octets -= freed
-        self.first = newest + 1
+        return octets - freed, newest + 1
 
     def _number(self, query: str) -> int:
         row = self._database.execute(query).fetchone()
         return int(row[0] or 0) if row else 0
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, check_same_thread=False)
+def _open_anyhow(path: Path) -> sqlite3.Connection:
+    """Old notifications are not worth a server that does not start."""
+    try:
+        return _open(path)
+    except sqlite3.OperationalError as error:
+        # The fault of the disk, not of what is in the file.
+        log.error("%s: %s; notifications are kept until the server ends", path, error)
+        return _open(None)
+    except sqlite3.DatabaseError as error:
+        log.error("%s: %s; starting a new log of notifications", path, error)
+        for file in path.parent.glob(f"{path.name}*"):
+            file.unlink()
+        return _open(path)
+
+
+def _open(path: Path | None) -> sqlite3.Connection:
+    """The database at `path`; None: in memory."""
+    database = sqlite3.connect(path or ":memory:", check_same_thread=False)
     # A power cut may take the last notifications, never the file's consistency.
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=NORMAL")
     database.execute(_SCHEMA)
     database.commit()
-    path.chmod(0o600)
+    if path:
+        path.chmod(0o600)
     return database

@@ -1,8 +1,10 @@
 """`cnc`: parse the arguments, call the room that does the work, render what it says. No logic.
 
-commands   check, plan, show, push, status      lab   the emulated network's own commands
+commands   check, plan, show           rollout    push, rollback, status
+doctor     doctor                      watch      watch
+history    history, diff               lab        the emulated network's own commands
 planning   intent to judged plan       progress   what is said while work goes on
-render     text and JSON for people and programs
+options    what commands share         render     text and JSON for people and programs
 """
 
 from __future__ import annotations
@@ -12,8 +14,12 @@ import sys
 import click
 
 from cnc.cli import render
-from cnc.cli.commands import check, plan, push, show, status
+from cnc.cli.commands import check, plan, show
+from cnc.cli.doctor import doctor
+from cnc.cli.history import diff, history
 from cnc.cli.lab import lab
+from cnc.cli.rollout import push, rollback, status
+from cnc.cli.watch import watch
 from cnc.errors import CncError
 
 
@@ -27,7 +33,7 @@ def cnc() -> None:
     """
 
 
-for _command in (check, plan, show, push, status, lab):
+for _command in (check, plan, show, doctor, push, rollback, status, watch, history, diff, lab):
     cnc.add_command(_command)
 
 

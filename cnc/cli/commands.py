@@ -1,55 +1,19 @@
-"""check, plan, show, push, status. Heavy libraries load only in the command that needs them."""
+"""check, plan, show. Heavy libraries load only in the command that needs them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from cnc.cli import planning, progress, render
+from cnc.cli import planning, render
+from cnc.cli.options import FILE, JSON, connect_options, connection
 from cnc.errors import CncError, PlanRejected
 from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
     from cnc.netconf import ConnectOptions
-
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-JSON = click.option("--json", "as_json", is_flag=True, help="Print data for programs.")
-
-
-def connection(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how to reach the switches."""
-    for option in (
-        click.option(
-            "--identity",
-            type=click.Path(dir_okay=False, path_type=Path),
-            default=Path("~/.ssh/id_ed25519"),
-            envvar="CNC_IDENTITY",
-            show_default=True,
-            help="Private key that the switches accept.",
-        ),
-        click.option(
-            "--known-hosts",
-            type=click.Path(dir_okay=False, path_type=Path),
-            default=Path("~/.ssh/known_hosts"),
-            envvar="CNC_KNOWN_HOSTS",
-            show_default=True,
-            help="File of the switches' host keys; an unknown key is refused.",
-        ),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=click.FloatRange(min=0.1),
-            default=30.0,
-            envvar="CNC_TIMEOUT",
-            show_default=True,
-            help="Seconds to wait for a connection or a reply.",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 @click.command()
@@ -184,60 +148,6 @@ def show(file: Path, svg: Path | None, as_json: bool) -> None:
         render.chart(shown)
 
 
-@click.command()
-@click.argument("file", type=FILE)
-@click.option("--dry-run", is_flag=True, help="Show what would change per switch; send nothing.")
-@connection
-@JSON
-def push(  # noqa: PLR0917  one parameter an option
-    file: Path,
-    dry_run: bool,
-    identity: Path,
-    known_hosts: Path,
-    timeout_s: float,
-    as_json: bool,
-) -> None:
-    """Bring FILE, a plan or an intent, to all its switches as one change, or to none.
-
-    Ports that already run their gate control list are not touched. An intent is planned first,
-    within the limits that the switches state of their ports; a plan beyond them is refused.
-    """
-    from cnc import netconf  # noqa: PLC0415
-
-    connect = connect_options(identity, known_hosts, timeout_s)
-    if is_plan(file):
-        wanted = load_plan(file)
-    else:  # the rollout judges whatever it is given
-        wanted = planned(within_limits(load_intent(file), connect), judged=False)
-    with progress.steps() as say:
-        report = netconf.push(wanted, connect=connect, dry_run=dry_run, progress=say)
-    render.push(report, dry_run=dry_run, as_json=as_json)
-    if not as_json:
-        render.refused(wanted)
-
-
-@click.command()
-@click.argument("file", type=FILE)
-@connection
-@JSON
-def status(file: Path, identity: Path, known_hosts: Path, timeout_s: float, as_json: bool) -> None:
-    """Show for every port of FILE what is intended, what runs and what is pending.
-
-    An intent is planned first, as a push of it would plan it.
-    """
-    from cnc import netconf  # noqa: PLC0415
-
-    connect = connect_options(identity, known_hosts, timeout_s)
-    if is_plan(file):
-        wanted = load_plan(file)
-    else:  # a switch that does not answer is told of below, with its ports
-        wanted = planned(within_limits(load_intent(file), connect, partial=True))
-    ports = netconf.status(wanted, connect=connect)
-    render.status(ports, as_json=as_json)
-    if not all(port.agrees for port in ports):
-        raise click.exceptions.Exit(CncError.exit_code)
-
-
 def is_plan(file: Path) -> bool:
     return file.suffix == ".json"
 
@@ -282,9 +192,3 @@ def load_running(file: Path) -> Plan:
         f"the running plan {file}", planning.violations_of(running), hint="plan without --keep"
     )
     return running
-
-
-def connect_options(identity: Path, known_hosts: Path, timeout_s: float) -> ConnectOptions:
-    from cnc.netconf import ConnectOptions  # noqa: PLC0415
-
-    return ConnectOptions(identity.expanduser(), known_hosts.expanduser(), timeout_s)

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from cnc.cli import render
-from cnc.cli.commands import FILE, JSON, load_intent
+from cnc.cli.commands import load_intent
+from cnc.cli.options import FILE, JSON
 from cnc.errors import CncError
 
 

@@ -106,6 +106,30 @@ def difference_of(
     return None
 
 
+def difference_between(before: PortReport | None, now: PortReport | None) -> str | None:
+    """What a kernel has that it had not before, in words; None when it runs as it did."""
+    if before is None or now is None:
+        return None if before is now else "the port has gone" if before else "the port is new"
+    for what, had, has in (
+        ("gate control list", _gates(before), _gates(now)),
+        ("mode", before.mode, now.mode),
+        ("clock", before.clock, now.clock),
+        ("priority map", before.priority_map, now.priority_map),
+        ("DSCP rules", dict(before.dscp_priorities), dict(now.dscp_priorities)),
+    ):
+        if had != has:
+            return f"{what} is {has}, was {had}"
+    if before.newest and now.newest:
+        apart_ns = before.newest.base_time_ns - now.newest.base_time_ns
+        if apart_ns % now.newest.gates.cycle_ns:
+            return f"base time is {now.newest.base_time_ns}, was {before.newest.base_time_ns}"
+    return None
+
+
+def _gates(report: PortReport) -> GateControlList | None:
+    return report.newest.gates if report.newest else None
+
+
 def _port_status(
     ref: PortRef, wanted: PortConfiguration | None, report: PortReport | None
 ) -> PortStatus:

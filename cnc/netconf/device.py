@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import getpass
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +17,17 @@ from typing import Self
 
 import paramiko
 from lxml import etree
-from ncclient import manager
+from ncclient import NCClientError, manager
 from ncclient.operations import RPCError
-from ncclient.operations.errors import OperationError, TimeoutExpiredError
+from ncclient.operations.errors import TimeoutExpiredError
 from ncclient.transport import session as ncclient_session
-from ncclient.transport.errors import AuthenticationError, TransportError
+from ncclient.transport.errors import AuthenticationError, SSHUnknownHostError
 
 from cnc.errors import CncError
 from cnc.model import Bridge, Management
 from cnc.netconf import readback
+from cnc.netconf.mark import Mark, mark_filter, mark_in
+from cnc.netconf.monitoring import ServerReport, server_filter, server_report
 from cnc.netconf.readback import Element
 from cnc.netconf.tree import AgentReport, PortReport, StoredPort
 
@@ -38,11 +40,34 @@ _KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "ssh-rsa")
 
 
 class DeviceError(CncError):
-    """A switch refused, did not answer, or is not who it should be."""
+    """A switch refused, did not answer, or is not who it should be.
 
-    def __init__(self, switch: str, reason: str, *, hint: str | None = None) -> None:
+    `tags` are the error-tags of a refusal (RFC 6241 appendix A): none where there was no answer.
+    `is_final`: to ask again is no use.
+    """
+
+    def __init__(
+        self,
+        switch: str,
+        reason: str,
+        *,
+        hint: str | None = None,
+        tags: Collection[str] = (),
+        is_final: bool = False,
+    ) -> None:
         super().__init__(f"{switch}: {reason}", hint=hint)
         self.switch = switch
+        self.reason = reason
+        self.tags = frozenset(tags)
+        self.is_final = is_final
+
+
+class HostKeyRefused(DeviceError):
+    """The switch's host key is not known, or is another one than is known."""
+
+
+class LoginRefused(DeviceError):
+    """The switch does not accept the operator's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +77,22 @@ class ConnectOptions:
     identity: Path
     known_hosts: Path
     timeout_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """A switch as far as its management goes, where the rest of the network does not matter."""
+
+    name: str
+    management: Management | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSwitch:
+    """What a switch's running datastore holds: its ports, and which rollout they come from."""
+
+    ports: Mapping[str, StoredPort]
+    mark: Mark | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +118,17 @@ class SwitchState:
 class Device:
     """A session with one switch. Use as a context manager; methods raise DeviceError."""
 
-    def __init__(self, bridge: Bridge, options: ConnectOptions) -> None:
-        if bridge.management is None:
+    def __init__(self, switch: Bridge | Managed, options: ConnectOptions) -> None:
+        if switch.management is None:
             raise DeviceError(
-                bridge.name,
+                switch.name,
                 "has no management address",
                 hint="give the switch `management: ADDRESS` in the intent file",
             )
-        self.name = bridge.name
-        self._user = bridge.management.user or getpass.getuser()  # as ncclient does
+        self.name = switch.name
+        self._user = switch.management.user or getpass.getuser()  # as ncclient does
         self._has_get_data = True  # until the server says otherwise
-        self._session = _connect(bridge.name, bridge.management, options)
+        self._session = _connect(switch.name, switch.management, options)
 
     def __enter__(self) -> Self:
         return self
@@ -99,15 +140,38 @@ class Device:
         """End the session; a server that is gone already is no error."""
         try:
             self._session.close_session()
-        except (OperationError, TransportError, OSError):
-            self._session.session.close()
+        except (NCClientError, OSError):
+            self._transport.close()
 
-    def stored_ports(self, ports: Iterable[str]) -> dict[str, StoredPort]:
-        """The running configuration of these ports."""
-        wanted = readback.configuration_filter(ports)
+    @property
+    def session_id(self) -> str:
+        """What the switch calls this session."""
+        return str(self._session.session_id)
+
+    def abandon(self) -> None:
+        """Let go of a session that does not answer: each further question fails at once."""
+        self._transport.close()
+
+    @property
+    def _transport(self) -> ncclient_session.Session:
+        """What carries the messages."""
+        return self._session._session  # noqa: SLF001  ncclient's own session() is not implemented
+
+    def wait_at_most(self, timeout_s: float) -> None:
+        """How long to wait for each reply from now on."""
+        self._session.timeout = timeout_s
+
+    def stored(self, ports: Iterable[str]) -> StoredSwitch:
+        """The running configuration of these ports, and the rollout it comes from."""
+        wanted = [*readback.configuration_filter(ports), mark_filter()]
         with self._asking("get-config"):
-            reply = self._session.get_config("running", filter=wanted)
-            return readback.stored_ports(reply.data_ele)
+            data = self._session.get_config("running", filter=wanted).data_ele
+            return StoredSwitch(readback.stored_ports(data), mark_in(data))
+
+    def mark(self) -> Mark | None:
+        """The rollout that the running configuration comes from."""
+        with self._asking("get-config"):
+            return mark_in(self._session.get_config("running", filter=[mark_filter()]).data_ele)
 
     def state(self, ports: Iterable[str]) -> SwitchState:
         """What the agent and the kernel say now."""
@@ -122,16 +186,21 @@ class Device:
                 answered_ns=time.monotonic_ns(),
             )
 
-    def lock(self) -> None:
-        """Lock running and candidate; nobody else can change this switch until `unlock`."""
-        for datastore in ("running", "candidate"):
-            with self._asking(f"lock {datastore}"):
-                self._session.lock(datastore)
+    def lock(self, datastore: str) -> None:
+        """Lock `running` or `candidate`: nobody else can change it until `unlock`."""
+        with self._asking(f"lock {datastore}"):
+            self._session.lock(datastore)
 
     def unlock(self) -> None:
+        """Give both locks back."""
         for datastore in ("candidate", "running"):
             with self._asking(f"unlock {datastore}"):
                 self._session.unlock(datastore)
+
+    def end_session(self, session_id: str) -> None:
+        """End another session; its locks and its unsaved changes go with it (RFC 6241 7.9)."""
+        with self._asking("kill-session"):
+            self._session.kill_session(session_id)
 
     def edit(self, config: Element) -> None:
         """Put a `<config>` into the candidate datastore and let the server validate it."""
@@ -140,18 +209,24 @@ class Device:
         with self._asking("validate"):
             self._session.validate("candidate")
 
-    def commit_confirmed(self, timeout_s: int) -> None:
-        """Commit; the switch goes back by itself unless `confirm` follows in time."""
+    def commit_confirmed(self, timeout_s: int, persist: str) -> None:
+        """Commit; the switch goes back by itself unless `confirm` follows in time.
+
+        With a `persist` token any session may confirm or cancel: ours may be lost until then
+        (RFC 6241 8.4.1).
+        """
         with self._asking("commit"):
-            self._session.commit(confirmed=True, timeout=str(timeout_s))
+            self._session.commit(confirmed=True, timeout=str(timeout_s), persist=persist)
 
-    def confirm(self) -> None:
+    def confirm(self, persist: str) -> None:
+        """Keep what was committed."""
         with self._asking("commit (confirm)"):
-            self._session.commit()
+            self._session.commit(persist_id=persist)
 
-    def cancel_commit(self) -> None:
+    def cancel_commit(self, persist: str) -> None:
+        """Go back to what was before the commit."""
         with self._asking("cancel-commit"):
-            self._session.cancel_commit()
+            self._session.cancel_commit(persist_id=persist)
 
     def discard_changes(self) -> None:
         with self._asking("discard-changes"):
@@ -161,6 +236,21 @@ class Device:
         """Make running the configuration of the next boot."""
         with self._asking("copy-config to startup"):
             self._session.copy_config(source="running", target="startup")
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What the server can do: the URIs of its hello (RFC 6241 8.1) without their parameters."""
+        return frozenset(uri.partition("?")[0] for uri in self._session.server_capabilities)
+
+    def server(self) -> ServerReport:
+        """What the NETCONF server says of itself: who holds locks, and its modules."""
+        with self._asking("get"):
+            return server_report(self._operational(server_filter()))
+
+    def try_edit(self, config: Element) -> None:
+        """Let the server test an edit of the candidate datastore without making it."""
+        with self._asking("edit-config"):
+            self._session.edit_config(target="candidate", config=config, test_option="test-only")
 
     def _operational(self, wanted: list[Element]) -> Element:
         """What is in use now; a server without RFC 8526 leaves out what could be configured."""
@@ -182,8 +272,9 @@ class Device:
         except RPCError as error:
             raise self._refusal(what, error) from error
         except TimeoutExpiredError as error:
+            self.abandon()  # who waited once in vain would wait for everything that follows
             raise DeviceError(self.name, f"no answer to {what} in time") from error
-        except (OperationError, TransportError, OSError) as error:
+        except (NCClientError, OSError) as error:
             raise DeviceError(self.name, f"{what} failed: {error}") from error
         except (ValueError, etree.XMLSyntaxError) as error:
             raise DeviceError(self.name, f"unexpected reply to {what}: {error}") from error
@@ -193,10 +284,10 @@ class Device:
         words = [
             (e.message or e.tag or "refused without a reason").strip() for e in _errors(refused)
         ]
-        hint = None
-        if "access-denied" in _tags(refused):
+        hint, tags = None, _tags(refused)
+        if "access-denied" in tags:
             hint = f"user {self._user} may not {what} on {self.name}: {ADMISSION}"
-        return DeviceError(self.name, "\n".join(dict.fromkeys(words)), hint=hint)
+        return DeviceError(self.name, "\n".join(dict.fromkeys(words)), hint=hint, tags=tags)
 
 
 def _errors(refused: RPCError) -> list[RPCError]:
@@ -224,12 +315,19 @@ def _connect(switch: str, management: Management, options: ConnectOptions) -> ma
             manager_params={"timeout": options.timeout_s},
         )
     except AuthenticationError as error:
-        raise DeviceError(
+        raise LoginRefused(
             switch,
             f"{where} does not accept the key {options.identity}",
             hint="its public half belongs into the switch's authorized keys",
         ) from error
-    except (TransportError, OperationError, paramiko.SSHException, EOFError, OSError) as error:
+    except SSHUnknownHostError as error:
+        raise HostKeyRefused(
+            switch,
+            f"{where} has another host key than {options.known_hosts} says: {error.fingerprint}",
+            hint=f"if the switch was set up anew, correct its line in {options.known_hosts}; if "
+            "not, somebody else answers in its place",
+        ) from error
+    except (NCClientError, paramiko.SSHException, EOFError, OSError) as error:
         raise DeviceError(
             switch,
             f"cannot reach the NETCONF server at {where}: {error}",
@@ -247,11 +345,11 @@ def _host_key(switch: str, management: Management, known_hosts: Path) -> str:
     try:
         keys = paramiko.HostKeys(str(known_hosts)).lookup(host)
     except OSError as error:
-        raise DeviceError(switch, f"cannot read {known_hosts}: {error.strerror}") from error
+        raise HostKeyRefused(switch, f"cannot read {known_hosts}: {error.strerror}") from error
     for key_type in _KEY_TYPES:
         if keys and (key := keys.get(key_type)):
             return base64.b64encode(key.asbytes()).decode()
-    raise DeviceError(
+    raise HostKeyRefused(
         switch,
         f"{known_hosts} has no host key for {host}",
         hint=f"compare it with the switch's own, then: ssh-keyscan -p {management.port} "

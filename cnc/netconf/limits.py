@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cnc.check import judge_limits
-from cnc.errors import RolloutError
-from cnc.model import Bridge, GateLimits, Network, Plan, PortRef
+from cnc.model import Bridge, GateLimits, Network, PortRef
 from cnc.netconf.compare import agent_down
 from cnc.netconf.device import ConnectOptions, Device, DeviceError, SwitchState
-from cnc.netconf.parallel import before_any_change, in_parallel
+from cnc.netconf.parallel import answers, before_any_change, unanimous
 
 
 def discover(
@@ -21,47 +19,31 @@ def discover(
     cannot be known instead.
     """
 
-    def ask(bridge: Bridge) -> dict[PortRef, GateLimits]:
+    def ask(bridge: Bridge) -> SwitchState:
         ports = {link.port for link in network.links if link.node == bridge.name}
-        try:
-            with Device(bridge, connect) as device:
-                state = device.state(ports)
-            if state.agent is None:
-                raise agent_down(bridge.name)
-            if missing := sorted(ports - state.ports.keys()):
-                raise DeviceError(
-                    bridge.name,
-                    f"has no such port: {', '.join(missing)}",
-                    hint="do the port names of the intent exist on the switch?",
-                )
-        except DeviceError:
-            if partial:
-                return {}
-            raise
-        return {
-            PortRef(bridge.name, port): state.ports[port].limits_in(bridge.gate_mode)
-            for port in sorted(ports)
-        }
+        with Device(bridge, connect) as device:
+            state = device.state(ports)
+        if state.agent is None:
+            raise agent_down(bridge.name)
+        if missing := sorted(ports - state.ports.keys()):
+            raise DeviceError(
+                bridge.name,
+                f"has no such port: {', '.join(missing)}",
+                hint="do the port names of the intent exist on the switch?",
+            )
+        return state
 
-    with before_any_change():
-        answers = in_parallel(list(network.bridges.values()), ask)
-    return {port: limits for answer in answers.values() for port, limits in answer.items()}
+    found = answers(list(network.bridges.values()), ask)
+    if not partial:
+        with before_any_change():
+            unanimous(found)
+    return stated(network, {name: s for name, s in found.items() if not isinstance(s, DeviceError)})
 
 
-def refuse_beyond_limits(plan: Plan, states: Mapping[str, SwitchState]) -> None:
-    """Raise RolloutError when a list is more than its switch says that the port can run."""
-    network = plan.intent.network
-    stated = {
-        port: report.limits_in(network.bridges[port.node].gate_mode)
-        for port in plan.gates
-        if (report := states[port.node].ports.get(port.port))
+def stated(network: Network, states: Mapping[str, SwitchState]) -> dict[PortRef, GateLimits]:
+    """The limits of the ports that these switches reported, in the mode the intent gives them."""
+    return {
+        PortRef(name, port): report.limits_in(network.bridges[name].gate_mode)
+        for name, state in states.items()
+        for port, report in sorted(state.ports.items())
     }
-    beyond: dict[tuple[str, str], str] = {}  # the first of each kind tells a port's story
-    for v in judge_limits(network.within(stated), plan.gates):
-        text = f"{v.where}: the plan is beyond what the switch states: {v.text}"
-        beyond.setdefault((v.where, v.code), text)
-    if beyond:
-        raise RolloutError(
-            "\n".join(beyond.values()),
-            hint="plan within what the switches state: cnc plan --ask-switches INTENT",
-        )

@@ -2,32 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from cnc.errors import RolloutError
-from cnc.model import Bridge
-from cnc.netconf.device import Device, DeviceError
-
-T = TypeVar("T")
+from cnc.netconf.device import DeviceError
 
 UNCHANGED = "no switch was changed"
 
 
-def in_parallel(items: Sequence[Bridge] | Sequence[Device], ask: Callable[..., T]) -> dict[str, T]:
-    """`ask` of every item at once; raises one RolloutError with the words of all that failed."""
+class Named(Protocol):
+    """A switch, or a session with it."""
+
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T")
+N = TypeVar("N", bound=Named)
+
+
+def answers(items: Sequence[N], ask: Callable[[N], T]) -> dict[str, T | DeviceError]:
+    """What each item answers, or why it does not: nobody's failure hides another's answer."""
     with ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
         futures = {item.name: pool.submit(ask, item) for item in items}
-    failures = [e for f in futures.values() if isinstance(e := f.exception(), DeviceError)]
+    found: dict[str, T | DeviceError] = {}
+    for name, future in futures.items():
+        try:
+            found[name] = future.result()
+        except DeviceError as error:
+            found[name] = error
+    return found
+
+
+def in_parallel(items: Sequence[N], ask: Callable[[N], T]) -> dict[str, T]:
+    """`ask` of every item at once; raises one RolloutError with the words of all that failed."""
+    return unanimous(answers(items, ask))
+
+
+def unanimous(found: Mapping[str, T | DeviceError]) -> dict[str, T]:
+    """The answers, if there is one from everybody; else RolloutError with the words of all."""
+    failures = [answer for answer in found.values() if isinstance(answer, DeviceError)]
     if failures:
-        hints = dict.fromkeys(e.hint for e in failures if e.hint)
+        hints = dict.fromkeys(failure.hint for failure in failures if failure.hint)
         raise RolloutError(
-            "\n".join(str(e) for e in failures),
+            "\n".join(str(failure) for failure in failures),
             hint="; ".join(hints) or None,
         ) from failures[0]
-    return {name: future.result() for name, future in futures.items()}
+    return {name: a for name, a in found.items() if not isinstance(a, DeviceError)}
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from lxml import etree
 from lxml.builder import ElementMaker
 
 from cnc.model import NS_PER_S, ClassRole, GateControlList, Plan
+from cnc.netconf.mark import Mark, element_of
 from cnc.netconf.tree import (
     BRIDGE,
     IF_TYPE,
@@ -61,10 +62,11 @@ def edit_config(
     changes: Mapping[str, PortConfiguration | None],
     base_time_ns: int,
     stored: Mapping[str, StoredPort],
+    mark: Mark,
 ) -> Element:
-    """The `<config>` that brings the ports in `changes` to their new state, touching nothing else.
+    """The `<config>` that brings the ports in `changes` to their new state, and says so by `mark`.
 
-    A port's other bridge settings, and ports not named, stay as they are.
+    It touches nothing else: a port's other bridge settings, and ports not named, stay as they are.
     """
     return _NC(
         "config",
@@ -75,6 +77,7 @@ def edit_config(
                 for name, wanted in sorted(changes.items())
             ),
         ),
+        element_of(mark),
     )
 
 

@@ -27,6 +27,7 @@ from cnc.netconf.tree import (
     KernelSchedule,
     PortConfiguration,
     PortReport,
+    PtpReport,
     StoredPort,
 )
 
@@ -46,7 +47,7 @@ def configuration_filter(ports: Iterable[str]) -> list[Element]:
 
 
 def state_filter(ports: Iterable[str]) -> list[Element]:
-    """Subtree filter: the agent, and for these ports clock, limits and what the kernel runs."""
+    """Subtree filter: the agent; for these ports link, clock, limits and what the kernel runs."""
     bridge_port = _BRIDGE(
         "bridge-port",
         _GATES(
@@ -59,7 +60,7 @@ def state_filter(ports: Iterable[str]) -> list[Element]:
         ),
         _TSNL("taprio", _TSNL("kernel")),
     )
-    return [_interfaces(ports, bridge_port), _TSNL("agent")]
+    return [_interfaces(ports, _IF("oper-status"), bridge_port), _TSNL("agent")]
 
 
 def get_operational(wanted: Iterable[Element]) -> Element:
@@ -79,10 +80,10 @@ def operational_data(reply: str) -> Element:
     return data
 
 
-def _interfaces(ports: Iterable[str], bridge_port: Element) -> Element:
+def _interfaces(ports: Iterable[str], *wanted: Element) -> Element:
     return _IF(
         "interfaces",
-        *(_IF("interface", _IF("name", port), deepcopy(bridge_port)) for port in sorted(ports)),
+        *(_IF("interface", _IF("name", port), *deepcopy(wanted)) for port in sorted(ports)),
     )
 
 
@@ -171,6 +172,9 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             },
             current_time_ns=_ptp_time(_find(table, "g:current-time")),
             limits=_gate_limits(table),
+            oper_status=_text(interface, "if:oper-status"),
+            link_speed_bps=_number(kernel, "t:link-speed-bps"),
+            tx_queues=_number(kernel, "t:tx-queues"),
         )
     return reports
 
@@ -219,6 +223,22 @@ def agent_report(data: Element) -> AgentReport | None:
     return AgentReport(
         tai_offset_s=_number(agent, "t:tai-offset"),
         last_change_us=_number(agent, "t:last-change/t:duration-us"),
+        gates_refused=_text(agent, "t:gates-refused"),
+        classifier=_text(agent, "t:classifier"),
+        ptp=_ptp_report(agent.find("t:ptp", _NAMESPACES)),
+    )
+
+
+def _ptp_report(ptp: Element | None) -> PtpReport | None:
+    if ptp is None:
+        return None
+    return PtpReport(
+        grandmaster=_text(ptp, "t:grandmaster-identity") or "unknown",
+        is_grandmaster=_text(ptp, "t:is-grandmaster") == "true",
+        offset_from_master_ns=_number(ptp, "t:offset-from-master-ns"),
+        port_states=tuple(
+            _require(port, "t:state") for port in ptp.iterfind("t:port", _NAMESPACES)
+        ),
     )
 
 

@@ -1,42 +1,39 @@
 """One plan, all switches, or none.
 
-    connect ─► preflight ─► lock ─► difference ─► edit + validate ─► confirmed commit ─► read back
-            ─► confirm ─► startup ─► unlock
+    connect ─► preflight ─► lock ─► compare ─► [journal] ─► stage ─► commit ─► read back
+            ─► [decision] ─► confirm ─► startup ─► unlock
 
-Every step runs on all switches in parallel and ends before the next begins. Up to the first
-confirm any failure takes all switches back to what they ran; a controller that dies does too,
-because a confirmed commit is bound to its session (RFC 6241 8.4).
+Every step runs on all switches in parallel and ends before the next begins. What happens when one
+fails is `transaction`'s business; what is left when a controller dies is `recovery`'s.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from datetime import UTC, datetime, timedelta
 
-from cnc.check import judge
-from cnc.errors import PlanRejected, RolloutError
+from cnc.errors import RolloutError
+from cnc.history import History, SwitchChange
 from cnc.model import NS_PER_S, Bridge, GateControlList, Plan, PortRef
-from cnc.netconf.compare import agent_down, difference_of, needs_change
-from cnc.netconf.device import ConnectOptions, Device, DeviceError, SwitchState
-from cnc.netconf.limits import refuse_beyond_limits
-from cnc.netconf.parallel import UNCHANGED, before_any_change, in_parallel
-from cnc.netconf.payload import desired_ports, edit_config
-from cnc.netconf.tree import PortConfiguration, StoredPort
-
-T = TypeVar("T")
-Progress = Callable[[str], None]
-
-# A rollout of a few switches takes well under a second; the base time must still lie ahead when the
-# slowest one has confirmed, so the time between them grows with what the preflight took.
-MIN_LEAD_NS = 3 * NS_PER_S
-LEAD_PER_PREFLIGHT = 20
-CONFIRM_TIMEOUT_S = 60
-CLOCK_READ_TOLERANCE_NS = 1_000_000
+from cnc.netconf.compare import needs_change
+from cnc.netconf.device import (
+    ConnectOptions,
+    DeviceError,
+    Managed,
+    StoredSwitch,
+    SwitchState,
+)
+from cnc.netconf.mark import Mark
+from cnc.netconf.parallel import before_any_change
+from cnc.netconf.payload import desired_ports
+from cnc.netconf.preflight import examine, refuse
+from cnc.netconf.sessions import Sessions, sessions
+from cnc.netconf.timing import MARGIN_NS, base_time_ns
+from cnc.netconf.transaction import Progress, SwitchWork, Transaction
+from cnc.netconf.tree import PortConfiguration
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,297 +61,256 @@ class SwitchTimes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The outcome of a push: what changed, from which TAI instant, and what it cost."""
+    """The outcome of a push: what changed, from which TAI instant, and what it cost.
+
+    `number` is the rollout's in the history; None where nothing was to change.
+    """
 
     changes: tuple[PortChange, ...]
+    number: int | None
     base_time_ns: int | None
     times: Mapping[str, SwitchTimes]
     total_ns: int
 
 
-def push(
-    plan: Plan,
-    *,
-    connect: ConnectOptions,
-    dry_run: bool = False,
-    progress: Progress = lambda _: None,
-) -> Report:
-    """Bring `plan` to every switch as one change.
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the switches are to run, and why: a plan's lists, or those of a former rollout.
 
-    Ports that already run their list are not touched; with nothing to change nothing is sent.
-    `dry_run` stops after the comparison. Raises PlanRejected when the judge refuses the plan,
-    RolloutError when any switch does; then no switch has changed.
+    `ports` has every port that the goal says something of; None: no gates. `clock_error_ns` is how
+    far two clocks may be apart. `plan` is kept in the history where there is one.
     """
-    if violations := judge(plan):
-        raise PlanRejected("\n".join(f"{v.where}: {v.text}" for v in violations))
-    started_ns = time.monotonic_ns()
-    desired = {name: desired_ports(plan, name) for name in plan.intent.network.bridges}
-    with ExitStack() as stack:
-        with before_any_change():
-            devices = stack.enter_context(_sessions(plan, connect, progress))
-            rollout = _Rollout(plan, devices, desired, progress)
-            rollout.preflight()
-            if not dry_run:
-                stack.enter_context(rollout.locked())
-            rollout.compare()
-        if dry_run or not rollout.changes:
-            return Report(tuple(rollout.describe()), None, {}, time.monotonic_ns() - started_ns)
-        base_time_ns = rollout.choose_base_time()
-        rollout.stage(base_time_ns)
-        rollout.commit(base_time_ns)
-        return Report(
-            tuple(rollout.describe()),
-            base_time_ns,
-            rollout.times(),
-            time.monotonic_ns() - started_ns,
+
+    network: str
+    switches: tuple[Bridge | Managed, ...]
+    ports: Mapping[str, Mapping[str, PortConfiguration | None]]
+    clock_error_ns: int
+    what: str
+    plan: Plan | None = None
+
+    @classmethod
+    def of(cls, plan: Plan, what: str = "push") -> Goal:
+        network = plan.intent.network
+        return cls(
+            network=plan.intent.name,
+            switches=tuple(network.bridges.values()),
+            ports={name: desired_ports(plan, name) for name in network.bridges},
+            clock_error_ns=network.clock_error_ns,
+            what=what,
+            plan=plan,
         )
 
+    def cycles_ns(self) -> set[int]:
+        """The cycles of all lists, those that run already too."""
+        return {
+            wanted.gates.cycle_ns
+            for its in self.ports.values()
+            for wanted in its.values()
+            if wanted
+        }
 
-class _Rollout:
-    """The state of one push: sessions, what each switch has, what it must get."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        devices: Mapping[str, Device],
-        desired: Mapping[str, Mapping[str, PortConfiguration | None]],
-        progress: Progress,
-    ) -> None:
-        self._plan = plan
-        self._devices = devices
-        self._desired = desired
-        self._progress = progress
-        self._stored: Mapping[str, Mapping[str, StoredPort]] = {}
+def roll_out(
+    goal: Goal,
+    *,
+    connect: ConnectOptions,
+    history: History | None,
+    dry_run: bool = False,
+    take_over: bool = False,
+    progress: Progress = lambda _: None,
+) -> Report:
+    """Bring all switches to `goal` as one change.
+
+    `dry_run` stops after the comparison. Without a `history` nothing is remembered of it, and
+    rollouts of other controllers are overwritten; with one they are refused, unless `take_over`.
+
+    Raises RolloutError when a switch refuses: then no switch has changed, or the error says loudly
+    which has.
+    """
+    begun_ns = time.monotonic_ns()
+    with ExitStack() as stack:
+        with before_any_change():
+            progress(f"connecting to {len(goal.switches)} switches")
+            open_sessions = stack.enter_context(sessions(goal.switches, connect))
+            open_sessions.open()
+            found = _Found(goal, open_sessions)
+            progress("reading what the switches run")
+            found.preflight()
+            if not dry_run:
+                progress("locking")
+                stack.enter_context(_locked(open_sessions))
+            found.compare()
+            if history and not dry_run and not take_over:
+                found.refuse_foreign(history)
+        if dry_run or not found.reasons:
+            spent_ns = time.monotonic_ns() - begun_ns
+            return Report(tuple(found.changes()), None, None, {}, spent_ns)
+        kept = history or stack.enter_context(History(None))
+        return found.change(kept, progress, begun_ns)
+
+
+class _Found:
+    """What the switches have and run, against what they are to run."""
+
+    def __init__(self, goal: Goal, open_sessions: Sessions) -> None:
+        self._goal = goal
+        self._sessions = open_sessions
         self._states: Mapping[str, SwitchState] = {}
-        self._spent_ns = dict.fromkeys(devices, 0)
-        self._payload_ns = dict.fromkeys(devices, 0)
-        self._apply_ns = dict.fromkeys(devices, 0)
-        self._unconfirmed: set[str] = set()
-        self.changes: dict[str, dict[str, str]] = {}
+        self._stored: Mapping[str, StoredSwitch] = {}
+        self.reasons: dict[str, dict[str, str]] = {}
 
     def preflight(self) -> None:
-        """Read every switch; refuse when an agent, a limit or a clock is not as it must be."""
-        self._progress("reading what the switches run")
-        self._states = self._on_all(lambda d: d.state(self._desired[d.name]))
-        for name, state in self._states.items():
-            if state.agent is None:
-                down = agent_down(name)
-                raise RolloutError(str(down), hint=down.hint)
-        refuse_beyond_limits(self._plan, self._states)
-        self._check_clocks()
+        """Read every switch; refuse when an agent, a port or a clock is not as it must be."""
+        self._states = self._sessions.ask(
+            self._sessions, lambda device: device.state(self._goal.ports[device.name])
+        )
+        refuse(
+            examine(
+                self._goal.ports,
+                self._states,
+                clock_error_ns=self._goal.clock_error_ns,
+                network=self._goal.plan.intent.network if self._goal.plan else None,
+            )
+        )
 
     def compare(self) -> None:
-        """Find the ports that do not have, or do not run, what the plan wants."""
-        self._stored = self._on_all(lambda d: d.stored_ports(self._desired[d.name]))
-        for name, ports in self._desired.items():
+        """Find the ports that do not have, or do not run, what is wanted."""
+        self._stored = self._sessions.ask(
+            self._sessions, lambda device: device.stored(self._goal.ports[device.name])
+        )
+        for name, ports in self._goal.ports.items():
             reasons = {
                 port: why
                 for port, wanted in ports.items()
                 if (
                     why := needs_change(
-                        wanted, self._stored[name].get(port), self._states[name].ports.get(port)
+                        wanted,
+                        self._stored[name].ports.get(port),
+                        self._states[name].ports.get(port),
                     )
                 )
             }
             if reasons:
-                self.changes[name] = reasons
+                self.reasons[name] = reasons
 
-    def describe(self) -> Iterator[PortChange]:
-        """The ports that change, in order."""
-        for name, reasons in sorted(self.changes.items()):
-            for port, why in sorted(reasons.items()):
-                stored = self._stored[name].get(port)
-                before = stored.configuration.gates if stored and stored.configuration else None
-                ref = PortRef(name, port)
-                yield PortChange(ref, before, self._plan.gates.get(ref), why)
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold every switch's locks.
-
-        They are taken one by one in name order, so that of two operators one gets all of them.
-        """
-        self._progress("locking")
-        with ExitStack() as locks:
-            for name in sorted(self._devices):
-                device = self._devices[name]
-                try:
-                    device.lock()
-                except DeviceError as error:
-                    raise RolloutError(
-                        str(error),
-                        hint=error.hint
-                        or "another operator or tool holds the lock; try again when it is done",
-                    ) from error
-                locks.callback(_quietly, device.unlock)
-            yield
-
-    def stage(self, base_time_ns: int) -> None:
-        """Put the new configuration into every changed switch's candidate datastore."""
-        self._progress("sending the new gate control lists")
-
-        def edit(device: Device) -> None:
-            begun_ns = time.monotonic_ns()
-            wanted = {port: self._desired[device.name][port] for port in self.changes[device.name]}
-            config = edit_config(wanted, base_time_ns, self._stored[device.name])
-            self._payload_ns[device.name] = time.monotonic_ns() - begun_ns
-            self._timed(lambda d: d.edit(config))(device)
-
-        with self._all_or_none():
-            self._on_changed(edit)
-
-    def commit(self, base_time_ns: int) -> None:
-        """Confirmed commit everywhere, read back, confirm everywhere; on failure cancel all."""
-        with self._all_or_none():
-            self._progress("committing on all switches")
-            self._on_changed(self._timed(self._commit_confirmed))
-            self._progress("comparing what the kernels run")
-            self._on_changed(lambda d: self._verify(d, base_time_ns))
-            self._refuse_if_late(base_time_ns)
-        self._progress("confirming")
-        try:
-            self._on_changed(self._timed(Device.confirm))
-        except RolloutError as error:
+    def refuse_foreign(self, history: History) -> None:
+        """Raise RolloutError when a switch that is to change runs what another controller gave."""
+        foreign = {
+            name: mark
+            for name in self.reasons
+            if (mark := self._stored[name].mark) and not history.knows(mark.id)
+        }
+        if foreign:
             raise RolloutError(
-                f"{error}\nother switches have confirmed: the network may run two schedules",
-                hint="run `cnc status` to see who runs what, then push again",
-            ) from error
-        self._on_changed(Device.save_startup)
-
-    def times(self) -> dict[str, SwitchTimes]:
-        return {
-            name: SwitchTimes(
-                payload_ns=self._payload_ns[name],
-                netconf_ns=max(0, self._spent_ns[name] - self._apply_ns[name]),
-                apply_ns=self._apply_ns[name],
+                "\n".join(
+                    f"{name}: runs a rollout that the history here does not know: {mark.id} of "
+                    f"{mark.controller}, {mark.time}"
+                    for name, mark in sorted(foreign.items())
+                ),
+                hint="two controllers on one network undo each other's work; `--take-over` if this "
+                "one is to rule from now on",
             )
-            for name in self.changes
+
+    def changes(self) -> Iterator[PortChange]:
+        """The ports that change, in order."""
+        for name, reasons in sorted(self.reasons.items()):
+            for port, why in sorted(reasons.items()):
+                stored = self._stored[name].ports.get(port)
+                before = stored.configuration.gates if stored and stored.configuration else None
+                wanted = self._goal.ports[name][port]
+                yield PortChange(PortRef(name, port), before, wanted.gates if wanted else None, why)
+
+    def change(self, history: History, progress: Progress, begun_ns: int) -> Report:
+        """Make the change, with a journal of it in the history."""
+        mark = Mark.of_this_controller()
+        slowest_ns = max(s.answered_ns - s.asked_ns for s in self._states.values())
+        with before_any_change():
+            now_ns = self._now_tai_ns()
+            start_ns = base_time_ns(now_ns, slowest_ns, self._goal.cycles_ns())
+            # No confirm window reaches beyond the base time, by whichever clock.
+            lasts_s = (start_ns - now_ns + MARGIN_NS) / NS_PER_S
+            journal = history.begin(
+                id=mark.id,
+                network=self._goal.network,
+                operator=mark.controller,
+                what=self._goal.what,
+                plan=self._goal.plan,
+                base_time_ns=start_ns,
+                confirm_by=datetime.now(UTC) + timedelta(seconds=lasts_s),
+                switches=self._switch_changes(),
+            )
+        transaction = Transaction(
+            self._sessions,
+            {name: self._work_on(name) for name in self.reasons},
+            journal,
+            mark=mark,
+            base_time_ns=start_ns,
+            now_tai_ns=self._now_tai_ns,
+            progress=progress,
+        )
+        transaction.run()
+        return Report(
+            changes=tuple(self.changes()),
+            number=journal.number,
+            base_time_ns=start_ns,
+            times={
+                name: SwitchTimes(spent.payload_ns, spent.netconf_ns, spent.apply_ns)
+                for name, spent in transaction.spent.items()
+            },
+            total_ns=time.monotonic_ns() - begun_ns,
+        )
+
+    def _work_on(self, name: str) -> SwitchWork:
+        return SwitchWork(
+            stored=self._stored[name].ports,
+            wanted={port: self._goal.ports[name][port] for port in self.reasons[name]},
+            before=self._states[name],
+        )
+
+    def _switch_changes(self) -> dict[str, SwitchChange]:
+        managed = {switch.name: switch.management for switch in self._goal.switches}
+        return {
+            name: SwitchChange(
+                management=where,
+                before={port: self._stored[name].ports.get(port) for port in reasons},
+                after={port: self._goal.ports[name][port] for port in reasons},
+            )
+            for name, reasons in self.reasons.items()
+            if (where := managed[name]) is not None
         }
 
-    # --- parts -------------------------------------------------------------------------------
-
-    def _on_all(self, ask: Callable[[Device], T]) -> dict[str, T]:
-        return in_parallel(list(self._devices.values()), ask)
-
-    def _on_changed(self, ask: Callable[[Device], T]) -> dict[str, T]:
-        return in_parallel([self._devices[name] for name in self.changes], ask)
-
-    def _timed(self, ask: Callable[[Device], None]) -> Callable[[Device], None]:
-        def timed(device: Device) -> None:
-            begun_ns = time.monotonic_ns()
-            ask(device)
-            self._spent_ns[device.name] += time.monotonic_ns() - begun_ns
-
-        return timed
-
-    def _commit_confirmed(self, device: Device) -> None:
-        device.commit_confirmed(CONFIRM_TIMEOUT_S)
-        self._unconfirmed.add(device.name)
-
-    @contextmanager
-    def _all_or_none(self) -> Iterator[None]:
-        """Take all switches back when the block fails, and say whether every one did."""
-        try:
-            yield
-        except (RolloutError, KeyboardInterrupt) as error:
-            silent = [name for name in self.changes if not self._take_back(self._devices[name])]
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            outcome = UNCHANGED
-            if silent:
-                outcome = (
-                    f"{', '.join(silent)} did not say that it went back; it does so by itself when "
-                    f"it sees the session end, at most {CONFIRM_TIMEOUT_S} s from now"
-                )
-            raise RolloutError(f"{error}\n{outcome}", hint=error.hint) from error
-
-    def _take_back(self, device: Device) -> bool:
-        went_back = device.name not in self._unconfirmed or _quietly(device.cancel_commit)
-        return _quietly(device.discard_changes) and went_back
-
-    def _check_clocks(self) -> None:
-        """Refuse switches whose TAI clocks differ: a schedule would start at different instants."""
-        bounds = {}
-        for name, state in self._states.items():
-            offset = state.tai_minus_monotonic_ns()
-            if offset is None:
-                raise RolloutError(
-                    f"{name}: reports no clock for any of its ports",
-                    hint="do the port names of the intent exist on the switch?",
-                )
-            bounds[name] = offset
-        allowed_ns = self._plan.intent.network.clock_error_ns + CLOCK_READ_TOLERANCE_NS
-        behind = min(bounds, key=lambda name: bounds[name][1])
-        ahead = max(bounds, key=lambda name: bounds[name][0])
-        apart_ns = bounds[ahead][0] - bounds[behind][1]
-        if apart_ns > allowed_ns:
-            offsets = {n: s.agent.tai_offset_s for n, s in self._states.items() if s.agent}
-            raise RolloutError(
-                f"the TAI clock of {ahead} is at least {apart_ns / NS_PER_S:.6f} s ahead of that "
-                f"of {behind} (TAI offsets in seconds: "
-                f"{', '.join(f'{n} {o}' for n, o in sorted(offsets.items()))})",
-                hint="synchronise the switches (ptp4l, phc2sys) and set the kernel's TAI offset",
-            )
-
-    def choose_base_time(self) -> int:
-        """First common multiple of all cycles that lies far enough ahead (ns, TAI)."""
-        slowest_ns = max(s.answered_ns - s.asked_ns for s in self._states.values())
-        lead_ns = max(MIN_LEAD_NS, LEAD_PER_PREFLIGHT * slowest_ns)
-        cycle_ns = math.lcm(1, *(gates.cycle_ns for gates in self._plan.gates.values()))
-        earliest_ns = self._network_time_ns() + lead_ns
-        return -(-earliest_ns // cycle_ns) * cycle_ns
-
-    def _network_time_ns(self) -> int:
+    def _now_tai_ns(self) -> int:
         """The latest any switch's TAI clock can be now."""
         offsets = (state.tai_minus_monotonic_ns() for state in self._states.values())
         return time.monotonic_ns() + max(upper for _, upper in filter(None, offsets))
 
-    def _verify(self, device: Device, base_time_ns: int) -> None:
-        """The kernel's dump must equal the plan before anyone confirms."""
-        state = device.state(self._desired[device.name])
-        if state.agent and state.agent.last_change_us is not None:
-            self._apply_ns[device.name] = state.agent.last_change_us * 1000
-        for port in self.changes[device.name]:
-            wanted = self._desired[device.name][port]
-            report = state.ports.get(port)
-            if difference := difference_of(wanted, report, base_time_ns):
-                raise DeviceError(
-                    device.name, f"port {port} does not run what was committed: {difference}"
-                )
-
-    def _refuse_if_late(self, base_time_ns: int) -> None:
-        late_ns = self._network_time_ns() - base_time_ns
-        if late_ns >= 0:
-            raise RolloutError(
-                f"the switches were ready {late_ns / NS_PER_S:.3f} s after the base time; "
-                "all were taken back",
-                hint="the network or a switch is slower than its preflight showed; push again",
-            )
-
 
 @contextmanager
-def _sessions(
-    plan: Plan, connect: ConnectOptions, progress: Progress
-) -> Iterator[dict[str, Device]]:
-    bridges = list(plan.intent.network.bridges.values())
-    progress(f"connecting to {len(bridges)} switches")
-    opened: dict[str, Device] = {}
+def _locked(open_sessions: Sessions) -> Iterator[None]:
+    """Hold every switch's locks.
 
-    def open_session(bridge: Bridge) -> None:
-        opened[bridge.name] = Device(bridge, connect)
-
+    Those of the running datastores are taken one by one in name order, so that of two operators one
+    gets them all; who has them gets the candidates', unless somebody left work there.
+    """
+    taken: list[str] = []
     try:
-        in_parallel(bridges, open_session)
-        yield opened
+        try:
+            for name in sorted(open_sessions):
+                open_sessions[name].lock("running")
+                taken.append(name)
+        except DeviceError as error:
+            raise _not_locked(error) from error
+        try:
+            open_sessions.ask(open_sessions, lambda device: device.lock("candidate"))
+        except RolloutError as error:
+            raise _not_locked(error) from error
+        yield
     finally:
-        with ThreadPoolExecutor(max_workers=max(1, len(opened))) as pool:
-            list(pool.map(Device.close, opened.values()))
+        open_sessions.attempt(taken, lambda device: device.unlock())
 
 
-def _quietly(step: Callable[[], None]) -> bool:
-    """Run a clean-up step whose failure must not hide the error that led here; did it work?"""
-    try:
-        step()
-    except DeviceError:
-        return False
-    return True
+def _not_locked(error: RolloutError | DeviceError) -> RolloutError:
+    return RolloutError(
+        str(error),
+        hint=error.hint or "another operator or tool holds the lock; try again when it is done",
+    )

@@ -22,6 +22,7 @@ SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
 TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 
 PRIORITIES = 8
+FOREIGN = "foreign: "  # how tsn-linux marks a root qdisc that somebody else set
 CLOCK = "tai"  # all base times are TAI; tsn-linux has it as the default, so it is never sent
 
 
@@ -66,7 +67,7 @@ class PortReport:
     """What a switch's kernel runs on one port, read back over NETCONF, and what the port can do.
 
     `mode` and `clock` (a name of tsn-linux) are None where the port has no taprio.
-    `current_time_ns` is the port's TAI clock when the switch answered.
+    `current_time_ns` is the port's TAI clock when the switch answered. `oper_status` is RFC 8343's.
     """
 
     root_qdisc: str
@@ -79,6 +80,15 @@ class PortReport:
     dscp_priorities: Mapping[int, int]
     current_time_ns: int | None
     limits: GateLimits
+    oper_status: str | None = None
+    link_speed_bps: int | None = None
+    tx_queues: int | None = None
+
+    @property
+    def foreign_qdisc(self) -> str | None:
+        """The root qdisc that somebody else set."""
+        kind = self.root_qdisc.removeprefix(FOREIGN)
+        return None if kind == self.root_qdisc else kind
 
     def limits_in(self, mode: GateMode) -> GateLimits:
         """What the port can do in `mode`, as far as the switch says.
@@ -97,8 +107,33 @@ class PortReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PtpReport:
+    """What the switch's PTP daemon says of itself; `port_states` are tsn-linux's names.
+
+    `offset_from_master_ns` is how far its clock was ahead by the last measurement.
+    """
+
+    grandmaster: str
+    is_grandmaster: bool
+    offset_from_master_ns: int | None
+    port_states: tuple[str, ...]
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether its clock follows a grandmaster, or is the one that others follow."""
+        return "slave" in self.port_states or (self.is_grandmaster and "master" in self.port_states)
+
+
+@dataclass(frozen=True, slots=True)
 class AgentReport:
-    """The agent's own words: that it lives, and what its last change cost."""
+    """The agent's own words: that it lives, what its last change cost, what its switch can do.
+
+    `gates_refused` says why the kernel can run no gate control list; None: it can. `classifier` is
+    what applies DSCP rules (tsn-linux's name). `ptp` is None where no PTP daemon answers.
+    """
 
     tai_offset_s: int | None
     last_change_us: int | None
+    gates_refused: str | None = None
+    classifier: str | None = None
+    ptp: PtpReport | None = None

@@ -1,7 +1,5 @@
 """The agent between a real sysrepo and a real kernel: pushed, run, read back, left alone."""
 
-# ruff: noqa: F811  (fixtures of another folder come by import)
-
 from __future__ import annotations
 
 import signal
@@ -16,7 +14,6 @@ import pytest
 import sysrepo
 
 from tests.kernel.test_taprio import QdiscEvents
-from tests.stack.conftest import client, sysrepo_repository, sysrepo_template  # noqa: F401
 from tests.stack.sysrepo_client import BRIDGE_PORT, GATES, HALF_AND_HALF, gated
 
 START_TIMEOUT_S = 60

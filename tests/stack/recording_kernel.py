@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
 
 from agent.model import (
     AgentError,
@@ -17,6 +18,7 @@ from agent.model import (
     OperStatus,
     PortConfig,
     PortState,
+    PtpStatus,
 )
 
 LIST_MAX = 430
@@ -66,11 +68,29 @@ def _same_gates(want: PortConfig, state: PortState) -> bool:
     return same_base == state.taprio and state.moves_gates_as(want.taprio.schedule)
 
 
+class RecordedDoorbell:
+    """Rings when a test says so, and at no other time."""
+
+    def __init__(self) -> None:
+        self._rings: SimpleQueue[bool] = SimpleQueue()
+        self.wait = self._rings.get
+
+    def ring(self) -> None:
+        self._rings.put(True)
+
+    def stop(self) -> None:
+        self._rings.put(False)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
 class RecordingKernel:
     """Ports in memory. `log` lists what was done to them, `reads` counts how often it was asked.
 
     Its clocks stand at `time_ns`, and move only when a test moves them; None: the machine's own. A
-    late list runs at once here. `refuse` and `delay_s` make trouble.
+    late list runs at once here. `refuse` and `delay_s` make trouble; `changed` and `vanished` are
+    what happens to a port without the agent.
     """
 
     classifier_name = "iptables-nft"
@@ -82,6 +102,10 @@ class RecordingKernel:
         self.refuse: str | None = None
         self.delay_s = 0.0
         self.time_ns = now_ns
+        self.offsets_ns = {Clock.TAI: 0, Clock.REALTIME: 0}
+        self._doorbells: list[RecordedDoorbell] = []
+        self.gates_refused: str | None = None
+        self.ptp: PtpStatus | None = None
 
     def read(self) -> Mapping[str, PortState]:
         self.reads += 1
@@ -91,13 +115,15 @@ class RecordingKernel:
         return dict(self.ports)
 
     def capability(self) -> str | None:
-        return None
+        return self.gates_refused
 
     def apply(
         self, desired: Mapping[str, PortConfig], states: Mapping[str, PortState] | None = None
     ) -> RecordedChange:
         if self.refuse:
             raise AgentError(self.refuse)
+        if absent := desired.keys() - self.ports.keys():
+            raise AgentError(f"port {min(absent)}: no such interface")
         time.sleep(self.delay_s)
         before = dict(self.read() if states is None else states)
         for name, state in before.items():
@@ -131,11 +157,36 @@ class RecordingKernel:
 
         return RecordedChange(changed, undo)
 
+    def changed(self, state: PortState) -> None:
+        self.ports[state.name] = state
+        self.ring()
+
+    def vanished(self, name: str) -> None:
+        del self.ports[name]
+        self.ring()
+
+    def ring(self) -> None:
+        for doorbell in self._doorbells:
+            doorbell.ring()
+
+    def doorbell(self) -> RecordedDoorbell:
+        self._doorbells.append(RecordedDoorbell())
+        return self._doorbells[-1]
+
+    def restart(self, states: Sequence[PortState]) -> None:
+        self.log += [f"restart {state.name}" for state in states]
+
+    def clock_offsets_ns(self) -> Mapping[Clock, int]:
+        return dict(self.offsets_ns)
+
     def now_ns(self, clock: Clock) -> int:
         return time.time_ns() if self.time_ns is None else self.time_ns
 
     def tai_offset_s(self) -> int:
         return 37
+
+    def ptp_status(self) -> PtpStatus | None:
+        return self.ptp
 
     def close(self) -> None:
         self.log.append("close")

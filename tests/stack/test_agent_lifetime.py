@@ -16,7 +16,7 @@ from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import GATES_ON_INTERFACES, Datastore, DatastoreError
 from tests.stack.recording_kernel import port
 from tests.stack.repository import Repository
-from tests.stack.sysrepo_client import BASE_TIME_S, GATES, INTERFACE_GATES, gated
+from tests.stack.sysrepo_client import BASE_TIME_S, GATES, INTERFACE_GATES, Client, gated
 
 START_TIMEOUT_S = 30
 
@@ -201,3 +201,21 @@ def test_a_wrong_option_is_bad_input():
     command = agent_command("--log-level", "chatty")
     assert command.returncode == 2
     assert "chatty" in command.stderr
+
+
+def test_after_a_reboot_the_startup_configuration_is_in_force_before_the_agent_is_ready(
+    sysrepo_repository, start, capfd
+):
+    killed = start()
+    with sysrepo.SysrepoConnection() as connection:
+        Client(connection).replace(gated("p1"))
+        with connection.start_session("startup") as session:
+            session.copy_config("running", "ietf-interfaces")
+        Client(connection).replace()
+    killed.kill()
+    killed.wait()
+    sysrepo_repository.forget_shared_memory()
+    capfd.readouterr()
+    start()
+    said = capfd.readouterr().err
+    assert -1 < said.find("port p1: changed") < said.find("ready")

@@ -106,6 +106,13 @@ def test_cancel_goes_back_at_once(client):
     assert tag_of(client.cancel_commit) == "operation-failed"
 
 
+def test_what_went_back_is_in_candidate_no_more(client):
+    commit_unconfirmed(client)
+    client.cancel_commit()
+    client.commit()
+    assert running(client) == "before"
+
+
 def test_a_session_that_leaves_takes_its_unconfirmed_commit_with_it(server, client, watcher):
     leaver = server.connect()
     commit_unconfirmed(leaver)

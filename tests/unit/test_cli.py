@@ -15,6 +15,7 @@ from cnc import cli, netconf, planfile, planner
 from cnc.cli import planning
 from cnc.model import GateLimits, Network, Plan, PortRef
 
+NOTHING_PUSHED = netconf.Report((), None, None, {}, 0)
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 HEAVY = ("distributed", "ncclient", "numpy", "ortools", "pandas")
 
@@ -50,6 +51,13 @@ def with_short_best_effort(file: Path) -> Path:
     """The intent with so short best-effort frames that they fit into what full links leave."""
     file.write_text(file.read_text().replace("max-frame: 1522B", "max-frame: 64B"))
     return file
+
+
+@pytest.fixture(autouse=True)
+def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A history of its own for every test."""
+    monkeypatch.setenv("CNC_STATE_DIR", str(tmp_path / "state"))
+    return tmp_path / "state"
 
 
 @pytest.fixture
@@ -276,7 +284,7 @@ def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.Monke
 
     def push(plan: Plan, **_: object) -> netconf.Report:
         pushed.append(plan)
-        return netconf.Report((), None, {}, 0)
+        return NOTHING_PUSHED
 
     monkeypatch.setattr(netconf, "push", push)
     monkeypatch.setattr(netconf, "discover", lambda *_, **__: {})
@@ -339,9 +347,7 @@ def test_the_push_and_the_status_of_an_intent_plan_within_what_the_switches_stat
     asked: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Plan] = []
-    monkeypatch.setattr(
-        netconf, "push", lambda plan, **_: seen.append(plan) or netconf.Report((), None, {}, 0)
-    )
+    monkeypatch.setattr(netconf, "push", lambda plan, **_: seen.append(plan) or NOTHING_PUSHED)
     monkeypatch.setattr(netconf, "status", lambda plan, **_: seen.append(plan) or [])
     for command in ("push", "status"):
         assert CliRunner().invoke(cli.cnc, [command, str(LINE3)]).exit_code == 0
@@ -355,9 +361,7 @@ def test_the_push_of_a_finished_plan_plans_nothing(
     asked: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     seen: list[Plan] = []
-    monkeypatch.setattr(
-        netconf, "push", lambda plan, **_: seen.append(plan) or netconf.Report((), None, {}, 0)
-    )
+    monkeypatch.setattr(netconf, "push", lambda plan, **_: seen.append(plan) or NOTHING_PUSHED)
     written = tmp_path / "plan.json"
     assert cnc("plan", LINE3, "-o", written).returncode == 0
     assert CliRunner().invoke(cli.cnc, ["push", str(written)]).exit_code == 0
@@ -383,7 +387,7 @@ def test_a_push_says_which_streams_it_does_not_bring(
     plan["refused"] = {"camera": "no room"}
     partial = tmp_path / "partial.json"
     partial.write_text(json.dumps(plan))
-    monkeypatch.setattr(netconf, "push", lambda plan, **_: netconf.Report((), None, {}, 0))
+    monkeypatch.setattr(netconf, "push", lambda plan, **_: NOTHING_PUSHED)
     pushed = CliRunner().invoke(cli.cnc, ["push", str(partial)])
     assert "1 of 4 streams have NO place" in pushed.output
     assert "camera: no room" in pushed.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -133,6 +134,68 @@ def test_a_running_configuration_the_switch_cannot_do_is_logged(changes, kernel,
     kernel.refuse = "port p1: needs 8 TX queues"
     changes.reconcile(tree())
     assert "port p1: needs 8 TX queues" in caplog.text
+
+
+def test_a_change_of_others_is_taken_while_a_port_is_gone(changes, kernel):
+    changes.change(1, tree())
+    changes.done(1, tree)
+    gone = kernel.ports.pop("p1")
+    kernel.ports["p2"] = port("p2", 3)
+    both = tree()
+    interfaces = both["ietf-interfaces:interfaces"]["interface"]
+    interfaces.append(interfaces[0] | {"name": "p2"})
+    changes.change(2, both)
+    changes.done(2, lambda: both)
+    assert kernel.ports["p2"].taprio is not None
+    kernel.ports["p1"] = replace(gone, ifindex=9, taprio=None, running=None, pending=None)
+    assert changes.meet(kernel.read())
+    assert base_time_s(kernel) == 20
+    assert kernel.ports["p2"].taprio is not None
+
+
+def test_a_port_that_is_gone_cannot_be_given_something_new(changes, kernel):
+    changes.change(1, tree(20))
+    changes.done(1, tree)
+    del kernel.ports["p1"]
+    with pytest.raises(AgentError, match="port p1: no such interface"):
+        changes.change(2, tree(30))
+
+
+def test_a_port_is_met_once(changes, kernel):
+    changes.reconcile(tree())
+    kernel.ports["p1"] = port("p1")
+    assert not changes.meet(kernel.read())
+    kernel.ports["p1"] = port("p1", ifindex=9)
+    assert changes.meet(kernel.read())
+    assert not changes.meet(kernel.read())
+
+
+def test_a_port_that_comes_back_as_the_same_interface_is_met_again(changes, kernel):
+    changes.reconcile(tree())
+    changes.meet({})
+    kernel.ports["p1"] = port("p1")
+    assert changes.meet(kernel.read())
+    assert base_time_s(kernel) == 20
+
+
+def test_a_port_that_comes_while_a_change_is_open_gets_what_that_asks_and_loses_nothing(
+    changes, kernel, running
+):
+    changes.reconcile(tree(20))
+    changes.change(1, tree(30))
+    kernel.ports["p1"] = port("p1", ifindex=9)
+    changes.meet(kernel.read())
+    assert base_time_s(kernel) == 30
+    changes.done(1, lambda: tree(30))
+    assert changes.wanted["p1"].taprio.schedule.base_time_ns == 30 * 10**9
+
+
+def test_what_is_wanted_goes_back_with_a_change_that_is_taken_back(changes):
+    changes.reconcile(tree(20))
+    changes.change(1, tree(30))
+    assert changes.wanted["p1"].taprio.schedule.base_time_ns == 30 * 10**9
+    changes.abort(1)
+    assert changes.wanted["p1"].taprio.schedule.base_time_ns == 20 * 10**9
 
 
 def test_a_change_that_was_taken_back_leaves_no_history(changes):

@@ -8,13 +8,15 @@ from datetime import UTC, datetime
 import pytest
 
 from agent.datastore.history import GateHistory, LastChange
-from agent.datastore.memory import Memory, MemoryFile
-from agent.model import GateEntry, GateOperation, Schedule
+from agent.datastore.memory import BOOT_ID, Memory, MemoryFile
+from agent.model import Clock, GateEntry, GateOperation, Schedule
+from agent.surroundings import Surroundings
 
 SCHEDULE = Schedule(2**62, 100, (GateEntry(1, 60, GateOperation.HOLD), GateEntry(255, 40)))
 MEMORY = Memory(
     {"p1": GateHistory(SCHEDULE, 2**62 + 100, 3), "p2": GateHistory(None, 7, 1)},
     LastChange(datetime(2026, 11, 21, 14, 13, 20, 5, UTC), 1234, 2),
+    Surroundings({Clock.TAI: -37, Clock.REALTIME: 2**62}, {"p1": 3, "p2": None}),
 )
 
 
@@ -27,6 +29,13 @@ def path(tmp_path):
 def test_what_is_written_is_read(path, memory):
     MemoryFile(path).write(memory)
     assert MemoryFile(path).read() == memory
+
+
+def test_what_another_boot_left_says_nothing(path, caplog):
+    MemoryFile(path).write(MEMORY)
+    path.write_text(path.read_text().replace(BOOT_ID.read_text().strip(), "of-yesterday"))
+    assert MemoryFile(path).read() == Memory()
+    assert caplog.text == ""
 
 
 def test_a_file_that_is_missing_says_nothing(path, caplog):
@@ -58,15 +67,31 @@ def test_where_nothing_can_be_written_the_agent_serves_on_and_says_so(tmp_path, 
     assert "a restarted agent will not know of this change" in caplog.text
 
 
+def kept(last_change=None, ports=None, clock_offsets_ns=None, carrier_losses=None):
+    """The text of a file of this boot."""
+    surroundings = {
+        "clock-offsets-ns": clock_offsets_ns or {},
+        "carrier-losses": carrier_losses or {},
+    }
+    return json.dumps(
+        {
+            "boot-id": BOOT_ID.read_text().strip(),
+            "last-change": last_change,
+            "ports": {} if ports is None else ports,
+            "surroundings": surroundings,
+        }
+    )
+
+
 def damaged(**changes):
-    """The file of MEMORY, with one leaf of p1 changed."""
+    """The same with a port p1, one leaf of which is changed."""
     port = {
         "change-time-ns": 5,
         "change-errors": 0,
         "schedule": {"base-time-ns": 0, "cycle-time-ns": 9, "entries": [["set-gate-states", 1, 9]]},
     }
     changes = {name.replace("_", "-"): value for name, value in changes.items()}
-    return json.dumps({"last-change": None, "ports": {"p1": port | changes}})
+    return kept(ports={"p1": port | changes})
 
 
 @pytest.mark.parametrize(
@@ -77,9 +102,12 @@ def damaged(**changes):
         "[]",
         "null",
         "{}",
-        '{"last-change": null, "ports": []}',
-        '{"last-change": {"time": "yesterday", "duration-us": 1, "ports": 1}, "ports": {}}',
-        '{"last-change": {"time": "2026-11-21", "duration-us": 1, "ports": -1}, "ports": {}}',
+        kept(ports=[]),
+        kept({"time": "yesterday", "duration-us": 1, "ports": 1}),
+        kept({"time": "2026-11-21", "duration-us": 1, "ports": -1}),
+        kept(clock_offsets_ns={"sundial": 1}),
+        kept(clock_offsets_ns={"tai": 0.5}),
+        kept(carrier_losses={"p1": "often"}),
         "[" * 100_000,
         "\xff",
         damaged(change_time_ns="soon"),
@@ -109,5 +137,5 @@ def test_without_the_damage_the_same_file_is_read(path):
 def test_a_time_without_a_zone_is_read_as_local_and_shown_with_one(path):
     path.parent.mkdir()
     last = {"time": "2026-11-21T10:00:00", "duration-us": 1, "ports": 1}
-    path.write_text(json.dumps({"last-change": last, "ports": {}}))
+    path.write_text(kept(last))
     assert MemoryFile(path).read().last_change.time.tzinfo is UTC

@@ -23,6 +23,7 @@ from cnc.model import (
     TrafficClass,
 )
 from cnc.netconf.compare import difference_of, needs_change
+from cnc.netconf.mark import Mark, mark_in
 from cnc.netconf.payload import desired_ports, edit_config
 from cnc.netconf.readback import agent_report, port_reports, state_filter, stored_ports
 from cnc.netconf.tree import (
@@ -38,6 +39,7 @@ from cnc.netconf.tree import (
 )
 
 GATES = GateControlList(1_000_000, (GateEntry(0x40, 300_000), GateEntry(0x01, 700_000)))
+MARK = Mark("6f0c4c6b-9f0c-4d11-8a7e-2d0f6a5a7d11", "alice@desk", "2026-01-01T00:00:00+00:00")
 PATHS = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX, "nc": NETCONF}
 
 
@@ -85,9 +87,18 @@ def test_priorities_without_a_class_go_to_best_effort(plan: Plan) -> None:
     assert wanted.dscp_priorities == {48: 7, 56: 7, 46: 5, 0: 0}
 
 
+def test_the_record_of_the_rollout_goes_with_the_lists(plan: Plan) -> None:
+    config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
+    assert mark_in(config) == MARK
+
+
+def test_a_switch_without_a_record_has_had_no_rollout() -> None:
+    assert mark_in(etree.fromstring("<data/>")) is None
+
+
 def test_what_is_sent_reads_back_as_the_same_configuration(plan: Plan) -> None:
     wanted = wanted_of(plan)
-    config = edit_config({"p2": wanted}, 1_700_000_037_000_000_000 + 5, {})
+    config = edit_config({"p2": wanted}, 1_700_000_037_000_000_000 + 5, {}, MARK)
     stored = as_stored(config)["p2"]
     assert stored.configuration == wanted
     assert stored.base_time_ns == 1_700_000_037_000_000_005
@@ -100,7 +111,7 @@ def test_the_cycle_time_is_a_reduced_fraction_of_a_second(
     plan: Plan, cycle_ns: int, fraction: tuple[str, str]
 ) -> None:
     gates = GateControlList(cycle_ns, (GateEntry(1, cycle_ns),))
-    config = edit_config({"p2": dataclasses.replace(wanted_of(plan), gates=gates)}, 0, {})
+    config = edit_config({"p2": dataclasses.replace(wanted_of(plan), gates=gates)}, 0, {}, MARK)
     cycle = config.find(".//g:admin-cycle-time", PATHS)
     assert cycle is not None
     assert (cycle[0].text, cycle[1].text) == fraction
@@ -108,7 +119,7 @@ def test_the_cycle_time_is_a_reduced_fraction_of_a_second(
 
 def test_rules_that_are_no_longer_wanted_are_deleted_and_others_kept(plan: Plan) -> None:
     before = {"p2": StoredPort(None, 0, frozenset({46, 10}))}
-    config = edit_config({"p2": wanted_of(plan)}, 0, before)
+    config = edit_config({"p2": wanted_of(plan)}, 0, before, MARK)
     rules = {
         rule.findtext("t:dscp", namespaces=PATHS): rule.get(f"{{{NETCONF}}}operation")
         for rule in config.iterfind(".//t:dscp-rule", PATHS)
@@ -117,7 +128,7 @@ def test_rules_that_are_no_longer_wanted_are_deleted_and_others_kept(plan: Plan)
 
 
 def test_switching_gates_off_removes_our_parts_and_nothing_else_of_the_port() -> None:
-    config = edit_config({"p2": None}, 0, {"p2": StoredPort(None, 0, frozenset({46}))})
+    config = edit_config({"p2": None}, 0, {"p2": StoredPort(None, 0, frozenset({46}))}, MARK)
     port = config.find("if:interfaces/if:interface/b:bridge-port", PATHS)
     assert port is not None
     assert port.get(f"{{{NETCONF}}}operation") is None
@@ -135,7 +146,7 @@ def test_switching_gates_off_removes_our_parts_and_nothing_else_of_the_port() ->
 def test_a_table_that_is_not_in_force_is_no_configuration(
     plan: Plan, leaf: str, value: str
 ) -> None:
-    config = edit_config({"p2": wanted_of(plan)}, 0, {})
+    config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
     element = config.find(f".//{leaf}", PATHS)
     assert element is not None
     element.text = value

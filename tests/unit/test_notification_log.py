@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from types import SimpleNamespace
 
 import pytest
@@ -75,6 +76,31 @@ def test_a_broken_log_is_replaced(path):
     log = EventLog(path)
     log.append(1, "a")
     assert texts(log) == ["a"]
+    log.close()
+
+
+def test_what_a_full_disk_keeps_out_of_the_log_does_not_count(path):
+    log = EventLog(path, max_octets=80_000)
+    database = log._database
+    log.append(1, "a" * 5000)
+    (pages,) = database.execute("PRAGMA page_count").fetchone()
+    database.execute(f"PRAGMA max_page_count = {pages}")
+    for number in range(100):
+        with pytest.raises(sqlite3.OperationalError, match="full"):
+            log.append(number, "b" * 5000)
+    database.execute("PRAGMA max_page_count = 1000")
+    log.append(2, "c" * 5000)
+    assert [text[0] for text in texts(log)] == ["a", "c"]
+    assert (log.first, log.last) == (1, 2)
+    log.close()
+
+
+def test_a_log_that_cannot_be_opened_is_kept_in_memory(path, caplog):
+    path.mkdir()
+    log = EventLog(path)
+    log.append(1, "a")
+    assert texts(log) == ["a"]
+    assert f"{path}: unable to open database file" in caplog.text
     log.close()
 
 

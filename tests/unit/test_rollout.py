@@ -5,16 +5,26 @@ The same rollout against real switches is in tests/kernel/test_end_to_end.py.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from cnc import intent as intents
-from cnc.errors import PlanRejected, RolloutError
+from cnc.errors import CncError, InputError, PlanRejected, RolloutError
+from cnc.history import History, Outcome, Phase
 from cnc.model import NS_PER_S, GateControlList, GateLimits, GateMode, Plan, PortRef
-from cnc.netconf import ConnectOptions, push, rollout
-from cnc.netconf.device import DeviceError, SwitchState
+from cnc.netconf import (
+    ConnectOptions,
+    push,
+    resume,
+    roll_back,
+    rollout,
+    sessions,
+    timing,
+    transaction,
+)
+from cnc.netconf.device import DeviceError, StoredSwitch, SwitchState
+from cnc.netconf.mark import Mark, mark_in
 from cnc.netconf.payload import desired_ports
 from cnc.netconf.readback import stored_ports
 from cnc.netconf.tree import AgentReport, KernelSchedule, PortReport
@@ -31,20 +41,29 @@ def plan() -> Plan:
 
 
 class FakeDevice:
-    """A switch that takes everything, but for what its test breaks; remembers what it was told."""
+    """A switch that takes everything, but for what its test breaks; remembers what it was told.
 
-    def __init__(self, name, plan):
+    `breaks` maps a step to the words of its refusal; a `DeviceError` is raised as it is. With
+    `breaks_once` the same step works when it is tried again.
+    """
+
+    def __init__(self, name, clock):
         self.name = name
-        self.plan = plan
+        self.clock = clock
+        self.session_id = "1"
         self.calls = []
         self.breaks = {}
+        self.breaks_once = {}
         self.clock_ahead_ns = 0
         self.candidate = None
         self.kernel = {}
+        self.running = StoredSwitch({}, None)
+        self.former = None
+        self.persist = None
         self.limits = {}
 
     def state(self, ports):
-        now_ns = time.monotonic_ns()
+        now_ns = self.clock.monotonic_ns()
         clock_ns = TAI_MINUS_MONOTONIC_NS + now_ns + self.clock_ahead_ns
         reports = {port: self._report(port, clock_ns) for port in ports}
         return SwitchState(AgentReport(37, 100), reports, now_ns, now_ns)
@@ -64,60 +83,112 @@ class FakeDevice:
             limits=self.limits.get(port, GateLimits()),
         )
 
-    def stored_ports(self, ports):
-        return {}
+    def stored(self, ports):
+        return self.running
+
+    def mark(self):
+        return self.running.mark
+
+    def wait_at_most(self, timeout_s): ...
 
     def edit(self, config):
         self._call("edit")
-        self.candidate = stored_ports(config)
+        self.candidate = StoredSwitch(stored_ports(config), mark_in(config))
 
-    def commit_confirmed(self, timeout_s):
+    def commit_confirmed(self, timeout_s, persist):
         self._call("commit_confirmed")
+        self.former = (self.running, self.kernel)
+        self.persist = persist
+        self.running = self.candidate
         self.kernel = {
             port: (stored.configuration, self._scheduled(stored))
-            for port, stored in self.candidate.items()
+            for port, stored in self.candidate.ports.items()
             if stored.configuration
         }
+
+    def confirm(self, persist):
+        self._call("confirm")
+        self._refuse_unless_pending(persist)
+        self.persist = None
+
+    def cancel_commit(self, persist):
+        self._call("cancel_commit")
+        self._refuse_unless_pending(persist)
+        self.go_back()
+
+    def go_back(self):
+        """As at the end of the confirm window."""
+        self.running, self.kernel = self.former
+        self.persist = None
+
+    def _refuse_unless_pending(self, persist):
+        if self.persist != persist:
+            raise DeviceError(self.name, "no such commit is pending", tags=["invalid-value"])
 
     def _scheduled(self, stored):
         gates = self.breaks.get("gates", stored.configuration.gates)
         return KernelSchedule(stored.base_time_ns, gates)
 
+    def lock(self, datastore):
+        self._call(f"lock {datastore}")
+
     def _call(self, what):
         self.calls.append(what)
-        if what in self.breaks:
-            raise DeviceError(self.name, self.breaks[what])
+        broken = self.breaks_once.pop(what, None) or self.breaks.get(what)
+        if isinstance(broken, DeviceError):
+            raise broken
+        if broken:
+            raise DeviceError(self.name, broken)
 
     def __getattr__(self, name):
-        return lambda: self._call(name)
+        return lambda *_: self._call(name)
 
 
-@pytest.fixture
-def devices(plan, monkeypatch):
-    made = {name: FakeDevice(name, plan) for name in plan.intent.network.bridges}
-    monkeypatch.setattr(FakeDevice, "close", lambda self: self.calls.append("close"), raising=False)
-    fake = lambda bridge, _options: made[bridge.name]  # noqa: E731  stands for the class
-    fake.__dict__.update(close=FakeDevice.close)
-    for step in ("confirm", "save_startup"):
-        setattr(fake, step, lambda device, step=step: getattr(device, step)())
-    monkeypatch.setattr(rollout, "Device", fake)
+class Clock:
+    """Time that passes only while somebody waits."""
+
+    now_ns = 10**12
+
+    def monotonic_ns(self):
+        return self.now_ns
+
+    def monotonic(self):
+        return self.now_ns / NS_PER_S
+
+    def sleep(self, duration_s):
+        self.now_ns += round(duration_s * NS_PER_S)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    made = Clock()
+    for module in (rollout, timing, transaction):
+        monkeypatch.setattr(module, "time", made)
     return made
 
 
-def test_every_switch_is_told_the_same_base_time_a_multiple_of_every_cycle(plan, devices):
+@pytest.fixture
+def devices(plan, clock, monkeypatch):
+    made = {name: FakeDevice(name, clock) for name in plan.intent.network.bridges}
+    monkeypatch.setattr(sessions, "Device", lambda switch, _options: made[switch.name])
+    return made
+
+
+def test_every_switch_is_told_the_same_base_time_a_multiple_of_every_cycle(plan, devices, clock):
     report = push(plan, connect=CONNECT)
     base_times = {s.base_time_ns for d in devices.values() for _, s in d.kernel.values()}
     assert base_times == {report.base_time_ns}
     assert all(report.base_time_ns % gates.cycle_ns == 0 for gates in plan.gates.values())
-    lead_ns = report.base_time_ns - TAI_MINUS_MONOTONIC_NS - time.monotonic_ns()
-    assert rollout.MIN_LEAD_NS - NS_PER_S < lead_ns < rollout.MIN_LEAD_NS + NS_PER_S
+    lead_ns = report.base_time_ns - TAI_MINUS_MONOTONIC_NS - clock.monotonic_ns()
+    assert timing.MIN_LEAD_NS <= lead_ns < timing.MIN_LEAD_NS + plan.intent.hyperperiod_ns()
 
 
 def test_all_commit_before_the_first_confirms_and_locks_are_given_back(plan, devices):
     push(plan, connect=CONNECT)
     for device in devices.values():
         assert device.calls == [
-            *("lock", "edit", "commit_confirmed", "confirm", "save_startup", "unlock", "close")
+            *("lock running", "lock candidate", "edit", "commit_confirmed"),
+            *("confirm", "save_startup", "unlock", "close"),
         ]
 
 
@@ -145,7 +216,7 @@ def test_a_refused_commit_cancels_those_that_had_taken_it(plan, devices):
 def test_a_switch_that_cannot_be_taken_back_is_named(plan, devices):
     devices["s2"].breaks["commit_confirmed"] = "no"
     devices["s3"].breaks["cancel_commit"] = "lost"
-    with pytest.raises(RolloutError, match="s3 did not say that it went back") as error:
+    with pytest.raises(RolloutError, match="s3 was not seen to go back") as error:
         push(plan, connect=CONNECT)
     assert "no switch was changed" not in str(error.value)
 
@@ -187,7 +258,7 @@ def test_a_plan_beyond_what_a_switch_states_is_refused_before_any_lock(
 
 
 def test_a_lock_somebody_may_not_take_keeps_the_switchs_own_advice(plan, devices, monkeypatch):
-    def lock():
+    def lock(_datastore):
         raise DeviceError("s1", "access denied", hint="add the user to a group")
 
     monkeypatch.setattr(devices["s1"], "lock", lock, raising=False)
@@ -196,25 +267,229 @@ def test_a_lock_somebody_may_not_take_keeps_the_switchs_own_advice(plan, devices
     assert error.value.hint == "add the user to a group"
 
 
-def test_a_base_time_that_passed_before_all_were_ready_takes_all_back(plan, devices, monkeypatch):
-    monkeypatch.setattr(rollout, "MIN_LEAD_NS", -NS_PER_S)
-    with pytest.raises(RolloutError, match="s after the base time"):
+def test_a_base_time_too_near_for_any_confirmation_changes_nothing(plan, devices, monkeypatch):
+    monkeypatch.setattr(timing, "MIN_LEAD_NS", NS_PER_S)
+    with pytest.raises(
+        RolloutError, match=r"only 1\.000 s ahead .* too little to confirm"
+    ) as error:
         push(plan, connect=CONNECT)
-    assert all("cancel_commit" in device.calls for device in devices.values())
+    assert "no switch was changed" in str(error.value)
+    assert not any("commit_confirmed" in device.calls for device in devices.values())
+
+
+def test_a_switch_that_takes_most_of_its_wait_to_change_takes_all_back(plan, devices, clock):
+    slow = devices["s2"].commit_confirmed
+    devices["s2"].commit_confirmed = lambda *told: (clock.sleep(3.5), slow(*told))
+    with pytest.raises(RolloutError, match="too soon to confirm everywhere") as error:
+        push(plan, connect=CONNECT)
+    assert "no switch was changed" in str(error.value)
+    assert all(device.running.mark is None for device in devices.values())
 
 
 def test_a_lock_somebody_holds_leaves_no_lock_of_ours(plan, devices):
-    devices["s2"].breaks["lock"] = "lock is held by session 7"
+    devices["s2"].breaks["lock running"] = "lock is held by session 7"
     with pytest.raises(RolloutError, match="held by session 7"):
         push(plan, connect=CONNECT)
-    assert devices["s1"].calls == ["lock", "unlock", "close"]
+    assert devices["s1"].calls == ["lock running", "unlock", "close"]
     assert devices["s3"].calls == ["close"]
 
 
-def test_a_failure_among_the_confirms_is_said_loudly(plan, devices):
-    devices["s1"].breaks["confirm"] = "gone"
-    with pytest.raises(RolloutError, match="the network may run two schedules"):
-        push(plan, connect=CONNECT)
+# --- after the decision ------------------------------------------------------------------------
+
+
+def lost(name):
+    """What the session says when the network goes away."""
+    return DeviceError(name, "connection lost")
+
+
+def test_a_confirmation_that_is_lost_is_sent_again_over_a_new_session(plan, devices):
+    devices["s1"].breaks_once["confirm"] = lost("s1")
+    push(plan, connect=CONNECT)
+    assert devices["s1"].calls.count("confirm") == 2
+    assert devices["s1"].calls.count("abandon") == 1
+    assert all(device.persist is None for device in devices.values())
+
+
+def test_a_confirmation_whose_reply_was_lost_counts(plan, devices):
+    confirm = devices["s1"].confirm
+
+    def confirm_and_go_silent(persist):
+        devices["s1"].confirm = confirm
+        confirm(persist)
+        raise lost("s1")
+
+    devices["s1"].confirm = confirm_and_go_silent
+    assert push(plan, connect=CONNECT).changes
+
+
+def interrupted(plan, devices, store, broken="s1", step="confirm"):
+    """A rollout that one switch did not confirm: it went back when its wait was over."""
+    devices[broken].breaks[step] = lost(broken)
+    with pytest.raises(RolloutError) as error:
+        push(plan, connect=CONNECT, history=store)
+    del devices[broken].breaks[step]
+    if step == "confirm":
+        devices[broken].go_back()
+    return error.value
+
+
+@pytest.fixture
+def store(tmp_path):
+    with History(tmp_path / "history.sqlite") as opened:
+        yield opened
+
+
+def test_a_switch_that_cannot_be_confirmed_is_said_loudly_and_stays_in_the_journal(
+    plan, devices, store
+):
+    error = interrupted(plan, devices, store)
+    assert "the network may run two schedules: s1 was not seen to keep" in str(error)
+    assert "s2, s3 runs the new lists" in str(error)
+    assert "cnc push --resume" in error.hint
+    assert "cnc push --rollback" in error.hint
+    (left,) = store.unfinished()
+    assert left.phase is Phase.CONFIRMING
+    outcomes = {name: change.outcome for name, change in left.switches.items()}
+    assert outcomes == {"s1": Outcome.UNKNOWN, "s2": Outcome.SAVED, "s3": Outcome.SAVED}
+
+
+def test_when_no_switch_was_told_in_time_all_went_back_and_nobody_has_to_choose(
+    plan, devices, store, clock
+):
+    for name, device in devices.items():
+
+        def too_late(_persist, device=device, name=name):
+            device.go_back()
+            raise DeviceError(name, "no such commit is pending", tags=["invalid-value"])
+
+        device.confirm = too_late
+    with pytest.raises(RolloutError, match="no switch was changed"):
+        push(plan, connect=CONNECT, history=store)
+    assert store.unfinished() == []
+
+
+def test_nothing_else_is_pushed_until_an_operator_has_chosen(plan, devices, store):
+    interrupted(plan, devices, store)
+    with pytest.raises(RolloutError, match="was not confirmed everywhere"):
+        push(plan, connect=CONNECT, history=store)
+
+
+def test_resume_brings_the_switch_that_went_back_to_the_new_lists(plan, devices, store):
+    interrupted(plan, devices, store)
+    report = resume(connect=CONNECT, history=store)
+    assert {change.port.node for change in report.changes} == {"s1"}
+    assert runs(devices, plan)
+    assert store.unfinished() == []
+    assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.DONE]
+
+
+def test_rollback_brings_the_switches_that_confirmed_to_what_they_had(plan, devices, store):
+    interrupted(plan, devices, store)
+    report = roll_back(connect=CONNECT, history=store)
+    assert {change.port.node for change in report.changes} == {"s2", "s3"}
+    assert all(not device.kernel for device in devices.values())
+    assert store.unfinished() == []
+    assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.TAKEN_BACK]
+
+
+def test_a_resume_that_fails_itself_can_be_resumed(plan, devices, store):
+    interrupted(plan, devices, store)
+    devices["s1"].breaks["confirm"] = lost("s1")
+    with pytest.raises(RolloutError, match="may run two schedules"):
+        resume(connect=CONNECT, history=store)
+    del devices["s1"].breaks["confirm"]
+    devices["s1"].go_back()
+    resume(connect=CONNECT, history=store)
+    assert runs(devices, plan)
+    assert store.unfinished() == []
+
+
+def test_a_switch_that_does_not_save_for_its_next_start_is_not_done(plan, devices, store):
+    error = interrupted(plan, devices, store, "s2", "save_startup")
+    assert "s2 runs the new lists, and the former ones after a restart" in str(error)
+    devices["s2"].calls.clear()
+    assert resume(connect=CONNECT, history=store).changes == ()
+    assert "save_startup" in devices["s2"].calls
+    assert store.unfinished() == []
+
+
+def test_without_an_unresolved_rollout_there_is_nothing_to_resume(plan, devices, store):
+    push(plan, connect=CONNECT, history=store)
+    with pytest.raises(InputError, match="no rollout waits"):
+        resume(connect=CONNECT, history=store)
+
+
+def runs(devices, plan):
+    """Whether every switch keeps and runs just what the plan wants."""
+    return all(
+        device.persist is None
+        and {port: wanted for port, (wanted, _) in device.kernel.items()}
+        == {port: wanted for port, wanted in desired_ports(plan, name).items() if wanted}
+        for name, device in devices.items()
+    )
+
+
+# --- the controller dies -----------------------------------------------------------------------
+
+
+def test_a_rollout_whose_controller_died_before_the_decision_is_cancelled_by_the_next(
+    plan, devices, store, monkeypatch
+):
+    def die(journal):
+        journal.close()  # as the kernel does
+        raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cnc.history.Journal.decide", die)
+        with pytest.raises(Died):
+            push(plan, connect=CONNECT, history=store)
+    assert all(device.persist for device in devices.values())
+    assert push(plan, connect=CONNECT, history=store).changes
+    assert runs(devices, plan)
+    assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.TAKEN_BACK]
+
+
+class Died(BaseException):
+    """Stands for SIGKILL: nothing may handle it."""
+
+
+def test_a_decision_that_cannot_be_written_takes_all_back(plan, devices, store, monkeypatch):
+    def full(_journal):
+        raise CncError("history.sqlite: no space left on device")
+
+    monkeypatch.setattr("cnc.history.Journal.decide", full)
+    with pytest.raises(RolloutError, match="no space left on device\nno switch was changed"):
+        push(plan, connect=CONNECT, history=store)
+    assert all(device.running.mark is None for device in devices.values())
+
+
+def test_a_disk_that_takes_the_whole_wait_for_the_decision_takes_all_back(
+    plan, devices, store, clock, monkeypatch
+):
+    monkeypatch.setattr("cnc.history.Journal.decide", lambda _journal: clock.sleep(4))
+    with pytest.raises(RolloutError, match="too soon to confirm everywhere\nno switch was changed"):
+        push(plan, connect=CONNECT, history=store)
+    assert not any("confirm" in device.calls for device in devices.values())
+
+
+# --- two controllers ---------------------------------------------------------------------------
+
+
+def test_what_another_controller_brought_is_not_overwritten_unless_told(plan, devices, store):
+    for device in devices.values():
+        device.running = StoredSwitch({}, Mark("5f0c", "bob@laptop", "2026-01-01T00:00:00+00:00"))
+    with pytest.raises(RolloutError, match=r"s2: runs a rollout .* bob@laptop") as error:
+        push(plan, connect=CONNECT, history=store)
+    assert "no switch was changed" in str(error.value)
+    assert "--take-over" in error.value.hint
+    assert push(plan, connect=CONNECT, history=store, take_over=True).changes
+
+
+def test_every_switch_that_changes_says_which_rollout_it_runs(plan, devices, store):
+    report = push(plan, connect=CONNECT, history=store)
+    known = store.rollout(report.number)
+    assert {device.running.mark.id for device in devices.values()} == {known.id}
+    assert {device.running.mark.controller for device in devices.values()} == {known.operator}
 
 
 def test_a_plan_the_judge_refuses_reaches_no_switch(plan, devices):
@@ -228,12 +503,11 @@ def test_a_plan_the_judge_refuses_reaches_no_switch(plan, devices):
 def test_nothing_to_change_sends_nothing(plan, devices, monkeypatch):
     push(plan, connect=CONNECT)
     for device in devices.values():
-        stored = device.candidate
-        monkeypatch.setattr(
-            device, "stored_ports", lambda _ports, stored=stored: stored, raising=False
-        )
         device.calls.clear()
     report = push(plan, connect=CONNECT)
     assert report.changes == ()
-    assert all(device.calls == ["lock", "unlock", "close"] for device in devices.values())
+    assert all(
+        device.calls == ["lock running", "lock candidate", "unlock", "close"]
+        for device in devices.values()
+    )
     assert desired_ports(plan, "s1")["s2"] is not None

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 from lxml import etree
 
-from agent.netconfd.confirmed_commit import DEFAULT_TIMEOUT_S, Confirmation
 from agent.netconfd.errors import BASE, RpcError, RpcErrors, bad_element, missing_element
 from agent.netconfd.operations.request import (
     DATASTORES,
@@ -20,6 +19,7 @@ from agent.netconfd.operations.request import (
     Request,
     datastore_name,
 )
+from agent.netconfd.pending_commit import DEFAULT_TIMEOUT_S, Confirmation
 from agent.netconfd.reading import BASIC_MODE, DEFAULTS_MODES, Selection
 
 WITH_DEFAULTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults"

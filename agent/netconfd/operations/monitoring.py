@@ -19,7 +19,7 @@ async def _get_schema(request: Request) -> list[etree._Element]:
     if not name:
         raise missing_element("identifier", of="get-schema")
     session = request.session
-    library = await session.call(session.datastores.library)
+    library = await session.call(request.services.library.get)
     schema = library.find(name, revision)
     data = etree.Element(f"{{{MONITORING}}}data", nsmap={None: MONITORING})
     data.text = await session.call(library.text, schema, _format(format_, schema.formats))

@@ -9,6 +9,7 @@ from lxml import etree
 
 from agent.netconfd.access import AccessControl
 from agent.netconfd.confirmed_commit import Commits
+from agent.netconfd.current_library import CurrentLibrary
 from agent.netconfd.errors import (
     BASE,
     NMDA,
@@ -35,6 +36,7 @@ class Services:
     sessions: Sessions
     commits: Commits
     access: AccessControl
+    library: CurrentLibrary
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,47 @@
+"""What the agent noticed → the notifications of `tsn-linux.yang`, sent through sysrepo."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import sysrepo
+
+from agent.events import (
+    AgentStarted,
+    ClockStep,
+    Event,
+    PortDrift,
+    PortRestored,
+    PortStateChange,
+)
+
+LOG = logging.getLogger(__name__)
+
+
+def send(session: Any, event: Event) -> None:
+    """Log the event and publish it to all who subscribed to it; a failure is logged, too."""
+    name, content = encode(event)
+    level = logging.WARNING if isinstance(event, PortDrift) else logging.INFO
+    LOG.log(level, "%s: %s", name, ", ".join(f"{leaf} {value}" for leaf, value in content.items()))
+    try:
+        session.notification_send(f"/tsn-linux:{name}", content, strict=True)
+    except sysrepo.SysrepoError as error:
+        LOG.error("%s was not sent: %s", name, error)
+
+
+def encode(event: Event) -> tuple[str, dict[str, Any]]:
+    """The notification's name and its leaves."""
+    match event:
+        case AgentStarted(pid):
+            return "agent-started", {"pid": pid}
+        case PortDrift(port, difference):
+            return "port-drift", {"interface": port, "difference": difference}
+        case PortRestored(port):
+            return "port-restored", {"interface": port}
+        case PortStateChange(port, oper_status, speed_bps):
+            speed = {} if speed_bps is None else {"link-speed-bps": speed_bps}
+            state = {"interface": port, "oper-status": str(oper_status)}
+            return "port-state-change", state | speed
+        case ClockStep(tai_offset_s, step_ns):
+            return "clock-step", {"tai-offset": tai_offset_s, "step-ns": step_ns}

@@ -1,0 +1,110 @@
+"""A look at the switch whenever its kernel says that something changed.
+
+Drift is reported and left: somebody made it on purpose, or by a mistake that an operator wants to
+see. What keeps the configuration from being in force is mended: an interface that comes late, and
+schedules that stand still.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.datastore.changes import Changes
+from agent.datastore.switch import Switch
+from agent.drift import drift
+from agent.events import ClockStep, Event, PortDrift, PortRestored, PortStateChange
+from agent.model import AgentError, Clock, OperStatus, PortState
+from agent.surroundings import Surroundings, standing_still, surroundings
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    oper_status: OperStatus = OperStatus.NOT_PRESENT
+    speed_bps: int | None = None
+
+
+class Watch:
+    """Looks once when it is made, so that whoever made it finds the configuration in force."""
+
+    def __init__(self, switch: Switch, changes: Changes, notify: Callable[[Event], None]) -> None:
+        self._switch = switch
+        self._changes = changes
+        self._notify = notify
+        self._links: Mapping[str, _Link] = {}
+        self._drifts: Mapping[str, str] = {}
+        self._doorbell = switch.doorbell()
+        self._look()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._doorbell.stop()
+        self._thread.join()
+        self._doorbell.close()
+
+    def _run(self) -> None:
+        while self._doorbell.wait():
+            try:
+                self._look()
+            except Exception:  # a look that fails must not be the last one
+                LOG.exception("cannot compare the ports with their configuration")
+
+    def _look(self) -> None:
+        with self._changes.lock:
+            states = self._switch.read()
+            if self._changes.meet(states):
+                states = self._switch.read()
+            before = self._changes.memory.surroundings
+            # Ports that are not configured as well: one that will be may lose its link right after.
+            ports = states.keys() | self._changes.wanted.keys()
+            now = surroundings(ports, states, self._switch.clock_offsets_ns(), before)
+            if still := standing_still(states, before, now):
+                self._restart([states[name] for name in still])
+                states = self._switch.read()
+            self._changes.remember(now)
+            events = [
+                *self._clock_steps(before, now),
+                *self._link_changes(states),
+                *self._drift_changes(states),
+            ]
+        for event in events:
+            self._notify(event)
+
+    def _restart(self, states: Sequence[PortState]) -> None:
+        names = ", ".join(state.name for state in states)
+        LOG.info("set anew, because they stood still: the schedules of %s", names)
+        try:
+            self._switch.restart(states)
+        except AgentError as error:
+            LOG.error("schedules that stood still could not be set anew:\n%s", error)
+
+    def _clock_steps(self, before: Surroundings, now: Surroundings) -> Iterator[Event]:
+        if steps_ns := before.steps_ns(now):
+            yield ClockStep(self._switch.tai_offset_s(), steps_ns.get(Clock.TAI, 0))
+
+    def _link_changes(self, states: Mapping[str, PortState]) -> Iterator[Event]:
+        wanted = self._changes.wanted
+        links = dict.fromkeys(wanted, _Link()) | {
+            name: _Link(state.oper_status, state.link_speed_bps) for name, state in states.items()
+        }
+        for name in wanted:
+            link = links[name]
+            if self._links.get(name, link) != link:
+                yield PortStateChange(name, link.oper_status, link.speed_bps)
+        self._links = links
+
+    def _drift_changes(self, states: Mapping[str, PortState]) -> Iterator[Event]:
+        drifts = drift(self._changes.wanted, states)
+        for name, difference in drifts.items():
+            if self._drifts.get(name) != difference:
+                yield PortDrift(name, difference)
+        for name in self._drifts:
+            if name in states and name not in drifts:
+                yield PortRestored(name)
+        self._drifts = drifts

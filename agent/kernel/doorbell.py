@@ -1,0 +1,105 @@
+"""Rings when the kernel says that links, qdiscs, rules or clocks have changed.
+
+What has changed is not read from the messages: whoever hears the bell looks at everything. So a
+message that the kernel had to drop (ENOBUFS) loses nothing: that error rings, too.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from agent.kernel.clock import ClockSetAlarm, tai_offset_s
+
+# linux/rtnetlink.h
+RTMGRP_LINK, RTMGRP_TC = 0x1, 0x8
+# linux/netfilter/nfnetlink.h: the group NFNLGRP_NFTABLES, as a mask; Python has no name for it
+NETLINK_NETFILTER = 12
+NFNLGRP_NFTABLES_MASK = 1 << (7 - 1)
+
+# Changes come in bursts: a link that comes up is a handful of messages.
+BURST_S = 0.1
+# The kernel does not announce a new TAI offset,
+CLOCK_POLL_S = 1.0
+# nor a change of the legacy tables or, with some drivers, of a link's speed.
+FULL_POLL_S = 10.0
+MS_PER_S = 1000
+
+
+class Doorbell:
+    """Hears the network namespace in which it was made. One thread waits, another may stop it."""
+
+    def __init__(self) -> None:
+        """Raises OSError."""
+        self._clock_set = ClockSetAlarm()
+        self._kernel = list(_listening())
+        self._stopped, self._stop = os.pipe()
+        self._tai_offset_s = tai_offset_s()
+        self._poll = select.poll()
+        self._poll.register(self._stopped, select.POLLIN)
+        self._poll.register(self._clock_set, select.POLLIN)
+        for source in self._kernel:
+            self._poll.register(source, select.POLLIN)
+
+    def wait(self) -> bool:
+        """True when something may have changed, after FULL_POLL_S at the latest; False: stopped."""
+        rung = self._rung()
+        if self._stopped in rung:
+            return False
+        if self._clock_set.fileno() in rung:
+            self._clock_set.acknowledge()
+        elif rung:
+            time.sleep(BURST_S)
+        for source in self._kernel:
+            _drain(source)
+        self._tai_offset_s = tai_offset_s()
+        return True
+
+    def _rung(self) -> set[int]:
+        """Who rang; nobody when the TAI offset is new or it is time for another look."""
+        for _ in range(round(FULL_POLL_S / CLOCK_POLL_S)):
+            if ready := self._poll.poll(CLOCK_POLL_S * MS_PER_S):
+                return {source for source, _ in ready}
+            if tai_offset_s() != self._tai_offset_s:
+                break
+        return set()
+
+    def stop(self) -> None:
+        """Whoever waits, now or later, is told to go."""
+        os.write(self._stop, b"\0")
+
+    def close(self) -> None:
+        self._clock_set.close()
+        for source in self._kernel:
+            source.close()
+        os.close(self._stopped)
+        os.close(self._stop)
+
+
+def _listening() -> Iterator[socket.socket]:
+    """A kernel without nf_tables has no rules that it could announce."""
+    yield _listen(socket.NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_TC)
+    with suppress(OSError):
+        yield _listen(NETLINK_NETFILTER, NFNLGRP_NFTABLES_MASK)
+
+
+def _listen(family: int, groups: int) -> socket.socket:
+    listening = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, family)
+    listening.bind((0, groups))
+    return listening
+
+
+def _drain(source: socket.socket) -> None:
+    while True:
+        try:
+            source.recv(1)  # the rest of the message goes with it
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise

@@ -1,0 +1,46 @@
+"""Private files that are there whole or not at all, whatever ends the process or fills the disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_NEW_PRIVATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+def replace(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Make `content` the file at `path`, readable for its owner alone.
+
+    A `durable` file outlives a power cut once this has returned; others cost no wait for the disk.
+    Raises OSError; what was there before then is there still, unless it is the last step that
+    fails, the one that makes the new content durable.
+    """
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(new, _NEW_PRIVATE, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        new.replace(path)
+    except OSError:
+        # On a full disk even the part of a file is in the way.
+        new.unlink(missing_ok=True)
+        raise
+    if durable:
+        _sync(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove the file for good: a power cut does not bring it back. Raises OSError."""
+    path.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

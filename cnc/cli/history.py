@@ -1,0 +1,65 @@
+"""`cnc history` and `cnc diff`: what was brought to the switches, and how plans differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cnc.cli import render
+from cnc.cli.options import JSON, history_option, open_history
+from cnc.errors import InputError
+from cnc.model import Plan
+
+
+@click.command()
+@click.argument("which", metavar="[NETWORK|NUMBER]", required=False)
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Show that many rollouts, the newest; and all that have not ended.",
+)
+@history_option
+@JSON
+def history(which: str | None, limit: int, state_dir: Path, as_json: bool) -> None:
+    """List the rollouts of this controller, those of NETWORK, or tell of one by its NUMBER."""
+    with open_history(state_dir) as kept:
+        if which is not None and which.isdecimal():
+            render.rollout(kept.rollout(int(which)), as_json=as_json)
+            return
+        unfinished = [r for r in kept.unfinished() if which in {None, r.network}]
+        render.rollouts(unfinished, kept.rollouts(which, limit=limit), as_json=as_json)
+
+
+@click.command()
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@history_option
+@JSON
+def diff(before: str, after: str, state_dir: Path, as_json: bool) -> None:
+    """Show what changes from A to B, each a plan file or the number of a rollout.
+
+    Streams that come, go, want something else or move, their bounds, and ports whose gate control
+    lists differ.
+    """
+    from cnc.history.difference import difference  # noqa: PLC0415
+
+    found = difference(_plan(before, state_dir), _plan(after, state_dir))
+    render.plan_difference(found, as_json=as_json)
+
+
+def _plan(which: str, state_dir: Path) -> Plan:
+    from cnc import planfile  # noqa: PLC0415
+
+    if not which.isdecimal():
+        return planfile.load(Path(which))
+    with open_history(state_dir) as kept:
+        plan = kept.plan_of(int(which))
+    if plan is None:
+        raise InputError(
+            f"rollout {which} was made without a plan", hint=f"see `cnc history {which}`"
+        )
+    return plan

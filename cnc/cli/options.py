@@ -1,0 +1,81 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from cnc.history import History
+    from cnc.netconf import ConnectOptions
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print data for programs.")
+
+
+def connection(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how to reach the switches."""
+    for option in (
+        click.option(
+            "--identity",
+            type=click.Path(dir_okay=False, path_type=Path),
+            default=Path("~/.ssh/id_ed25519"),
+            envvar="CNC_IDENTITY",
+            show_default=True,
+            help="Private key that the switches accept.",
+        ),
+        click.option(
+            "--known-hosts",
+            type=click.Path(dir_okay=False, path_type=Path),
+            default=Path("~/.ssh/known_hosts"),
+            envvar="CNC_KNOWN_HOSTS",
+            show_default=True,
+            help="File of the switches' host keys; an unknown key is refused.",
+        ),
+        click.option(
+            "--timeout",
+            "timeout_s",
+            type=click.FloatRange(min=0.1),
+            default=30.0,
+            envvar="CNC_TIMEOUT",
+            show_default=True,
+            help="Seconds to wait for a connection or a reply.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def history_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option that says where rollouts are recorded, for `open_history`."""
+    return click.option(
+        "--state-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=_state_dir,
+        envvar="CNC_STATE_DIR",
+        show_default="$XDG_STATE_HOME/cnc or ~/.local/state/cnc",
+        help="Directory of the history of rollouts.",
+    )(command)
+
+
+def open_history(state_dir: Path) -> History:
+    """The history in `state_dir`, which is made if it is not there."""
+    from cnc.history import FILE_NAME, History  # noqa: PLC0415
+
+    return History(state_dir.expanduser() / FILE_NAME)
+
+
+def connect_options(identity: Path, known_hosts: Path, timeout_s: float) -> ConnectOptions:
+    from cnc.netconf import ConnectOptions  # noqa: PLC0415
+
+    return ConnectOptions(identity.expanduser(), known_hosts.expanduser(), timeout_s)
+
+
+def _state_dir() -> Path:
+    """As the XDG base directory specification says; a path that is not absolute does not count."""
+    state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (state_home if state_home.is_absolute() else Path("~/.local/state")) / "cnc"

@@ -1,0 +1,27 @@
+"""What the commands print: text for people, JSON for programs; a module a command family."""
+
+from cnc.cli.render.comparison import plan_difference
+from cnc.cli.render.doctor import diagnosis
+from cnc.cli.render.history import rollout, rollouts
+from cnc.cli.render.lab import lab_status
+from cnc.cli.render.output import error
+from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
+from cnc.cli.render.switches import push, status
+
+__all__ = [
+    "chart",
+    "diagnosis",
+    "difference",
+    "error",
+    "intent",
+    "lab_status",
+    "limits",
+    "plan",
+    "plan_difference",
+    "push",
+    "refused",
+    "rollout",
+    "rollouts",
+    "status",
+    "verdict",
+]

@@ -1,0 +1,166 @@
+"""What `cnc diff` prints: how two plans differ."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from cnc.cli.render.output import gates_json, new_table, print_json, print_table, some
+from cnc.format import duration, gate_summary
+from cnc.model import GateControlList, PortRef, StreamPlan
+
+if TYPE_CHECKING:
+    from cnc.history.difference import Change, PlanDifference
+
+_ROWS_MAX = 100
+_NOTHING = "–"  # noqa: RUF001
+
+
+class _Row(NamedTuple):
+    of: str
+    what: str
+    before: str
+    after: str
+
+
+def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_difference_json(found))
+        return
+    if not found:
+        click.echo("nothing differs: no stream, no gate control list, nothing they rest on")
+        return
+    for names, what in (
+        (found.added, "added"),
+        (found.removed, "removed"),
+        (found.refused, "new but without a place"),
+    ):
+        if names:
+            click.echo(f"streams {what}: {some(names, ', ')}")
+    wanted = [row for name, its in found.wanted.items() for row in _fields(name, its)]
+    placed = [row for name, its in found.placed.items() for row in _placement(name, its)]
+    _print_rows("stream", wanted + placed)
+    _print_rows(
+        "rests on",
+        [row for name, its in found.foundations.items() for row in _foundation(name, its)],
+    )
+    _print_rows("port", [_gates(port, its) for port, its in found.gates.items()])
+
+
+def _print_rows(of: str, rows: Sequence[_Row]) -> None:
+    if rows:
+        table = new_table("", of, "what", "before", "after")
+        for row in rows[:_ROWS_MAX]:
+            table.add_row(*row)
+        print_table(table, len(rows), whole="--json")
+
+
+def _fields(name: str, change: Change[Any]) -> Iterator[_Row]:
+    """A row for each field that differs, if there is something on both sides."""
+    if change.before is None or change.after is None:
+        return
+    for field in dataclasses.fields(change.before):
+        before, after = (getattr(side, field.name) for side in (change.before, change.after))
+        if before != after:
+            words = field.name.removesuffix("_ns").replace("_", " ")
+            yield _Row(name, words, _value(field.name, before), _value(field.name, after))
+
+
+def _foundation(name: str, change: Change[object]) -> Iterator[_Row]:
+    if change.before is None:
+        yield _Row(name, "", _NOTHING, "new")
+    elif change.after is None:
+        yield _Row(name, "", "there", _NOTHING)
+    else:
+        yield from _fields(name, change)
+
+
+def _value(name: str, value: Any) -> str:
+    """A field's value in words; its name tells the unit."""
+    if value is None:
+        return _NOTHING
+    if name.endswith("_ns"):
+        return duration(value)
+    if isinstance(value, tuple) and not isinstance(value, PortRef):
+        return ", ".join(map(str, value))
+    if dataclasses.is_dataclass(value):
+        its = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+        return ", ".join(f"{name.replace('_', ' ')} {_value(name, part)}" for name, part in its)
+    return str(value)
+
+
+def _placement(name: str, change: Change[StreamPlan]) -> Iterator[_Row]:
+    """Where a stream that stays goes now, when it leaves, in which class, and its bound."""
+    before, after = change.before, change.after
+    if before is None or after is None:
+        return
+    routes = [_route(before), _route(after)]
+    if routes[0] != routes[1]:
+        yield _Row(name, "path", *routes)
+    else:
+        yield from _offsets(name, before, after)
+    classes = [str(its.hops[0].traffic_class) for its in (before, after)]
+    if classes[0] != classes[1]:
+        yield _Row(name, "traffic class", *classes)
+    if before.latency_bound_ns != after.latency_bound_ns:
+        bounds = [duration(its.latency_bound_ns) for its in (before, after)]
+        yield _Row(name, "latency bound", *bounds)
+
+
+def _offsets(name: str, before: StreamPlan, after: StreamPlan) -> Iterator[_Row]:
+    """The first port on the way that a stream leaves at another time."""
+    moved = [
+        (mine, its)
+        for mine, its in zip(before.hops, after.hops, strict=True)
+        if mine.offset_ns != its.offset_ns
+    ]
+    if moved:
+        mine, its = moved[0]
+        others = f" and {len(moved) - 1} ports more" if len(moved) > 1 else ""
+        yield _Row(
+            name,
+            f"leaves {mine.egress}{others}",
+            f"at {duration(mine.offset_ns)}",
+            f"at {duration(its.offset_ns)}",
+        )
+
+
+def _route(placed: StreamPlan) -> str:
+    return " + ".join(" ".join(str(hop.egress) for hop in path) for path in placed.paths)
+
+
+def _gates(port: PortRef, change: Change[GateControlList]) -> _Row:
+    from cnc.history.difference import differ_from_ns  # noqa: PLC0415
+
+    before, after = change.before, change.after
+    what = "gate control list"
+    if before and after and before.cycle_ns == after.cycle_ns:
+        what += f", from {duration(differ_from_ns(before, after))} on"
+    return _Row(str(port), what, gate_summary(before), gate_summary(after))
+
+
+def _difference_json(found: PlanDifference) -> dict[str, Any]:
+    return {
+        "same": not found,
+        "added": found.added,
+        "removed": found.removed,
+        "refused": found.refused,
+        "wanted": {name: _change_json(its) for name, its in found.wanted.items()},
+        "placed": {name: _change_json(its) for name, its in found.placed.items()},
+        "foundations": {name: _change_json(its) for name, its in found.foundations.items()},
+        "gates": {
+            str(port): {"before": gates_json(its.before), "after": gates_json(its.after)}
+            for port, its in found.gates.items()
+        },
+    }
+
+
+def _change_json(change: Change[Any]) -> dict[str, Any]:
+    return dataclasses.asdict(change, dict_factory=_with_port_names)
+
+
+def _with_port_names(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: str(value) if isinstance(value, PortRef) else value for name, value in fields}

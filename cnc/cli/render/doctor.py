@@ -1,0 +1,79 @@
+"""What doctor prints: a check a row, a switch a column, then what is wrong and what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
+
+if TYPE_CHECKING:
+    from cnc.netconf.preflight import Finding
+
+_COLUMNS_MAX = 8
+_STYLES = {"failed": "bold red", "warning": "yellow", "unknown": "dim", "ok": "green"}
+_WORST_FIRST = list(_STYLES)
+
+
+def diagnosis(
+    network: str, findings: Sequence[Finding], *, no_plan: str | None, as_json: bool
+) -> None:
+    """`no_plan` says why there are no lists that the switches could be compared with."""
+    if as_json:
+        print_json(
+            {
+                "network": network,
+                "no_plan": no_plan,
+                "findings": [dataclasses.asdict(finding) for finding in findings],
+            }
+        )
+        return
+    switches = list(dict.fromkeys(finding.switch for finding in findings))
+    if len(switches) <= _COLUMNS_MAX:
+        _table(network, switches, findings)
+    for verdict in _WORST_FIRST[:-1]:
+        _explain(verdict, [finding for finding in findings if finding.verdict == verdict])
+    if no_plan:
+        click.echo(f"no gate control lists to compare with: {no_plan}")
+    failures = sum(finding.verdict == "failed" for finding in findings)
+    if failures:
+        click.echo(f"{failures} of {len(findings)} checks failed: a push would be refused")
+    else:
+        click.echo(f"{len(findings)} checks on {len(switches)} switches: a push can go ahead")
+
+
+def _table(network: str, switches: Sequence[str], findings: Sequence[Finding]) -> None:
+    from rich.text import Text  # noqa: PLC0415
+
+    from cnc.netconf.preflight import Check  # noqa: PLC0415
+
+    table = new_table(network, "check", *switches)
+    seen = {finding.check for finding in findings}
+    for check in filter(seen.__contains__, Check):
+        cells = [
+            _worst(f.verdict for f in findings if f.check is check and f.switch == switch)
+            for switch in switches
+        ]
+        table.add_row(check, *(Text(cell, _STYLES.get(cell, "")) for cell in cells))
+    print_table(table)
+
+
+def _worst(verdicts: Iterable[str]) -> str:
+    """What a cell says of all ports of a switch; a dash where nothing could be asked."""
+    return str(min(verdicts, key=_WORST_FIRST.index, default="–"))  # noqa: RUF001
+
+
+def _explain(verdict: str, findings: Sequence[Finding]) -> None:
+    """The same said of many places once, and what to do about it."""
+    alike: dict[tuple[str, str, str | None], list[str]] = {}
+    for finding in findings:
+        alike.setdefault((finding.check, finding.text, finding.hint), []).append(finding.where)
+    console = open_console()
+    for (check, text, hint), places in alike.items():
+        head = f"{verdict}: {check}: {some(places, ', ')}: {text}"
+        console.print(head, style=_STYLES[verdict], highlight=False, soft_wrap=True)
+        if hint:
+            click.echo(f"  hint: {hint}")

@@ -1,0 +1,150 @@
+"""What `cnc history` prints: rollouts, those that have not ended first and loud."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cnc.cli.render.output import (
+    gates_json,
+    new_table,
+    open_console,
+    print_json,
+    print_table,
+    some,
+)
+from cnc.format import gate_summary
+from cnc.model import GateControlList
+
+if TYPE_CHECKING:
+    from cnc.history import Rollout, SwitchChange
+
+
+def rollouts(unfinished: Sequence[Rollout], newest: Sequence[Rollout], *, as_json: bool) -> None:
+    """The newest rollouts, and `unfinished` before them, however old."""
+    older = [rollout for rollout in unfinished if rollout not in newest]
+    if as_json:
+        print_json([_rollout_json(rollout) for rollout in (*newest, *older)])
+        return
+    for rollout in unfinished:
+        _tell(rollout)
+    if not newest:
+        click.echo("no rollout is recorded")
+        return
+    table = new_table("", ">", "started", "network", "by", "what", "phase", ">switches", ">ports")
+    for rollout in (*newest, *older):
+        table.add_row(
+            str(rollout.number),
+            _when(rollout.started),
+            rollout.network,
+            rollout.operator,
+            rollout.what,
+            _phase(rollout),
+            str(len(rollout.switches)),
+            str(sum(len(change.after) for change in rollout.switches.values())),
+            style=None if rollout.phase.has_ended else "bold",
+        )
+    print_table(table)
+
+
+def rollout(told: Rollout, *, as_json: bool) -> None:
+    """One rollout: the result on every switch, and what it changed on their ports."""
+    if as_json:
+        document = _rollout_json(told)
+        for name, change in told.switches.items():
+            document["switches"][name]["ports"] = {
+                port: {"before": gates_json(before), "after": gates_json(after)}
+                for port, (before, after) in _gates(change).items()
+            }
+        print_json(document)
+        return
+    click.echo(f"rollout {told.number} of {told.network}: {told.what}")
+    click.echo(f"  id       {told.id}")
+    click.echo(f"  by       {told.operator}")
+    click.echo(f"  started  {_when(told.started)}")
+    click.echo(f"  phase    {_phase(told)}{f': {told.detail}' if told.detail else ''}")
+    if told.ended:
+        click.echo(f"  ended    {_when(told.ended)}")
+    if not told.phase.has_ended:
+        _tell(told)
+    switches = new_table("", "switch", "managed at", "result", "ports", "detail")
+    ports = new_table("", "port", "before", "after")
+    for name, change in told.switches.items():
+        switches.add_row(
+            name, change.address, change.outcome, some(list(change.after), ", "), change.detail
+        )
+        for port, (before, after) in _gates(change).items():
+            ports.add_row(f"{name}/{port}", gate_summary(before), gate_summary(after))
+    print_table(switches)
+    print_table(ports)
+
+
+def _tell(unfinished: Rollout) -> None:
+    """What a rollout that has not ended means, and what to do about it."""
+    from cnc.history import Phase  # noqa: PLC0415
+    from cnc.netconf.recovery import describe  # noqa: PLC0415
+    from cnc.netconf.transaction import CHOICES  # noqa: PLC0415
+
+    which = f"rollout {unfinished.number} of {unfinished.network}"
+    if unfinished.under_way:
+        click.echo(f"{which} is under way")
+    elif unfinished.phase is Phase.CONFIRMING:
+        open_console().print(
+            describe(unfinished), style="bold red", highlight=False, soft_wrap=True
+        )
+        click.echo(f"hint: {CHOICES}")
+    else:
+        click.echo(
+            f"{which} was given up before its decision: its switches have gone back by themselves, "
+            f"or do by {_when(unfinished.confirm_by)}"
+        )
+
+
+def _phase(rollout: Rollout) -> str:
+    return f"{rollout.phase}, under way" if rollout.under_way else str(rollout.phase)
+
+
+def _when(instant: datetime) -> str:
+    return instant.astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _gates(
+    change: SwitchChange,
+) -> Mapping[str, tuple[GateControlList | None, GateControlList | None]]:
+    """What the gates of each port were and were to be."""
+    found = {}
+    for port, after in change.after.items():
+        stored = change.before[port]
+        before = stored.configuration if stored else None
+        found[port] = (before.gates if before else None, after.gates if after else None)
+    return found
+
+
+def _rollout_json(rollout: Rollout) -> dict[str, Any]:
+    """A rollout with the names of its ports."""
+    return {
+        "number": rollout.number,
+        "id": rollout.id,
+        "network": rollout.network,
+        "operator": rollout.operator,
+        "what": rollout.what,
+        "started": rollout.started.isoformat(),
+        "confirm_by": rollout.confirm_by.isoformat(),
+        "ended": rollout.ended.isoformat() if rollout.ended else None,
+        "base_time_ns": rollout.base_time_ns,
+        "phase": rollout.phase,
+        "under_way": rollout.under_way,
+        "detail": rollout.detail,
+        "switches": {
+            name: {
+                "address": change.address,
+                "outcome": change.outcome,
+                "detail": change.detail,
+                "ports": list(change.after),
+            }
+            for name, change in rollout.switches.items()
+        },
+    }

@@ -1,0 +1,159 @@
+"""What check, plan and show print: of intents, plans, and the limits they were made within."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
+from cnc.format import duration, gate_limits
+from cnc.model import GateLimits, Intent, Plan, PortRef
+
+if TYPE_CHECKING:
+    from cnc.check import Violation
+
+_ROWS_MAX = 100
+_FULL_FROM = 0.9
+
+
+def intent(checked: Intent, *, as_json: bool) -> None:
+    network = checked.network
+    counts = {
+        "switches": len(network.bridges),
+        "end-stations": len(network.end_stations),
+        "links": len(network.links) // 2,
+        "classes": len(checked.classes),
+        "streams": len(checked.streams),
+    }
+    if as_json:
+        print_json({"name": checked.name, "sound": True, **counts})
+        return
+    words = ", ".join(f"{count} {what.replace('-', ' ')}" for what, count in counts.items())
+    click.echo(f"{checked.name} is sound: {words}")
+
+
+def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "name": plan.intent.name,
+                "valid": not violations,
+                "violations": [v._asdict() for v in violations],
+                "streams": len(plan.intent.streams),
+                "placed": len(plan.streams),
+                "refused": dict(plan.refused),
+            }
+        )
+        return
+    for violation in violations:
+        click.echo(f"{violation.code} {violation.where}: {violation.text}")
+    refused(plan)
+    state = f"{len(violations)} violations" if violations else "valid"
+    click.echo(
+        f"plan of {plan.intent.name}: {state} "
+        f"({_placed(plan)}, {len(plan.gates)} gate control lists)"
+    )
+
+
+def limits(stated: Mapping[PortRef, GateLimits]) -> None:
+    """What the switches said that their ports can do, ports that can do the same together."""
+    alike: dict[str, list[str]] = {}
+    for port, its in stated.items():
+        alike.setdefault(gate_limits(its), []).append(str(port))
+    click.echo("what the switches state of their ports' gates:")
+    for words, ports in alike.items():
+        click.echo(f"  {words}: {some(ports, ', ')}")
+
+
+def plan(computed: Plan, output: Path | None) -> None:
+    table = new_table(
+        f"{computed.intent.name}: {_placed(computed)} placed by {computed.algorithm}",
+        "stream",
+        "class",
+        "path",
+        ">period",
+        ">leaves talker at",
+        ">latency bound",
+        ">allowed",
+    )
+    for name, placed in islice(computed.streams.items(), _ROWS_MAX):
+        stream = computed.intent.streams[name]
+        table.add_row(
+            name,
+            computed.class_of(name).name,
+            f"{stream.talker} → {', '.join(stream.listeners)} "
+            f"({' + '.join(str(len(path)) for path in placed.paths)} hops)",
+            duration(stream.period_ns),
+            ", ".join(duration(path[0].offset_ns) for path in placed.paths),
+            duration(placed.latency_bound_ns),
+            duration(stream.max_latency_ns),
+        )
+    print_table(table, len(computed.streams))
+    ports = new_table("gate control lists", "port", ">cycle", ">entries")
+    for port, gates in islice(computed.gates.items(), _ROWS_MAX):
+        ports.add_row(str(port), duration(gates.cycle_ns), str(len(gates.entries)))
+    print_table(ports, len(computed.gates))
+    if full := _full_lists(computed):
+        click.echo(f"near the limit of their port: {some(full, ', ')}")
+    refused(computed)
+    click.echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
+
+
+def difference(running: Plan, computed: Plan, *, anew: bool) -> None:
+    """What a plan changes for those who run by another: one made around it, or all `anew`."""
+    from cnc.planner import moved  # noqa: PLC0415
+    from cnc.planner.incremental import unchanged  # noqa: PLC0415
+
+    both = [name for name in computed.streams if name in running.streams]
+    if anew:
+        movers = moved(running, computed)
+        names = f": {some(movers, ', ')}" if movers else ""
+        click.echo(f"{len(movers)} of {len(both)} running streams would move{names}")
+        return
+    kept = unchanged(computed.intent, running)
+    added = len(computed.streams) - len(both)
+    removed = sum(name not in computed.intent.streams for name in running.streams)
+    click.echo(
+        f"kept {len(kept)} running streams where they are, placed {len(both) - len(kept)} changed "
+        f"ones anew, added {added}, removed {removed}"
+    )
+
+
+def refused(plan: Plan) -> None:
+    """Loud, and last on the screen: these streams will not be carried."""
+    if not plan.refused:
+        return
+    console = open_console()
+    warning = f"{len(plan.refused)} of {len(plan.intent.streams)} streams have NO place:"
+    console.print(warning, style="bold red", highlight=False)
+    reasons = some([f"  {name}: {why}" for name, why in plan.refused.items()], "\n")
+    console.print(reasons, style="red", highlight=False, soft_wrap=True)
+
+
+def chart(shown: Plan) -> None:
+    from cnc.chart import text  # noqa: PLC0415
+
+    console = open_console()
+    click.echo(text(shown, width=console.width, color=console.color_system is not None))
+
+
+def _full_lists(plan: Plan) -> list[str]:
+    """The ports with little room for more gate entries."""
+    from cnc.planner.problem import entries_max  # noqa: PLC0415
+
+    full = []
+    for port, gates in plan.gates.items():
+        limit = entries_max(plan.intent, plan.intent.network.links[port])
+        if limit is not None and len(gates.entries) > limit * _FULL_FROM:
+            full.append(f"{port}: {len(gates.entries)} of {limit} entries")
+    return full
+
+
+def _placed(plan: Plan) -> str:
+    """How many streams have a place, and of how many if that is not all."""
+    placed, wanted = len(plan.streams), len(plan.intent.streams)
+    return f"{placed} streams" if placed == wanted else f"{placed} of {wanted} streams"

@@ -1,0 +1,92 @@
+"""What push and status print: what changed on the switches, and what they run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cnc.cli.render.output import gates_json, new_table, print_json, print_table
+from cnc.format import duration, gate_summary
+from cnc.model import NS_PER_S
+
+if TYPE_CHECKING:
+    from cnc.netconf import PortStatus, Report
+    from cnc.netconf.tree import KernelSchedule
+
+
+def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "changed": bool(report.changes) and not dry_run,
+                "dry_run": dry_run,
+                "base_time_ns": report.base_time_ns,
+                "total_ns": report.total_ns,
+                "changes": [
+                    {
+                        "port": str(change.port),
+                        "why": change.why,
+                        "before": gates_json(change.before),
+                        "after": gates_json(change.after),
+                    }
+                    for change in report.changes
+                ],
+                "times": {n: dataclasses.asdict(t) for n, t in report.times.items()},
+            }
+        )
+        return
+    if not report.changes:
+        click.echo("no change: every port already runs its gate control list")
+        return
+    table = new_table("would change" if dry_run else "changed", "port", "why", "before", "after")
+    for change in report.changes:
+        table.add_row(
+            str(change.port), change.why, gate_summary(change.before), gate_summary(change.after)
+        )
+    print_table(table)
+    if dry_run:
+        click.echo("dry run: nothing was sent")
+        return
+    seconds, nanoseconds = divmod(report.base_time_ns or 0, NS_PER_S)
+    click.echo(
+        f"all switches confirmed in {duration(report.total_ns)}; the schedule starts at TAI "
+        f"{seconds}.{nanoseconds:09}"
+    )
+
+
+def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            [
+                {
+                    "port": str(p.port),
+                    "agrees": p.agrees,
+                    "verdict": p.verdict,
+                    "intended": gates_json(p.intended),
+                    "running": _schedule_json(p.running),
+                    "pending": _schedule_json(p.pending),
+                }
+                for p in ports
+            ]
+        )
+        return
+    table = new_table("", "port", "intended", "running", "pending", "verdict")
+    for port in ports:
+        table.add_row(
+            str(port.port),
+            gate_summary(port.intended),
+            gate_summary(port.running.gates if port.running else None),
+            gate_summary(port.pending.gates if port.pending else None),
+            port.verdict,
+            style=None if port.agrees else "bold red",
+        )
+    print_table(table)
+
+
+def _schedule_json(schedule: KernelSchedule | None) -> dict[str, Any] | None:
+    if schedule is None:
+        return None
+    return {"base_time_ns": schedule.base_time_ns, **(gates_json(schedule.gates) or {})}

@@ -1,0 +1,169 @@
+"""`cnc watch`: says what goes wrong in a network, when it does and when it is over."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from cnc.cli.commands import is_plan, load_intent, load_plan, planned, within_limits
+from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.format import duration
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from cnc.watch import Event, Watcher
+
+_LISTEN = re.compile(r"(?:\[([^]]+)\]|([^:\[\]]+)):(\d{1,5})")
+
+
+def _listen(
+    _context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str, int] | None:
+    """ADDRESS:PORT, an IPv6 address in brackets."""
+    if value is None:
+        return None
+    parts = _LISTEN.fullmatch(value)
+    if not parts:
+        raise click.BadParameter(f"{value!r} is not ADDRESS:PORT", param=parameter)
+    return parts[1] or parts[2], int(parts[3])
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0.1),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Look at each switch this often, whatever it reports by itself.",
+)
+@click.option(
+    "--metrics",
+    callback=_listen,
+    metavar="ADDRESS:PORT",
+    help="Serve Prometheus metrics there, at /metrics.",
+)
+@click.option("--heal", is_flag=True, help="Put back what drifted, by pushing the plan again.")
+@connection
+@history_option
+@JSON
+def watch(  # noqa: PLR0917  one parameter an option
+    file: Path,
+    interval_s: float,
+    metrics: tuple[str, int] | None,
+    heal: bool,
+    identity: Path,
+    known_hosts: Path,
+    timeout_s: float,
+    state_dir: Path,
+    as_json: bool,
+) -> None:
+    """Watch the switches of FILE, a plan or an intent, until Ctrl-C or SIGTERM.
+
+    Each trouble is told once when it begins and once when it ends, one line each (--json: one
+    object a line). An intent is planned first, as a push of it would plan it; give a service the
+    plan that was pushed.
+    """
+    from cnc import netconf  # noqa: PLC0415
+    from cnc.watch import Watcher, service_manager  # noqa: PLC0415
+
+    connect = connect_options(identity, known_hosts, timeout_s)
+    if is_plan(file):
+        plan = load_plan(file)
+    else:
+        plan = planned(within_limits(load_intent(file), connect, partial=True))
+    name, count = plan.intent.name, len(plan.intent.network.bridges)
+    watchdog = service_manager.Watchdog()
+
+    def ready() -> None:
+        click.echo(f"watching {name}: {count} switches", err=True)
+        service_manager.notify("READY=1")
+
+    with open_history(state_dir) as history:
+        watcher = Watcher(
+            plan,
+            connect=connect,
+            history=history,
+            interval_s=interval_s,
+            tell=_print_json if as_json else _print_line,
+            heal=(
+                lambda: netconf.push(
+                    plan, connect=connect, history=history, what="put back by watch"
+                )
+            )
+            if heal
+            else None,
+        )
+        with _until_signal(watcher.stop), _metrics(metrics, watcher):
+            watcher.run(on_first_round=ready, on_turn=watchdog.alive)
+        service_manager.notify("STOPPING=1")
+
+
+@contextmanager
+def _until_signal(stop: Callable[[], None]) -> Iterator[None]:
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        stop()
+
+    before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def _metrics(listen: tuple[str, int] | None, watcher: Watcher) -> Iterator[None]:
+    if listen is None:
+        yield
+        return
+    from cnc.watch.metrics import serve  # noqa: PLC0415
+
+    close = serve(*listen, watcher.snapshot)
+    try:
+        yield
+    finally:
+        close()
+
+
+def _print_line(event: Event) -> None:
+    where = f"{event.switch}/{event.port}" if event.port else event.switch or "network"
+    what = f"{event.kind} {event.what}" if event.since or event.what == "began" else event.kind
+    lasted = ""
+    if event.since:
+        lasted_s = (event.at - event.since).total_seconds()
+        lasted = f" (after {duration(round(lasted_s * 1000) * 1_000_000)})"
+    # A refused push has a reason for each switch, in lines of their own.
+    text = "; ".join(event.text.splitlines())
+    click.echo(f"{_clock(event.at)}  {where}  {what}: {text}{lasted}")
+
+
+def _clock(at: datetime) -> str:
+    return at.astimezone().isoformat(timespec="milliseconds")
+
+
+def _print_json(event: Event) -> None:
+    click.echo(
+        json.dumps(
+            {
+                "time": event.at.isoformat(),
+                "event": event.what,
+                "kind": event.kind,
+                "switch": event.switch or None,
+                "port": event.port or None,
+                "text": event.text,
+                "since": event.since.isoformat() if event.since else None,
+            }
+        )
+    )

@@ -1,0 +1,94 @@
+"""What one plan changes for those who run by another: streams, ports, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamPlan
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[V]):
+    """Two values that differ; None where there is none."""
+
+    before: V | None
+    after: V | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDifference:
+    """What differs between two plans, by name; what is the same is not in it.
+
+    `wanted` are the requirements of streams, `placed` their paths, offsets, classes and bounds.
+    `foundations` are what plans rest on: classes, switches, links and figures of the network.
+    """
+
+    wanted: Mapping[str, Change[Stream]]
+    placed: Mapping[str, Change[StreamPlan]]
+    foundations: Mapping[str, Change[object]]
+    gates: Mapping[PortRef, Change[GateControlList]]
+
+    def __bool__(self) -> bool:
+        return any((self.wanted, self.placed, self.foundations, self.gates))
+
+    @property
+    def added(self) -> list[str]:
+        """The streams that get a place."""
+        return [name for name, change in self.placed.items() if change.before is None]
+
+    @property
+    def removed(self) -> list[str]:
+        """The streams that lose their place."""
+        return [name for name, change in self.placed.items() if change.after is None]
+
+    @property
+    def refused(self) -> list[str]:
+        """The streams that are new, and get no place."""
+        return [
+            name
+            for name, change in self.wanted.items()
+            if change.before is None and name not in self.placed
+        ]
+
+
+def difference(before: Plan, after: Plan) -> PlanDifference:
+    """What `after` changes for those who run by `before`, each part in order of its names."""
+    return PlanDifference(
+        wanted=_changes(before.intent.streams, after.intent.streams),
+        placed=_changes(before.streams, after.streams),
+        foundations=_changes(_foundations(before.intent), _foundations(after.intent)),
+        gates=_changes(before.gates, after.gates),
+    )
+
+
+def differ_from_ns(one: GateControlList, other: GateControlList) -> int:
+    """When in their cycles two lists first differ, in the state of a gate or in their length."""
+    at_ns = 0
+    for mine, its in zip(one.entries, other.entries, strict=False):
+        if mine.gate_states != its.gate_states:
+            break
+        at_ns += min(mine.interval_ns, its.interval_ns)
+        if mine.interval_ns != its.interval_ns:
+            break
+    return at_ns
+
+
+def _foundations(intent: Intent) -> dict[str, object]:
+    network = intent.network
+    return {
+        **{f"class {name}": its for name, its in intent.classes.items()},
+        **{f"link {source}": link for source, link in network.links.items()},
+        **{f"switch {name}": bridge for name, bridge in network.bridges.items()},
+        "network": replace(network, bridges={}, end_stations={}, links={}),
+    }
+
+
+def _changes(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, Change[V]]:
+    names = sorted(before.keys() | after.keys(), key=str)
+    pairs = ((name, Change(before.get(name), after.get(name))) for name in names)
+    return {name: pair for name, pair in pairs if pair.before != pair.after}

@@ -1,0 +1,71 @@
+"""What a check found out about a switch, and the refusal that failures make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cnc.errors import RolloutError
+
+
+class Check(StrEnum):
+    """What is looked at, in the order in which one depends on the other."""
+
+    REACHABLE = "reachable"
+    HOST_KEY = "host key"
+    LOGIN = "login"
+    CAPABILITIES = "NETCONF capabilities"
+    MODULES = "YANG modules"
+    LOCKS = "locks"
+    RIGHTS = "right to write"
+    ROLLOUT = "last rollout"
+    AGENT = "agent"
+    KERNEL = "kernel"
+    PORT = "ports exist"
+    LINK = "link up"
+    SPEED = "link speed"
+    QUEUES = "transmit queues"
+    QDISC = "root qdisc"
+    LIMITS = "limits of gates"
+    TAI_OFFSET = "TAI offset"
+    CLOCKS = "clocks agree"
+    CONTROLLER_CLOCK = "controller's clock"
+    PTP = "PTP"
+
+
+class Verdict(StrEnum):
+    """The worst first. A rollout is refused for a failure alone."""
+
+    FAILED = "failed"
+    WARNING = "warning"
+    UNKNOWN = "unknown"
+    OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check on one switch, or on one of its ports; `hint` says what to do."""
+
+    switch: str
+    port: str | None
+    check: Check
+    verdict: Verdict
+    text: str
+    hint: str | None = None
+
+    @property
+    def where(self) -> str:
+        """`switch` or `switch/port`."""
+        return f"{self.switch}/{self.port}" if self.port else self.switch
+
+
+def refuse(findings: Iterable[Finding]) -> None:
+    """Raise RolloutError with all failures, one a line, and what to do about them."""
+    failures = [finding for finding in findings if finding.verdict is Verdict.FAILED]
+    if failures:
+        hints = dict.fromkeys(failure.hint for failure in failures if failure.hint)
+        raise RolloutError(
+            "\n".join(f"{failure.where}: {failure.text}" for failure in failures),
+            hint="; ".join(hints) or None,
+        )

@@ -1,0 +1,82 @@
+"""The clocks of the switches against each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cnc.format import duration
+from cnc.netconf.device import SwitchState
+from cnc.netconf.preflight.clocks import READ_TOLERANCE_NS
+
+# How fast a clock may move against the controller's while its last reading grows old: 100 ppm.
+DRIFT_PER_NS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """How far a clock is ahead of the network's middle one: the best guess and what is certain.
+
+    `certain_ns` has the sign of the offset, and is 0 where the readings do not exclude agreement.
+    """
+
+    estimate_ns: int
+    certain_ns: int
+    reference: str
+
+
+def offsets(states: Mapping[str, SwitchState], now_ns: int) -> dict[str, Offset]:
+    """The offset of each switch that reports a clock. `now_ns` is on the controller's monotonic.
+
+    The reference is the clock in the middle, which a minority of wrong ones cannot move.
+    """
+    bounds = {}
+    for name, state in states.items():
+        if read := state.tai_minus_monotonic_ns():
+            slack_ns = (now_ns - state.answered_ns) // DRIFT_PER_NS
+            bounds[name] = (read[0] - slack_ns, read[1] + slack_ns)
+    if not bounds:
+        return {}
+    by_time = sorted(bounds, key=lambda name: (sum(bounds[name]), name))
+    reference = by_time[(len(by_time) - 1) // 2]
+    low_ns, high_ns = bounds[reference]
+    return {
+        name: Offset(
+            estimate_ns=(lower + upper - low_ns - high_ns) // 2,
+            certain_ns=max(0, lower - high_ns) - max(0, low_ns - upper),
+            reference=reference,
+        )
+        for name, (lower, upper) in bounds.items()
+    }
+
+
+def off_beyond(found: Mapping[str, Offset], clock_error_ns: int) -> dict[str, str]:
+    """The switches that are further off than the network's clock error allows, and how far."""
+    return {
+        name: f"its TAI clock is at least {duration(abs(offset.certain_ns))} "
+        f"{'ahead of' if offset.certain_ns > 0 else 'behind'} that of {offset.reference}"
+        for name, offset in found.items()
+        if abs(offset.certain_ns) > clock_error_ns + READ_TOLERANCE_NS
+    }
+
+
+def odd_tai_offsets(states: Mapping[str, SwitchState]) -> dict[str, str]:
+    """The switches whose kernel has another TAI offset than most.
+
+    With as many on either side the lesser is the odd one: nobody has set an offset of 0.
+    """
+    offsets_s = {
+        name: state.agent.tai_offset_s
+        for name, state in states.items()
+        if state.agent and state.agent.tai_offset_s is not None
+    }
+    if not offsets_s:
+        return {}
+    counts = Counter(offsets_s.values())
+    usual = max(counts, key=lambda offset: (counts[offset], offset))
+    return {
+        name: f"TAI is {offset} s ahead of UTC here, {usual} s on the other switches"
+        for name, offset in offsets_s.items()
+        if offset != usual
+    }

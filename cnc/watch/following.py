@@ -1,0 +1,135 @@
+"""One switch, followed for as long as the watch lasts: listen, look, connect again."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cnc.model import Bridge
+from cnc.netconf.device import ConnectOptions, DeviceError
+from cnc.netconf.subscription import Notification, Subscription
+from cnc.watch.noting import asks_for_a_look
+from cnc.watch.observation import Look, Notice, Observation, Silence
+
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """The session is no more."""
+
+    reason: str
+
+
+class _Stop:
+    """Nobody wants to know any more."""
+
+
+class Follower(threading.Thread):
+    """Reports what becomes of a switch, from a thread of its own, until `stop`.
+
+    It looks when a session begins, after each event that may have changed something, and every
+    `interval_s`. A session that is lost is made anew, after a wait that doubles up to
+    `LONGEST_RETRY_S`.
+    """
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        ports: Collection[str],
+        *,
+        connect: ConnectOptions,
+        interval_s: float,
+        report: Callable[[Observation], None],
+    ) -> None:
+        super().__init__(name=f"watch {bridge.name}", daemon=True)
+        self._bridge = bridge
+        self._ports = ports
+        self._connect = connect
+        self._interval_s = interval_s
+        self._report = report
+        self._inbox: queue.SimpleQueue[Notification | _Ended | _Stop] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._retry_s = FIRST_RETRY_S
+
+    def stop(self) -> None:
+        """End soon; from any thread. A question that is under way is waited for."""
+        self._stopping.set()
+        self._inbox.put(_Stop())
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._attend()
+            except DeviceError as error:
+                self._report(Silence(self._bridge.name, _now(), str(error)))
+                self._stopping.wait(self._retry_s)
+                self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
+
+    def _attend(self) -> None:
+        """One session, until `stop`. Raises DeviceError when there is none, or no more."""
+        inbox = self._inbox = queue.SimpleQueue()
+        session = Subscription(
+            self._bridge,
+            self._connect,
+            on_notification=inbox.put,
+            on_end=lambda reason: inbox.put(_Ended(reason)),
+        )
+        try:
+            self._look(session)
+            self._retry_s = FIRST_RETRY_S
+            self._follow(session)
+        except DeviceError:
+            session.abandon()
+            raise
+        session.close()
+
+    def _follow(self, session: Subscription) -> None:
+        """Until `stop`. Raises DeviceError when the session ends."""
+        due_s = time.monotonic() + self._interval_s
+        while not self._stopping.is_set():
+            changed = self._listen(until_s=due_s)
+            if self._stopping.is_set():
+                return
+            if changed or time.monotonic() >= due_s:
+                self._look(session)
+                due_s = time.monotonic() + self._interval_s
+
+    def _listen(self, until_s: float) -> bool:
+        """Pass on what is heard; whether to look at once. What comes together is one reason."""
+        changed = False
+        while True:
+            wait_s = 0.0 if changed else max(0.0, until_s - time.monotonic())
+            try:
+                heard = self._inbox.get(timeout=wait_s)
+            except queue.Empty:
+                return changed
+            match heard:
+                case _Stop():
+                    return False
+                case _Ended(reason):
+                    raise DeviceError(self._bridge.name, f"the session ended: {reason}")
+                case Notification():
+                    self._report(Notice(self._bridge.name, _now(), heard))
+                    changed = changed or asks_for_a_look(heard)
+
+    def _look(self, session: Subscription) -> None:
+        state = session.state(self._ports)
+        self._report(
+            Look(
+                switch=self._bridge.name,
+                at=_now(),
+                state=state,
+                stored=session.stored(self._ports),
+                counters=session.counters(self._ports),
+            )
+        )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,146 @@
+"""The state of the network as Prometheus metrics; docs/watching.md lists them.
+
+Names and units follow https://prometheus.io/docs/practices/naming/. A switch that gives no answer
+has no metrics but `tsn_switch_up`: a value that nobody knows is left out, not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from cnc.errors import InputError
+from cnc.model import NS_PER_S
+from cnc.watch.observation import Look
+from cnc.watch.observer import Snapshot
+
+
+def serve(address: str, port: int, snapshot: Callable[[], Snapshot]) -> Callable[[], None]:
+    """Answer scrapes at http://ADDRESS:PORT/metrics until the returned function is called.
+
+    Raises InputError when nobody can listen there.
+    """
+    registry = CollectorRegistry()
+    registry.register(_Network(snapshot))
+    try:
+        server, _ = start_http_server(port, address, registry)
+    except OSError as error:
+        raise InputError(
+            f"cannot serve metrics at {address}:{port}: {error.strerror}",
+            hint="is the address one of this machine, and the port free?",
+        ) from error
+
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+
+    return close
+
+
+class _Network(Collector):
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Metric]:
+        now = self._snapshot()
+        answers = {name: look for name, look in now.looks.items() if look}
+        yield from _switches(now, answers)
+        yield from _ports(now, answers)
+        yield from _counters(answers)
+        unfinished = GaugeMetricFamily(
+            "tsn_rollout_unfinished", "Rollouts that stopped half-way and wait for an operator."
+        )
+        unfinished.add_metric([], now.unresolved)
+        yield unfinished
+        conditions = GaugeMetricFamily(
+            "tsn_condition",
+            "1 for everything that is wrong now.",
+            labels=["kind", "switch", "port"],
+        )
+        for each in now.conditions:
+            conditions.add_metric([each.kind, each.switch, each.port], 1)
+        yield conditions
+
+
+def _switches(now: Snapshot, answers: Mapping[str, Look]) -> Iterator[Metric]:
+    up = GaugeMetricFamily(
+        "tsn_switch_up", "Whether the switch answers over NETCONF.", labels=["switch"]
+    )
+    agent = GaugeMetricFamily(
+        "tsn_agent_up", "Whether the agent of the switch runs.", labels=["switch"]
+    )
+    tai = GaugeMetricFamily(
+        "tsn_switch_tai_offset_seconds", "TAI minus UTC in the kernel.", labels=["switch"]
+    )
+    ptp = GaugeMetricFamily(
+        "tsn_switch_ptp_locked",
+        "Whether the switch's clock follows a PTP grandmaster, or is it; only where ptp4l runs.",
+        labels=["switch"],
+    )
+    clock = GaugeMetricFamily(
+        "tsn_switch_clock_offset_seconds",
+        "How far the TAI clock is ahead of the middle one of all switches, as seen over NETCONF.",
+        labels=["switch"],
+    )
+    for name in now.looks:
+        up.add_metric([name], name in answers)
+    for name, look in answers.items():
+        said = look.state.agent
+        agent.add_metric([name], said is not None)
+        if said and said.tai_offset_s is not None:
+            tai.add_metric([name], said.tai_offset_s)
+        if said and said.ptp:
+            ptp.add_metric([name], said.ptp.is_locked)
+        if offset := now.clocks.get(name):
+            clock.add_metric([name], offset.estimate_ns / NS_PER_S)
+    yield from (up, agent, tai, clock, ptp)
+
+
+def _ports(now: Snapshot, answers: Mapping[str, Look]) -> Iterator[Metric]:
+    agrees = GaugeMetricFamily(
+        "tsn_port_agrees",
+        "Whether the kernel runs or awaits what the plan has for the port.",
+        labels=["switch", "port"],
+    )
+    link = GaugeMetricFamily(
+        "tsn_port_link_up", "Whether the link is up.", labels=["switch", "port"]
+    )
+    for name, look in answers.items():
+        for port, report in look.state.ports.items():
+            agrees.add_metric([name, port], (name, port) not in now.drifted)
+            if report.oper_status is not None:
+                link.add_metric([name, port], report.oper_status == "up")
+    yield from (agrees, link)
+
+
+def _counters(answers: Mapping[str, Look]) -> Iterator[Metric]:
+    errors = CounterMetricFamily(
+        "tsn_port_config_change_errors",
+        "Schedules that came after their base time.",
+        labels=["switch", "port"],
+    )
+    by_class = ["switch", "port", "traffic_class"]
+    drops = CounterMetricFamily(
+        "tsn_port_drops", "Frames dropped before they were sent.", labels=by_class
+    )
+    window_drops = CounterMetricFamily(
+        "tsn_port_window_drops", "Frames dropped for which the list has no window.", labels=by_class
+    )
+    overruns = CounterMetricFamily(
+        "tsn_port_overruns", "Frames still being sent when their gate closed.", labels=by_class
+    )
+    for name, look in answers.items():
+        for port, counted in look.counters.items():
+            if counted.config_change_errors is not None:
+                errors.add_metric([name, port], counted.config_change_errors)
+            for family, counts in (
+                (drops, counted.drops),
+                (window_drops, counted.window_drops),
+                (overruns, counted.overruns),
+            ):
+                for number, count in counts.items():
+                    family.add_metric([name, port, str(number)], count)
+    yield from (errors, drops, window_drops, overruns)

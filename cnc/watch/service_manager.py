@@ -1,0 +1,39 @@
+"""What systemd wants to hear from a service it has started (sd_notify(3))."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+US_PER_S = 1_000_000
+
+
+def notify(state: str) -> None:
+    """Say `state`, such as "READY=1", if somebody asked to be told; nobody there is no error."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    # A leading @ stands for the zero octet of an abstract address.
+    path = "\0" + address[1:] if address.startswith("@") else address
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        try:
+            manager.sendto(state.encode(), path)
+        except OSError:
+            return
+
+
+class Watchdog:
+    """Says that the process lives, twice as often as asked for (sd_watchdog_enabled(3))."""
+
+    def __init__(self) -> None:
+        asked_us = os.environ.get("WATCHDOG_USEC")
+        is_ours = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        self._every_s = int(asked_us) / US_PER_S / 2 if asked_us and is_ours else None
+        self._due_s = 0.0
+
+    def alive(self) -> None:
+        """Call often; it says so when it is time."""
+        if self._every_s is not None and time.monotonic() >= self._due_s:
+            notify("WATCHDOG=1")
+            self._due_s = time.monotonic() + self._every_s

@@ -1,0 +1,193 @@
+"""The watch as a whole: a follower for each switch, one place where all is judged and told."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+
+from cnc.errors import CncError
+from cnc.history import History
+from cnc.model import Plan
+from cnc.netconf import ConnectOptions, Report, unresolved
+from cnc.netconf.payload import desired_ports
+from cnc.netconf.subscription import spare_the_processor
+from cnc.watch import healing
+from cnc.watch.condition import WHOLE, Event, Note, What
+from cnc.watch.following import Follower
+from cnc.watch.observation import Notice, Observation
+from cnc.watch.observer import Observer, Snapshot
+
+TICK_S = 0.5
+STOP_S = 2.0  # how long a switch that hangs may hold up the end
+
+
+class Watcher:
+    """Watches the switches of `plan`; `run` tells every event to `tell` until `stop` is called.
+
+    With `heal`, a function that pushes the plan, what drifted is put back.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        connect: ConnectOptions,
+        history: History,
+        interval_s: float,
+        tell: Callable[[Event], None],
+        heal: Callable[[], Report] | None = None,
+    ) -> None:
+        self._bridges = list(plan.intent.network.bridges.values())
+        self._history = history
+        self._interval_s = interval_s
+        self._tell = tell
+        self._observer = Observer(plan, history.knows)
+        self._lock = threading.Lock()
+        self._seen: queue.SimpleQueue[Observation] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._healer = _Healer(heal, tell) if heal else None
+        self._followers = [
+            Follower(
+                bridge,
+                desired_ports(plan, bridge.name),
+                connect=connect,
+                interval_s=interval_s,
+                report=self._seen.put,
+            )
+            for bridge in self._bridges
+        ]
+
+    def snapshot(self) -> Snapshot:
+        """How things stand now; from any thread."""
+        with self._lock:
+            return self._observer.snapshot()
+
+    def stop(self) -> None:
+        """Let `run` return soon. It may be called in a signal handler."""
+        self._stopping.set()
+
+    def run(
+        self,
+        *,
+        on_first_round: Callable[[], None] = lambda: None,
+        on_turn: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Watch until `stop`.
+
+        `on_first_round` is called when every switch has answered or failed once, `on_turn` at least
+        every few seconds. Raises CncError when the history cannot be read.
+        """
+        spare_the_processor()
+        for follower in self._followers:
+            follower.start()
+        try:
+            self._turn_until_stopped(on_first_round, on_turn)
+        finally:
+            for follower in self._followers:
+                follower.stop()
+            if self._healer:
+                self._healer.close()
+            give_up_s = time.monotonic() + STOP_S
+            for follower in self._followers:
+                follower.join(max(0.0, give_up_s - time.monotonic()))
+
+    def _turn_until_stopped(
+        self, on_first_round: Callable[[], None], on_turn: Callable[[], None]
+    ) -> None:
+        missing = {bridge.name for bridge in self._bridges}
+        history_due_s = 0.0
+        while not self._stopping.is_set():
+            self._refuse_blindness()
+            if time.monotonic() >= history_due_s:
+                self._read_history()
+                history_due_s = time.monotonic() + self._interval_s
+            observation = self._next()
+            if observation:
+                with self._lock:
+                    events = self._observer.take(observation)
+                self._tell_all(events)
+            if observation and not isinstance(observation, Notice) and missing:
+                missing.discard(observation.switch)
+                if not missing:
+                    on_first_round()
+            if self._healer:
+                self._healer.turn(self.snapshot())
+            on_turn()
+
+    def _refuse_blindness(self) -> None:
+        """Raise when a switch is followed no more: silence must not pass for peace."""
+        if dead := [follower.name for follower in self._followers if not follower.is_alive()]:
+            raise RuntimeError(f"{', '.join(dead)}: broke, for the reason above")
+
+    def _next(self) -> Observation | None:
+        try:
+            return self._seen.get(timeout=TICK_S)
+        except queue.Empty:
+            return None
+
+    def _read_history(self) -> None:
+        rollouts = unresolved(self._bridges, self._history)
+        with self._lock:
+            events = self._observer.unresolved(rollouts, datetime.now(UTC))
+        self._tell_all(events)
+
+    def _tell_all(self, events: list[Event]) -> None:
+        for event in events:
+            self._tell(event)
+
+
+class _Healer:
+    """Pushes the plan again when it is time to, beside the watch, and says what came of it."""
+
+    def __init__(self, heal: Callable[[], Report], tell: Callable[[Event], None]) -> None:
+        self._heal = heal
+        self._tell = tell
+        self._pace = healing.Pace()
+        self._thread = ThreadPoolExecutor(1, "heal")
+        self._attempt: Future[Report] | None = None
+        self._said: str | None = None
+
+    def turn(self, now: Snapshot) -> None:
+        """Start an attempt, or take in the outcome of the last one, if it is time."""
+        if self._attempt:
+            if self._attempt.done():
+                self._ended(self._attempt)
+                self._attempt = None
+            return
+        is_due = self._pace.is_due(now.drifted, time.monotonic())
+        if not now.drifted:
+            self._said = None
+        if not is_due:
+            return
+        if waits_for := healing.hindrance(now.conditions):
+            where = waits_for.switch or "the network"
+            self._say_once(f"not yet, because of {waits_for.kind} of {where}: {waits_for.text}")
+            return
+        self._say_once(f"putting back {', '.join(str(port) for port in sorted(now.drifted))}")
+        self._attempt = self._thread.submit(self._heal)
+
+    def close(self) -> None:
+        """Wait for an attempt that is under way: it ends with all switches changed or none."""
+        self._thread.shutdown()
+        if self._attempt:
+            self._ended(self._attempt)
+
+    def _ended(self, attempt: Future[Report]) -> None:
+        waits_s = self._pace.tried(time.monotonic())
+        self._said = None
+        try:
+            report = attempt.result()
+        except CncError as error:
+            self._say_once(f"failed, tries again in {waits_s:g} s at the earliest: {error}")
+            return
+        changed = ", ".join(str(change.port) for change in report.changes)
+        self._say_once(f"put back {changed}" if changed else "there was nothing to put back")
+
+    def _say_once(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            self._tell(Event(What.NOTED, Note.HEAL, WHOLE, WHOLE, text, datetime.now(UTC)))

@@ -1,0 +1,158 @@
+"""What the agent notices reaches subscribers; what stands in the configuration's way is mended."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+import sysrepo
+
+from agent.datastore.memory import MemoryFile
+from agent.datastore.subscriptions import Datastore
+from agent.model import AgentError, Clock, OperStatus
+from tests.stack.recording_kernel import port
+from tests.stack.sysrepo_client import BASE_TIME_S, BRIDGE_PORT, gated
+
+WAIT_S = 10
+SECOND_NS = 10**9
+
+
+@pytest.fixture
+def told(client):
+    """Every notification so far, in order: (name, leaves)."""
+    heard = []
+
+    def on_notification(xpath, _type, leaves, _timestamp, _private):
+        heard.append((xpath.rpartition(":")[2], dict(leaves)))
+
+    with sysrepo.SysrepoConnection() as connection, connection.start_session() as session:
+        session.subscribe_notification("tsn-linux", "/tsn-linux:*", on_notification)
+        yield heard
+
+
+@pytest.fixture
+def memory_file(tmp_path):
+    return MemoryFile(tmp_path / "memory.json")
+
+
+@pytest.fixture
+def agent(kernel, told, client, memory_file):
+    with closing(Datastore(kernel, memory_file=memory_file)) as serving:
+        client.replace(gated("p1"))
+        kernel.log.clear()
+        yield serving
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_it_says_that_it_serves(agent, told):
+    wait_until(lambda: told == [("agent-started", {"pid": os.getpid()})])
+
+
+def test_drift_is_told_once_and_left(agent, kernel, told):
+    configured = kernel.ports["p1"]
+    kernel.changed(replace(port("p1"), dscp_priorities={46: 7}))
+    wait_until(lambda: told[-1][0] == "port-drift")
+    reads = kernel.reads
+    kernel.ring()
+    wait_until(lambda: kernel.reads > reads)
+    kernel.changed(configured)
+    wait_until(lambda: told[-1][0] == "port-restored")
+    words = "the gate control list is gone; the root qdisc is mq"
+    assert told[1:] == [
+        ("port-drift", {"interface": "p1", "difference": words}),
+        ("port-restored", {"interface": "p1"}),
+    ]
+    assert kernel.log == []
+
+
+def test_a_netconf_client_hears_of_drift_also_after_its_server_was_restarted(
+    agent, kernel, netconfd
+):
+    configured = kernel.ports["p1"]
+    for _ in range(2):
+        with netconfd.connect() as session:
+            session.create_subscription()
+            kernel.changed(replace(port("p1"), dscp_priorities={46: 7}))
+            while "port-drift" not in session.take_notification(timeout=WAIT_S).notification_xml:
+                pass
+            kernel.changed(configured)
+            while "port-restored" not in session.take_notification(timeout=WAIT_S).notification_xml:
+                pass
+        netconfd.kill()
+        netconfd.start()
+
+
+def test_the_link_of_a_configured_port_is_told_with_its_speed(agent, kernel, told):
+    configured = kernel.ports["p1"]
+    kernel.changed(replace(kernel.ports["p2"], oper_status=OperStatus.DOWN))
+    kernel.changed(replace(configured, link_speed_bps=100_000_000))
+    wait_until(lambda: told[-1][1].get("oper-status") == "up")
+    kernel.changed(replace(configured, oper_status=OperStatus.DORMANT, link_speed_bps=None))
+    wait_until(lambda: told[-1][1].get("oper-status") == "dormant")
+    kernel.vanished("p1")
+    wait_until(lambda: told[-1][1].get("oper-status") == "not-present")
+    assert told[1:] == [
+        ("port-state-change", leaves)
+        for leaves in (
+            {"interface": "p1", "oper-status": "up", "link-speed-bps": 100_000_000},
+            {"interface": "p1", "oper-status": "dormant"},
+            {"interface": "p1", "oper-status": "not-present"},
+        )
+    ]
+
+
+def test_a_clock_that_was_set_back_is_told_and_its_schedules_are_set_anew(agent, kernel, told):
+    kernel.read()
+    kernel.time_ns += SECOND_NS
+    kernel.offsets_ns[Clock.TAI] -= SECOND_NS
+    kernel.ring()
+    wait_until(lambda: told[-1] == ("clock-step", {"tai-offset": 37, "step-ns": -SECOND_NS}))
+    assert kernel.log == ["restart p1"]
+
+
+def test_a_look_that_fails_is_not_the_last_one(agent, kernel, told, monkeypatch):
+    failures = []
+
+    def fail():
+        failures.append(1)
+        raise AgentError("the kernel shows taprio without schedule")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(kernel, "read", fail)
+        kernel.ring()
+        wait_until(lambda: failures)
+    kernel.changed(replace(kernel.ports["p1"], dscp_priorities={}))
+    wait_until(lambda: told[-1][0] == "port-drift")
+
+
+def test_a_port_that_went_away_is_configured_when_it_comes_back(agent, kernel, client):
+    kernel.vanished("p1")
+    client.replace(gated("p1"), gated("p2"))
+    assert kernel.ports["p2"].taprio is not None
+    kernel.changed(port("p1", ifindex=9))
+    wait_until(lambda: kernel.ports["p1"].taprio is not None)
+    assert kernel.ports["p2"].taprio is not None
+
+
+def test_a_new_configuration_for_a_port_that_went_away_is_refused(agent, kernel, client):
+    kernel.vanished("p1")
+    with pytest.raises(sysrepo.SysrepoError, match="port p1: no such interface"):
+        client.replace(gated("p1", base_time_s=BASE_TIME_S + 1))
+
+
+def test_ports_that_can_do_what_is_configured_do_it_at_the_start(client, kernel, caplog):
+    impossible = gated("p2", **{"admin-cycle-time-extension": 5})
+    client.replace(gated("p1"), impossible)
+    with closing(Datastore(kernel)):
+        assert "port p2: admin-cycle-time-extension must be 0" in caplog.text
+        assert kernel.ports["p1"].taprio is not None
+        assert BRIDGE_PORT in client.interface("p2")

@@ -1,0 +1,210 @@
+"""`cnc doctor` and one switch: a real agent, NETCONF server and client, on a kernel that obeys."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agent.datastore.subscriptions import Datastore
+from agent.model import PtpPortState, PtpStatus
+from cnc import cli
+from tests.stack.front_end import BASE
+from tests.stack.netconfd_process import running_netconfd
+from tests.stack.recording_kernel import port
+
+INTENT = """
+name: small
+defaults:
+  rate: 1Gbps
+  propagation: 100ns
+  processing: {{min: 1us, max: 5us}}
+  clock-error: 1us
+  user: {user}
+  netconf-port: {port}
+classes:
+  cyclic: {{traffic-class: 6, priority: 6, dscp: 46, role: scheduled}}
+  best-effort: {{traffic-class: 0, priority: 0, dscp: 0, role: best-effort}}
+switches:
+  s1: {{ports: [p1, p2], management: 127.0.0.1}}
+end-stations: [talker, listener]
+links:
+  - [talker/eth0, s1/p1]
+  - [s1/p2, listener/eth0]
+streams:
+  set-points:
+    talker: talker
+    listeners: [listener]
+    class: cyclic
+    period: 1ms
+    payload: 100B
+    max-latency: {latency}
+"""
+
+
+@pytest.fixture
+def agent(sysrepo_repository, kernel):
+    kernel.time_ns = None
+    running = Datastore(kernel)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def server(sysrepo_repository, tmp_path):
+    with running_netconfd(tmp_path / "netconfd") as process:
+        yield process
+
+
+@pytest.fixture
+def doctor(server, tmp_path: Path):
+    """The command, with everything it needs to log in as `user`."""
+    known_hosts = tmp_path / "known_hosts"
+    key = server.host_key.with_suffix(".pub").read_text()
+    known_hosts.write_text(f"[127.0.0.1]:{server.port} {key}")
+    keys = {"CNC_IDENTITY": str(server.client_key), "CNC_KNOWN_HOSTS": str(known_hosts)}
+
+    def run(*options, user="operator", latency="500us", **changed_keys):
+        file = tmp_path / "small.yaml"
+        file.write_text(INTENT.format(user=user, port=server.port, latency=latency))
+        return CliRunner().invoke(cli.cnc, ["doctor", str(file), *options], env=keys | changed_keys)
+
+    return run
+
+
+def failures(ran):
+    """Check → text and hint, of a run with --json."""
+    told = json.loads(ran.stdout)
+    failed = [finding for finding in told["findings"] if finding["verdict"] == "failed"]
+    assert ran.exit_code == (1 if failed else 0)
+    return {finding["check"]: f"{finding['text']} | {finding['hint']}" for finding in failed}
+
+
+def test_a_sound_switch_passes_every_check_and_is_not_changed(agent, server, doctor, kernel):
+    ran = doctor()
+    assert ran.exit_code == 0, ran.output
+    assert "failed" not in ran.output
+    assert ran.output.endswith("a push can go ahead\n")
+    for check in ("YANG modules", "locks", "right to write", "limits of gates"):
+        assert f" {check} " in ran.output
+    assert kernel.log == []
+    with server.connect() as client:
+        client.lock("running")
+        client.lock("candidate")
+
+
+def test_a_lock_is_named_with_its_holder(agent, server, doctor):
+    with server.connect() as client:
+        client.lock("running")
+        words = failures(doctor("--json"))["locks"]
+        assert f"running is locked by session {client.session_id}: operator from 127.0.0.1" in words
+    assert failures(doctor("--json")) == {}
+
+
+def test_a_commit_that_nobody_has_confirmed_is_seen(agent, server, doctor):
+    with server.connect() as client:
+        client.edit_config(
+            target="candidate",
+            config=f'<config xmlns="{BASE}"><interfaces '
+            'xmlns="urn:ietf:params:xml:ns:yang:ietf-interfaces"><interface><name>p1</name>'
+            '<type xmlns:i="urn:ietf:params:xml:ns:yang:iana-if-type">i:ethernetCsmacd</type>'
+            "</interface></interfaces></config>",
+        )
+        client.commit(confirmed=True, timeout="600", persist="left-behind")
+    assert "confirmed commit" in failures(doctor("--json"))["locks"]
+    with server.connect() as client:
+        client.cancel_commit(persist_id="left-behind")
+    assert failures(doctor("--json")) == {}
+
+
+def test_work_that_somebody_left_in_the_candidate_is_seen(agent, server, doctor):
+    with server.connect() as client:
+        client.edit_config(
+            target="candidate",
+            config=f'<config xmlns="{BASE}"><rollout '
+            'xmlns="urn:tsn-control-plane:yang:tsn-linux"><controller>eve</controller></rollout>'
+            "</config>",
+        )
+        assert "candidate" in failures(doctor("--json"))["locks"]
+
+
+def test_an_observer_is_told_what_would_let_him_write(agent, server, doctor):
+    words = failures(doctor("--json", user="observer"))["locks"]
+    assert "user observer may not lock" in words
+    assert "group tsn-operator" in words
+
+
+def test_an_agent_that_does_not_run_is_the_one_failure(server, doctor):
+    assert "systemctl start tsn-agent" in failures(doctor("--json"))["agent"]
+
+
+def test_a_kernel_without_taprio_is_quoted(agent, doctor, kernel):
+    kernel.gates_refused = "this kernel has no sch_taprio: modprobe it"
+    assert failures(doctor("--json"))["kernel"].startswith(kernel.gates_refused)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"tx_queues": 2}, ("transmit queues", "needs 7 TX queues, has 2")),
+        ({"foreign_qdisc": "prio 5:"}, ("root qdisc", "prio 5:")),
+        ({"link_speed_bps": 100_000_000}, ("link speed", "100 Mb/s; the intent says 1 Gb/s")),
+        ({"oper_status": "down", "link_speed_bps": None}, ("link speed", "takes it for 10 Mb/s")),
+    ],
+)
+def test_a_port_that_cannot_take_its_list_is_named(agent, doctor, kernel, changes, found):
+    check, words = found
+    kernel.ports["p2"] = dataclasses.replace(port("p2", 3), **changes)
+    ran = doctor("--json")
+    assert words in failures(ran)[check]
+    (finding,) = [f for f in json.loads(ran.stdout)["findings"] if f["verdict"] == "failed"]
+    assert (finding["switch"], finding["port"]) == ("s1", "p2")
+
+
+def test_a_port_that_is_not_there_is_named(agent, doctor, kernel):
+    del kernel.ports["p2"]
+    assert "no such port" in failures(doctor("--json"))["ports exist"]
+
+
+@pytest.mark.parametrize(
+    ("ports", "is_locked"),
+    [({1: PtpPortState.SLAVE}, True), ({1: PtpPortState.UNCALIBRATED}, False)],
+)
+def test_the_ptp_daemon_must_be_locked(agent, doctor, kernel, ports, is_locked):
+    kernel.ptp = PtpStatus("001122.fffe.334455", False, -40, ports)
+    ran = doctor("--json")
+    assert failures(ran).keys() == (set() if is_locked else {"PTP"})
+    text = next(f["text"] for f in json.loads(ran.stdout)["findings"] if f["check"] == "PTP")
+    assert ("locked to 001122.fffe.334455, -40 ns off" in text) is is_locked
+
+
+def test_a_switch_that_shows_another_host_key_is_not_trusted(agent, server, doctor, tmp_path):
+    imposter = server.authorized_keys.read_text()
+    (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {imposter}")
+    ran = doctor("--json")
+    assert "has another host key than" in failures(ran)["host key"]
+    assert len(json.loads(ran.stdout)["findings"]) == 1
+
+
+def test_an_unknown_host_key_comes_with_the_way_to_learn_it(agent, server, doctor, tmp_path):
+    (tmp_path / "known_hosts").write_text("")
+    assert f"ssh-keyscan -p {server.port} 127.0.0.1" in failures(doctor("--json"))["host key"]
+
+
+def test_a_key_that_the_switch_does_not_accept_is_a_matter_of_login(agent, server, doctor):
+    words = failures(doctor("--json", CNC_IDENTITY=str(server.host_key)))["login"]
+    assert "authorized keys" in words
+
+
+def test_a_switch_that_is_down_is_out_of_reach(agent, server, doctor):
+    server.stop()
+    assert "cannot reach the NETCONF server" in failures(doctor("--json"))["reachable"]
+
+
+def test_an_intent_that_cannot_be_planned_is_examined_all_the_same(agent, doctor):
+    ran = doctor(latency="5us")
+    assert ran.exit_code == 0, ran.output
+    assert "no gate control lists to compare with: cannot schedule every stream" in ran.output

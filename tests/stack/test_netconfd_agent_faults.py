@@ -1,0 +1,159 @@
+"""The way back when the agent is in its way: it refuses, it is dead, or the server dies first."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing, contextmanager, suppress
+
+import pytest
+from ncclient import NCClientError
+from ncclient.operations import RPCError
+
+from agent.datastore.subscriptions import Datastore
+from tests.stack.netconf_client import PREFIXES
+from tests.stack.netconfd_process import wait_until
+from tests.stack.test_netconfd_confirmed_commit import snapshot, tag_of
+
+UNPLUGGED = "port p1: no such interface; this switch has p2"
+NAME = "p1"
+BEFORE, AFTER = 1, 2
+SHORT_S, LONG_S = "1", "60"
+
+
+@pytest.fixture
+def agent(netconfd, kernel):
+    """The agent in this process, and a switch that sends DSCP 46 to priority `BEFORE`."""
+    with closing(Datastore(kernel)) as agent:
+        with netconfd.connect() as client:
+            edit(client, BEFORE)
+            client.commit()
+        assert priority(kernel) == BEFORE
+        yield agent
+
+
+def edit(client, priority):
+    client.edit_config(
+        target="candidate",
+        config=(
+            f'<config xmlns="{PREFIXES["nc"]}"><interfaces xmlns="{PREFIXES["if"]}"><interface>'
+            f'<name>{NAME}</name><type xmlns:ianaift="{PREFIXES["ianaift"]}">'
+            "ianaift:ethernetCsmacd</type>"
+            f'<bridge-port xmlns="{PREFIXES["bridge"]}"><dscp-rule xmlns="{PREFIXES["tsn"]}">'
+            f"<dscp>46</dscp><priority>{priority}</priority></dscp-rule></bridge-port>"
+            "</interface></interfaces></config>"
+        ),
+    )
+
+
+def priority(kernel):
+    """What the switch does with DSCP 46."""
+    return kernel.ports[NAME].dscp_priorities.get(46)
+
+
+def commit_unconfirmed(client, kernel, timeout_s):
+    edit(client, AFTER)
+    client.commit(confirmed=True, timeout=timeout_s, persist="rollout-7")
+    assert priority(kernel) == AFTER
+
+
+def refusal_of(call, *args, **kwargs):
+    with pytest.raises(RPCError) as refusal:
+        call(*args, **kwargs)
+    return refusal.value
+
+
+def test_a_way_back_that_the_agent_refuses_is_tried_again_and_everybody_hears_why(
+    netconfd, agent, kernel
+):
+    with netconfd.connect() as client, netconfd.connect() as other:
+        commit_unconfirmed(client, kernel, SHORT_S)
+        kernel.refuse = UNPLUGGED
+        assert wait_until(lambda: UNPLUGGED in netconfd.log)
+        for call, arguments in (
+            (client.commit, {"persist_id": "rollout-7"}),
+            (other.commit, {}),
+            (other.cancel_commit, {"persist_id": "rollout-7"}),
+        ):
+            refusal = refusal_of(call, **arguments)
+            assert refusal.tag == "in-use"
+            assert UNPLUGGED in refusal.message
+        assert tag_of(other.lock, "running") == "lock-denied"
+        kernel.refuse = None
+        assert wait_until(lambda: priority(kernel) == BEFORE)
+        assert wait_until(lambda: not snapshot(netconfd).exists())
+        # the log has it once, however often it was tried
+        assert netconfd.log.count("cannot undo") == 1
+        other.lock("running")
+
+
+def test_a_server_whose_way_back_is_refused_at_its_start_serves_and_goes_back_later(
+    netconfd, agent, kernel
+):
+    commit_unconfirmed(netconfd.connect(), kernel, LONG_S)
+    netconfd.kill()
+    kernel.refuse = UNPLUGGED
+    netconfd.start()
+    with netconfd.connect() as client:
+        assert tag_of(client.commit) == "in-use"
+        kernel.refuse = None
+        assert wait_until(lambda: priority(kernel) == BEFORE)
+        assert wait_until(lambda: not snapshot(netconfd).exists())
+        client.commit()
+
+
+def test_without_an_agent_the_way_back_is_open_and_the_next_agent_takes_it(netconfd, agent, kernel):
+    with netconfd.connect() as client:
+        commit_unconfirmed(client, kernel, SHORT_S)
+        agent.close()
+        assert wait_until(lambda: not snapshot(netconfd).exists())
+        assert priority(kernel) == AFTER
+    with closing(Datastore(kernel)):
+        assert priority(kernel) == BEFORE
+
+
+def test_a_server_killed_while_the_agent_applies_leaves_the_old_configuration_everywhere(
+    netconfd, agent, kernel
+):
+    client = netconfd.connect()
+    edit(client, AFTER)
+    applying = threading.Event()
+    with slowed(kernel, applying) as proceed:
+        committing = threading.Thread(target=commit_and_die, args=[client])
+        committing.start()
+        assert applying.wait(10)
+        netconfd.kill()
+        committing.join()
+        proceed.set()
+    netconfd.start()
+    with netconfd.connect() as later:
+        assert running_priority(later) == BEFORE
+    assert wait_until(lambda: priority(kernel) == BEFORE, timeout_s=30)
+    assert not snapshot(netconfd).exists()
+
+
+@contextmanager
+def slowed(kernel, applying):
+    """While this lasts, what the kernel is asked to do waits until the event given is set."""
+    apply, proceed = kernel.apply, threading.Event()
+
+    def wait_and_apply(*args):
+        applying.set()
+        proceed.wait(10)
+        return apply(*args)
+
+    kernel.apply = wait_and_apply
+    try:
+        yield proceed
+    finally:
+        proceed.set()
+        del kernel.apply
+
+
+def commit_and_die(client):
+    with suppress(NCClientError):
+        client.commit(confirmed=True, timeout=LONG_S)
+
+
+def running_priority(client):
+    data = client.get_config("running").data
+    return int(data.findtext(f".//{{{PREFIXES['tsn']}}}priority"))

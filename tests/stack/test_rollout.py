@@ -1,0 +1,197 @@
+"""A push to three switches: real agents and NETCONF servers, controllers that die, frozen servers.
+
+Every moment of a rollout and every fault are walked through in the VM (tests/fault).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cnc.errors import RolloutError
+from cnc.history import History, Outcome, Phase
+from cnc.model import Plan
+from cnc.netconf import ConnectOptions, Report, push, resume, roll_back
+from cnc.netconf.device import Device
+from cnc.planner import plan as compute
+from tests.scale.dying import (
+    after_the_decision,
+    after_the_first_confirmation,
+    before_the_decision,
+    push_and_die,
+)
+from tests.scale.inspection import Inspector, inspector
+from tests.scale.orders import NETCONF_SERVER
+from tests.scale.simulation import Simulation, simulated_switches
+from tests.stack.netconfd_process import wait_until
+
+GOES_BACK_WITHIN_S = 90.0  # the longest confirm window that an overloaded machine came to
+
+
+@dataclass(frozen=True)
+class Plans:
+    """They differ in every list; all switches run `former` when a test begins."""
+
+    former: Plan
+    new: Plan
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Somebody with a history of what they have rolled out."""
+
+    connect: ConnectOptions
+    path: Path
+    history: History
+
+    def push(self, plan: Plan, *, take_over: bool = False) -> Report:
+        return push(plan, connect=self.connect, history=self.history, take_over=take_over)
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    with simulated_switches(3) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def plans(simulation: Simulation) -> Plans:
+    return Plans(compute(simulation.intent(200)), compute(simulation.intent(400)))
+
+
+@pytest.fixture
+def operator(simulation: Simulation, plans: Plans, tmp_path: Path):
+    path = tmp_path / "history.sqlite"
+    with History(path) as history:
+        operator = Operator(simulation.connect, path, history)
+        operator.push(plans.former, take_over=True)
+        yield operator
+
+
+@pytest.fixture
+def seen(simulation: Simulation, operator: Operator):
+    with inspector(simulation) as opened:
+        yield opened
+
+
+def test_every_switch_runs_it_and_the_history_has_it(
+    operator: Operator, plans: Plans, seen: Inspector
+):
+    report = operator.push(plans.new)
+    assert seen.lists() == plans.new.gates
+    kept = operator.history.rollout(report.number)
+    assert kept.phase is Phase.DONE
+    assert {change.outcome for change in kept.switches.values()} == {Outcome.SAVED}
+    assert seen.marks() == {kept.id}
+    assert operator.history.plan_of(report.number).gates == plans.new.gates
+    assert seen.nothing_is_held()
+
+
+def test_a_switch_that_reboots_comes_back_with_what_was_rolled_out(
+    simulation: Simulation, operator: Operator, plans: Plans
+):
+    operator.push(plans.new)
+    simulation.switches["s2"].reboot()
+    with inspector(simulation) as seen:
+        assert seen.lists() == plans.new.gates
+
+
+def test_switches_whose_lists_stay_see_no_change(
+    simulation: Simulation, operator: Operator, plans: Plans, seen: Inspector
+):
+    fewer = compute(simulation.intent(200, without=["head-h1"]), keep=plans.former)
+    applied = {name: len(switch.kernel.log) for name, switch in simulation.switches.items()}
+    commits = commits_logged(simulation)
+    operator.push(fewer)
+    news = {name: s.kernel.log[applied[name] :] for name, s in simulation.switches.items()}
+    assert news == {"s1": ["apply station"], "s2": [], "s3": []}
+    asked = {name for name, count in commits_logged(simulation).items() if count != commits[name]}
+    assert asked == {"s1"}
+    assert seen.lists() == fewer.gates
+
+
+def commits_logged(simulation: Simulation) -> Mapping[str, int]:
+    return {
+        name: switch.log(NETCONF_SERVER).count("committed")
+        for name, switch in simulation.switches.items()
+    }
+
+
+def test_what_another_controller_rolled_out_is_overwritten_only_when_told(
+    operator: Operator, plans: Plans, seen: Inspector, tmp_path: Path
+):
+    path = tmp_path / "another.sqlite"
+    with History(path) as history:
+        another = Operator(operator.connect, path, history)
+        with pytest.raises(RolloutError, match="the history here does not know") as refused:
+            another.push(plans.new)
+        assert "no switch was changed" in str(refused.value)
+        assert seen.lists() == plans.former.gates
+        another.push(plans.new, take_over=True)
+    assert seen.lists() == plans.new.gates
+
+
+def test_a_controller_killed_before_its_decision_leaves_the_former_plan(
+    operator: Operator, plans: Plans, seen: Inspector
+):
+    push_and_die(plans.new, operator.connect, operator.path, before_the_decision)
+    former = plans.former.gates
+    assert wait_until(lambda: seen.lists_if_they_agree() == former, GOES_BACK_WITHIN_S)
+    assert seen.nothing_is_held()
+    operator.push(plans.new)
+    assert seen.lists() == plans.new.gates
+
+
+@pytest.mark.parametrize("moment", [after_the_decision, after_the_first_confirmation])
+@pytest.mark.parametrize("word", [resume, roll_back])
+def test_a_controller_killed_after_its_decision_leaves_the_choice_to_an_operator(
+    operator: Operator, plans: Plans, seen: Inspector, moment, word
+):
+    push_and_die(plans.new, operator.connect, operator.path, moment)
+    with pytest.raises(RolloutError, match="not confirmed everywhere") as refused:
+        operator.push(plans.former)
+    assert "--resume" in refused.value.hint
+    word(connect=operator.connect, history=operator.history)
+    chosen = plans.new if word is resume else plans.former
+    assert seen.lists() == chosen.gates
+    assert seen.nothing_is_held()
+    operator.push(plans.new)
+    assert seen.lists() == plans.new.gates
+
+
+@pytest.fixture
+def freezes_at_its_confirmation(simulation: Simulation, monkeypatch: pytest.MonkeyPatch):
+    """Makes a switch's server hang from the moment at which it is first told to confirm."""
+    confirm = Device.confirm
+    hung = threading.Event()
+
+    def freeze(switch):
+        def confirm_frozen(device, persist):
+            if device.name == switch.name and not hung.is_set():
+                switch.freeze(NETCONF_SERVER)
+                hung.set()
+            confirm(device, persist)
+
+        monkeypatch.setattr(Device, "confirm", confirm_frozen)
+
+    yield freeze
+    for switch in simulation.switches.values():
+        switch.thaw(NETCONF_SERVER)
+
+
+def test_a_server_that_hangs_while_it_is_to_confirm_is_named_and_resume_brings_it_along(
+    simulation: Simulation, operator: Operator, plans: Plans, freezes_at_its_confirmation
+):
+    s2 = simulation.switches["s2"]
+    freezes_at_its_confirmation(s2)
+    with pytest.raises(RolloutError, match=r"may run two schedules: .*s2 was not seen to keep"):
+        operator.push(plans.new)
+    s2.thaw(NETCONF_SERVER)
+    resume(connect=operator.connect, history=operator.history)
+    with inspector(simulation) as seen:
+        assert seen.lists() == plans.new.gates
+        assert seen.nothing_is_held()

@@ -1,0 +1,331 @@
+"""`cnc watch` as a process, with a real agent, NETCONF server and history."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import socket
+import urllib.request
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import sysrepo
+from click.testing import CliRunner
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.datastore.subscriptions import Datastore
+from agent.model import OperStatus
+from cnc import cli
+from cnc.history import FILE_NAME, History
+from cnc.model import PortRef
+from tests.stack.netconfd_process import NetconfdProcess, running_netconfd
+from tests.stack.recording_kernel import RecordingKernel, port
+from tests.stack.watch_process import WatchProcess
+
+EGRESS = PortRef("s1", "p2")
+INTENT = """
+name: small
+defaults:
+  rate: 1Gbps
+  propagation: 100ns
+  processing: {{min: 1us, max: 5us}}
+  clock-error: 1us
+  user: operator
+  netconf-port: {port}
+classes:
+  cyclic: {{traffic-class: 6, priority: 6, dscp: 46, role: scheduled}}
+  best-effort: {{traffic-class: 0, priority: 0, dscp: 0, role: best-effort}}
+switches:
+  s1: {{ports: [p1, p2], management: 127.0.0.1}}
+end-stations: [talker, listener]
+links:
+  - [talker/eth0, s1/p1]
+  - [s1/p2, listener/eth0]
+streams:
+  f: {{talker: talker, listeners: [listener], period: {period}, payload: 100B, max-latency: 500us}}
+"""
+
+
+@dataclass
+class Network:
+    """One switch that runs a pushed plan, and how to reach it."""
+
+    plan: Path
+    other_plan: Path
+    server: NetconfdProcess
+    kernel: RecordingKernel
+    agent: Datastore
+    environment: dict[str, str]
+    state_dir: Path
+
+    def cnc(self, *argv: object) -> None:
+        done = CliRunner().invoke(cli.cnc, [*map(str, argv)], env=self.environment)
+        assert done.exit_code == 0, done.exception or done.output
+
+    def lose_schedule(self) -> None:
+        """What `tc qdisc del` does to the egress port."""
+        before = self.kernel.ports[EGRESS.port]
+        lost = port(before.name, before.ifindex)
+        self.kernel.ports[EGRESS.port] = lost
+
+
+@pytest.fixture
+def network(sysrepo_repository, tmp_path):
+    """A switch after `cnc push`. Its clock is the machine's."""
+    kernel = RecordingKernel(port("p1", 2), port("p2", 3))
+    with ExitStack() as stack:
+        agent = Datastore(kernel)
+        stack.callback(agent.close)
+        server = stack.enter_context(running_netconfd(tmp_path / "netconfd"))
+        server.arguments = ["--listen", f"127.0.0.1:{server.port}"]  # also when it starts again
+        known_hosts = tmp_path / "known_hosts"
+        key = server.host_key.with_suffix(".pub").read_text()
+        known_hosts.write_text(f"[127.0.0.1]:{server.port} {key}")
+        made = Network(
+            plan=tmp_path / "plan.json",
+            other_plan=tmp_path / "other.json",
+            server=server,
+            kernel=kernel,
+            agent=agent,
+            environment={
+                "CNC_IDENTITY": str(server.client_key),
+                "CNC_KNOWN_HOSTS": str(known_hosts),
+                "CNC_STATE_DIR": str(tmp_path / "history"),
+                "CNC_TIMEOUT": "10",
+            },
+            state_dir=tmp_path / "history",
+        )
+        for path, period in ((made.plan, "1ms"), (made.other_plan, "2ms")):
+            intent = path.with_suffix(".yaml")
+            intent.write_text(INTENT.format(port=server.port, period=period))
+            made.cnc("plan", intent, "-o", path)
+        made.cnc("push", made.plan)
+        yield made
+
+
+@pytest.fixture
+def watch(network, tmp_path):
+    """Start `cnc watch` on the pushed plan; it must end with exit code 0."""
+    started = []
+
+    def start(*argv: object, environment: dict[str, str] | None = None) -> WatchProcess:
+        process = WatchProcess(
+            tmp_path,
+            network.plan,
+            *argv,
+            environment={**network.environment, **(environment or {})},
+        )
+        started.append(process)
+        process.ready()
+        return process
+
+    yield start
+    codes = [process.stop() for process in started]
+    assert codes == [0] * len(started), started[0].log
+
+
+Start = Callable[..., WatchProcess]
+
+SELDOM = ("--interval", "3600")  # so that nothing but a notification is noticed
+OFTEN = ("--interval", "0.2")
+
+
+def test_a_network_that_runs_its_plan_is_no_news(network: Network, watch: Start):
+    process = watch(*OFTEN)
+    assert process.stop() == 0
+    assert process.events == []
+    assert "watching small: 1 switches" in process.log
+
+
+def test_a_drift_that_the_agent_reports_is_told_without_waiting_for_the_next_look(
+    network: Network, watch: Start
+):
+    process = watch(*SELDOM)
+    with sysrepo.SysrepoConnection() as connection, connection.start_session() as session:
+        session.notification_send(
+            "/tsn-linux:port-drift", {"interface": "p2", "difference": "queue 7 has gone"}
+        )
+        event = process.wait_for("began", "drift", switch="s1", port="p2")
+        assert event["text"] == "queue 7 has gone"
+        session.notification_send("/tsn-linux:port-restored", {"interface": "p2"})
+    assert process.wait_for("ended", "drift", switch="s1", port="p2")["since"] == event["time"]
+
+
+def test_what_nobody_reports_is_noticed_by_looking(network: Network, watch: Start):
+    process = watch(*OFTEN)
+    network.lose_schedule()
+    assert "no gate control list" in process.wait_for("began", "drift", port="p2")["text"]
+    state = network.kernel.ports["p1"]
+    network.kernel.ports["p1"] = dataclasses.replace(state, oper_status=OperStatus.DOWN)
+    assert process.wait_for("began", "link-down", port="p1")["text"] == "the link is down"
+    network.kernel.ports["p1"] = state
+    process.wait_for("ended", "link-down", port="p1")
+
+
+def test_a_server_that_is_killed_is_told_once_and_so_is_its_return(network: Network, watch: Start):
+    process = watch(*OFTEN)
+    network.server.kill()
+    process.wait_for("began", "unreachable", switch="s1")
+    network.server.start()
+    process.wait_for("ended", "unreachable", switch="s1")
+    assert process.stop() == 0
+    assert [e for e in process.events if e["kind"] == "unreachable"] == []
+
+
+def test_a_server_that_hangs_is_told_and_does_not_keep_the_watch_from_ending(
+    network: Network, watch: Start
+):
+    process = watch(*OFTEN, environment={"CNC_TIMEOUT": "1"})
+    os.kill(network.server.pid, signal.SIGSTOP)
+    try:
+        told = process.wait_for("began", "unreachable", switch="s1")
+        assert told["text"].startswith("no answer to get")
+        os.kill(network.server.pid, signal.SIGCONT)
+        process.wait_for("ended", "unreachable", switch="s1")
+        os.kill(network.server.pid, signal.SIGSTOP)
+        assert process.stop() == 0
+    finally:
+        os.kill(network.server.pid, signal.SIGCONT)
+    assert "Traceback" not in process.log
+
+
+def test_an_agent_that_ends_is_told_and_its_successor_ends_it(network: Network, watch: Start):
+    process = watch(*OFTEN)
+    network.agent.close()
+    process.wait_for("began", "agent-down", switch="s1")
+    network.agent = Datastore(network.kernel)
+    try:
+        process.wait_for("ended", "agent-down", switch="s1")
+    finally:
+        process.stop()
+        network.agent.close()
+
+
+def test_another_plan_on_the_switch_is_told_by_whom_and_never_healed(
+    network: Network, watch: Start, tmp_path: Path
+):
+    process = watch(*OFTEN, "--heal")
+    elsewhere = {**network.environment, "CNC_STATE_DIR": str(tmp_path / "elsewhere")}
+    done = CliRunner().invoke(
+        cli.cnc, ["push", str(network.other_plan), "--take-over"], env=elsewhere
+    )
+    assert done.exit_code == 0, done.exception
+    process.wait_for("noted", "configuration-changed", switch="s1")
+    process.wait_for("began", "configuration", port="p2")
+    process.wait_for("began", "foreign-change", switch="s1")
+    network.lose_schedule()
+    refused = process.wait_for("noted", "heal")["text"]
+    assert refused.startswith("not yet, because of ")
+    assert network.kernel.ports["p2"].taprio is None
+
+
+def test_a_lost_schedule_is_put_back_and_the_history_knows(network: Network, watch: Start):
+    process = watch(*OFTEN, "--heal")
+    before = network.kernel.ports["p2"].taprio
+    network.lose_schedule()
+    process.wait_for("began", "drift", port="p2")
+    assert process.wait_for("noted", "heal")["text"] == "putting back s1/p2"
+    assert process.wait_for("noted", "heal")["text"] == "put back s1/p2"
+    after = network.kernel.ports["p2"].taprio
+    assert after.schedule.entries == before.schedule.entries
+    with History(network.state_dir / FILE_NAME) as history:
+        assert history.rollouts()[0].what == "put back by watch"
+
+
+def test_while_somebody_else_holds_the_lock_nothing_is_healed(network: Network, watch: Start):
+    process = watch(*OFTEN, "--heal")
+    with network.server.connect() as operator:
+        operator.lock("running")
+        network.lose_schedule()
+        process.wait_for("noted", "heal")
+        failed = process.wait_for("noted", "heal")["text"]
+        assert failed.startswith("failed, tries again in 5 s at the earliest: ")
+        assert network.kernel.ports["p2"].taprio is None
+        operator.unlock("running")
+    process.wait_for("ended", "drift", port="p2")
+
+
+def test_metrics_say_what_the_switch_says(network: Network, watch: Start):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    process = watch(*OFTEN, "--metrics", listen)
+
+    def scraped() -> Callable[..., list[float]]:
+        with urllib.request.urlopen(f"http://{listen}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        samples = [s for f in text_string_to_metric_families(text) for s in f.samples]
+        return lambda name, **labels: [
+            s.value for s in samples if s.name == name and labels.items() <= s.labels.items()
+        ]
+
+    now = scraped()
+    for name, labels, value in (
+        ("tsn_switch_up", {"switch": "s1"}, 1),
+        ("tsn_agent_up", {"switch": "s1"}, 1),
+        ("tsn_switch_clock_offset_seconds", {"switch": "s1"}, 0),
+        ("tsn_switch_tai_offset_seconds", {"switch": "s1"}, 37),
+        ("tsn_port_agrees", {"switch": "s1", "port": "p2"}, 1),
+        ("tsn_port_link_up", {"switch": "s1", "port": "p1"}, 1),
+        ("tsn_port_config_change_errors_total", {"port": "p2"}, 0),
+        ("tsn_port_overruns_total", {"port": "p2", "traffic_class": "6"}, 7),
+        ("tsn_port_drops_total", {"port": "p2", "traffic_class": "6"}, 0),
+        ("tsn_rollout_unfinished", {}, 0),
+    ):
+        assert now(name, **labels) == [value], name
+    assert now("tsn_condition") == []
+
+    network.lose_schedule()
+    process.wait_for("began", "drift", port="p2")
+    now = scraped()
+    assert now("tsn_port_agrees", port="p2") == [0]
+    assert now("tsn_condition", kind="drift", switch="s1", port="p2") == [1]
+
+    network.server.kill()
+    process.wait_for("began", "unreachable", switch="s1")
+    now = scraped()
+    assert now("tsn_switch_up", switch="s1") == [0]
+    assert now("tsn_port_agrees") == now("tsn_port_drops_total") == []
+    network.server.start()
+
+
+def test_a_service_manager_hears_that_it_lives_as_often_as_it_asked(network: Network, watch: Start):
+    process = watch(*SELDOM, environment={"WATCHDOG_USEC": "2000000"})
+    heard = [process.manager.recv(100) for _ in range(2)]
+    assert heard == [b"WATCHDOG=1"] * 2
+
+
+def test_a_rollout_that_nobody_ended_is_told_until_somebody_does(network: Network, watch: Start):
+    with History(network.state_dir / FILE_NAME) as history:
+        done = history.rollouts()[0]
+        journal = history.begin(
+            id="33333333-3333-4333-8333-333333333333",
+            network=done.network,
+            operator="ann@noc",
+            what="push",
+            plan=None,
+            base_time_ns=0,
+            confirm_by=done.confirm_by,
+            switches=done.switches,
+        )
+        journal.decide()
+        journal.close()
+    process = watch(*OFTEN)
+    assert "rollout 2 " in process.wait_for("began", "unfinished-rollout")["text"]
+    network.cnc("push", "--resume")
+    process.wait_for("ended", "unfinished-rollout")
+
+
+def test_an_address_nobody_can_listen_at_is_an_input_error(network: Network, tmp_path: Path):
+    done = CliRunner().invoke(
+        cli.cnc,
+        ["watch", str(network.plan), "--metrics", "192.0.2.1:9"],
+        env=network.environment,
+    )
+    assert done.exit_code == 1
+    assert "cannot serve metrics at 192.0.2.1:9" in str(done.exception)
+    assert done.exception.exit_code == 2

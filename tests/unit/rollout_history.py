@@ -1,0 +1,54 @@
+"""Rollouts for the tests of their history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from cnc import planfile
+from cnc.history import History, Journal, SwitchChange
+from cnc.model import GateControlList, GateEntry, GateMode, Management
+from cnc.netconf.tree import PortConfiguration, StoredPort
+
+LINE3 = planfile.load(Path(__file__).parent / "data" / "line3-plan.json")
+CONFIRM_BY = datetime(2026, 3, 1, 12, 0, 59, tzinfo=UTC)
+
+
+def port(cycle_ns: int = 1_000_000) -> PortConfiguration:
+    return PortConfiguration(
+        number_of_classes=3,
+        priority_map=(0, 0, 0, 0, 0, 0, 2, 1),
+        mode=GateMode.SOFTWARE,
+        gates=GateControlList(cycle_ns, (GateEntry(0x81, cycle_ns),)),
+        dscp_priorities={46: 6},
+    )
+
+
+def change(address: str = "192.0.2.1") -> SwitchChange:
+    """A port that gets its first gates, one that gets others, and one that loses its own."""
+    stored = StoredPort(port(500_000), 7, frozenset({8, 46}))
+    return SwitchChange(
+        Management(address, 830, "operator"),
+        before={"p1": None, "p2": stored, "p3": stored},
+        after={"p1": port(), "p2": port(), "p3": None},
+    )
+
+
+def begin(
+    history: History, switches: Mapping[str, SwitchChange] | None = None, **its: Any
+) -> Journal:
+    """Begin a rollout to the switch s1, or to others."""
+    described = {
+        "id": str(uuid4()),
+        "network": "line3",
+        "operator": "alice@lab",
+        "what": "push line3.yaml",
+        "plan": None,
+        "base_time_ns": 1_800_000_000_000_000_000,
+        "confirm_by": CONFIRM_BY,
+        "switches": switches or {"s1": change()},
+    }
+    return history.begin(**described | its)

@@ -1,0 +1,167 @@
+"""`cnc history`: what an operator is told of the rollouts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cnc import cli
+from cnc.errors import CncError, InputError
+from cnc.history import FILE_NAME, History, Outcome, Phase
+from tests.unit.rollout_history import begin, change
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def history(state_dir: Path) -> Iterator[History]:
+    with History(state_dir / FILE_NAME) as opened:
+        yield opened
+
+
+def cnc(*argv: object, **environment: str) -> Result:
+    return CliRunner().invoke(cli.cnc, [str(word) for word in argv], env=environment)
+
+
+def row(shown: str, number: int) -> str:
+    """The line of a table about a rollout."""
+    return next(line for line in shown.splitlines() if line.split()[:1] == [str(number)])
+
+
+def test_a_rollout_is_a_line_with_who_what_and_how_much(history: History, state_dir: Path) -> None:
+    with begin(history, {"s1": change(), "s2": change()}, what="push [a].yaml") as journal:
+        journal.end(Phase.DONE)
+    shown = cnc("history", "--state-dir", state_dir)
+    line = row(shown.output, 1)
+    for word in ("line3", "alice@lab", "push [a].yaml", "done"):
+        assert word in line
+    assert line.split()[-2:] == ["2", "6"]  # switches, ports
+    assert shown.exit_code == 0
+
+
+def test_what_was_not_confirmed_everywhere_comes_first_and_says_what_to_do(
+    history: History, state_dir: Path
+) -> None:
+    with begin(history, {"s1": change(), "s2": change()}) as journal:
+        journal.decide()
+        journal.result("s1", Outcome.CONFIRMED)
+    for _ in range(3):
+        with begin(history, network="other") as journal:
+            journal.end(Phase.DONE)
+    shown = cnc("history", "--limit", 2, "--state-dir", state_dir).output
+    first, hint, *table = shown.splitlines()
+    assert "rollout 1 of line3" in first
+    assert "was not confirmed everywhere" in first
+    assert "s1 confirmed, s2 unknown" in first
+    assert "cnc push --resume" in hint
+    assert "cnc push --rollback" in hint
+    assert [line.split()[0] for line in table if line.strip()[:1].isdigit()] == ["4", "3", "1"]
+
+
+def test_a_rollout_that_others_still_make_is_no_alarm(history: History, state_dir: Path) -> None:
+    with begin(history) as journal:
+        journal.decide()
+        shown = cnc("history", "--state-dir", state_dir).output
+    assert shown.startswith("rollout 1 of line3 is under way\n")
+    assert "confirming, under way" in row(shown, 1)
+    assert "--resume" not in shown
+
+
+def test_a_rollout_that_was_given_up_early_needs_no_choice(
+    history: History, state_dir: Path
+) -> None:
+    begin(history).close()
+    shown = cnc("history", "--state-dir", state_dir).output
+    assert shown.startswith("rollout 1 of line3 was given up before its decision: ")
+    assert "--resume" not in shown
+
+
+def test_the_rollouts_of_one_network_can_be_asked_for(history: History, state_dir: Path) -> None:
+    for network in ("a", "b"):
+        begin(history, network=network).close()
+    found = json.loads(cnc("history", "b", "--json", "--state-dir", state_dir).output)
+    assert [rollout["number"] for rollout in found] == [2]
+    assert "rollout 1" not in cnc("history", "b", "--state-dir", state_dir).output
+
+
+def test_one_rollout_is_shown_with_the_result_on_each_switch(
+    history: History, state_dir: Path
+) -> None:
+    with begin(history, {"s1": change("192.0.2.1"), "s2": change("192.0.2.2")}) as journal:
+        journal.decide()
+        journal.result("s1", Outcome.SAVED)
+        journal.result("s2", Outcome.CONFIRMED, "startup is [read-only]")
+        journal.end(Phase.DONE, "s2 must be saved by hand")
+    shown = cnc("history", 1, "--state-dir", state_dir).output
+    assert "done: s2 must be saved by hand\n" in shown
+    lines = {
+        line.split()[0]: " ".join(line.split()[1:]) for line in shown.splitlines() if line.split()
+    }
+    assert lines["s1"] == "192.0.2.1 830 saved p1, p2, p3"
+    assert lines["s2"] == "192.0.2.2 830 confirmed p1, p2, p3 startup is [read-only]"
+    assert lines["s1/p2"] == "500 µs, 1 entries 1 ms, 1 entries"
+    assert lines["s2/p3"] == "500 µs, 1 entries –"  # noqa: RUF001
+
+
+def test_programs_get_one_rollout_with_its_gate_control_lists(
+    history: History, state_dir: Path
+) -> None:
+    with begin(history) as journal:
+        journal.end(Phase.TAKEN_BACK, "s1: out of memory")
+    found = json.loads(cnc("history", 1, "--json", "--state-dir", state_dir).output)
+    assert (found["phase"], found["detail"]) == ("taken back", "s1: out of memory")
+    assert found["base_time_ns"] == 1_800_000_000_000_000_000
+    switch = found["switches"]["s1"]
+    assert (switch["address"], switch["outcome"]) == ("192.0.2.1 830", "unknown")
+    assert switch["ports"]["p3"]["after"] is None
+    assert switch["ports"]["p1"] == {
+        "before": None,
+        "after": {"cycle_ns": 1_000_000, "entries": [["0x81", 1_000_000]]},
+    }
+
+
+def test_an_unknown_number_is_bad_input(state_dir: Path) -> None:
+    failed = cnc("history", 7, "--state-dir", state_dir).exception
+    assert isinstance(failed, InputError)
+    assert "has no rollout 7" in str(failed)
+
+
+def test_a_history_without_rollouts_says_so(state_dir: Path) -> None:
+    assert cnc("history", "--state-dir", state_dir).output == "no rollout is recorded\n"
+    assert json.loads(cnc("history", "--json", "--state-dir", state_dir).output) == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "directory"),
+    [
+        ({"CNC_STATE_DIR": "{tmp}/mine", "XDG_STATE_HOME": "{tmp}/xdg"}, "mine"),
+        ({"XDG_STATE_HOME": "{tmp}/xdg"}, "xdg/cnc"),
+        ({"XDG_STATE_HOME": "not/absolute"}, "home/.local/state/cnc"),
+        ({}, "home/.local/state/cnc"),
+    ],
+)
+def test_the_history_lies_where_the_environment_says(
+    environment: dict[str, str],
+    directory: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("CNC_STATE_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    its = {name: value.format(tmp=tmp_path) for name, value in environment.items()}
+    assert cnc("history", HOME=str(tmp_path / "home"), **its).exit_code == 0
+    assert (tmp_path / directory / FILE_NAME).exists()
+
+
+def test_a_history_that_cannot_be_opened_is_an_error_with_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    failed = cnc("history", "--state-dir", tmp_path / "file" / "below").exception
+    assert isinstance(failed, CncError)
+    assert "Not a directory" in str(failed)

@@ -1,0 +1,102 @@
+"""What a rollout changed can be read again exactly, also by a later `cnc`."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cnc.history import Outcome, SwitchChange, encoding
+from cnc.model import GateControlList, GateEntry, GateMode, Management
+from cnc.netconf.tree import PortConfiguration, StoredPort
+
+# As version 1 wrote it. Rollouts that were recorded must stay readable: never change this text.
+FIRST_FORMAT = """
+{"format": "cnc-change/1",
+ "management": {"address": "192.0.2.1", "port": 830, "user": "admin"},
+ "before": {"p1": null,
+            "p2": {"configuration": null, "base_time_ns": 7, "dscps": [46, 8]}},
+ "after": {"p1": {"number_of_classes": 2, "priority_map": [0, 0, 0, 0, 0, 0, 0, 1],
+                  "mode": "full-offload",
+                  "gates": {"cycle_ns": 1000000,
+                            "entries": [{"gate_states": 129, "interval_ns": 1000000}]},
+                  "dscp_priorities": {"46": 7}},
+           "p2": null}}
+"""
+
+times_ns = st.integers(0, 2**63 - 1)
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=15)
+dscps = st.integers(0, 63)
+gates = st.builds(
+    GateControlList,
+    times_ns,
+    st.lists(st.builds(GateEntry, st.integers(0, 255), times_ns)).map(tuple),
+)
+configurations = st.builds(
+    PortConfiguration,
+    number_of_classes=st.integers(1, 8),
+    priority_map=st.tuples(*[st.integers(0, 7)] * 8),
+    mode=st.sampled_from(GateMode),
+    gates=gates,
+    dscp_priorities=st.dictionaries(dscps, st.integers(0, 7)),
+)
+stored_ports = st.builds(StoredPort, st.none() | configurations, times_ns, st.frozensets(dscps))
+changes = st.builds(
+    SwitchChange,
+    st.builds(Management, names, st.integers(1, 65535), st.none() | names),
+    st.dictionaries(names, st.none() | stored_ports, max_size=4),
+    st.dictionaries(names, st.none() | configurations, max_size=4),
+    st.sampled_from(Outcome),
+    st.text(),
+)
+
+
+@given(changes)
+def test_a_change_survives_the_way_through_octets(change: SwitchChange) -> None:
+    octets = encoding.change_to_octets(change)
+    assert encoding.change_from_octets(octets, change.outcome, change.detail) == change
+
+
+def test_what_the_first_version_recorded_can_still_be_read() -> None:
+    octets = zlib.compress(FIRST_FORMAT.encode())
+    entry = GateEntry(0x81, 1_000_000)
+    assert encoding.change_from_octets(octets, Outcome.SAVED, "") == SwitchChange(
+        Management("192.0.2.1", 830, "admin"),
+        before={"p1": None, "p2": StoredPort(None, 7, frozenset({8, 46}))},
+        after={
+            "p1": PortConfiguration(
+                number_of_classes=2,
+                priority_map=(0, 0, 0, 0, 0, 0, 0, 1),
+                mode=GateMode.FULL_OFFLOAD,
+                gates=GateControlList(1_000_000, (entry,)),
+                dscp_priorities={46: 7},
+            ),
+            "p2": None,
+        },
+        outcome=Outcome.SAVED,
+    )
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        pytest.param(b"no deflated text", id="no deflated text"),
+        pytest.param(zlib.compress(FIRST_FORMAT.encode())[:-9], id="cut short"),
+        pytest.param(
+            zlib.compress(FIRST_FORMAT.replace("cnc-change/1", "cnc-change/2").encode()),
+            id="another format",
+        ),
+        pytest.param(
+            zlib.compress(FIRST_FORMAT.replace("1000000", '"1000000"').encode()), id="another type"
+        ),
+        pytest.param(
+            zlib.compress(FIRST_FORMAT.replace('"number_of_classes": 2, ', "").encode()),
+            id="a field is missing",
+        ),
+    ],
+)
+def test_anything_else_is_refused(octets: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        encoding.change_from_octets(octets, Outcome.UNKNOWN, "")

@@ -1,0 +1,97 @@
+"""What the agent makes of ptp4l's replies, recorded from linuxptp 3.1.1."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from agent.kernel import ptp
+from agent.kernel.ptp import ManagementId, Reply, parse
+from agent.model import PtpPortState
+
+CLOCK = "7abc58fffe1bd97c"
+MANAGEMENT = "00000000000000000000000002000001"
+
+
+def recorded(data_set, port=0):
+    """A response of the clock 7abc58.fffe.1bd97c, or of one of its ports."""
+    length = 50 + len(data_set) // 2
+    header = f"0d02{length:04x}" + "00" * 16 + f"{CLOCK}{port:04x}0000047f"
+    return bytes.fromhex(header + MANAGEMENT + data_set)
+
+
+DEFAULT_DATA_SET = recorded("001620000300000180fffeffff807abc58fffe1bd97c0000")
+TIME_STATUS = recorded(
+    "0034c0000000000000000100" + "18ea31753d112f09" + "00" * 22 + "000000015e1170fffed98142"
+)
+ON_THE_GRANDMASTER = recorded("0034c000" + "00" * 42 + CLOCK)
+PORT_1 = recorded("001c2004" + CLOCK + "000108000000000000000000010300010002", port=1)
+REFUSAL = TIME_STATUS[:49] + bytes.fromhex("0200080001c00000000000")
+
+
+@contextmanager
+def ptp4l(path, *replies):
+    """Somebody who answers the first question with all of these, and says nothing more."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(path))
+
+        def answer():
+            _, client = server.recvfrom(2048)
+            for reply in replies:
+                server.sendto(reply, client)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield (str(path),)
+        thread.join()
+
+
+def test_a_clock_that_follows_another_is_told_with_its_offset(tmp_path):
+    with ptp4l(tmp_path / "ptp4l", DEFAULT_DATA_SET, TIME_STATUS, PORT_1) as address:
+        status = ptp.status(address)
+    assert status.grandmaster_identity == "5e1170.fffe.d98142"
+    assert not status.is_grandmaster
+    assert status.offset_from_master_ns == 256
+    assert status.ports == {1: PtpPortState.UNCALIBRATED}
+
+
+def test_the_grandmaster_has_no_offset(tmp_path):
+    with ptp4l(tmp_path / "ptp4l", PORT_1, ON_THE_GRANDMASTER, DEFAULT_DATA_SET) as address:
+        status = ptp.status(address)
+    assert status.is_grandmaster
+    assert status.offset_from_master_ns is None
+
+
+def test_a_port_that_keeps_silent_is_left_out(tmp_path):
+    with ptp4l(tmp_path / "ptp4l", DEFAULT_DATA_SET, TIME_STATUS) as address:
+        assert ptp.status(address).ports == {}
+
+
+def test_nothing_of_use_is_no_answer(tmp_path):
+    with ptp4l(tmp_path / "ptp4l", b"", b"\x0d" * 60, REFUSAL, PORT_1) as address:
+        assert ptp.status(address) is None
+
+
+def test_the_socket_of_a_daemon_that_has_ended_is_no_answer(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(tmp_path / "ptp4l"))
+    assert ptp.status((str(tmp_path / "ptp4l"), str(tmp_path / "nothing"))) is None
+
+
+def test_the_read_only_socket_is_asked_before_the_other(tmp_path):
+    with ptp4l(tmp_path / "other", DEFAULT_DATA_SET, TIME_STATUS, PORT_1) as other:
+        assert ptp.status((str(tmp_path / "ptp4lro"), *other)).ports
+
+
+@pytest.mark.parametrize("length", range(len(TIME_STATUS)))
+def test_a_reply_that_was_cut_short_is_none(length):
+    assert parse(TIME_STATUS[:length]) is None
+
+
+def test_a_request_of_somebody_else_is_no_reply():
+    assert parse(TIME_STATUS[:46] + b"\0" + TIME_STATUS[47:]) is None  # <GET>, not <RESPONSE>
+    assert parse(TIME_STATUS).of is ManagementId.TIME_STATUS_NP
+    assert parse(PORT_1) == Reply(ManagementId.PORT_DATA_SET, (1, 8))

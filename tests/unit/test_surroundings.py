@@ -1,0 +1,111 @@
+"""Which schedules stand still after a link went down or a clock was set, and which do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.model import (
+    Clock,
+    GateEntry,
+    OperStatus,
+    QueueRange,
+    Schedule,
+    Taprio,
+    TaprioMode,
+)
+from agent.surroundings import STEP_MIN_NS, Surroundings, standing_still, surroundings
+from tests.stack.recording_kernel import port
+
+SCHEDULE = Schedule(0, 1_000_000, (GateEntry(1, 1_000_000),))
+TAPRIO = Taprio((0,) * 16, (QueueRange(1, 0),), TaprioMode.SOFTWARE, Clock.TAI, SCHEDULE)
+RUNNING = replace(port("p1"), taprio=TAPRIO, running=SCHEDULE, carrier_losses=4)
+OFFSETS_NS = {Clock.TAI: 37_000_000_000, Clock.REALTIME: 0}
+SECOND_NS = 10**9
+
+
+def later(before, state, **moved_ns):
+    """The surroundings after clocks moved ahead, with the port as it is then."""
+    offsets_ns = {clock: ns + moved_ns.get(clock, 0) for clock, ns in OFFSETS_NS.items()}
+    states = {"p1": state} if state else {}
+    return surroundings(["p1"], states, offsets_ns, before)
+
+
+@pytest.fixture
+def before():
+    return later(Surroundings(), RUNNING)
+
+
+def still(before, state=RUNNING, **moved_ns):
+    return standing_still({"p1": state}, before, later(before, state, **moved_ns))
+
+
+def test_nothing_stands_still_while_nothing_happens(before):
+    assert still(before) == []
+
+
+def test_what_nobody_has_seen_before_is_taken_to_run():
+    assert still(Surroundings()) == []
+
+
+def test_a_clock_set_back_stops_the_schedules_on_it(before):
+    assert still(before, tai=-SECOND_NS) == ["p1"]
+    assert still(before, realtime=-SECOND_NS) == []
+
+
+def test_a_clock_set_ahead_is_caught_up_by_the_kernel(before):
+    assert still(before, tai=SECOND_NS) == []
+
+
+def test_a_list_that_waits_for_its_first_base_time_only_waits_longer(before):
+    waiting = replace(RUNNING, running=None, pending=SCHEDULE)
+    assert still(before, waiting, tai=-SECOND_NS) == []
+
+
+def test_a_lost_link_stops_the_schedule_once_it_is_back(before):
+    gone = replace(RUNNING, oper_status=OperStatus.LOWER_LAYER_DOWN, carrier_losses=5)
+    assert still(before, gone) == []
+    back = replace(gone, oper_status=OperStatus.UP)
+    assert still(later(before, gone), back) == ["p1"]
+    assert still(later(later(before, gone), back), back) == []
+
+
+def test_a_loss_too_short_to_be_seen_is_known_by_the_kernels_count(before):
+    assert still(before, replace(RUNNING, carrier_losses=5)) == ["p1"]
+
+
+def test_an_interface_that_went_and_came_back_is_set_anew(before):
+    assert still(later(before, None)) == ["p1"]
+
+
+def test_a_driver_that_does_not_tell_of_its_link_counts_as_up(before):
+    untold = replace(RUNNING, oper_status=OperStatus.UNKNOWN, carrier_losses=5)
+    assert still(before, untold) == ["p1"]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        replace(RUNNING, taprio=None, running=None, carrier_losses=5),
+        replace(RUNNING, taprio=replace(TAPRIO, mode=TaprioMode.FULL_OFFLOAD), carrier_losses=5),
+    ],
+    ids=["no gates", "gates of the hardware"],
+)
+def test_gates_that_no_timer_of_the_kernel_moves_are_left_alone(before, state):
+    assert still(before, state, tai=-SECOND_NS) == []
+
+
+def test_reading_errors_are_no_steps_and_do_not_add_up(before):
+    seen = before
+    for _ in range(3):
+        now = later(seen, RUNNING, tai=STEP_MIN_NS - 1)
+        assert seen.steps_ns(now) == {}
+        seen = now
+    assert seen.clock_offsets_ns == OFFSETS_NS
+
+
+def test_a_step_is_told_once(before):
+    stepped = later(before, RUNNING, tai=STEP_MIN_NS)
+    assert before.steps_ns(stepped) == {Clock.TAI: STEP_MIN_NS}
+    assert stepped.steps_ns(later(stepped, RUNNING, tai=STEP_MIN_NS)) == {}
