@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from agent.datastore.desired import Tree, desired_ports, possible_ports
+from agent.datastore.desired import NS_PER_S, Tree, desired_ports, possible_ports
 from agent.datastore.history import GateHistory, LastChange, history_after
 from agent.datastore.memory import Memory, MemoryFile
 from agent.datastore.switch import Applied, Switch
@@ -29,6 +29,10 @@ LOG = logging.getLogger(__name__)
 # Longer than sysrepo lets the other subscribers of one change take (5 s), so that a slow commit is
 # not mistaken for a lost one.
 SETTLE_TIMEOUT_S = 10.0
+# A lost change is taken back before its lists would start: with this much time to do it, but not
+# before a commit that is in no trouble has ended.
+TAKE_BACK_S = 0.5
+SETTLE_MIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,9 @@ class Changes:
                 if name not in before and self._wanted.get(name) == config
             }
             self._open = self._apply(request_id, tree, desired, before, missed)
-            self._timer = threading.Timer(self._settle_timeout_s, self._on_timeout, [self._open])
+            self._timer = threading.Timer(
+                self._patience_s(self._open), self._on_timeout, [self._open]
+            )
             self._timer.daemon = True
             self._timer.start()
 
@@ -192,6 +198,16 @@ class Changes:
             LastChange(datetime.now(UTC), duration_us, len(ports)),
             history_after(self.memory.history, before, desired, self._switch.now_ns),
         )
+
+    def _patience_s(self, change: _Open) -> float:
+        """How long to wait for `done` or `abort`."""
+        starts_s = [
+            (taprio.schedule.base_time_ns - self._switch.now_ns(taprio.clock)) / NS_PER_S
+            for port in {step.port for step in change.applied.steps}
+            if port in change.desired and (taprio := change.desired[port].taprio)
+        ]
+        ahead_s = [start_s - TAKE_BACK_S for start_s in starts_s if start_s > 0]
+        return min([self._settle_timeout_s, *(max(SETTLE_MIN_S, each) for each in ahead_s)])
 
     def _on_timeout(self, change: _Open) -> None:
         # Read first: a callback that waits for our lock must not wait for sysrepo as well.

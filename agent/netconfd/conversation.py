@@ -126,7 +126,9 @@ class Conversation:
         reply = await self._answer(message)
         subscription = None
         if self._session.subscription is not None and self._delivery is None:
-            # What happens from now on is delivered, but not before the reply.
+            # What happens from now on is delivered, but not before the reply; nothing that the
+            # server has been late to report, such as the start of this very session.
+            await self._notifications.events.settle()
             subscription = Subscription(
                 self._session.subscription,
                 self._notifications.stream,

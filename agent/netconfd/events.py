@@ -7,6 +7,7 @@ with an entry for every changed leaf and before the client gets its reply.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -76,6 +77,10 @@ class Events:
             "netconf-capability-change",
             {"changed-by": {"server": None}, "modified-capability": [capability]},
         )
+
+    async def settle(self) -> None:
+        """Wait until all that was sent before is in the stream."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, lambda: None)
 
     def close(self) -> None:
         """Wait until all is in the stream."""

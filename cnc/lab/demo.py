@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -23,10 +24,12 @@ from cnc.errors import CncError, PlanRejected
 from cnc.intent import load
 from cnc.lab import report
 from cnc.lab.endpoint import tai_ns
-from cnc.lab.lifecycle import Lab, lab
+from cnc.lab.lifecycle import lab
 from cnc.lab.measure import summarise, wake_up_error
 from cnc.lab.outcome import Figures, Outcome, Platform, SwitchFigures
+from cnc.lab.running import Lab
 from cnc.lab.slower import slower
+from cnc.lab.template import operators, template
 from cnc.lab.traffic import flows, run
 from cnc.model import NS_PER_S, Plan
 from cnc.netconf import PortStatus, push, status
@@ -44,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     steps = _Steps()
     try:
+        if options.prepare:
+            _prepare(options.intent)
+            return 0
         outcome = _demonstrate(options, steps)
     except CncError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
@@ -65,6 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m cnc.lab.demo", description="Plan, push and measure an emulated network."
     )
     parser.add_argument("intent", type=Path, help="the intent file")
+    parser.add_argument(
+        "--prepare",
+        action="store_true",
+        help="only have in the cache what the switches start from, for a guest that boots next",
+    )
     parser.add_argument("--json", action="store_true", help="print data for programs")
     parser.add_argument("--no-traffic", action="store_true", help="stop after the push")
     parser.add_argument(
@@ -90,6 +101,12 @@ def _parser() -> argparse.ArgumentParser:
         "--records", type=Path, metavar="DIR", help="keep the record of every frame here"
     )
     return parser
+
+
+def _prepare(file: Path) -> None:
+    intent = load(file)
+    with tempfile.TemporaryDirectory() as scratch:
+        template(f"{intent.name}-{os.getpid()}", operators(intent), Path(scratch))
 
 
 def _demonstrate(options: argparse.Namespace, steps: _Steps) -> Outcome:

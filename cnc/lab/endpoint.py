@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import ctypes
+import errno
 import gc
 import heapq
 import json
@@ -34,11 +36,31 @@ RECEIVE_BUFFER_OCTETS = 64 << 20
 REHEARSAL = 0xFFFF  # the flow number of frames that nobody counts
 NS_PER_S = 1_000_000_000
 DRAIN_NS = NS_PER_S  # how long after the last planned frame a listener still listens
+TIMER_ABSTIME = 1
+LIBC = ctypes.CDLL(None)
 IP_AND_UDP_OCTETS = {4: 20 + 8, 6: 40 + 8}
 
 
 def tai_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_TAI)
+
+
+class Timespec(ctypes.Structure):
+    """`struct timespec`."""
+
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+def sleep_until(instant_ns: int) -> None:
+    """Return at an instant of CLOCK_TAI, at once if it is over.
+
+    `time.sleep` takes a duration, for which the clock is read before and in it: in virtual time
+    reading the clock is all that takes time.
+    """
+    until = Timespec(*divmod(instant_ns, NS_PER_S))
+    deadline = ctypes.byref(until)
+    while LIBC.clock_nanosleep(time.CLOCK_TAI, TIMER_ABSTIME, deadline, None) == errno.EINTR:
+        pass
 
 
 def wait_for_start() -> int:
@@ -84,18 +106,19 @@ def talk(spec: dict[str, Any]) -> None:
     start_ns = wait_for_start()
     be_punctual()
     # A program's first wait and first frame take much longer than all others.
-    time.sleep(0.001)
+    sleep_until(tai_ns() + 1_000_000)
     for sock, rest in zip(sockets, filling, strict=True):
         sock.send(PROBE.pack(REHEARSAL, 0) + rest)
     sent: list[tuple[str, int, int, int]] = []
     for planned_ns, number, seq in heapq.merge(
         *(timeline(number, flow, start_ns) for number, flow in enumerate(flows))
     ):
-        while (ahead_ns := planned_ns - tai_ns()) > 0:
-            time.sleep(ahead_ns / NS_PER_S)
+        sleep_until(planned_ns)
         now_ns = tai_ns()
         sockets[number].send(PROBE.pack(flows[number]["id"], seq) + filling[number])
         sent.append((flows[number]["name"], seq, planned_ns, now_ns))
+    # Not before the others have sent their last: writing would hold them up, at our priority.
+    sleep_until(start_ns + spec["duration_ns"] + DRAIN_NS)
     write_rows(spec["output"], ("flow", "seq", "planned_ns", "sent_ns"), sent)
 
 
@@ -115,11 +138,7 @@ def listen(spec: dict[str, Any]) -> None:
     # Socket time stamps are CLOCK_REALTIME; the difference to TAI is a whole number of seconds.
     tai_offset_ns = round((tai_ns() - time.time_ns()) / NS_PER_S) * NS_PER_S
     start_ns = wait_for_start()
-    end_ns = (
-        start_ns
-        + DRAIN_NS
-        + max(flow["offset_ns"] + flow["frames"] * flow["period_ns"] for flow in spec["flows"])
-    )
+    end_ns = start_ns + spec["duration_ns"] + DRAIN_NS
     received: list[tuple[str, int, int]] = []
     while (left_ns := end_ns - tai_ns()) > 0:
         for descriptor, _ in poll.poll(left_ns / 1_000_000):

@@ -12,26 +12,21 @@ import json
 import os
 import re
 import shutil
-import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from getpass import getuser
 from pathlib import Path
 
 from cnc.errors import CncError, InputError
-from cnc.lab import topology
+from cnc.lab import namespaces, topology
 from cnc.lab.addressing import management
 from cnc.lab.process import netns_argv, stop
-from cnc.lab.switch import PROGRAMS, Switch, make_template, write_key_pair
-from cnc.model import Bridge, Intent, Management
-from cnc.netconf.device import ConnectOptions, Device, DeviceError
+from cnc.lab.running import Lab, management_of
+from cnc.lab.switch import PROGRAMS, Switch, write_key_pair
+from cnc.lab.template import operators, template
+from cnc.model import Intent
 
 STATE_ROOT = Path("/run/cnc-lab")
-READY_TIMEOUT_S = 60.0
-POLL_INTERVAL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,69 +37,6 @@ class NodeStatus:
     namespace: str
     present: bool
     processes: Mapping[str, int | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Lab:
-    """A running lab: what a controller needs to reach its switches, and hands to shake it."""
-
-    intent: Intent
-    directory: Path
-
-    @property
-    def identity(self) -> Path:
-        """The client's private key."""
-        return self.directory / "client-key"
-
-    @property
-    def known_hosts(self) -> Path:
-        """The switches' host keys, in OpenSSH's format."""
-        return self.directory / "known_hosts"
-
-    @property
-    def connect(self) -> ConnectOptions:
-        """How `cnc.netconf` reaches the switches."""
-        return ConnectOptions(self.identity, self.known_hosts)
-
-    def namespace(self, node: str) -> str:
-        return topology.namespace(self.intent.name, node)
-
-    def switch(self, name: str) -> Switch:
-        return Switch(name, self.namespace(name), self.directory / name)
-
-    def command(self, node: str, argv: Sequence[str]) -> list[str]:
-        """The command line that runs `argv` on a node."""
-        return netns_argv(self.namespace(node), argv)
-
-    def kill(self, switch: str, program: str) -> None:
-        """End a program of a switch by SIGKILL: no chance to clean up."""
-        pid = self.switch(switch).pid(program)
-        if pid is not None:
-            stop({pid: self.namespace(switch)}, signal.SIGKILL)
-
-    def start(self, switch: str, program: str) -> int:
-        """Start a program of a switch that is not running; returns its process id."""
-        return self.switch(switch).start(
-            program, _management_of(self.intent, switch), self.identity.with_suffix(".pub")
-        )
-
-    def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait until every switch's agent answers through its NETCONF server.
-
-        Raises:
-            CncError: a program ended, or the time is over; the message holds the logs' last lines.
-        """
-        deadline = time.monotonic() + timeout_s
-        for bridge in self.intent.network.bridges.values():
-            switch = self.switch(bridge.name)
-            while (silence := _silence(bridge, self.connect)) is not None:
-                gone = [program for program in PROGRAMS if switch.pid(program) is None]
-                if gone or time.monotonic() > deadline:
-                    why = f"{gone[0]} ended" if gone else f"{timeout_s:.0f} s: {silence}"
-                    raise CncError(
-                        f"switch {bridge.name} did not come up: {why}\n{switch.log_tail()}"
-                    )
-                time.sleep(POLL_INTERVAL_S)
 
 
 def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_ROOT) -> Lab:
@@ -167,13 +99,13 @@ def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
         return
     inventory = _read_inventory(directory)
     for switch in inventory["switches"]:
-        Switch(switch, topology.namespace(name, switch), directory / switch).forget()
-    namespaces = [
-        topology.namespace(name, node)
+        Switch(switch, namespaces.of_node(name, switch), directory / switch).forget()
+    homes = [
+        namespaces.of_node(name, node)
         for node in (*inventory["switches"], *inventory["end-stations"])
     ]
-    stop({pid: namespace for namespace in namespaces for pid in topology.members(namespace)})
-    topology.remove(name, namespaces)
+    stop({pid: home for home in homes for pid in namespaces.members(home)})
+    topology.remove(name, homes)
     shutil.rmtree(directory)
 
 
@@ -183,13 +115,13 @@ def status(name: str, *, state_root: Path = STATE_ROOT) -> list[NodeStatus]:
     inventory = _read_inventory(directory)
     result = []
     for node in (*inventory["switches"], *inventory["end-stations"]):
-        switch = Switch(node, topology.namespace(name, node), directory / node)
+        switch = Switch(node, namespaces.of_node(name, node), directory / node)
         programs = PROGRAMS if node in inventory["switches"] else ()
         result.append(
             NodeStatus(
                 node=node,
                 namespace=switch.namespace,
-                present=topology.exists(switch.namespace),
+                present=namespaces.exists(switch.namespace),
                 processes={program: switch.pid(program) for program in programs},
             )
         )
@@ -208,7 +140,7 @@ def execute(name: str, node: str, argv: Sequence[str], *, state_root: Path = STA
             f"lab {name} has no node {node}" if known else f"lab {name} is not up",
             hint=f"its nodes are {', '.join(known)}" if known else "`cnc lab up` brings it up",
         )
-    switch = Switch(node, topology.namespace(name, node), directory / node)
+    switch = Switch(node, namespaces.of_node(name, node), directory / node)
     environment = switch.environment if switch.repository.exists() else {}
     command = netns_argv(switch.namespace, argv)
     return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode
@@ -229,42 +161,15 @@ def lab(
 def _start_switches(running: Lab) -> None:
     client = write_key_pair(running.identity)
     running.identity.with_suffix(".pub").write_text(f"{client}\n")
-    addresses = {b: _management_of(running.intent, b) for b in running.intent.network.bridges}
-    # Where no user is named, cnc logs in as who runs it.
-    operators = {reached.user or getuser() for reached in addresses.values()}
-    template = make_template(running.directory, running.intent.name, sorted(operators))
+    addresses = {b: management_of(running.intent, b) for b in running.intent.network.bridges}
+    repository = template(running.intent.name, operators(running.intent), running.directory)
     known_hosts = []
     for name, reached in addresses.items():
-        host_key = running.switch(name).prepare(template)
+        host_key = running.switch(name).prepare(repository)
         known_hosts.append(f"[{reached.address}]:{reached.port} {host_key}\n")
         for program in PROGRAMS:
             running.start(name, program)
     running.known_hosts.write_text("".join(known_hosts))
-
-
-def _management_of(intent: Intent, switch: str) -> Management:
-    found = intent.network.bridges[switch].management
-    if found is None:
-        raise InputError(f"switch {switch} has no management address")
-    return found
-
-
-def _silence(bridge: Bridge, connect: ConnectOptions) -> str | None:
-    """Why a switch's agent does not answer yet; None if it does."""
-    reached = bridge.management
-    if reached is None:
-        return "no management address"
-    # A whole SSH session is dear: try it only where somebody listens.
-    try:
-        socket.create_connection((reached.address, reached.port), timeout=1).close()
-    except OSError as error:
-        return str(error)
-    try:
-        with Device(bridge, connect) as device:
-            agent = device.state([topology.MANAGEMENT_PORT]).agent
-    except DeviceError as error:
-        return str(error)
-    return "no agent behind the NETCONF server" if agent is None else None
 
 
 def _directory(name: str, state_root: Path) -> Path:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cnc.lab.topology import members
+from cnc.lab.namespaces import members
 
 STOP_TIMEOUT_S = 5.0
 

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from cnc.errors import CncError
+from cnc.lab.namespaces import members
 from cnc.lab.process import spawn, stop
-from cnc.lab.topology import members
 from cnc.model import Management
 
 AGENT = "tsn-agent"

@@ -19,7 +19,8 @@ from typing import Any
 from cnc.errors import CncError, InputError
 from cnc.lab import endpoint
 from cnc.lab.addressing import addresses, next_hops
-from cnc.lab.lifecycle import Lab, check_streams
+from cnc.lab.lifecycle import check_streams
+from cnc.lab.running import Lab
 from cnc.model import NS_PER_S, ClassRole, Plan, Stream
 
 START_AHEAD_NS = NS_PER_S
@@ -208,7 +209,12 @@ class _Station:
             if self._node == (flow.listener if self._verb == "listen" else flow.talker)
         ]
         families = [["AF_INET", str(own.v4)], ["AF_INET6", str(own.v6)]]
-        return {"flows": mine, "addresses": families, "output": str(output)}
+        return {
+            "flows": mine,
+            "duration_ns": duration_ns,
+            "addresses": families,
+            "output": str(output),
+        }
 
     def await_ready(self) -> None:
         if self._running.stdout is None or self._running.stdout.readline() != "ready\n":

@@ -36,6 +36,9 @@ ncclient_session.TICK = 0.002
 
 ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration"
 
+# ncclient may wait for the reply of a server that is gone: nobody needs it for as long as another.
+CLOSE_TIMEOUT_S = 2.0
+
 _KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "ssh-rsa")
 
 
@@ -138,6 +141,7 @@ class Device:
 
     def close(self) -> None:
         """End the session; a server that is gone already is no error."""
+        self.wait_at_most(min(CLOSE_TIMEOUT_S, self._session.timeout))
         try:
             self._session.close_session()
         except (NCClientError, OSError):

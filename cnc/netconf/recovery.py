@@ -1,12 +1,13 @@
 """What is left of a rollout whose controller died, or that could not be confirmed everywhere.
 
 Before its decision nothing is: no switch was told to keep anything, and each went back, or will.
-After it some switches may have the new lists and some the former ones. Which way to go is for an
-operator to say: `resume` or `roll_back`.
+After it the switches tell: if all kept it, or none, `settle` ends it. If some did, it is for an
+operator to say which way to go: `resume` or `roll_back`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
@@ -14,6 +15,7 @@ from cnc.errors import InputError, RolloutError
 from cnc.history import History, Outcome, Phase, Rollout
 from cnc.model import Bridge
 from cnc.netconf.device import ConnectOptions, Device, DeviceError, Managed
+from cnc.netconf.mark import Mark
 from cnc.netconf.rollout import Goal, Report, roll_out
 from cnc.netconf.sessions import sessions
 from cnc.netconf.transaction import CHOICES, Progress
@@ -41,14 +43,37 @@ def settle(
 ) -> None:
     """Bring to its end what interrupted rollouts have left, as far as nobody has to choose.
 
-    Raises RolloutError when somebody has to.
+    Raises RolloutError when somebody has to: some switches kept it and others did not, or cannot be
+    asked.
     """
-    left = _left(switches, history)
-    if waiting := [each for each in left if each.phase is Phase.CONFIRMING]:
+    waiting = []
+    for left in _left(switches, history):
+        if left.phase is not Phase.CONFIRMING:
+            _cancel(left, connect)
+            _close(left, history, Phase.TAKEN_BACK, "its controller ended before the decision")
+        elif not _ends_by_itself(left, connect, history):
+            waiting.append(left)
+    if waiting:
         raise RolloutError("\n".join(map(describe, waiting)), hint=CHOICES)
-    for abandoned in left:
-        _cancel(abandoned, connect)
-        _close(abandoned, history, Phase.TAKEN_BACK, "its controller ended before the decision")
+
+
+def _ends_by_itself(left: Rollout, connect: ConnectOptions, history: History) -> bool:
+    """Whether all its switches turned out to be on one side, and the rollout has been ended."""
+    # From then on a switch that has the record was told to keep it, and one that has not was not.
+    time.sleep(max(0.0, (left.confirm_by - datetime.now(UTC)).total_seconds()))
+    with sessions(_managed(left), connect) as opened:
+        reached = [n for n, d in opened.reach().items() if not isinstance(d, DeviceError)]
+        marks = opened.attempt(reached, lambda device: device.mark())
+        kept = [n for n, mark in marks.items() if isinstance(mark, Mark) and mark.id == left.id]
+        if len(kept) == len(left.switches):
+            opened.ask(kept, lambda device: device.save_startup())
+            _close(left, history, Phase.DONE, "all its switches had been told to keep it")
+            return True
+    told = [name for name, mark in marks.items() if not isinstance(mark, DeviceError)]
+    if kept or len(told) < len(left.switches):
+        return False
+    _close(left, history, Phase.TAKEN_BACK, "none of its switches had been told to keep it")
+    return True
 
 
 def resume(
@@ -144,7 +169,7 @@ def _goal(
     plan = history.plan_of(left.number)
     return Goal(
         network=left.network,
-        switches=tuple(Managed(name, change.management) for name, change in left.switches.items()),
+        switches=_managed(left),
         ports=lists,
         clock_error_ns=plan.intent.network.clock_error_ns if plan else 0,
         what=what,
@@ -159,18 +184,21 @@ def _left(switches: Iterable[Bridge | Managed], history: History) -> list[Rollou
     return [each for each in history.unfinished(addresses) if not each.under_way]
 
 
+def _managed(left: Rollout) -> tuple[Managed, ...]:
+    return tuple(Managed(name, change.management) for name, change in left.switches.items())
+
+
 def _cancel(left: Rollout, connect: ConnectOptions) -> None:
     """Spare whoever can be reached the wait: go back now, where the commit is still pending."""
     if datetime.now(UTC) > left.confirm_by:
         return
-    switches = [Managed(name, change.management) for name, change in left.switches.items()]
 
     def cancel(device: Device) -> None:
         mark = device.mark()
         if mark and mark.id == left.id:
             device.cancel_commit(left.id)
 
-    with sessions(switches, connect) as opened:
+    with sessions(_managed(left), connect) as opened:
         reached = [n for n, d in opened.reach().items() if not isinstance(d, DeviceError)]
         opened.attempt(reached, cancel)  # who has confirmed has none to cancel, and says so
 

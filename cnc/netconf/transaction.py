@@ -226,8 +226,10 @@ class Transaction:
             raise RolloutError("\n".join([*map(str, failures), UNCHANGED]), hint=SLOWER)
         if failures:
             self._journal.close()
-            told = [*map(str, failures), _unresolved(confirmed, saved)]
-            raise RolloutError("\n".join(told), hint=CHOICES) from failures[0]
+            unsaved = len(kept) == len(self._work)
+            told = [*map(str, failures), _UNSAVED if unsaved else _unresolved(confirmed)]
+            hint = "push again: that saves it" if unsaved else CHOICES
+            raise RolloutError("\n".join(told), hint=hint) from failures[0]
         try:
             self._journal.end(Phase.DONE)
         except CncError as error:
@@ -305,17 +307,18 @@ class Transaction:
         self.spent[device.name].netconf_ns += time.monotonic_ns() - begun_ns
 
 
-def _unresolved(confirmed: Mapping[str, object], saved: Mapping[str, object]) -> str:
+_UNSAVED = (
+    "all switches run the new lists, but not all have saved them: those would start with the "
+    "former ones"
+)
+
+
+def _unresolved(confirmed: Mapping[str, object]) -> str:
     """Which switch is where, for an operator who has to choose."""
     told: dict[str, list[str]] = {}
     for name, answer in confirmed.items():
-        if isinstance(answer, DeviceError):
-            what = "was not seen to keep the new lists"
-        elif isinstance(saved[name], DeviceError):
-            what = "runs the new lists, and the former ones after a restart"
-        else:
-            what = "runs the new lists"
-        told.setdefault(what, []).append(name)
+        was_seen = "was not seen to" if isinstance(answer, DeviceError) else "does"
+        told.setdefault(f"{was_seen} keep the new lists", []).append(name)
     which = "; ".join(f"{', '.join(names)} {what}" for what, names in told.items())
     return f"the network may run two schedules: {which}"
 

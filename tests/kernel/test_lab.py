@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,11 @@ from cnc.errors import CncError
 from cnc.lab import Lab, down, execute, lab, status, up
 from cnc.lab.lifecycle import STATE_ROOT
 from cnc.lab.measure import summarise
+from cnc.lab.namespaces import members
 from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS, SHARED_MEMORY
-from cnc.lab.topology import members
 from cnc.lab.traffic import Flow, flows, run
 from cnc.netconf import push
+from cnc.netconf.device import Device, DeviceError
 from cnc.planner import plan as compute
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -139,6 +141,29 @@ def test_a_killed_program_is_missed_by_status_and_can_be_started_again(running: 
     running.wait_ready()
 
 
+def test_a_cut_switch_falls_silent_and_its_open_session_goes_on_once_mended(running: Lab):
+    bridge = running.intent.network.bridges["s2"]
+    impatient = dataclasses.replace(running.connect, timeout_s=2)
+    with Device(bridge, impatient) as waiting, Device(bridge, running.connect) as patient:
+        running.cut("s2")
+        with pytest.raises(DeviceError, match="no answer to get in time"):
+            waiting.state(["mgmt"])
+        mending = threading.Timer(1, running.mend, ["s2"])
+        mending.start()
+        assert patient.state(["mgmt"]).agent is not None
+        mending.join()
+
+
+def test_the_other_switches_answer_while_one_is_cut(running: Lab):
+    running.cut("s2")
+    try:
+        with Device(running.intent.network.bridges["s1"], running.connect) as device:
+            assert device.state(["mgmt"]).agent is not None
+    finally:
+        running.mend("s2")
+    running.wait_ready()
+
+
 def test_a_lab_that_is_up_is_not_started_twice(running: Lab):
     with pytest.raises(CncError, match="up already"):
         up(running.intent)
@@ -190,6 +215,7 @@ def test_a_switch_that_does_not_come_up_is_told_with_its_own_words(
 ):
     monkeypatch.setattr("cnc.lab.switch.PROGRAMS", (AGENT, "false"))
     monkeypatch.setattr("cnc.lab.lifecycle.PROGRAMS", (AGENT, "false"))
+    monkeypatch.setattr("cnc.lab.running.PROGRAMS", (AGENT, "false"))
     with pytest.raises(CncError, match="switch s1 did not come up: false ended"):
         up(intents.load(beside("broken", tmp_path)))
     assert traces("broken") == []

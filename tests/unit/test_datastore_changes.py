@@ -64,6 +64,19 @@ def test_a_change_is_applied_before_it_is_confirmed(changes, kernel):
     assert changes.memory.last_change is None
 
 
+def test_a_change_that_nobody_ends_is_taken_back_before_its_list_would_start(kernel, monkeypatch):
+    """The NETCONF server died in the middle of it; its list is to start in 0.55 s."""
+    monkeypatch.setattr("agent.datastore.changes.SETTLE_MIN_S", 0.01)
+    serving = Changes(kernel, dict, settle_timeout_s=60)
+    kernel.time_ns = 20 * 10**9 - 550_000_000
+    serving.change(1, tree(base_time_s=20))
+    deadline_s = time.monotonic() + 30
+    while base_time_s(kernel) is not None:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+    serving.close()
+
+
 def test_a_change_that_landed_stays_and_is_reported(changes, kernel):
     changes.change(1, tree())
     changes.done(1, tree)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -104,9 +105,8 @@ def test_what_is_sent_is_recorded_with_both_ends_times(tmp_path: Path, version: 
     for verb in ("listen", "talk"):
         spec = tmp_path / f"{verb}.json"
         output = str(tmp_path / f"{verb}.csv")
-        spec.write_text(
-            json.dumps({"flows": [flow], "addresses": [[family, address]], "output": output})
-        )
+        told = {"flows": [flow], "duration_ns": 20_000_000, "addresses": [[family, address]]}
+        spec.write_text(json.dumps({**told, "output": output}))
         program = subprocess.Popen(
             [sys.executable, "-I", endpoint.__file__, verb, str(spec)],
             stdin=subprocess.PIPE,
@@ -131,6 +131,29 @@ def test_what_is_sent_is_recorded_with_both_ends_times(tmp_path: Path, version: 
     arrived = {int(row["seq"]): int(row["received_ns"]) for row in received}
     assert sorted(arrived) == list(range(20))
     assert all(arrived[int(row["seq"])] >= int(row["sent_ns"]) for row in sent)
+
+
+def test_a_talker_that_is_done_stays_asleep_until_all_others_are(tmp_path, monkeypatch):
+    """Writing down what it sent, at real-time priority, would hold up the others' last frames."""
+    waits = []
+    flow = {"id": 1, "name": "probe", "ip_version": 4, "destination": "127.0.0.1", "dscp": 0}
+    flow |= {"payload_octets": 64, "period_ns": 1_000, "offset_ns": 0, "frames": 2}
+    output = tmp_path / "talk.csv"
+    monkeypatch.setattr(endpoint, "be_punctual", lambda: None)
+    monkeypatch.setattr(endpoint, "wait_for_start", lambda: 1_000_000)
+    monkeypatch.setattr(endpoint, "sleep_until", lambda at: waits.append((at, output.exists())))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("127.0.0.1", endpoint.PORT))
+        endpoint.talk({"flows": [flow], "duration_ns": 5_000_000, "output": str(output)})
+    assert waits[-1] == (1_000_000 + 5_000_000 + endpoint.DRAIN_NS, False)
+    assert len(rows(output)) == 2
+
+
+def test_a_wait_ends_at_its_instant_and_one_for_an_instant_that_is_over_at_once():
+    begun_ns = endpoint.tai_ns()
+    endpoint.sleep_until(begun_ns + 20_000_000)
+    assert endpoint.tai_ns() >= begun_ns + 20_000_000
+    endpoint.sleep_until(begun_ns)
 
 
 def rows(path: Path) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ from cnc.model import NS_PER_S, GateControlList, GateLimits, GateMode, Plan, Por
 from cnc.netconf import (
     ConnectOptions,
     push,
+    recovery,
     resume,
     roll_back,
     rollout,
@@ -162,7 +163,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     made = Clock()
-    for module in (rollout, timing, transaction):
+    for module in (recovery, rollout, timing, transaction):
         monkeypatch.setattr(module, "time", made)
     return made
 
@@ -344,7 +345,7 @@ def test_a_switch_that_cannot_be_confirmed_is_said_loudly_and_stays_in_the_journ
 ):
     error = interrupted(plan, devices, store)
     assert "the network may run two schedules: s1 was not seen to keep" in str(error)
-    assert "s2, s3 runs the new lists" in str(error)
+    assert "s2, s3 does keep the new lists" in str(error)
     assert "cnc push --resume" in error.hint
     assert "cnc push --rollback" in error.hint
     (left,) = store.unfinished()
@@ -404,13 +405,26 @@ def test_a_resume_that_fails_itself_can_be_resumed(plan, devices, store):
     assert store.unfinished() == []
 
 
-def test_a_switch_that_does_not_save_for_its_next_start_is_not_done(plan, devices, store):
+def test_a_switch_that_does_not_save_for_its_next_start_is_saved_by_the_next_push(
+    plan, devices, store
+):
     error = interrupted(plan, devices, store, "s2", "save_startup")
-    assert "s2 runs the new lists, and the former ones after a restart" in str(error)
+    assert "all switches run the new lists, but not all have saved them" in str(error)
+    assert "push again" in error.hint
     devices["s2"].calls.clear()
-    assert resume(connect=CONNECT, history=store).changes == ()
+    assert push(plan, connect=CONNECT, history=store).changes == ()
     assert "save_startup" in devices["s2"].calls
-    assert store.unfinished() == []
+    assert [each.phase for each in store.rollouts()] == [Phase.DONE]
+
+
+def test_a_rollout_that_turns_out_to_be_kept_by_nobody_is_ended_by_the_next_push(
+    plan, devices, store
+):
+    interrupted(plan, devices, store)
+    for name in ("s2", "s3"):  # as a controller that died after the decision would have left them
+        devices[name].go_back()
+    assert push(plan, connect=CONNECT, history=store).changes
+    assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.TAKEN_BACK]
 
 
 def test_without_an_unresolved_rollout_there_is_nothing_to_resume(plan, devices, store):

@@ -1,0 +1,78 @@
+"""Network namespaces: what they are called, who lives in them, how to act inside one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from pyroute2 import IPRoute, netns
+
+NETNS_DIRECTORY = Path("/run/netns")
+
+_Result = TypeVar("_Result")
+
+
+def of_node(lab: str, node: str) -> str:
+    """The namespace of a node, as `ip netns` lists it."""
+    return f"tsn-{lab}-{node}"
+
+
+def of_management(lab: str) -> str:
+    return f"tsn-{lab}.management"
+
+
+def of_wires(lab: str) -> str:
+    return f"tsn-{lab}.wires"
+
+
+def inner(lab: str) -> tuple[str, str]:
+    """What a lab has beside its nodes. No node's name has a full stop in it."""
+    return of_management(lab), of_wires(lab)
+
+
+def exists(name: str) -> bool:
+    """Whether there is a namespace of that name."""
+    return (NETNS_DIRECTORY / name).exists()
+
+
+def inside(name: str, action: Callable[[], _Result]) -> _Result:
+    """Run `action` in a thread that has moved into namespace `name`, and return what it returns."""
+
+    def moved() -> _Result:
+        # Not pyroute2's own setns: it creates what it does not find.
+        netns.setns(name, flags=0)
+        return action()
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(moved).result()
+
+
+def members(name: str) -> list[int]:
+    """Processes whose network namespace is `name`; none if there is no such namespace."""
+    try:
+        wanted = (NETNS_DIRECTORY / name).stat().st_ino
+    except FileNotFoundError:
+        return []
+    return [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdecimal() and _netns_inode(entry) == wanted
+    ]
+
+
+def _netns_inode(process: Path) -> int | None:
+    try:
+        return (process / "ns/net").stat().st_ino
+    except OSError:  # it ended meanwhile
+        return None
+
+
+def bring_up(ip: IPRoute, interface: str) -> None:
+    ip.link("set", index=ip.link_lookup(ifname=interface)[0], state="up")
+
+
+def sysctl(key: str, value: int) -> None:
+    """Set a kernel parameter of the namespace that the calling thread is in."""
+    Path("/proc/sys", key).write_text(f"{value}\n")

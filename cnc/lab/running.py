@@ -1,0 +1,116 @@
+"""A lab that is up: how to reach its switches, and hands to shake them."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cnc.errors import CncError, InputError
+from cnc.lab import management, namespaces
+from cnc.lab.process import netns_argv, stop
+from cnc.lab.switch import PROGRAMS, Switch
+from cnc.model import Bridge, Intent, Management
+from cnc.netconf.device import ConnectOptions, Device, DeviceError
+
+READY_TIMEOUT_S = 60.0
+POLL_INTERVAL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A running lab: what a controller needs to reach its switches, and hands to shake it."""
+
+    intent: Intent
+    directory: Path
+
+    @property
+    def identity(self) -> Path:
+        """The client's private key."""
+        return self.directory / "client-key"
+
+    @property
+    def known_hosts(self) -> Path:
+        """The switches' host keys, in OpenSSH's format."""
+        return self.directory / "known_hosts"
+
+    @property
+    def connect(self) -> ConnectOptions:
+        """How `cnc.netconf` reaches the switches."""
+        return ConnectOptions(self.identity, self.known_hosts)
+
+    def namespace(self, node: str) -> str:
+        return namespaces.of_node(self.intent.name, node)
+
+    def switch(self, name: str) -> Switch:
+        return Switch(name, self.namespace(name), self.directory / name)
+
+    def command(self, node: str, argv: Sequence[str]) -> list[str]:
+        """The command line that runs `argv` on a node."""
+        return netns_argv(self.namespace(node), argv)
+
+    def kill(self, switch: str, program: str) -> None:
+        """End a program of a switch by SIGKILL: no chance to clean up."""
+        pid = self.switch(switch).pid(program)
+        if pid is not None:
+            stop({pid: self.namespace(switch)}, signal.SIGKILL)
+
+    def start(self, switch: str, program: str) -> int:
+        """Start a program of a switch that is not running; returns its process id."""
+        return self.switch(switch).start(
+            program, management_of(self.intent, switch), self.identity.with_suffix(".pub")
+        )
+
+    def cut(self, switch: str) -> None:
+        """Break a switch's management link: packets vanish both ways, no connection is reset."""
+        management.set_link(self.intent.name, switch, "down")
+
+    def mend(self, switch: str) -> None:
+        """Put a switch's management link back; connections that waited go on."""
+        management.set_link(self.intent.name, switch, "up")
+
+    def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Wait until every switch's agent answers through its NETCONF server.
+
+        Raises:
+            CncError: a program ended, or the time is over; the message holds the logs' last lines.
+        """
+        deadline = time.monotonic() + timeout_s
+        for bridge in self.intent.network.bridges.values():
+            switch = self.switch(bridge.name)
+            while (silence := _silence(bridge, self.connect)) is not None:
+                gone = [program for program in PROGRAMS if switch.pid(program) is None]
+                if gone or time.monotonic() > deadline:
+                    why = f"{gone[0]} ended" if gone else f"{timeout_s:.0f} s: {silence}"
+                    raise CncError(
+                        f"switch {bridge.name} did not come up: {why}\n{switch.log_tail()}"
+                    )
+                time.sleep(POLL_INTERVAL_S)
+
+
+def management_of(intent: Intent, switch: str) -> Management:
+    found = intent.network.bridges[switch].management
+    if found is None:
+        raise InputError(f"switch {switch} has no management address")
+    return found
+
+
+def _silence(bridge: Bridge, connect: ConnectOptions) -> str | None:
+    """Why a switch's agent does not answer yet; None if it does."""
+    reached = bridge.management
+    if reached is None:
+        return "no management address"
+    # A whole SSH session is dear: try it only where somebody listens.
+    try:
+        socket.create_connection((reached.address, reached.port), timeout=1).close()
+    except OSError as error:
+        return str(error)
+    try:
+        with Device(bridge, connect) as device:
+            agent = device.state([management.SWITCH_PORT]).agent
+    except DeviceError as error:
+        return str(error)
+    return "no agent behind the NETCONF server" if agent is None else None

@@ -1,0 +1,15 @@
+"""The proof that a rollout is all or nothing: every step of it, interrupted by every fault.
+
+    network        five switches in a line and two schedules that differ on every port
+    probe          a process says where it is, and waits for leave to go on
+    instruments    probes put into the controller, an agent, a NETCONF server, from outside
+    processes      programs as forks of one that has done all imports
+    director       gives the leave; at one chosen step it strikes first
+    kernels        what the gates of every port do, and which of the two schedules that is
+    bench          the lab with one instrumented switch: push, strike, recover
+    matrix         step and fault: one row after another
+    table          rows as JSON and as a table to read
+    collect        the parts that several kernels made, as one
+
+`scripts/fault-matrix` runs it in a kernel that has taprio.
+"""

@@ -1,0 +1,85 @@
+"""Runs the matrix, or a part of it, in the kernel it is started in; see scripts/fault-matrix."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from cnc.model import NS_PER_S
+from tests.fault.matrix import Case, Walk, cases
+from tests.fault.table import Fault, Row, to_json
+
+
+def main() -> int:
+    """Exit status 0 if every row is sound, else 1."""
+    options = _parser().parse_args()
+    done: list[Row] = []
+    options.json.write_text(to_json(done))  # there may be none to run
+    with Walk() as walk:
+        for case in filter(_chosen(options), cases(walk.steps())):
+            if options.list:
+                print(f"{case.number:4} {case.step} | {case.fault}")
+                continue
+            row = walk.row(case)
+            print(_line(row), flush=True)
+            if not row.is_sound and options.logs:
+                (options.logs / f"row-{row.number}.log").write_text(walk.logs())
+            walk.go_on_after(row)
+            done.append(row)
+            options.json.write_text(to_json(done))
+    return 0 if all(row.is_sound for row in done) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.fault", description=__doc__)
+    parser.add_argument("--json", type=Path, default=Path("/dev/null"), metavar="FILE")
+    parser.add_argument(
+        "--logs", type=Path, metavar="DIR", help="keep what the programs said in an unsound row"
+    )
+    parser.add_argument("--list", action="store_true", help="number the rows; run none")
+    parser.add_argument("--rows", metavar="A-B", help="only rows with these numbers")
+    parser.add_argument("--only", type=Fault, choices=list(Fault), metavar="FAULT")
+    parser.add_argument("--step", default="", metavar="TEXT", help="only steps named so")
+    parser.add_argument(
+        "--case",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("STEP", "FAULT"),
+        help="only this one, and others so named",
+    )
+    parser.add_argument("--part", metavar="I/N", help="of N parts of all steps, the I-th")
+    return parser
+
+
+def _chosen(options: argparse.Namespace) -> Callable[[Case], bool]:
+    first, _, last = (options.rows or "").partition("-")
+    part, _, parts = (options.part or "1/1").partition("/")
+    named = {(step, Fault(fault)) for step, fault in options.case}
+
+    def is_chosen(case: Case) -> bool:
+        step_number = (case.number - 1) // len(Fault)
+        return (
+            int(first or 0) <= case.number <= int(last or first or sys.maxsize)
+            and options.only in (None, case.fault)
+            and options.step in case.step
+            and (not named or (case.step, case.fault) in named)
+            and step_number % int(parts) == int(part) - 1
+        )
+
+    return is_chosen
+
+
+def _line(row: Row) -> str:
+    mixed = f", mixed in force for {row.mixed_ns / NS_PER_S:.3f} s" if row.mixed_ns else ""
+    verdict = row.outcome if row.has_struck else "NOT REACHED"
+    return (
+        f"{row.number:4} {verdict:5} {row.step} | {row.fault}: {row.ports_on_old} old, "
+        f"{row.ports_on_new} new, push exit {row.controller_exit}, recovery {row.recovery}{mixed}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

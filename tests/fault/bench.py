@@ -1,0 +1,165 @@
+"""The lab with one switch that can be struck at every step, and what an operator does after it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+from agent.kernel import clock
+from agent.model import Clock
+from cnc import planfile
+from cnc.history import History
+from cnc.lab import Lab, lab
+from cnc.lab.namespaces import of_node
+from cnc.lab.running import management_of
+from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS
+from cnc.model import NS_PER_S, Plan
+from cnc.netconf import unresolved
+from tests.fault.director import Direction, Director
+from tests.fault.kernels import Recorder
+from tests.fault.network import STRUCK, network, two_plans
+from tests.fault.processes import CONTROLLER, Command, Processes
+from tests.fault.table import Fault, Recovery
+
+# Far more than the time-outs of all RPCs that can be in vain one after another.
+PUSH_TIMEOUT_S = 600
+START_TIMEOUT_S = 60
+# The switches' own time-outs are over: that of a commit, and that of a session without a client.
+SELF_HEALING_S = 20
+# The kernel goes over at the end of an entry, so within a cycle of the base time.
+AFTER_BASE_TIME_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """How `cnc push` ended, the probed places that were passed, and whether the fault struck."""
+
+    exit_status: int
+    steps: tuple[str, ...]
+    has_struck: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A lab whose struck switch and controllers are probed."""
+
+    lab: Lab
+    processes: Processes
+    director: Director
+    recorder: Recorder
+
+    @property
+    def log(self) -> Path:
+        """What the controllers said."""
+        return self.lab.directory / "controller.log"
+
+    @property
+    def history(self) -> Path:
+        return self.lab.directory / "history" / "history.sqlite"
+
+    def push(self, plan: Plan, *, fault: Fault | None = None, step: str | None = None) -> Pushed:
+        """Push a plan; at `step` the fault strikes, before anything else goes on."""
+        file = self.lab.directory / "plan.json"
+        planfile.dump(plan, file)
+        # It can be at the step before we know its process id.
+        started: Future[ForkServerProcess] = Future()
+
+        def strike() -> None:
+            if fault is not None:
+                self._strike(fault, started.result(START_TIMEOUT_S))
+
+        direction = Direction(step, strike)
+        with self.director.directing(direction):
+            started.set_result(self._controller("push", str(file), probed=True))
+            exit_status = _exit_status(started.result())
+        return Pushed(exit_status, tuple(direction.steps), direction.has_struck)
+
+    def recover(self, choice: Recovery) -> Recovery:
+        """Start what died, mend what is cut, wait, and choose if an operator has to."""
+        switch = self.lab.switch(STRUCK)
+        for program in PROGRAMS:
+            if switch.pid(program) is None:
+                self.lab.start(STRUCK, program)
+        self.lab.mend(STRUCK)
+        time.sleep(SELF_HEALING_S)
+        with History(self.history) as history:
+            if not unresolved(self.lab.intent.network.bridges.values(), history):
+                return Recovery.NONE
+        _exit_status(self._controller("push", f"--{choice}"))
+        return choice
+
+    def await_rest(self) -> None:
+        """Return when every list that waits now has come into force."""
+        begins_ns = [gates.switch_over_ns or 0 for gates in self.recorder.now().values()]
+        time.sleep(max(0, max(begins_ns) - clock.now_ns(Clock.TAI)) / NS_PER_S + AFTER_BASE_TIME_S)
+
+    def logs(self) -> str:
+        """What the controllers and the struck switch's programs have said."""
+        switch = self.lab.switch(STRUCK)
+        files = [self.log, *(switch.log(program) for program in PROGRAMS)]
+        return "\n".join(f"=== {file.name}\n{file.read_text()}" for file in files)
+
+    def _controller(self, *arguments: str, probed: bool = False) -> ForkServerProcess:
+        environment = {
+            "CNC_IDENTITY": str(self.lab.identity),
+            "CNC_KNOWN_HOSTS": str(self.lab.known_hosts),
+            "CNC_STATE_DIR": str(self.history.parent),
+        }
+        return self.processes.start(
+            Command(
+                [CONTROLLER, *arguments],
+                environment=environment,
+                log=self.log,
+                director=self.director.path if probed else None,
+                struck_address=management_of(self.lab.intent, STRUCK).address,
+            )
+        )
+
+    def _strike(self, fault: Fault, controller: ForkServerProcess) -> None:
+        if fault is Fault.CONTROLLER:
+            os.kill(controller.pid or 0, signal.SIGKILL)
+            wait([controller.sentinel])
+        elif fault is Fault.LINK:
+            self.lab.cut(STRUCK)
+        else:
+            self.lab.kill(STRUCK, AGENT if fault is Fault.AGENT else NETCONF_SERVER)
+
+
+@contextmanager
+def bench() -> Iterator[Bench]:
+    """The lab, up. Its programs are forks, those of the struck switch with probes in them."""
+    processes = Processes()
+    intent = network()
+    with TemporaryDirectory() as directory, Director(Path(directory, "director")) as director:
+
+        def spawn(
+            namespace: str, argv: Sequence[str], *, environment: Mapping[str, str], log: Path
+        ) -> int:
+            is_struck = namespace == of_node(intent.name, STRUCK)
+            probed_by = director.path if is_struck else None
+            process = processes.start(Command(argv, environment, log, namespace, probed_by))
+            return process.pid or 0
+
+        with (
+            patch("cnc.lab.switch.spawn", spawn),
+            lab(intent) as running,
+            Recorder(running, two_plans()[0].gates) as recorder,
+        ):
+            yield Bench(running, processes, director, recorder)
+
+
+def _exit_status(process: ForkServerProcess) -> int:
+    process.join(PUSH_TIMEOUT_S)
+    if process.exitcode is None:
+        raise TimeoutError(f"a push did not end within {PUSH_TIMEOUT_S} s")
+    return process.exitcode

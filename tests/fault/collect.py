@@ -1,0 +1,73 @@
+"""Puts the parts of the matrix together: one list, one table, one verdict."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cnc.model import NS_PER_S
+from tests.fault.table import Recovery, Row, from_json, to_json, to_markdown
+
+HEAD = """\
+# What is left of a rollout that is interrupted
+
+Made by `scripts/fault-matrix`; not written by hand. Each cell is one `cnc push` to five switches,
+on a real kernel, in which one thing failed at one step. *Old* and *new* say which schedule **all**
+ports run after it.
+
+- Steps are those of an undisturbed push, as its processes pass them: the controller's (`cnc`) RPCs
+  to the third switch and its journal, that switch's netlink requests (`tsn-agent`) and the files
+  that it syncs. A number tells the second time at a place from the first. What only asks the kernel
+  has no *after*: that is before the next step.
+- The fault comes while the process waits at the step. The controller, the third switch's agent or
+  its NETCONF server is killed (SIGKILL), or its management link is cut, without a reset.
+- Then the push ends, what died is started again, the link is mended, and the switches' own
+  time-outs pass. `--resume` or `--rollback` stands where the network then still needed an
+  operator's word; half of these rows took the one and half the other.
+- *Mixed* says how long ports of both schedules were in force until then.
+
+"""
+
+
+def main() -> int:
+    """Exit status 0 if there are rows and every one is sound, else 1."""
+    options = _parser().parse_args()
+    rows = sorted(
+        (row for part in options.parts for row in from_json(part.read_text())),
+        key=lambda row: row.number,
+    )
+    options.json.write_text(to_json(rows))
+    if options.table:
+        options.table.write_text(f"{HEAD}{summary(rows)}\n\n{to_markdown(rows)}")
+    print(summary(rows))
+    return 0 if rows and all(row.is_sound for row in rows) else 1
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """How many rows ended how."""
+    unsound = [row for row in rows if not row.is_sound]
+    chosen = [row for row in rows if row.recovery is not Recovery.NONE]
+    longest_s = max((row.mixed_ns for row in rows), default=0) / NS_PER_S
+    counts = ", ".join(
+        f"{sum(row.is_sound and row.outcome == side for row in rows)} on the {side} schedule"
+        for side in ("old", "new")
+    )
+    return (
+        f"{len(rows)} rows: {counts}, {len(unsound)} not on one schedule. In {len(chosen)} an "
+        f"operator had to choose; gates of both were in force in "
+        f"{sum(row.mixed_ns > 0 for row in rows)}, for {longest_s:.1f} s at most."
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.fault.collect", description=__doc__)
+    parser.add_argument("parts", type=Path, nargs="+", metavar="PART")
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--table", type=Path, metavar="FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

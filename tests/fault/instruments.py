@@ -1,0 +1,135 @@
+"""Probes in the places where a process changes or learns something that outlives it.
+
+Each function patches this process, which is then good for nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from threading import current_thread
+from typing import Any
+
+from lxml import etree
+from ncclient import manager
+from ncclient.operations.rpc import RPC
+from pyroute2.netlink import genlmsg
+from pyroute2.netlink.nfnetlink import nfgen_msg
+from pyroute2.netlink.nlsocket import NetlinkRequest
+from pyroute2.netlink.rtnl import RTM_VALUES
+
+from agent.kernel.classifier import Classifier
+from cnc.history import History, Outcome
+from cnc.history.journal import Journal
+from tests.fault.probe import Probe
+
+_OTHER_FAMILIES = {genlmsg: "generic", nfgen_msg: "nftables"}
+WATCH = "watch"  # the agent's thread that looks after its ports
+_CHANGES = ("RTM_NEWQDISC", "RTM_DELQDISC")
+
+
+def files(probe: Probe) -> None:
+    """Every fsync(2), by the name of the file."""
+    fsync = os.fsync
+
+    def probed(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        with probe.around(f"fsync of {name}"):
+            fsync(descriptor)
+
+    os.fsync = probed  # type: ignore[assignment]
+
+
+def netlink(probe: Probe) -> None:
+    """Every netlink request, by its type, and the change of the DSCP rules.
+
+    What only asks is one step: after it is before the next. What the agent does all the time, to
+    notice what others do to its ports, is no step of a rollout.
+    """
+    send = NetlinkRequest.send
+
+    async def probed(request: NetlinkRequest) -> Any:
+        name = _netlink_type(request.msg)
+        if current_thread().name == WATCH:
+            return await send(request)
+        if name not in _CHANGES:
+            probe.at(f"before netlink {name}")
+            return await send(request)
+        with probe.around(f"netlink {name}"):
+            return await send(request)
+
+    NetlinkRequest.send = probed
+    Classifier.apply = _around(probe, "DSCP rules", Classifier.apply)  # type: ignore[method-assign]
+
+
+def rpcs(probe: Probe, address: str) -> None:
+    """Every connection to one NETCONF server, and every RPC on it, by what the operation says."""
+    connect, request = manager.connect, RPC._request
+
+    def connect_probed(*arguments: Any, host: str, **options: Any) -> Any:
+        if host != address:
+            return connect(*arguments, host=host, **options)
+        with probe.around("connect"):
+            return connect(*arguments, host=host, **options)
+
+    def request_probed(rpc: RPC, operation: etree._Element) -> Any:
+        if rpc.session.host != address:
+            return request(rpc, operation)
+        with probe.around(_rpc_name(operation)):
+            return request(rpc, operation)
+
+    manager.connect = connect_probed
+    RPC._request = request_probed
+
+
+def journal(probe: Probe, switch: str) -> None:
+    """What the controller writes down of a rollout, and of this switch in it: SQLite syncs each."""
+    begin, result = History.begin, Journal.result
+
+    def begin_probed(history: History, **what: Any) -> Journal:
+        with probe.around("journal begin"):
+            return begin(history, **what)
+
+    def result_probed(journal: Journal, of_switch: str, outcome: Outcome, detail: str = "") -> None:
+        if of_switch != switch:
+            result(journal, of_switch, outcome, detail)
+            return
+        with probe.around(f"journal {outcome}"):
+            result(journal, of_switch, outcome, detail)
+
+    History.begin = begin_probed  # type: ignore[assignment, method-assign]
+    Journal.result = result_probed  # type: ignore[assignment, method-assign]
+    for name in ("decide", "end"):
+        setattr(Journal, name, _around(probe, f"journal {name}", getattr(Journal, name)))
+
+
+def _around(probe: Probe, step: str, function: Callable[..., None]) -> Callable[..., None]:
+    def probed(*arguments: Any) -> None:
+        with probe.around(step):
+            function(*arguments)
+
+    return probed
+
+
+def _netlink_type(message: Any) -> str:
+    """Such as "RTM_GETLINK"; the other families by their own names."""
+    for family, name in _OTHER_FAMILIES.items():
+        if isinstance(message, family):
+            return name
+    return str(RTM_VALUES[message["header"]["type"]])
+
+
+def _rpc_name(operation: etree._Element) -> str:
+    """Such as "lock running", "commit confirmed" or "commit persist-id"."""
+    name = etree.QName(operation).localname
+    if name == "commit":
+        said = [tag for tag in ("confirmed", "persist-id") if _child(operation, tag) is not None]
+    else:
+        datastores = [_child(operation, tag) for tag in ("source", "target")]
+        said = [etree.QName(at[0]).localname for at in datastores if at is not None and len(at)]
+    return " ".join([name, *said])
+
+
+def _child(operation: etree._Element, name: str) -> etree._Element | None:
+    return next(operation.iterchildren(f"{{*}}{name}"), None)

@@ -1,0 +1,107 @@
+"""Each step with each fault: a rollout for every pair, struck once, and where the network ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import product
+from typing import Self
+
+from agent.kernel import clock
+from agent.model import Clock
+from cnc.model import Plan
+from tests.fault.bench import bench
+from tests.fault.kernels import Side, Sides
+from tests.fault.network import two_plans
+from tests.fault.table import Fault, Recovery, Row
+
+
+class Unusable(Exception):
+    """The network does not take a rollout that nobody disturbs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A pair of the matrix; `choice` is what the operator says if there is something to choose."""
+
+    number: int
+    step: str
+    fault: Fault
+    choice: Recovery
+
+
+def cases(steps: Iterable[str]) -> list[Case]:
+    """Every step with every fault, half of them with one choice and half with the other."""
+    pairs = product(enumerate(steps), enumerate(Fault))
+    choices = (Recovery.RESUME, Recovery.ROLLBACK)
+    return [
+        Case(number, step, fault, choices[(row + column) % len(choices)])
+        for number, ((row, step), (column, fault)) in enumerate(pairs, start=1)
+    ]
+
+
+class Walk:
+    """Goes through cases on one lab, from `with` to its end; a new lab after a row not sound."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._sides = Sides(*two_plans())
+
+    def __enter__(self) -> Self:
+        self._begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def steps(self) -> list[str]:
+        """The places that a rollout passes, from either schedule to the other, undisturbed."""
+        there = self._undisturbed(self._sides.new)
+        back = self._undisturbed(self._sides.old)
+        return [step for step in there if step in back]
+
+    def row(self, case: Case) -> Row:
+        """Strike a rollout of the schedule that does not run; see what comes of it."""
+        self._bench.recorder.begin()
+        pushed = self._bench.push(self._sides.new, fault=case.fault, step=case.step)
+        recovery = self._bench.recover(case.choice)
+        self._bench.await_rest()
+        snapshots = self._bench.recorder.snapshots()
+        ports = list(self._sides.at_rest(snapshots[-1]).values())
+        return Row(
+            number=case.number,
+            step=case.step,
+            fault=case.fault,
+            ports_on_old=ports.count(Side.OLD),
+            ports_on_new=ports.count(Side.NEW),
+            ports_on_neither=ports.count(Side.NEITHER),
+            recovery=recovery,
+            controller_exit=pushed.exit_status,
+            mixed_ns=self._sides.mixed_ns(snapshots, clock.now_ns(Clock.TAI)),
+            has_struck=pushed.has_struck,
+        )
+
+    def go_on_after(self, row: Row) -> None:
+        """Make ready for the next row. What is not sound cannot be gone on from."""
+        if not row.is_sound:
+            self._stack.close()
+            self._begin()
+        elif row.outcome == Side.NEW:
+            self._sides = Sides(self._sides.new, self._sides.old)
+
+    def logs(self) -> str:
+        """What the controllers and the struck switch's programs have said on this lab."""
+        return self._bench.logs()
+
+    def _begin(self) -> None:
+        self._bench = self._stack.enter_context(bench())
+        self._sides = Sides(*two_plans())
+        self._undisturbed(self._sides.old)
+
+    def _undisturbed(self, plan: Plan) -> tuple[str, ...]:
+        pushed = self._bench.push(plan)
+        if pushed.exit_status != 0:
+            raise Unusable(f"a push that nobody disturbed failed:\n{self._bench.logs()}")
+        self._bench.await_rest()
+        return pushed.steps

@@ -1,0 +1,110 @@
+"""The rows of the matrix: as JSON for programs, and as a table for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+
+from cnc.model import NS_PER_S
+from tests.fault.kernels import Side
+
+
+class Fault(StrEnum):
+    """What is struck; agent, server and link are those of one switch."""
+
+    CONTROLLER = "controller killed"
+    AGENT = "agent killed"
+    SERVER = "NETCONF server killed"
+    LINK = "link cut"
+
+
+class Recovery(StrEnum):
+    """What the operator had to say before the network was on one schedule."""
+
+    NONE = "none"
+    RESUME = "resume"
+    ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rollout, struck once.
+
+    `number` counts through the whole matrix. `controller_exit` is the exit status of `cnc push`,
+    negative for a signal. `mixed_ns` is how long gates of both schedules were in force.
+    `has_struck` is False if the rollout never came to the step.
+    """
+
+    number: int
+    step: str
+    fault: Fault
+    ports_on_old: int
+    ports_on_new: int
+    ports_on_neither: int
+    recovery: Recovery
+    controller_exit: int
+    mixed_ns: int
+    has_struck: bool = True
+
+    @property
+    def outcome(self) -> str:
+        """ "old" or "new" if every port is, else "mixed"."""
+        if self.ports_on_neither or (self.ports_on_old and self.ports_on_new):
+            return "mixed"
+        return str(Side.NEW if self.ports_on_new else Side.OLD)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the step was struck, and the network is on one schedule."""
+        return self.has_struck and self.outcome != "mixed"
+
+
+def to_json(rows: Iterable[Row]) -> str:
+    """A list of objects, one a row."""
+    return json.dumps([{"outcome": row.outcome, **asdict(row)} for row in rows], indent=1) + "\n"
+
+
+def from_json(text: str) -> list[Row]:
+    """What `to_json` wrote."""
+    names = [field.name for field in fields(Row)]
+    return [
+        Row(
+            **{
+                **{name: found[name] for name in names},
+                "fault": Fault(found["fault"]),
+                "recovery": Recovery(found["recovery"]),
+            }
+        )
+        for found in json.loads(text)
+    ]
+
+
+def to_markdown(rows: Sequence[Row]) -> str:
+    """A table with a line for each step and a column for each fault."""
+    cells = {(row.step, row.fault): _cell(row) for row in rows}
+    steps = list(dict.fromkeys(row.step for row in rows))
+    faults = [fault for fault in Fault if any(row.fault is fault for row in rows)]
+    lines = [
+        f"| step | {' | '.join(faults)} |",
+        f"|---|{'---|' * len(faults)}",
+        *(
+            f"| {step} | {' | '.join(cells.get((step, fault), '') for fault in faults)} |"
+            for step in steps
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Row) -> str:
+    if not row.has_struck:
+        return "**not reached**"
+    if row.outcome == "mixed":
+        return f"**MIXED: {row.ports_on_old} old, {row.ports_on_new} new**"
+    notes = []
+    if row.recovery is not Recovery.NONE:
+        notes.append(f"`--{row.recovery}`")
+    if row.mixed_ns:
+        notes.append(f"mixed for {row.mixed_ns / NS_PER_S:.1f} s")
+    return f"{row.outcome}{', ' if notes else ''}{', '.join(notes)}"

@@ -1,0 +1,76 @@
+"""All or nothing around the decision: a sample of the rows of scripts/fault-matrix.
+
+The whole matrix takes long; its table is docs/fault-matrix.md.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.fault.table import Fault, Recovery, Row, from_json
+
+Case = tuple[str, Fault]
+
+# Until the decision to keep the new schedule is in the journal, every switch goes back by itself;
+# after it an operator says which way, unless the rollout ends by itself.
+UNDECIDED: list[Case] = [
+    ("cnc: after commit confirmed", Fault.CONTROLLER),
+    ("cnc: before journal decide", Fault.CONTROLLER),
+    ("cnc: before commit confirmed", Fault.LINK),
+    # Between two ports of one switch.
+    ("tsn-agent: after netlink RTM_NEWQDISC (3)", Fault.AGENT),
+    ("tsn-netconfd: after fsync of confirmed-commit.new", Fault.SERVER),
+]
+DECIDED: list[Case] = [
+    ("cnc: after journal decide", Fault.CONTROLLER),
+    ("cnc: before commit persist-id", Fault.LINK),
+    ("cnc: before commit persist-id", Fault.SERVER),
+    ("cnc: after commit persist-id", Fault.AGENT),
+]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Case, Row]:
+    """The sample, all on one lab."""
+    results = tmp_path_factory.mktemp("matrix")
+    wanted = [part for case in UNDECIDED + DECIDED for part in ("--case", *case)]
+    # Its programs are forks of one that must not have pytest in it.
+    arguments = ["--json", results / "rows.json", "--logs", results, *wanted]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fault", *arguments],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    logs = "\n".join(file.read_text() for file in results.glob("row-*.log"))
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{logs}"
+    return {(row.step, row.fault): row for row in from_json((results / "rows.json").read_text())}
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("step", "fault"), UNDECIDED)
+def test_until_it_is_decided_every_fault_leaves_the_old_schedule_and_nothing_to_choose(
+    rows: Mapping[Case, Row], step: str, fault: Fault
+) -> None:
+    row = rows[step, fault]
+    assert row.outcome == "old"
+    assert row.recovery is Recovery.NONE
+    # The new one never was in force anywhere, unless nobody was there to take a waiting list back.
+    assert row.mixed_ns == 0 or fault is Fault.AGENT
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("step", "fault"), DECIDED)
+def test_once_it_is_decided_every_fault_ends_on_one_schedule(
+    rows: Mapping[Case, Row], step: str, fault: Fault
+) -> None:
+    row = rows[step, fault]
+    expected = {Recovery.NONE: "new", Recovery.RESUME: "new", Recovery.ROLLBACK: "old"}
+    assert row.outcome == expected[row.recovery]
