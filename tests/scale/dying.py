@@ -1,0 +1,65 @@
+"""Controllers that are killed at a chosen moment of a rollout."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from cnc.history import History, Journal
+from cnc.model import Plan
+from cnc.netconf import ConnectOptions, push
+from cnc.netconf.device import Device
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def before_the_decision() -> None:
+    """All switches have committed and wait; the journal does not say that they are to keep it."""
+    Journal.decide = lambda _: _die()  # type: ignore[method-assign]
+
+
+def after_the_decision() -> None:
+    """The journal says that all are to keep it; no switch has been told."""
+    decide = Journal.decide
+
+    def decide_and_die(journal: Journal) -> None:
+        decide(journal)
+        _die()
+
+    Journal.decide = decide_and_die  # type: ignore[method-assign]
+
+
+def after_the_first_confirmation() -> None:
+    """s1 has been told to keep it, the others not."""
+    confirm = Device.confirm
+
+    def confirm_and_die(device: Device, persist: str) -> None:
+        if device.name == "s1":
+            confirm(device, persist)
+            _die()
+        threading.Event().wait()
+
+    Device.confirm = confirm_and_die  # type: ignore[method-assign]
+
+
+def push_and_die(
+    plan: Plan, connect: ConnectOptions, history: Path, when: Callable[[], None]
+) -> None:
+    """Push from a process that is killed at the moment `when`; returns when it is dead."""
+    context = multiprocessing.get_context("spawn")
+    controller = context.Process(target=_push, args=(plan, connect, history, when))
+    controller.start()
+    controller.join()
+    assert controller.exitcode == -signal.SIGKILL, controller.exitcode
+
+
+def _push(plan: Plan, connect: ConnectOptions, path: Path, when: Callable[[], None]) -> None:
+    when()
+    with History(path) as history:
+        push(plan, connect=connect, history=history)
