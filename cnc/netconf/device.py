@@ -12,6 +12,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -29,10 +30,8 @@ from cnc.netconf import readback
 from cnc.netconf.mark import Mark, mark_filter, mark_in
 from cnc.netconf.monitoring import ServerReport, server_filter, server_report
 from cnc.netconf.readback import Element
+from cnc.netconf.transport import open_session
 from cnc.netconf.tree import AgentReport, PortReport, StoredPort
-
-# ncclient looks for replies once a tick: its default of 0.1 s would cost that much for every RPC.
-ncclient_session.TICK = 0.002
 
 ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration"
 
@@ -307,7 +306,7 @@ def _tags(refused: RPCError) -> set[str]:
 def _connect(switch: str, management: Management, options: ConnectOptions) -> manager.Manager:
     where = f"{management.address} port {management.port}"
     try:
-        return manager.connect(
+        return open_session(
             host=management.address,
             port=management.port,
             username=management.user,
@@ -315,8 +314,7 @@ def _connect(switch: str, management: Management, options: ConnectOptions) -> ma
             hostkey_b64=_host_key(switch, management, options.known_hosts),
             allow_agent=False,
             look_for_keys=False,
-            timeout=options.timeout_s,
-            manager_params={"timeout": options.timeout_s},
+            timeout_s=options.timeout_s,
         )
     except AuthenticationError as error:
         raise LoginRefused(
@@ -347,7 +345,7 @@ def _host_key(switch: str, management: Management, known_hosts: Path) -> str:
         else (f"[{management.address}]:{management.port}")
     )
     try:
-        keys = paramiko.HostKeys(str(known_hosts)).lookup(host)
+        keys = _known(known_hosts, known_hosts.stat().st_mtime_ns).lookup(host)
     except OSError as error:
         raise HostKeyRefused(switch, f"cannot read {known_hosts}: {error.strerror}") from error
     for key_type in _KEY_TYPES:
@@ -359,3 +357,9 @@ def _host_key(switch: str, management: Management, known_hosts: Path) -> str:
         hint=f"compare it with the switch's own, then: ssh-keyscan -p {management.port} "
         f"{management.address} >> {known_hosts}",
     )
+
+
+@lru_cache(maxsize=1)
+def _known(known_hosts: Path, _changed_ns: int) -> paramiko.HostKeys:
+    """The file, read once for all switches and again when it has changed."""
+    return paramiko.HostKeys(str(known_hosts))

@@ -10,7 +10,7 @@ fails is `transaction`'s business; what is left when a controller dies is `recov
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,13 +21,14 @@ from cnc.model import NS_PER_S, Bridge, GateControlList, Plan, PortRef
 from cnc.netconf.compare import needs_change
 from cnc.netconf.device import (
     ConnectOptions,
+    Device,
     DeviceError,
     Managed,
     StoredSwitch,
     SwitchState,
 )
 from cnc.netconf.mark import Mark
-from cnc.netconf.parallel import before_any_change
+from cnc.netconf.parallel import before_any_change, unanimous
 from cnc.netconf.payload import desired_ports
 from cnc.netconf.preflight import examine, refuse
 from cnc.netconf.sessions import Sessions, sessions
@@ -289,28 +290,31 @@ class _Found:
 def _locked(open_sessions: Sessions) -> Iterator[None]:
     """Hold every switch's locks.
 
-    Those of the running datastores are taken one by one in name order, so that of two operators one
-    gets them all; who has them gets the candidates', unless somebody left work there.
+    A lock is had or denied at once, so nobody waits for anybody. Of two operators of one network
+    the one who gets that of the first switch, by name, gets them all.
     """
+    first, *others = sorted(open_sessions)
     taken: list[str] = []
     try:
-        try:
-            for name in sorted(open_sessions):
-                open_sessions[name].lock("running")
-                taken.append(name)
-        except DeviceError as error:
-            raise _not_locked(error) from error
-        try:
-            open_sessions.ask(open_sessions, lambda device: device.lock("candidate"))
-        except RolloutError as error:
-            raise _not_locked(error) from error
+        for names, datastore in (
+            ([first], "running"),
+            (others, "running"),
+            ([first, *others], "candidate"),
+        ):
+            answers = open_sessions.attempt(names, _locking(datastore))
+            taken += [n for n, a in answers.items() if not isinstance(a, DeviceError)]
+            try:
+                unanimous(answers)
+            except RolloutError as error:
+                hint = error.hint or _LOCKED
+                raise RolloutError(str(error), hint=hint) from error
         yield
     finally:
-        open_sessions.attempt(taken, lambda device: device.unlock())
+        open_sessions.attempt(dict.fromkeys(taken), lambda device: device.unlock())
 
 
-def _not_locked(error: RolloutError | DeviceError) -> RolloutError:
-    return RolloutError(
-        str(error),
-        hint=error.hint or "another operator or tool holds the lock; try again when it is done",
-    )
+def _locking(datastore: str) -> Callable[[Device], None]:
+    return lambda device: device.lock(datastore)
+
+
+_LOCKED = "another operator or tool holds the lock; try again when it is done"

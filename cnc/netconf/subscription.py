@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from lxml import etree
-from ncclient.transport import session as ncclient_session
 from ncclient.transport.session import NotificationHandler, SessionListener
 
 from cnc.model import Bridge
@@ -23,8 +22,6 @@ NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"
 NETCONF_EVENTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-notifications"  # RFC 6470
 INTERLEAVE = "urn:ietf:params:netconf:capability:interleave:1.0"
 
-# How long ncclient sleeps between two looks at what it is to send.
-LISTENING_TICK_S = 0.02
 
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
@@ -79,15 +76,6 @@ class Subscription(Device):
         """What these ports have counted so far."""
         with self._asking("get"):
             return port_counters(self._operational(counter_filter(ports)))
-
-
-def spare_the_processor() -> None:
-    """Let every session of this process be one that listens more than it asks.
-
-    It then costs a tenth of the processor time while nothing happens, which counts with a hundred
-    switches; a question takes up to `LISTENING_TICK_S` longer. What arrives is never waited for.
-    """
-    ncclient_session.TICK = LISTENING_TICK_S
 
 
 class _Listener(SessionListener):  # type: ignore[misc]

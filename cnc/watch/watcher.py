@@ -14,7 +14,6 @@ from cnc.history import History
 from cnc.model import Plan
 from cnc.netconf import ConnectOptions, Report, unresolved
 from cnc.netconf.payload import desired_ports
-from cnc.netconf.subscription import spare_the_processor
 from cnc.watch import healing
 from cnc.watch.condition import WHOLE, Event, Note, What
 from cnc.watch.following import Follower
@@ -81,7 +80,6 @@ class Watcher:
         `on_first_round` is called when every switch has answered or failed once, `on_turn` at least
         every few seconds. Raises CncError when the history cannot be read.
         """
-        spare_the_processor()
         for follower in self._followers:
             follower.start()
         try:

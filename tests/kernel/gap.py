@@ -43,7 +43,7 @@ STEP_NS = 4 * NS_PER_S  # one push, up to some time after its base time
 SAME_STEP_NS = NS_PER_S // 2  # one push that finds nothing to change
 QUIET_NS = 20 * MS  # after a base time, longer than any cycle here
 START_NS = 2 * NS_PER_S  # until the talkers send, and then some time with nothing but traffic
-PUSHES_A_ROUND = 10  # whose frames are held in memory at once
+PUSHES_A_ROUND = 6  # whose frames are held in memory at once
 # What may be put down to the one processor: in virtual time, others' reading the clock takes time.
 # A frame that passes where it should not holds others up for more: it is on the wire for 8 us.
 EMULATION_NS = 2_000
@@ -187,20 +187,17 @@ def observe(running: Lab, sent: Sequence[Flow], plans: Sequence[Plan], step_ns: 
 def judged(sent: Sequence[Flow], pushes: Sequence[Push], frames: Sequence[Frame]) -> Round:
     """What the streams with a bound felt; the others are there to get in their way."""
     bounds_ns = {flow.name: flow.latency_bound_ns for flow in sent if flow.latency_bound_ns}
+    carried = [frame for frame in frames if frame.flow in bounds_ns]
     # The push at whose time a frame was planned, None before, between and after.
     when = {}
-    for frame in frames:
+    for frame in carried:
         index = bisect.bisect_right(pushes, frame.planned_ns, key=lambda one: one.begun_ns) - 1
         within = index >= 0 and frame.planned_ns <= pushes[index].ended_ns
         when[frame] = pushes[index] if within else None
-    spoilt = {
-        when[frame]
-        for frame in frames
-        if frame.flow in bounds_ns and frame.sent_ns - frame.planned_ns > EMULATION_NS
-    }
+    spoilt = {when[frame] for frame in carried if frame.sent_ns - frame.planned_ns > EMULATION_NS}
     if None in spoilt:
         raise RuntimeError("a talker was late with no push under way: the machine is no measure")
-    valid = [frame for frame in frames if when[frame] not in spoilt]
+    valid = [frame for frame in carried if when[frame] not in spoilt]
     streams = []
     for name, bound_ns in bounds_ns.items():
         own = [frame for frame in valid if frame.flow == name]

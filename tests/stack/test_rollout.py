@@ -146,12 +146,23 @@ def test_a_controller_killed_before_its_decision_leaves_the_former_plan(
     assert seen.lists() == plans.new.gates
 
 
-@pytest.mark.parametrize("moment", [after_the_decision, after_the_first_confirmation])
-@pytest.mark.parametrize("word", [resume, roll_back])
-def test_a_controller_killed_after_its_decision_leaves_the_choice_to_an_operator(
-    operator: Operator, plans: Plans, seen: Inspector, moment, word
+def test_a_controller_killed_before_it_told_anybody_its_decision_leaves_no_choice_to_make(
+    operator: Operator, plans: Plans, seen: Inspector
 ):
-    push_and_die(plans.new, operator.connect, operator.path, moment)
+    push_and_die(plans.new, operator.connect, operator.path, after_the_decision)
+    assert operator.push(plans.former).changes == ()
+    assert operator.history.unfinished() == []
+    assert seen.lists() == plans.former.gates
+    assert seen.nothing_is_held()
+    operator.push(plans.new)
+    assert seen.lists() == plans.new.gates
+
+
+@pytest.mark.parametrize("word", [resume, roll_back])
+def test_a_controller_killed_between_confirmations_leaves_the_choice_to_an_operator(
+    operator: Operator, plans: Plans, seen: Inspector, word
+):
+    push_and_die(plans.new, operator.connect, operator.path, after_the_first_confirmation)
     with pytest.raises(RolloutError, match="not confirmed everywhere") as refused:
         operator.push(plans.former)
     assert "--resume" in refused.value.hint

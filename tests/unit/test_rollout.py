@@ -291,8 +291,16 @@ def test_a_lock_somebody_holds_leaves_no_lock_of_ours(plan, devices):
     devices["s2"].breaks["lock running"] = "lock is held by session 7"
     with pytest.raises(RolloutError, match="held by session 7"):
         push(plan, connect=CONNECT)
-    assert devices["s1"].calls == ["lock running", "unlock", "close"]
-    assert devices["s3"].calls == ["close"]
+    for name in ("s1", "s3"):
+        assert devices[name].calls == ["lock running", "unlock", "close"]
+    assert devices["s2"].calls == ["lock running", "close"]
+
+
+def test_who_does_not_get_the_first_lock_asks_for_no_other(plan, devices):
+    devices["s1"].breaks["lock running"] = "lock is held by session 7"
+    with pytest.raises(RolloutError, match="held by session 7"):
+        push(plan, connect=CONNECT)
+    assert devices["s2"].calls == devices["s3"].calls == ["close"]
 
 
 # --- after the decision ------------------------------------------------------------------------
