@@ -62,6 +62,14 @@ def members(name: str) -> list[int]:
     ]
 
 
+def is_member(pid: int, name: str) -> bool:
+    """Whether the process lives in the namespace `name`."""
+    try:
+        return (NETNS_DIRECTORY / name).stat().st_ino == _netns_inode(Path(f"/proc/{pid}"))
+    except FileNotFoundError:
+        return False
+
+
 def _netns_inode(process: Path) -> int | None:
     try:
         return (process / "ns/net").stat().st_ino

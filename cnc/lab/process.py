@@ -14,9 +14,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cnc.lab.namespaces import members
+from cnc.lab.namespaces import is_member, members
 
 STOP_TIMEOUT_S = 5.0
+MOVE_POLL_S = 0.001
 
 
 def netns_argv(namespace: str, argv: Sequence[str]) -> list[str]:
@@ -25,10 +26,13 @@ def netns_argv(namespace: str, argv: Sequence[str]) -> list[str]:
 
 
 def spawn(namespace: str, argv: Sequence[str], *, environment: Mapping[str, str], log: Path) -> int:
-    """Start a daemon in a namespace, both its outputs appended to `log`; returns its process id."""
+    """Start a daemon in a namespace, both its outputs appended to `log`; returns its process id.
+
+    By then it is in the namespace, where whoever wants to end it looks for it, or has ended.
+    """
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     command = netns_argv(namespace, argv)
-    return os.posix_spawnp(
+    pid = os.posix_spawnp(
         command[0],
         command,
         {**os.environ, **environment},
@@ -39,6 +43,13 @@ def spawn(namespace: str, argv: Sequence[str], *, environment: Mapping[str, str]
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
     )
+    handle = os.pidfd_open(pid)
+    try:
+        while not is_member(pid, namespace) and not _wait([handle], MOVE_POLL_S):
+            pass
+    finally:
+        os.close(handle)
+    return pid
 
 
 def stop(processes: Mapping[int, str], first: signal.Signals = signal.SIGTERM) -> None:
@@ -79,9 +90,9 @@ def _open_handles(processes: Mapping[int, str]) -> dict[int, int]:
     return handles
 
 
-def _wait(handles: Iterable[int]) -> bool:
-    """Whether all processes ended within STOP_TIMEOUT_S."""
-    deadline = time.monotonic() + STOP_TIMEOUT_S
+def _wait(handles: Iterable[int], timeout_s: float = STOP_TIMEOUT_S) -> bool:
+    """Whether all processes ended within the time."""
+    deadline = time.monotonic() + timeout_s
     for handle in handles:
         poll = select.poll()
         poll.register(handle, select.POLLIN)
