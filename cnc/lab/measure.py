@@ -30,8 +30,9 @@ class Summary:
     """One flow's figures.
 
     Latency runs from the planned start of transmission to the receiver's time stamp. `late` counts
-    frames beyond the bound; `outside` those that left the last switch more than RESOLUTION_NS from
-    any time its gate was open for them, `outside_max_ns` how far at worst.
+    frames that the network had for longer than the bound (`Frame.is_beyond`); `outside` those that
+    left the last switch more than RESOLUTION_NS from any time its gate was open for them,
+    `outside_max_ns` how far at worst.
     """
 
     flow: Flow
@@ -99,7 +100,7 @@ def _summary(plan: Plan, flow: Flow, frames: Sequence[Frame], timed_wires: bool)
         flow=flow,
         sent=len(frames),
         received=len(arrivals),
-        late=0 if bound_ns is None else sum(latency > bound_ns for latency in latencies),
+        late=0 if bound_ns is None else sum(frame.is_beyond(bound_ns) for frame in frames),
         outside=sum(distance_ns > RESOLUTION_NS for distance_ns in distances_ns),
         outside_max_ns=max(distances_ns, default=0),
         latency=spread(latencies) if latencies else None,

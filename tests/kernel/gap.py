@@ -35,7 +35,7 @@ from cnc.planner import plan as compute
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 MS = 1_000_000
-STEP_NS = 4 * NS_PER_S  # one push, up to some time after its base time
+STEP_NS = 6 * NS_PER_S  # one push, up to some time after its base time
 SAME_STEP_NS = NS_PER_S // 2  # one push that finds nothing to change
 QUIET_NS = 20 * MS  # after a base time, longer than any cycle here
 START_NS = 2 * NS_PER_S  # until the talkers send, and then some time with nothing but traffic
@@ -192,7 +192,7 @@ def judged(sent: Sequence[Flow], pushes: Sequence[Push], frames: Sequence[Frame]
                 stream=name,
                 sent=len(own),
                 lost=len(own) - len(felt),
-                late=sum(latency_ns > bound_ns for latency_ns, _ in felt),
+                late=sum(frame.is_beyond(bound_ns) for frame in own),
                 undisturbed=spread([latency_ns for latency_ns, during in felt if not during]),
                 during=spread([latency_ns for latency_ns, during in felt if during]),
             )

@@ -15,12 +15,9 @@ from tests.stack.repository import SHARED_MEMORY
 CHECKOUT = Path(__file__).parents[2]
 
 STARTER = """
-import signal
 import time
 from tests.scale.simulation import simulated_switches
 
-# Whoever runs the tests in the background has it ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 with simulated_switches(1) as simulation:
     switch = simulation.switches["s1"]

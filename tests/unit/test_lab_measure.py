@@ -86,6 +86,12 @@ def test_frames_are_counted_as_sent_received_and_late():
     assert found.latency == Spread(min_ns=200, mean_ns=387, p99_ns=510, max_ns=510)
 
 
+def test_what_a_talker_was_woken_late_is_not_the_networks():
+    frames = [frame(0, 450, sent_late_ns=50), frame(1, 451, sent_late_ns=50), frame(2, 401, -50)]
+    (found,) = summarise(plan(), [FLOW], frames)
+    assert found.late == 2
+
+
 def test_a_flow_without_a_promise_is_never_late():
     (found,) = summarise(
         plan(), [dataclasses.replace(FLOW, latency_bound_ns=None)], [frame(0, 950)]
