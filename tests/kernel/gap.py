@@ -222,16 +222,19 @@ def show(found: Round) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kernel.gap")
     parser.add_argument("--pushes", type=int, default=100, help="of each kind (default 100)")
+    parser.add_argument("--kind", choices=("same", "changing"), help="only these")
     options = parser.parse_args()
     intent = intents.load(LINE3)
     kept = compute(intent)
     sound = True
     with lab(intent, timed_wires=True) as running:
         bring(running, kept)
-        for plans, step_ns in (
-            (itertools.repeat(kept), SAME_STEP_NS),
-            (changing_plans(kept), STEP_NS),
+        for kind, plans, step_ns in (
+            ("same", itertools.repeat(kept), SAME_STEP_NS),
+            ("changing", changing_plans(kept), STEP_NS),
         ):
+            if options.kind not in {None, kind}:
+                continue
             for done in range(0, options.pushes, PUSHES_A_ROUND):
                 count = min(PUSHES_A_ROUND, options.pushes - done)
                 found = observe(running, flows(kept), list(itertools.islice(plans, count)), step_ns)
