@@ -39,7 +39,7 @@ STEP_NS = 6 * NS_PER_S  # one push, up to some time after its base time
 SAME_STEP_NS = NS_PER_S // 2  # one push that finds nothing to change
 QUIET_NS = 20 * MS  # after a base time, longer than any cycle here
 START_NS = 2 * NS_PER_S  # until the talkers send, and then some time with nothing but traffic
-PUSHES_A_ROUND = 6  # whose frames are held in memory at once
+PUSHES_A_ROUND = 4  # whose frames are held in memory at once
 
 
 @dataclass(frozen=True)
