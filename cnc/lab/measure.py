@@ -30,9 +30,8 @@ class Summary:
     """One flow's figures.
 
     Latency runs from the planned start of transmission to the receiver's time stamp. `late` counts
-    frames that the network had for longer than the bound (`Frame.is_beyond`); `outside` those that
-    left the last switch more than RESOLUTION_NS from any time its gate was open for them,
-    `outside_max_ns` how far at worst.
+    frames for which `is_late`; `outside` those that left the last switch more than RESOLUTION_NS
+    from any time its gate was open for them, `outside_max_ns` how far at worst.
     """
 
     flow: Flow
@@ -57,6 +56,18 @@ def spread(values: Sequence[int]) -> Spread:
         p99_ns=ordered[-(-len(ordered) * 99 // 100) - 1],
         max_ns=ordered[-1],
     )
+
+
+def is_late(frame: Frame, bound_ns: int) -> bool:
+    """Whether the network had a frame for longer than it promised, as far as can be measured.
+
+    The promise counts from the planned start of sending. A talker that was woken late has kept its
+    frame for itself until then: how late talkers are is told apart from what they feel.
+    """
+    if frame.received_ns is None:
+        return False
+    had_it_ns = frame.received_ns - max(frame.planned_ns, frame.sent_ns)
+    return had_it_ns > bound_ns + RESOLUTION_NS
 
 
 def wake_up_error(sent: Sequence[Flow], frames: Sequence[Frame]) -> Spread:
@@ -100,7 +111,7 @@ def _summary(plan: Plan, flow: Flow, frames: Sequence[Frame], timed_wires: bool)
         flow=flow,
         sent=len(frames),
         received=len(arrivals),
-        late=0 if bound_ns is None else sum(frame.is_beyond(bound_ns) for frame in frames),
+        late=0 if bound_ns is None else sum(is_late(frame, bound_ns) for frame in frames),
         outside=sum(distance_ns > RESOLUTION_NS for distance_ns in distances_ns),
         outside_max_ns=max(distances_ns, default=0),
         latency=spread(latencies) if latencies else None,

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cnc.format import duration, gate_summary
-from cnc.lab.measure import Spread, Summary
+from cnc.lab.measure import RESOLUTION_NS, Spread, Summary
 from cnc.lab.outcome import Figures, Outcome
 from cnc.model import NS_PER_S
 
@@ -99,7 +99,8 @@ def _trust(outcome: Outcome, wake_up: Spread) -> str:
     if outcome.platform.exact:
         meaning = (
             "Computing takes no time here; transmission, propagation and the switches' least "
-            "processing time are modelled, the gates are the kernel's own."
+            "processing time are modelled, the gates are the kernel's own. Reading a clock takes "
+            f"some: late and gate closed mean by more than {duration(RESOLUTION_NS)}."
         )
     else:
         meaning = (

@@ -55,16 +55,6 @@ class Frame:
     sent_ns: int
     received_ns: int | None
 
-    def is_beyond(self, bound_ns: int) -> bool:
-        """Whether the network took longer than it promised.
-
-        The promise counts from the planned start of sending. A talker that was woken late has kept
-        its frame for itself until then: how late talkers are is told apart from what they feel.
-        """
-        if self.received_ns is None:
-            return False
-        return self.received_ns - max(self.planned_ns, self.sent_ns) > bound_ns
-
 
 def flows(plan: Plan) -> list[Flow]:
     """The planned streams, and a best-effort flow from the first switch of each path to its end.

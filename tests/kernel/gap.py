@@ -27,7 +27,7 @@ from pathlib import Path
 from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.lab.endpoint import tai_ns
-from cnc.lab.measure import Spread, spread
+from cnc.lab.measure import Spread, is_late, spread
 from cnc.lab.traffic import Flow, Frame, flows, run
 from cnc.model import NS_PER_S, Intent, Plan, PortRef
 from cnc.netconf import push
@@ -192,7 +192,7 @@ def judged(sent: Sequence[Flow], pushes: Sequence[Push], frames: Sequence[Frame]
                 stream=name,
                 sent=len(own),
                 lost=len(own) - len(felt),
-                late=sum(frame.is_beyond(bound_ns) for frame in own),
+                late=sum(is_late(frame, bound_ns) for frame in own),
                 undisturbed=spread([latency_ns for latency_ns, during in felt if not during]),
                 during=spread([latency_ns for latency_ns, during in felt if during]),
             )
