@@ -16,7 +16,7 @@ from cnc.lab.switch import PROGRAMS, Switch
 from cnc.model import Bridge, Intent, Management
 from cnc.netconf.device import ConnectOptions, Device, DeviceError
 
-READY_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 180.0  # an emulated processor imports for a minute
 POLL_INTERVAL_S = 0.05
 
 
