@@ -176,6 +176,16 @@ def planned(intent: Intent, *, judged: bool = True) -> Plan:
     return done.plan
 
 
+def plan_to_compare(file: Path, connect: ConnectOptions) -> Plan:
+    """What the switches are to run: a plan as it is, an intent as a push of it would plan it.
+
+    Whoever compares tells of a switch that does not answer with its ports: it is left out here.
+    """
+    if is_plan(file):
+        return load_plan(file)
+    return planned(within_limits(load_intent(file), connect, partial=True))
+
+
 def within_limits(intent: Intent, connect: ConnectOptions, *, partial: bool = False) -> Intent:
     """The intent on ports as limited as their switches state; `partial`: those that answer."""
     from cnc import netconf  # noqa: PLC0415

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc.cli import progress, render
-from cnc.cli.commands import is_plan, load_intent, load_plan, planned, within_limits
+from cnc.cli.commands import (
+    is_plan,
+    load_intent,
+    load_plan,
+    plan_to_compare,
+    planned,
+    within_limits,
+)
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.errors import CncError, InputError
 from cnc.model import Plan
@@ -156,10 +163,7 @@ def status(  # noqa: PLR0917  one parameter an option
     from cnc import netconf  # noqa: PLC0415
 
     connect = connect_options(identity, known_hosts, timeout_s)
-    if is_plan(file):
-        wanted = load_plan(file)
-    else:  # a switch that does not answer is told of below, with its ports
-        wanted = planned(within_limits(load_intent(file), connect, partial=True))
+    wanted = plan_to_compare(file, connect)
     with open_history(state_dir) as history:
         unresolved = netconf.unresolved(wanted.intent.network.bridges.values(), history)
     ports = netconf.status(wanted, connect=connect)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc.cli.commands import is_plan, load_intent, load_plan, planned, within_limits
+from cnc.cli.commands import plan_to_compare
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.format import duration
 
@@ -79,10 +79,7 @@ def watch(  # noqa: PLR0917  one parameter an option
     from cnc.watch import Watcher, service_manager  # noqa: PLC0415
 
     connect = connect_options(identity, known_hosts, timeout_s)
-    if is_plan(file):
-        plan = load_plan(file)
-    else:
-        plan = planned(within_limits(load_intent(file), connect, partial=True))
+    plan = plan_to_compare(file, connect)
     name, count = plan.intent.name, len(plan.intent.network.bridges)
     watchdog = service_manager.Watchdog()
 

@@ -5,7 +5,7 @@ reads there what to finish or to take back.
 """
 
 from cnc.history.journal import Journal
-from cnc.history.record import Outcome, Phase, Rollout, SwitchChange
+from cnc.history.record import Outcome, Phase, Rollout, SwitchChange, address_of
 from cnc.history.store import FILE_NAME, History
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "Phase",
     "Rollout",
     "SwitchChange",
+    "address_of",
 ]

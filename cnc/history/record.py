@@ -40,6 +40,11 @@ class Outcome(StrEnum):
     TAKEN_BACK = "taken back"
 
 
+def address_of(management: Management) -> str:
+    """Where a switch is managed: what two rollouts of one switch have in common."""
+    return f"{management.address} {management.port}"
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchChange:
     """What a rollout changes on one switch.
@@ -56,8 +61,7 @@ class SwitchChange:
 
     @property
     def address(self) -> str:
-        """Where the switch is managed: what two rollouts of one switch have in common."""
-        return f"{self.management.address} {self.management.port}"
+        return address_of(self.management)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,15 +59,8 @@ def spread(values: Sequence[int]) -> Spread:
 
 
 def is_late(frame: Frame, bound_ns: int) -> bool:
-    """Whether the network had a frame for longer than it promised, as far as can be measured.
-
-    The promise counts from the planned start of sending. A talker that was woken late has kept its
-    frame for itself until then: how late talkers are is told apart from what they feel.
-    """
-    if frame.received_ns is None:
-        return False
-    had_it_ns = frame.received_ns - max(frame.planned_ns, frame.sent_ns)
-    return had_it_ns > bound_ns + RESOLUTION_NS
+    """Whether a frame arrived later than promised, from the planned start of sending."""
+    return frame.received_ns is not None and frame.received_ns - frame.planned_ns > bound_ns
 
 
 def wake_up_error(sent: Sequence[Flow], frames: Sequence[Frame]) -> Spread:

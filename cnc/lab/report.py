@@ -100,7 +100,7 @@ def _trust(outcome: Outcome, wake_up: Spread) -> str:
         meaning = (
             "Computing takes no time here; transmission, propagation and the switches' least "
             "processing time are modelled, the gates are the kernel's own. Reading a clock takes "
-            f"some: late and gate closed mean by more than {duration(RESOLUTION_NS)}."
+            f"some: gate closed means by more than {duration(RESOLUTION_NS)}."
         )
     else:
         meaning = (

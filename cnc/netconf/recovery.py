@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from cnc.errors import InputError, RolloutError
-from cnc.history import History, Outcome, Phase, Rollout
+from cnc.history import History, Outcome, Phase, Rollout, address_of
 from cnc.model import Bridge
 from cnc.netconf.device import ConnectOptions, Device, DeviceError, Managed
 from cnc.netconf.mark import Mark
@@ -62,8 +62,7 @@ def _ends_by_itself(left: Rollout, connect: ConnectOptions, history: History) ->
     # From then on a switch that has the record was told to keep it, and one that has not was not.
     time.sleep(max(0.0, (left.confirm_by - datetime.now(UTC)).total_seconds()))
     with sessions(_managed(left), connect) as opened:
-        reached = [n for n, d in opened.reach().items() if not isinstance(d, DeviceError)]
-        marks = opened.attempt(reached, lambda device: device.mark())
+        marks = opened.attempt(opened.reach(), lambda device: device.mark())
         kept = [n for n, mark in marks.items() if isinstance(mark, Mark) and mark.id == left.id]
         if len(kept) == len(left.switches):
             opened.ask(kept, lambda device: device.save_startup())
@@ -178,9 +177,7 @@ def _goal(
 
 def _left(switches: Iterable[Bridge | Managed], history: History) -> list[Rollout]:
     """Unfinished rollouts of controllers that are gone, newest first."""
-    addresses = {
-        f"{where.address} {where.port}" for switch in switches if (where := switch.management)
-    }
+    addresses = {address_of(where) for switch in switches if (where := switch.management)}
     return [each for each in history.unfinished(addresses) if not each.under_way]
 
 
@@ -199,8 +196,7 @@ def _cancel(left: Rollout, connect: ConnectOptions) -> None:
             device.cancel_commit(left.id)
 
     with sessions(_managed(left), connect) as opened:
-        reached = [n for n, d in opened.reach().items() if not isinstance(d, DeviceError)]
-        opened.attempt(reached, cancel)  # who has confirmed has none to cancel, and says so
+        opened.attempt(opened.reach(), cancel)  # who has confirmed has none to cancel, and says so
 
 
 def _save(goal: Goal, connect: ConnectOptions) -> None:

@@ -35,11 +35,11 @@ class Sessions:
 
     def open(self) -> None:
         """Connect to all at once. Raises RolloutError when a switch cannot be reached."""
-        unanimous(self.reach())
+        unanimous(self._connect_all())
 
-    def reach(self) -> dict[str, Device | DeviceError]:
-        """Connect to all at once, to as many as can be."""
-        return answers(list(self._switches.values()), self._connected)
+    def reach(self) -> list[str]:
+        """Connect to all at once, to as many as can be; returns which these are."""
+        return [name for name, d in self._connect_all().items() if not isinstance(d, DeviceError)]
 
     def ask(self, names: Iterable[str], what: Callable[[Device], T]) -> dict[str, T]:
         """The answer of each of these; raises RolloutError with the words of all that have none."""
@@ -73,6 +73,9 @@ class Sessions:
     def close(self) -> None:
         with ThreadPoolExecutor(max_workers=max(1, len(self._open))) as pool:
             list(pool.map(lambda device: device.close(), self._open.values()))
+
+    def _connect_all(self) -> dict[str, Device | DeviceError]:
+        return answers(list(self._switches.values()), self._connected)
 
     def _connected(self, switch: Bridge | Managed) -> Device:
         device = Device(switch, self._connect)
