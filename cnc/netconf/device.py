@@ -130,6 +130,7 @@ class Device:
         self.name = switch.name
         self._user = switch.management.user or getpass.getuser()  # as ncclient does
         self._has_get_data = True  # until the server says otherwise
+        self._locked: list[str] = []
         self._session = _connect(switch.name, switch.management, options)
 
     def __enter__(self) -> Self:
@@ -193,10 +194,12 @@ class Device:
         """Lock `running` or `candidate`: nobody else can change it until `unlock`."""
         with self._asking(f"lock {datastore}"):
             self._session.lock(datastore)
+        self._locked.append(datastore)
 
     def unlock(self) -> None:
-        """Give both locks back."""
-        for datastore in ("candidate", "running"):
+        """Give back every lock that this session took, the newest first."""
+        while self._locked:
+            datastore = self._locked.pop()
             with self._asking(f"unlock {datastore}"):
                 self._session.unlock(datastore)
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from agent.model import Schedule
 from cnc.model import GateControlList, GateEntry, PortRef
-from cnc.netconf.device import Device
+from cnc.netconf.device import Device, DeviceError
 from tests.scale.line import PORTS
 from tests.scale.simulation import Simulation, Switch
 
@@ -45,19 +45,22 @@ class Inspector:
         marks = [device.mark() for device in self._sessions.values()]
         return {mark and mark.id for mark in marks}
 
-    def nothing_is_held(self) -> bool:
-        """Whether nobody holds a lock, and no candidate or confirmed commit waits for anybody.
+    def held(self) -> str | None:
+        """Who has a lock, a changed candidate or an unconfirmed commit; None: nobody has any.
 
-        Raises DeviceError naming who has the lock. A candidate that differs cannot be locked.
+        A candidate that differs from running cannot be locked, nor what a commit is pending for.
         """
-        for device in self._sessions.values():
-            device.lock("running")
-            device.lock("candidate")
-            device.unlock()
-        return not any(
-            (switch.chassis.directory / "netconfd/confirmed-commit.xml").exists()
-            for switch in self._switches.values()
-        )
+        for name, device in self._sessions.items():
+            try:
+                device.lock("running")
+                device.lock("candidate")
+            except DeviceError as error:
+                return str(error)
+            finally:
+                device.unlock()
+            if (self._switches[name].chassis.directory / "netconfd/confirmed-commit.xml").exists():
+                return f"{name}: a confirmed commit is kept for a restart"
+        return None
 
 
 @contextmanager
