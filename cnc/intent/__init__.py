@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -21,18 +21,41 @@ from cnc.intent.source import SIZE_MAX_OCTETS, parse
 from cnc.intent.wording import explain
 from cnc.model import Intent
 
-__all__ = ["LineMap", "from_document", "json_schema", "load"]
+__all__ = ["LineMap", "from_document", "json_schema", "load", "read", "shaped"]
+
+_Shaped = TypeVar("_Shaped", bound=shape.Shape)
 
 
 @collector.paused()
 def load(path: Path) -> Intent:
     """Read the intent file `path`. `InputError` holds one line for each problem found."""
+    return _understood(read(path))
+
+
+def read(path: Path) -> Problems:
+    """The YAML file `path` as plain data, with the lines and what is wrong with its text."""
     try:
         with path.open("rb") as file:
             text = file.read(SIZE_MAX_OCTETS + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot read it: {error.strerror}") from None
-    return _understood(parse(text, str(path)))
+    return parse(text, str(path))
+
+
+def shaped(problems: Problems, model: type[_Shaped]) -> _Shaped:
+    """The document as a `model`; `InputError` holds one line for each problem found.
+
+    For every file that operators write, the intent and others: one wording of what is wrong.
+    """
+    try:
+        document = model.model_validate(problems.document)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            explain(detail, model, problems)
+        problems.raise_if_any()
+        raise
+    problems.raise_if_any()
+    return document
 
 
 @collector.paused()
@@ -51,10 +74,4 @@ def json_schema() -> dict[str, Any]:
 
 
 def _understood(problems: Problems) -> Intent:
-    try:
-        document = shape.Document.model_validate(problems.document)
-    except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            explain(detail, problems)
-    problems.raise_if_any()
-    return understand(document, problems)
+    return understand(shaped(problems, shape.Document), problems)

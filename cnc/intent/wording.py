@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 from pydantic_core import ErrorDetails
 
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
-from cnc.intent.shape import Document, Shape
+from cnc.intent.shape import Shape
 
 _EXPECTED = {
     "dict_type": "a mapping from names",
@@ -16,8 +16,8 @@ _EXPECTED = {
 }
 
 
-def explain(detail: ErrorDetails, problems: Problems) -> None:
-    """Add one of pydantic's errors to `problems`."""
+def explain(detail: ErrorDetails, model: type[Shape], problems: Problems) -> None:
+    """Add one of the errors that pydantic found in a document of shape `model` to `problems`."""
     path, found, context = detail["loc"], shown(detail["input"]), detail.get("ctx", {})
     match detail["type"]:
         case "value_error":
@@ -25,11 +25,11 @@ def explain(detail: ErrorDetails, problems: Problems) -> None:
             if path and path[-1] == "[key]":  # the name itself is wrong, not what it stands for
                 path = path[:-1]
         case "missing":
-            expected = _keys_at(path[:-1])[str(path[-1])]
+            expected = _keys_at(model, path[:-1])[str(path[-1])]
             path, found = path[:-1], f"no {path[-1]}"
         case "extra_forbidden":
             found = f"the unknown key {shown(path[-1])}"
-            expected = one_of(_keys_at(path[:-1]), str(path[-1]))
+            expected = one_of(_keys_at(model, path[:-1]), str(path[-1]))
         case "too_short":
             found, expected = (
                 f"{context['actual_length']} values",
@@ -41,15 +41,14 @@ def explain(detail: ErrorDetails, problems: Problems) -> None:
                 f"at most {context['max_length']}",
             )
         case "model_type":
-            expected = f"a mapping with {', '.join(_keys_at(path))}"
+            expected = f"a mapping with {', '.join(_keys_at(model, path))}"
         case _:
             expected = _EXPECTED.get(detail["type"], detail["msg"])
     problems.add(path, found, expected)
 
 
-def _keys_at(path: KeyPath) -> dict[str, str]:
-    """The keys that belong at `path`, each with its description."""
-    model: type[Shape] = Document
+def _keys_at(model: type[Shape], path: KeyPath) -> dict[str, str]:
+    """The keys that belong at `path` of a `model`, each with its description."""
     steps = iter(path)
     for step in steps:
         annotation = next(f.annotation for f in model.model_fields.values() if step == f.alias)

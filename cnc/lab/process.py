@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cnc.lab.namespaces import is_member, members
@@ -54,40 +54,38 @@ def spawn(namespace: str, argv: Sequence[str], *, environment: Mapping[str, str]
 
 def stop(processes: Mapping[int, str], first: signal.Signals = signal.SIGTERM) -> None:
     """End processes (id: namespace) and wait until they are gone; SIGKILL for those that linger."""
-    handles = _open_handles(processes)
-    try:
+    with handles(processes) as open_handles:
         for attempt in (first, signal.SIGKILL):
-            for handle in handles.values():
+            for handle in open_handles:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(handle, attempt)
-            if _wait(handles.values()):
+            if _wait(open_handles):
                 break
-    finally:
-        for pid, handle in handles.items():
-            os.close(handle)
-            reap(pid)
+    for pid in processes:
+        reap(pid)
+
+
+@contextlib.contextmanager
+def handles(processes: Mapping[int, str]) -> Iterator[Sequence[int]]:
+    """A pidfd for each process (id: namespace) that is still the one meant."""
+    with contextlib.ExitStack() as stack:
+        found = []
+        for pid, namespace in processes.items():
+            try:
+                handle = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
+            stack.callback(os.close, handle)
+            # Looked up after the handle exists: from here on it means this process and no other.
+            if pid in members(namespace):
+                found.append(handle)
+        yield found
 
 
 def reap(pid: int) -> None:
     """Let the kernel forget an ended child; a process that is not our child is no error."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-
-
-def _open_handles(processes: Mapping[int, str]) -> dict[int, int]:
-    handles: dict[int, int] = {}
-    for pid, namespace in processes.items():
-        try:
-            handle = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        # Looked up after the handle exists: from here on it means this process and no other.
-        if pid in members(namespace):
-            handles[pid] = handle
-        else:
-            os.close(handle)
-            reap(pid)
-    return handles
 
 
 def _wait(handles: Iterable[int], timeout_s: float = STOP_TIMEOUT_S) -> bool:
