@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,57 +12,146 @@ from cnc.cli.commands import load_intent
 from cnc.cli.options import FILE, JSON
 from cnc.errors import CncError
 
+if TYPE_CHECKING:
+    from cnc.lab.mininet import Imported
+    from cnc.model import Intent
+
+TOPO = click.option(
+    "--topo",
+    metavar="NAME[,ARG,KEY=VALUE...]",
+    help="Which topology of a Python file, if it has several, and its arguments, as for Mininet's "
+    "own --topo.",
+)
+
 
 @click.group()
 def lab() -> None:
-    """Emulate the network of an intent: a namespace for every node, a real agent on every switch.
+    """Emulate a network: a namespace for every node, a real agent on every switch.
 
     Needs root and a kernel with sch_taprio; where the machine's own has none, run the command
-    inside one with scripts/vm.
+    inside one with scripts/vm. NAME, the lab's name, may be left out while only one is up.
     """
 
 
 @lab.command()
 @click.argument("file", type=FILE)
-def up(file: Path) -> None:
-    """Bring the network of the intent FILE up."""
-    from cnc import lab as rooms  # noqa: PLC0415
+@TOPO
+@click.option(
+    "--wires",
+    type=click.Choice(["timed", "instant"]),
+    help="timed: a frame takes as long as rate, length and cable say; exact in virtual time, on a "
+    "real clock each hop costs a wake-up, as late as the machine is. instant: it takes none. "
+    "Default: timed in virtual time, and for a Mininet topology with a bw or delay; else instant.",
+)
+def up(file: Path, topo: str | None, wires: str | None) -> None:
+    """Bring the network of FILE up: an intent (YAML), or a Mininet Topo (Python).
 
-    running = rooms.up(load_intent(file))
+    An intent needs no streams (`streams: {}`). Of a Python file the code is run, with your rights.
+    """
+    from cnc.lab import lifecycle  # noqa: PLC0415
+    from cnc.lab.outcome import Platform  # noqa: PLC0415
+
+    intent, shaped = _network(file, topo)
+    timed = wires == "timed" if wires else shaped or Platform.here().exact
+    running = lifecycle.up(intent, timed_wires=timed)
     click.echo(
-        f"lab {running.intent.name} is up. To push to it:\n"
+        f"lab {intent.name} is up, with {'timed' if timed else 'instant'} wires. To push to it:\n"
         f"  export CNC_IDENTITY={running.identity} CNC_KNOWN_HOSTS={running.known_hosts}"
     )
 
 
-@lab.command()
-@click.argument("name")
-def down(name: str) -> None:
-    """Remove the lab NAME, also one whose start was interrupted. Nothing is left behind."""
-    from cnc import lab as rooms  # noqa: PLC0415
+@lab.command("import")
+@click.argument("file", type=FILE)
+@TOPO
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the intent here."
+)
+def import_topology(file: Path, topo: str | None, output: Path | None) -> None:
+    """Turn a Mininet Topo (Python FILE) into an intent (YAML), to add streams to and plan.
 
-    rooms.down(name)
+    This runs the file's code, with your rights. Switches get management addresses 10.99.0.N, nodes
+    the lab's own IP addresses; what a Topo does not say is as in schedules/line3.yaml.
+    """
+    imported = _imported(file, topo)
+    text = imported.text(file)
+    if output:
+        output.write_text(text, encoding="utf-8")
+        click.echo(f"wrote {output}")
+    else:
+        click.echo(text, nl=False)
+
+
+@lab.command()
+@click.argument("name", required=False)
+def down(name: str | None) -> None:
+    """Remove the lab NAME, also one whose start was interrupted. Nothing is left behind.
+
+    Every process on its nodes ends. Without a lab there is nothing to do, and no error.
+    """
+    from cnc.lab import lifecycle  # noqa: PLC0415
+
+    found = name or lifecycle.only()
+    if found:
+        lifecycle.down(found)
 
 
 @lab.command("status")
-@click.argument("name")
+@click.argument("name", required=False)
 @JSON
-def lab_status(name: str, as_json: bool) -> None:
-    """Show the nodes of the lab NAME and their processes."""
-    from cnc import lab as rooms  # noqa: PLC0415
+def lab_status(name: str | None, as_json: bool) -> None:
+    """Show the nodes of the lab NAME, their addresses and their processes."""
+    from cnc.lab import lifecycle  # noqa: PLC0415
 
-    nodes = rooms.status(name)
-    render.lab_status(name, nodes, as_json=as_json)
+    found = name or lifecycle.only()
+    nodes = lifecycle.status(found) if found else []
+    render.lab_status(found, nodes, as_json=as_json)
     if not all(n.present and all(n.processes.values()) for n in nodes):
         raise click.exceptions.Exit(CncError.exit_code)
 
 
 @lab.command("exec", context_settings={"ignore_unknown_options": True})
-@click.argument("name")
-@click.argument("node")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def execute(name: str, node: str, command: tuple[str, ...]) -> None:
-    """Run COMMAND on NODE of the lab NAME: `cnc lab exec line3 s1 -- tc qdisc`."""
-    from cnc import lab as rooms  # noqa: PLC0415
+@click.argument(
+    "words", metavar="[NAME] NODE -- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED
+)
+def execute(words: tuple[str, ...]) -> None:
+    """Run COMMAND on NODE of the lab NAME: `cnc lab exec s1 -- tc qdisc`.
 
-    raise click.exceptions.Exit(rooms.execute(name, node, command))
+    The first word is NAME if a lab of that name is up, else NODE.
+    """
+    from cnc.lab import lifecycle  # noqa: PLC0415
+
+    name, rest = lifecycle.address(words)
+    if len(rest) < 2:  # noqa: PLR2004 - a node and a command
+        raise click.UsageError("a node and a command are needed: cnc lab exec NODE -- COMMAND")
+    raise click.exceptions.Exit(lifecycle.execute(name, rest[0], rest[1:]))
+
+
+@lab.command()
+@click.argument("words", metavar="[NAME] NODE", nargs=-1, required=True)
+def shell(words: tuple[str, ...]) -> None:
+    """Open a shell ($SHELL, else /bin/sh) on NODE of the lab NAME; its prompt says NAME/NODE."""
+    from cnc.lab import lifecycle  # noqa: PLC0415
+
+    name, rest = lifecycle.address(words)
+    if len(rest) != 1:
+        raise click.UsageError("one node is needed: cnc lab shell [NAME] NODE")
+    raise click.exceptions.Exit(lifecycle.shell(name, rest[0]))
+
+
+def _network(file: Path, topo: str | None) -> tuple[Intent, bool]:
+    """The network of an intent or a Mininet file, and whether the latter asks for timed wires."""
+    if file.suffix != ".py":
+        if topo:
+            raise click.UsageError("--topo chooses from a Python file; an intent is one network")
+        return load_intent(file), False
+    imported = _imported(file, topo)
+    return imported.intent, imported.shaped
+
+
+def _imported(file: Path, topo: str | None) -> Imported:
+    from cnc.lab import mininet  # noqa: PLC0415
+
+    imported = mininet.read(file, topo)
+    for line in imported.ignored:
+        click.echo(f"cnc: {line}", err=True)
+    return imported

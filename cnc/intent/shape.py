@@ -40,7 +40,9 @@ class Leaf:
         return dict(self.schema)
 
 
-def _quantity(kind: Quantity, minimum: int = 0, maximum: int | None = None) -> Leaf:
+def quantity(kind: Quantity, minimum: int = 0, maximum: int | None = None) -> Leaf:
+    """A value with a unit, read to whole base units."""
+
     def parse(value: object) -> int:
         number = kind.parse(value)
         if number < minimum or (maximum is not None and number > maximum):
@@ -51,7 +53,9 @@ def _quantity(kind: Quantity, minimum: int = 0, maximum: int | None = None) -> L
     return Leaf(parse, {"type": "string", "pattern": kind.pattern})
 
 
-def _integer(minimum: int, maximum: int, expected: str | None = None) -> Leaf:
+def integer(minimum: int, maximum: int, expected: str | None = None) -> Leaf:
+    """A whole number without a unit."""
+
     def parse(value: object) -> int:
         if type(value) is int and minimum <= value <= maximum:
             return value
@@ -60,7 +64,9 @@ def _integer(minimum: int, maximum: int, expected: str | None = None) -> Leaf:
     return Leaf(parse, {"type": "integer", "minimum": minimum, "maximum": maximum})
 
 
-def _text(pattern: str, expected: str) -> Leaf:
+def text(pattern: str, expected: str) -> Leaf:
+    """Text that the whole of `pattern` matches."""
+
     def parse(value: object) -> str:
         if isinstance(value, str) and re.fullmatch(pattern, value):
             return value
@@ -69,7 +75,9 @@ def _text(pattern: str, expected: str) -> Leaf:
     return Leaf(parse, {"type": "string", "pattern": f"^({pattern})$"})
 
 
-def _choice(kind: type[StrEnum]) -> Leaf:
+def choice(kind: type[StrEnum]) -> Leaf:
+    """One of the values of `kind`."""
+
     values = [member.value for member in kind]
 
     def parse(value: object) -> StrEnum:
@@ -116,22 +124,22 @@ def _end(value: object) -> PortRef:
     raise ValueError("a port written node/port, such as s1/eth0")
 
 
-Duration = Annotated[int, _quantity(DURATION)]
-Rate = Annotated[int, _quantity(RATE, minimum=1)]
+Duration = Annotated[int, quantity(DURATION)]
+Rate = Annotated[int, quantity(RATE, minimum=1)]
 Name = Annotated[
     str,
-    _text(_NAME, "a name: a letter, then up to 62 letters, digits, '-' or '_'"),
+    text(_NAME, "a name: a letter, then up to 62 letters, digits, '-' or '_'"),
 ]
 PortName = Annotated[
-    str, _text(_PORT, "an interface name: up to 15 letters, digits, '_', '.', '+' or '-'")
+    str, text(_PORT, "an interface name: up to 15 letters, digits, '_', '.', '+' or '-'")
 ]
-UserName = Annotated[str, _text(r"[a-z_][a-z0-9_-]{0,31}", "a user name such as tsn")]
-TcpPort = Annotated[int, _integer(1, 65535, "a TCP port from 1 to 65535")]
-FrameSize = Annotated[int, _quantity(SIZE, _FRAME_MIN_OCTETS, _FRAME_MAX_OCTETS)]
-OverheadSize = Annotated[int, _quantity(SIZE, 0, _FRAME_MAX_OCTETS)]
+UserName = Annotated[str, text(r"[a-z_][a-z0-9_-]{0,31}", "a user name such as tsn")]
+TcpPort = Annotated[int, integer(1, 65535, "a TCP port from 1 to 65535")]
+FrameSize = Annotated[int, quantity(SIZE, _FRAME_MIN_OCTETS, _FRAME_MAX_OCTETS)]
+OverheadSize = Annotated[int, quantity(SIZE, 0, _FRAME_MAX_OCTETS)]
 Dscp = Annotated[int, Leaf(_dscp, {"type": "integer", "minimum": 0, "maximum": _DSCP_MAX})]
 End = Annotated[PortRef, Leaf(_end, {"type": "string", "pattern": f"^{_NAME}/{_PORT}$"})]
-Gates = Annotated[GateMode, _choice(GateMode)]
+Gates = Annotated[GateMode, choice(GateMode)]
 Boolean = Annotated[bool, Leaf(_boolean, {"type": "boolean"})]
 
 
@@ -203,17 +211,17 @@ class Defaults(Shape):
 class Class(Shape):
     """A traffic class: a queue, and the frames that use it."""
 
-    traffic_class: Annotated[int, _integer(0, 7)] = Field(
+    traffic_class: Annotated[int, integer(0, 7)] = Field(
         description="number of the queue and of the bit in a gate mask, 0 to 7"
     )
-    priority: Annotated[int, _integer(0, 7)] = Field(
+    priority: Annotated[int, integer(0, 7)] = Field(
         description="802.1Q priority (and Linux skb priority) of its frames, 0 to 7"
     )
     dscp: Annotated[
         tuple[Dscp, ...],
         BeforeValidator(_listed, json_schema_input_type=Dscp | list[Dscp]),
     ] = Field((), description="IP code points of its frames, 0 to 63: one, or a list")
-    role: Annotated[ClassRole, _choice(ClassRole)] = Field(
+    role: Annotated[ClassRole, choice(ClassRole)] = Field(
         description="scheduled: its gate opens for planned frames only; control: never closes; "
         "best-effort: open wherever nothing is planned"
     )
@@ -227,7 +235,7 @@ class Class(Shape):
 class Management(Shape):
     """Where the NETCONF server of a switch listens."""
 
-    address: Annotated[str, _text(_HOST, "an IP address or a host name")] = Field(
+    address: Annotated[str, text(_HOST, "an IP address or a host name")] = Field(
         description="IP address or host name"
     )
     port: TcpPort | None = Field(None, description="TCP port; else defaults.netconf-port")
@@ -237,7 +245,7 @@ class Management(Shape):
 class Port(Shape):
     """What the gates of a switch port can do."""
 
-    gate_entries_max: Annotated[int, _integer(0, 65535)] = Field(
+    gate_entries_max: Annotated[int, integer(0, 65535)] = Field(
         0, description="longest gate control list, in entries; 0: no limit known"
     )
     gate_interval_min_ns: Duration = Field(
@@ -257,7 +265,7 @@ class Port(Shape):
         description="longest cycle of a gate control list, a duration such as 1s; 0ns: no limit "
         "known",
     )
-    gate_tick_ns: Annotated[int, _quantity(DURATION, 1)] = Field(
+    gate_tick_ns: Annotated[int, quantity(DURATION, 1)] = Field(
         "1ns",
         validate_default=True,
         description="gates change at multiples of it only, a duration such as 8ns",
@@ -340,13 +348,13 @@ class Stream(Shape):
         description="the class of its frames, or a list to choose from, each with the role "
         "scheduled; else any such class",
     )
-    period_ns: Annotated[int, _quantity(DURATION, 1, CYCLE_MAX_NS)] = Field(
+    period_ns: Annotated[int, quantity(DURATION, 1, CYCLE_MAX_NS)] = Field(
         description="the time from frame to frame, a duration such as 1ms"
     )
-    payload_octets: Annotated[int, _quantity(SIZE, 1, PAYLOAD_MAX_OCTETS)] = Field(
+    payload_octets: Annotated[int, quantity(SIZE, 1, PAYLOAD_MAX_OCTETS)] = Field(
         description="the IP packet with its headers, in octets, such as 200B"
     )
-    max_latency_ns: Annotated[int, _quantity(DURATION, 1)] = Field(
+    max_latency_ns: Annotated[int, quantity(DURATION, 1)] = Field(
         description="from the planned start of sending to the last bit at the last listener, "
         "a duration such as 500us"
     )
@@ -354,7 +362,7 @@ class Stream(Shape):
     ip: Annotated[int, Leaf(_ip_version, {"enum": [4, 6]})] = Field(
         6, description="IP version, 4 or 6"
     )
-    paths: Annotated[int, _integer(1, 2, "1 or 2")] = Field(
+    paths: Annotated[int, integer(1, 2, "1 or 2")] = Field(
         1,
         description="2: every frame is sent twice, over paths that share no link between switches, "
         "and the listener keeps the first (IEEE 802.1CB)",

@@ -14,12 +14,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cnc.errors import CncError, InputError
 from cnc.lab import namespaces, topology
-from cnc.lab.addressing import management
+from cnc.lab.addressing import addresses, management
+from cnc.lab.management import SWITCH_PORT
 from cnc.lab.process import netns_argv, stop
 from cnc.lab.running import Lab, management_of
 from cnc.lab.switch import PROGRAMS, Switch, write_key_pair
@@ -27,13 +28,18 @@ from cnc.lab.template import operators, template
 from cnc.model import Intent
 
 STATE_ROOT = Path("/run/cnc-lab")
+STOP_ROUNDS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """One node of a lab. `processes` holds the process id of each program, None if it is gone."""
+    """One node of a lab. `processes` holds the process id of each program, None if it is gone.
+
+    `addresses` are those by which every other node reaches it: IPv4, IPv6.
+    """
 
     node: str
+    addresses: Sequence[str]
     namespace: str
     present: bool
     processes: Mapping[str, int | None]
@@ -51,6 +57,7 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
     """
     management(intent)
     check_streams(intent)
+    _check_ports(intent)
     if os.geteuid() != 0:
         raise CncError("a lab needs root: it makes network namespaces", hint="run it with sudo")
     directory = _directory(intent.name, state_root)
@@ -93,33 +100,81 @@ def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
     """Remove a lab: processes, namespaces, shared memory, files. No lab of that name: no error.
 
     Every process in the lab's namespaces ends, also those that others started there.
+
+    Raises:
+        CncError: the caller itself lives there.
     """
     directory = _directory(name, state_root)
     if not directory.exists():
         return
-    inventory = _read_inventory(directory)
-    for switch in inventory["switches"]:
-        Switch(switch, namespaces.of_node(name, switch), directory / switch).forget()
-    homes = [
-        namespaces.of_node(name, node)
-        for node in (*inventory["switches"], *inventory["end-stations"])
-    ]
-    stop({pid: home for home in homes for pid in namespaces.members(home)})
+    nodes = _read_inventory(directory)
+    homes = [*(namespaces.of_node(name, node) for node in nodes), *namespaces.inner(name)]
+    if any(namespaces.is_member(os.getpid(), home) for home in homes):
+        raise CncError(
+            f"lab {name} cannot go down from inside: this command runs on one of its nodes",
+            hint="leave the node's shell first",
+        )
+    for _ in range(STOP_ROUNDS_MAX):  # who is about to end may still start another
+        inhabitants = {pid: home for home in homes for pid in namespaces.members(home)}
+        if not inhabitants:
+            break
+        stop(inhabitants)
+    for node, found in nodes.items():
+        if found.is_switch:
+            Switch(node, namespaces.of_node(name, node), directory / node).forget()
+    # What `make_template` leaves if it is killed.
+    Switch("template", namespaces.of_template(name), directory / "template").forget()
     topology.remove(name, homes)
     shutil.rmtree(directory)
+
+
+def names(*, state_root: Path = STATE_ROOT) -> list[str]:
+    """The labs that are up, also those whose start was interrupted."""
+    try:
+        return sorted(entry.name for entry in state_root.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def only(*, state_root: Path = STATE_ROOT) -> str | None:
+    """The lab that is meant where none is named: the one that is up; None if there is none.
+
+    Raises:
+        InputError: several are up.
+    """
+    found = names(state_root=state_root)
+    if len(found) > 1:
+        raise InputError(
+            f"{len(found)} labs are up: {', '.join(found)}", hint="name the one that is meant"
+        )
+    return found[0] if found else None
+
+
+def address(words: Sequence[str], *, state_root: Path = STATE_ROOT) -> tuple[str, Sequence[str]]:
+    """Split off the lab that `words` begin with; where they begin with none it is the only one.
+
+    Raises:
+        InputError: no lab is up, or several are and none of them is named.
+    """
+    if words[0] in names(state_root=state_root):
+        return words[0], words[1:]
+    name = only(state_root=state_root)
+    if name is None:
+        raise InputError("no lab is up", hint="`cnc lab up FILE` brings one up")
+    return name, words
 
 
 def status(name: str, *, state_root: Path = STATE_ROOT) -> list[NodeStatus]:
     """Every node of a lab; empty if there is no lab of that name."""
     directory = _directory(name, state_root)
-    inventory = _read_inventory(directory)
     result = []
-    for node in (*inventory["switches"], *inventory["end-stations"]):
+    for node, found in _read_inventory(directory).items():
         switch = Switch(node, namespaces.of_node(name, node), directory / node)
-        programs = PROGRAMS if node in inventory["switches"] else ()
+        programs = PROGRAMS if found.is_switch else ()
         result.append(
             NodeStatus(
                 node=node,
+                addresses=found.addresses,
                 namespace=switch.namespace,
                 present=namespaces.exists(switch.namespace),
                 processes={program: switch.pid(program) for program in programs},
@@ -134,7 +189,7 @@ def execute(name: str, node: str, argv: Sequence[str], *, state_root: Path = STA
     On a switch, sysrepo's tools find that switch's datastores.
     """
     directory = _directory(name, state_root)
-    known = [found.node for found in status(name, state_root=state_root)]
+    known = _read_inventory(directory)
     if node not in known:
         raise InputError(
             f"lab {name} has no node {node}" if known else f"lab {name} is not up",
@@ -144,6 +199,16 @@ def execute(name: str, node: str, argv: Sequence[str], *, state_root: Path = STA
     environment = switch.environment if switch.repository.exists() else {}
     command = netns_argv(switch.namespace, argv)
     return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode
+
+
+def shell(name: str, node: str, *, state_root: Path = STATE_ROOT) -> int:
+    """Run the user's shell on a node, as `execute`; $CNC_NODE and its prompt say LAB/NODE."""
+    here = f"{name}/{node}"
+    # Debian's start-up files of bash put the name of a changed root into the prompt they set; sh
+    # takes its prompt as it is.
+    prompts = {"CNC_NODE": here, "debian_chroot": here, "PS1": f"({here})# "}
+    argv = ["env", *(f"{key}={value}" for key, value in prompts.items())]
+    return execute(name, node, [*argv, os.environ.get("SHELL", "/bin/sh")], state_root=state_root)
 
 
 @contextlib.contextmanager
@@ -172,22 +237,49 @@ def _start_switches(running: Lab) -> None:
     running.known_hosts.write_text("".join(known_hosts))
 
 
+def _check_ports(intent: Intent) -> None:
+    """Refuse interfaces whose names a node of the lab has already."""
+    for port in intent.network.links:
+        taken = ("lo", SWITCH_PORT) if port.node in intent.network.bridges else ("lo",)
+        if port.port in taken:
+            raise InputError(
+                f"port {port}: a node of the lab has an interface {port.port} of its own",
+                hint="give the port another name",
+            )
+
+
 def _directory(name: str, state_root: Path) -> Path:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise InputError(f"{name!r} cannot be a lab's name: letters, digits, '-' and '_' only")
     return state_root / name
 
 
+@dataclass(frozen=True, slots=True)
+class _Node:
+    is_switch: bool
+    addresses: Sequence[str]
+
+
 def _write_inventory(running: Lab) -> None:
     network = running.intent.network
-    (running.directory / "inventory.json").write_text(
-        json.dumps({"switches": [*network.bridges], "end-stations": [*network.end_stations]})
-    )
+    reached = addresses(running.intent)
+    nodes = {
+        name: _Node(
+            name in network.bridges,
+            [str(reached[name].v4), str(reached[name].v6)] if name in reached else [],
+        )
+        for name in (*network.bridges, *network.end_stations)
+    }
+    file = running.directory / "inventory.json"
+    # Whole or not at all: `down` reads it after a crash, too.
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps({name: asdict(node) for name, node in nodes.items()}))
+    partial.rename(file)
 
 
-def _read_inventory(directory: Path) -> dict[str, list[str]]:
+def _read_inventory(directory: Path) -> dict[str, _Node]:
     try:
-        found: dict[str, list[str]] = json.loads((directory / "inventory.json").read_text())
+        found = json.loads((directory / "inventory.json").read_text())
     except FileNotFoundError:
-        return {"switches": [], "end-stations": []}  # interrupted before anything was made
-    return found
+        return {}  # interrupted before anything was made
+    return {name: _Node(**node) for name, node in found.items()}

@@ -27,6 +27,11 @@ def of_wires(lab: str) -> str:
     return f"tsn-{lab}.wires"
 
 
+def of_template(lab: str) -> str:
+    """Not a namespace: what the shared memory of a lab's sysrepo template is called by."""
+    return f"tsn-{lab}.template"
+
+
 def inner(lab: str) -> tuple[str, str]:
     """What a lab has beside its nodes. No node's name has a full stop in it."""
     return of_management(lab), of_wires(lab)

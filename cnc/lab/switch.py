@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from cnc.errors import CncError
-from cnc.lab.namespaces import members
+from cnc.lab.namespaces import members, of_template
 from cnc.lab.process import spawn, stop
 from cnc.model import Management
 
@@ -114,7 +114,7 @@ def make_template(directory: Path, lab: str, operators: Iterable[str]) -> Path:
 
     Its only configuration is access control, which lets the users `operators` do everything.
     """
-    template = Switch("template", f"tsn-{lab}.template", directory / "template")
+    template = Switch("template", of_template(lab), directory / "template")
     template.directory.mkdir(mode=0o700)
     try:
         for command in (

@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from cnc.lab import NodeStatus
 
 
-def lab_status(name: str, nodes: Sequence[NodeStatus], *, as_json: bool) -> None:
+def lab_status(name: str | None, nodes: Sequence[NodeStatus], *, as_json: bool) -> None:
+    """Every node of a lab; `name` is None where no lab is up."""
     if as_json:
         print_json([dataclasses.asdict(node) for node in nodes])
         return
     if not nodes:
-        click.echo(f"no lab {name} is up")
+        click.echo(f"no lab {name} is up" if name else "no lab is up")
         return
-    table = new_table(f"lab {name}", "node", "namespace", "processes")
+    table = new_table(f"lab {name}", "node", "addresses", "namespace", "processes")
     for node in nodes:
         processes = ", ".join(
             f"{program} {pid or 'is gone'}" for program, pid in node.processes.items()
         )
-        table.add_row(node.node, node.namespace if node.present else "missing", processes)
+        namespace = node.namespace if node.present else "missing"
+        table.add_row(node.node, "  ".join(node.addresses), namespace, processes)
     print_table(table)

@@ -1,0 +1,234 @@
+"""A Mininet `Topo` as an intent: nodes, cables, rates and delays, and no streams yet.
+
+What a Topo says and the lab does not emulate is named, never dropped in silence. Addresses are the
+lab's own (`cnc.lab.addressing`), and so is the management network.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cnc.errors import CncError, InputError
+from cnc.intent import from_document
+from cnc.intent.units import DURATION, RATE
+from cnc.model import Intent
+
+PYTHON = "/usr/bin/python3"  # the one that Debian's package of Mininet is for
+READER = Path(__file__).with_name("mininet_reader.py")
+
+SWITCHES_MAX = 253  # management addresses of one /24, less the controller's
+INTERFACE_NAME_MAX = 15
+NAME_MAX = 63
+PLACES_SHOWN = 3
+
+# What a Topo does not say. As in schedules/line3.yaml.
+DEFAULTS = {
+    "rate": "1Gbps",
+    "propagation": "100ns",
+    "processing": {"min": "1us", "max": "5us"},
+    "clock-error": "1us",
+    "gates": "software",
+    "user": "tsn",
+    "netconf-port": 830,
+}
+CLASSES = {
+    "control": {
+        "traffic-class": 7,
+        "priority": 7,
+        "dscp": [48, 56],
+        "role": "control",
+        "max-frame": "128B",
+    },
+    "cyclic": {"traffic-class": 6, "priority": 6, "dscp": 46, "role": "scheduled"},
+    "best-effort": {
+        "traffic-class": 0,
+        "priority": 0,
+        "dscp": 0,
+        "role": "best-effort",
+        "max-frame": "1522B",
+    },
+}
+
+ADDRESSES = ("ip", "mac", "defaultRoute", "addr1", "addr2")
+LINK_CLASSES = ("Link", "TCLink")  # what the lab's cables are anyway
+
+_NS_PER_UNIT = {
+    **dict.fromkeys(("s", "sec", "secs"), 10**9),
+    **dict.fromkeys(("ms", "msec", "msecs"), 10**6),
+    **dict.fromkeys(("us", "usec", "usecs", ""), 10**3),  # tc takes a bare number for microseconds
+    **dict.fromkeys(("ns", "nsec", "nsecs"), 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """An intent without streams; `ignored` says what of the Topo it has nothing of.
+
+    `shaped`: some link has a rate or delay of its own.
+    """
+
+    intent: Intent
+    shaped: bool
+    ignored: Sequence[str]
+
+    def text(self, file: Path) -> str:
+        """The intent as YAML, for an operator to add streams to; `file` is where it comes from."""
+        document = yaml.safe_dump(
+            self.intent.document, sort_keys=False, default_flow_style=None, width=100
+        )
+        return f"# The Mininet topology of {file.name}. Add streams, then: cnc plan\n{document}"
+
+
+def read(file: Path, chosen: str | None = None) -> Imported:
+    """The Mininet topology of a Python file. This runs the file's code, as the caller's user.
+
+    `chosen` is what Mininet's --topo takes: NAME[,ARG,KEY=VALUE...], NAME a key of the file's
+    `topos`. Without it, the file must leave no choice.
+
+    Raises:
+        InputError: the file fails, leaves a choice, or describes what no intent can; or Mininet is
+            not installed.
+    """
+    topology = _answer(file, chosen)
+    switches = [node["name"] for node in topology["nodes"] if node["switch"]]
+    if len(switches) > SWITCHES_MAX:
+        raise InputError(
+            f"{file}: it has {len(switches)} switches; the lab has management addresses for "
+            f"{SWITCHES_MAX}"
+        )
+    notes = _Notes(file)
+    ports: dict[str, list[str]] = {node["name"]: [] for node in topology["nodes"]}
+    links = [_link(link, ports, notes) for link in topology["links"]]
+    for node in topology["nodes"]:
+        kind = "switch" if node["switch"] else "host"
+        for option in node["options"]:
+            notes.ignore(kind, option, node["name"])
+    document = {
+        "name": _lab_name(file),
+        "defaults": DEFAULTS,
+        "classes": CLASSES,
+        "switches": {
+            name: {"management": f"10.99.0.{number}", "ports": ports[name]}
+            for number, name in enumerate(switches, start=1)
+        },
+        "end-stations": {
+            name: {"ports": its} if its else {}
+            for name, its in ports.items()
+            if name not in switches
+        },
+        "links": links,
+        "streams": {},
+    }
+    return Imported(
+        from_document(document, str(file)),
+        any(isinstance(link, dict) for link in links),
+        notes.lines(),
+    )
+
+
+def _answer(file: Path, chosen: str | None) -> dict[str, Any]:
+    command = [PYTHON, "-I", str(READER), str(file), *([chosen] if chosen else [])]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False
+        )
+    except OSError as error:
+        raise CncError(f"cannot run {PYTHON}: {error.strerror}") from None
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        raise InputError(
+            f"{file}: the Python that ran it ended with {done.returncode} and without a topology"
+        ) from None
+    if "error" in answer:
+        raise InputError(answer["error"], hint=answer["hint"])
+    return answer
+
+
+class _Notes:
+    """Collects what is not taken over, one line for each option however many nodes have it."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._places: dict[tuple[str, str], list[str]] = {}
+        self._other: list[str] = []
+
+    def ignore(self, kind: str, option: str, place: str) -> None:
+        self._places.setdefault((kind, option), []).append(place)
+
+    def say(self, text: str) -> None:
+        self._other.append(f"{self.file}: {text}")
+
+    def lines(self) -> list[str]:
+        result = []
+        for (kind, option), places in self._places.items():
+            shown = ", ".join(places[:PLACES_SHOWN])
+            more = len(places) - PLACES_SHOWN
+            why = "the lab gives addresses of its own" if option in ADDRESSES else "not emulated"
+            result.append(
+                f"{self.file}: {kind} option {option} is ignored ({why}): {shown}"
+                + (f" and {more} more" if more > 0 else "")
+            )
+        return result + self._other
+
+
+def _link(
+    link: Mapping[str, Any], ports: Mapping[str, list[str]], notes: _Notes
+) -> list[str] | dict[str, Any]:
+    """The link of the document; its ports are added to those of their nodes."""
+    place = "-".join(node for node, _ in link["ends"])
+    options = dict(link["options"])
+    if options.get("cls") in LINK_CLASSES:
+        del options["cls"]
+    ends = []
+    for number, (node, port) in enumerate(link["ends"], start=1):
+        name = options.pop(f"intfName{number}", None) or f"{node}-eth{port}"
+        if len(name) > INTERFACE_NAME_MAX:
+            notes.say(f"interface {name} is called eth{port}: its name is too long for Linux")
+            name = f"eth{port}"
+        ports[node].append(name)
+        ends.append(f"{node}/{name}")
+    its: dict[str, Any] = {}
+    if (bandwidth := options.pop("bw", None)) is not None:
+        its["rate"] = RATE.format(_rate_bps(bandwidth, f"{notes.file}: link {place}: bw"))
+    if (delay := options.pop("delay", None)) is not None:
+        its["propagation"] = DURATION.format(_delay_ns(delay, f"{notes.file}: link {place}: delay"))
+    for option, value in options.items():
+        if value:  # loss=0 asks for nothing
+            notes.ignore("link", option, place)
+    return {"ends": ends, **its} if its else ends
+
+
+def _rate_bps(bandwidth: object, where: str) -> int:
+    """Mininet's `bw`: Mbit/s."""
+    if (
+        isinstance(bandwidth, bool)
+        or not isinstance(bandwidth, int | float)
+        or not math.isfinite(bandwidth)
+        or (rate_bps := round(Fraction(str(bandwidth)) * 10**6)) < 1
+    ):
+        raise InputError(f"{where}: found {bandwidth!r}, expected a number of Mbit/s such as 100")
+    return rate_bps
+
+
+def _delay_ns(delay: object, where: str) -> int:
+    """Mininet's `delay`: a time as tc reads it."""
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", str(delay))
+    if match is None or match[2] not in _NS_PER_UNIT:
+        raise InputError(f"{where}: found {delay!r}, expected a time such as '5ms' or '10us'")
+    return round(Fraction(match[1]) * _NS_PER_UNIT[match[2]])
+
+
+def _lab_name(file: Path) -> str:
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", file.stem)
+    return (name if re.match("[A-Za-z]", name) else f"topo-{name}")[:NAME_MAX]

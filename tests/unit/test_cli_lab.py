@@ -1,0 +1,188 @@
+"""`cnc lab`: which lab is meant, what comes up, what is refused before anything is touched."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cnc import cli
+from cnc import intent as intents
+from cnc.errors import InputError
+from cnc.lab import lifecycle
+
+SCHEDULES = Path(__file__).parents[2] / "schedules"
+LINE3, TOPO = SCHEDULES / "line3.yaml", SCHEDULES / "mininet-line.py"
+
+
+def cnc(*argv: object) -> Result:
+    return CliRunner().invoke(cli.cnc, ["lab", *map(str, argv)])
+
+
+@pytest.fixture
+def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty place of labs; a lab is up if it has a directory there."""
+    for function in ("names", "only", "address", "status", "down", "up", "execute", "shell"):
+        monkeypatch.setitem(getattr(lifecycle, function).__kwdefaults__, "state_root", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def brought_up(labs: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What `up` is asked for, without doing it."""
+    asked: list[dict[str, Any]] = []
+
+    def up(intent, *, timed_wires):
+        asked.append({"name": intent.name, "timed": timed_wires})
+        return SimpleNamespace(identity="key", known_hosts="hosts")
+
+    monkeypatch.setattr(lifecycle, "up", up)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["s1", "tc"], ("line3", ["s1", "tc"])),
+        (["line3", "s1", "tc"], ("line3", ["s1", "tc"])),
+        (["line4", "s1", "tc"], ("line3", ["line4", "s1", "tc"])),
+    ],
+)
+def test_the_first_word_is_the_lab_only_if_such_a_lab_is_up(
+    labs: Path, words: Sequence[str], expected: tuple[str, Sequence[str]]
+):
+    (labs / "line3").mkdir()
+    assert lifecycle.address(words) == expected
+
+
+def test_of_several_labs_one_must_be_named(labs: Path):
+    (labs / "line3").mkdir()
+    (labs / "ring6").mkdir()
+    assert lifecycle.address(["ring6", "b1"]) == ("ring6", ["b1"])
+    for meant in (lifecycle.only, lambda: lifecycle.address(["b1"])):
+        with pytest.raises(InputError, match="2 labs are up: line3, ring6"):
+            meant()
+
+
+def test_where_nothing_is_up_status_says_so_and_down_has_nothing_to_do(labs: Path):
+    assert (cnc("status").exit_code, cnc("status").stdout) == (0, "no lab is up\n")
+    assert json.loads(cnc("status", "--json").stdout) == []
+    assert cnc("status", "line3").stdout == "no lab line3 is up\n"
+    assert cnc("down").exit_code == 0
+    assert cnc("down", "line3").exit_code == 0
+
+
+@pytest.mark.parametrize("command", [["exec", "s1", "--", "ls"], ["shell", "s1"]])
+def test_where_nothing_is_up_no_command_runs(labs: Path, command: list[str]):
+    refused = cnc(*command).exception
+    assert isinstance(refused, InputError)
+    assert str(refused) == "no lab is up"
+
+
+@pytest.mark.parametrize(
+    "words", [["exec", "line3"], ["exec", "s1"], ["exec", "line3", "s1"], ["shell", "line3"],
+              ["shell", "s1", "s2"], ["shell"], ["exec"]],
+)  # fmt: skip
+def test_a_node_or_a_command_that_is_missing_is_bad_input(labs: Path, words: list[str]):
+    (labs / "line3").mkdir()
+    assert cnc(*words).exit_code == 2
+
+
+def test_an_option_after_the_double_dash_is_the_commands(
+    labs: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (labs / "line3").mkdir()
+    ran = []
+    monkeypatch.setattr(lifecycle, "execute", lambda *asked: ran.append(asked) or 5)
+    assert cnc("exec", "s1", "--", "tc", "-s", "--help").exit_code == 5
+    assert ran == [("line3", "s1", ("tc", "-s", "--help"))]
+
+
+def test_a_shell_gets_its_place_in_prompt_and_environment(
+    labs: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (labs / "line3").mkdir()
+    ran = []
+    monkeypatch.setenv("SHELL", "/bin/zsh")
+    monkeypatch.setattr(lifecycle, "execute", lambda *asked, **_: ran.append(asked) or 0)
+    assert cnc("shell", "s1").exit_code == 0
+    ((name, node, (env, *settings, shell)),) = ran
+    assert (name, node, env, shell) == ("line3", "s1", "env", "/bin/zsh")
+    assert {"CNC_NODE=line3/s1", "PS1=(line3/s1)# "} <= set(settings)
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "timed"),
+    [
+        (LINE3, [], False),
+        (LINE3, ["--wires", "timed"], True),
+        (TOPO, [], True),
+        (TOPO, ["--topo", "line,3"], True),
+        (TOPO, ["--wires", "instant"], False),
+    ],
+)
+def test_wires_are_timed_where_that_is_asked_for_or_a_mininet_link_says_how_long(
+    brought_up: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    file: Path,
+    options: list[str],
+    timed: bool,
+):
+    monkeypatch.delenv("TSN_VM", raising=False)
+    assert cnc("up", file, *options).exit_code == 0
+    assert brought_up == [{"name": file.stem, "timed": timed}]
+
+
+def test_wires_are_timed_where_the_clock_is_exact(
+    brought_up: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TSN_VM", "uml")
+    monkeypatch.setenv("TSN_VIRTUAL_TIME", "1")
+    assert "with timed wires" in cnc("up", LINE3).stdout
+
+
+def test_what_a_topo_says_in_vain_is_told_on_the_error_stream(
+    brought_up: list[dict[str, Any]], tmp_path: Path
+):
+    file = tmp_path / "lossy.py"
+    file.write_text(TOPO.read_text().replace('delay="2ms"', "loss=3"))
+    for command in ("up", "import"):
+        done = cnc(command, file)
+        assert done.exit_code == 0
+        assert "link option loss is ignored (not emulated): s1-s2" in done.stderr
+        assert "loss" not in done.stdout.replace("lossy", "")
+
+
+def test_a_topology_of_an_intent_cannot_be_chosen(brought_up: list[dict[str, Any]]):
+    assert cnc("up", LINE3, "--topo", "line").exit_code == 2
+    assert brought_up == []
+
+
+def test_an_imported_topology_can_be_given_streams_and_planned(tmp_path: Path):
+    file = tmp_path / "line.yaml"
+    assert cnc("import", TOPO, "-o", file).stdout == f"wrote {file}\n"
+    assert intents.load(file).streams == {}
+    stream = "{talker: h1, listeners: [h4], period: 10ms, payload: 100B, max-latency: 5ms}"
+    file.write_text(file.read_text().replace("streams: {}", f"streams:\n  it: {stream}"))
+    assert CliRunner().invoke(cli.cnc, ["plan", str(file)]).exit_code == 0
+
+
+@pytest.mark.parametrize("port", ["lo", "mgmt"])
+def test_a_port_that_the_lab_has_itself_is_refused(port: str):
+    intent = intents.load(LINE3)
+    links = {}
+    for link in intent.network.links.values():
+        ends = [
+            end._replace(port=port) if str(end) == "s1/t1" else end
+            for end in (link.source, link.target)
+        ]
+        links[ends[0]] = dataclasses.replace(link, source=ends[0], target=ends[1])
+    network = dataclasses.replace(intent.network, links=links)
+    with pytest.raises(InputError, match=f"port s1/{port}: .* of its own"):
+        lifecycle.up(dataclasses.replace(intent, network=network))
