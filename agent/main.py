@@ -13,6 +13,7 @@ from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore, DatastoreError
 from agent.datastore.switch import Switch
 from agent.kernel import Kernel
+from agent.rehearsal import Rehearsal
 from agent.service_manager import notify
 
 LOG = logging.getLogger("tsn-agent")
@@ -35,11 +36,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=Path("/run/tsn-agent"),
         help="what must outlive a restart, one directory for each agent (default: %(default)s)",
     )
+    parser.add_argument(
+        "--rehearse",
+        type=_ports,
+        metavar="PORT[,PORT...]",
+        help="keep these ports in memory instead of the kernel: to try a controller against "
+        "switches on a machine without taprio",
+    )
     options = parser.parse_args(arguments)
     logging.basicConfig(
         level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"
     )
-    kernel = Kernel()
+    kernel: Switch
+    if options.rehearse:
+        LOG.warning("ports in memory: whatever is asked of them, the kernel does nothing")
+        kernel = Rehearsal(options.rehearse)
+    else:
+        kernel = Kernel()
     try:
         return serve(kernel, MemoryFile(options.state_dir / "memory.json"))
     finally:
@@ -65,6 +78,13 @@ def serve(switch: Switch, memory_file: MemoryFile | None = None) -> int:
     notify("STOPPING=1")
     datastore.close()
     return 0
+
+
+def _ports(text: str) -> list[str]:
+    names = text.split(",")
+    if not all(names) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected names that differ: PORT[,PORT...]")
+    return names
 
 
 if __name__ == "__main__":

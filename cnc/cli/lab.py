@@ -9,7 +9,9 @@ import click
 
 from cnc.cli import render
 from cnc.cli.commands import load_intent
+from cnc.cli.measure import measure
 from cnc.cli.options import FILE, JSON
+from cnc.cli.traffic import traffic
 from cnc.errors import CncError
 
 if TYPE_CHECKING:
@@ -155,3 +157,7 @@ def _imported(file: Path, topo: str | None) -> Imported:
     for line in imported.ignored:
         click.echo(f"cnc: {line}", err=True)
     return imported
+
+
+lab.add_command(measure)
+lab.add_command(traffic)

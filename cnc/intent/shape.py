@@ -140,6 +140,7 @@ OverheadSize = Annotated[int, quantity(SIZE, 0, _FRAME_MAX_OCTETS)]
 Dscp = Annotated[int, Leaf(_dscp, {"type": "integer", "minimum": 0, "maximum": _DSCP_MAX})]
 End = Annotated[PortRef, Leaf(_end, {"type": "string", "pattern": f"^{_NAME}/{_PORT}$"})]
 Gates = Annotated[GateMode, choice(GateMode)]
+IpVersion = Annotated[int, Leaf(_ip_version, {"enum": [4, 6]})]
 Boolean = Annotated[bool, Leaf(_boolean, {"type": "boolean"})]
 
 
@@ -359,9 +360,7 @@ class Stream(Shape):
         "a duration such as 500us"
     )
     window: Window | None = Field(None, description="when the talker may send; else at any time")
-    ip: Annotated[int, Leaf(_ip_version, {"enum": [4, 6]})] = Field(
-        6, description="IP version, 4 or 6"
-    )
+    ip: IpVersion = Field(6, description="IP version, 4 or 6")
     paths: Annotated[int, integer(1, 2, "1 or 2")] = Field(
         1,
         description="2: every frame is sent twice, over paths that share no link between switches, "

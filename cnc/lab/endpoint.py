@@ -1,11 +1,13 @@
 """An end station's program: send frames on a timeline, or record when frames arrive.
 
 Run as `python -I endpoint.py talk|listen SPEC.json` inside an end station's namespace; it needs the
-standard library only, so that it starts fast. It prints `ready` once its sockets are open and then
-reads the start instant (TAI, nanoseconds) from its standard input.
+standard library only, so that it starts fast. It prints `ready` once its sockets are open. A talker
+then reads the start instant (TAI, nanoseconds) from its standard input; a listener listens until
+its standard input is closed.
 
 Every wait blocks in the kernel. A busy loop would be a little more punctual on a real clock, and
-would never end in virtual time, where the clock stands still while anything computes.
+would never end in virtual time, where the clock stands still while anything computes. Nor does
+anything here look at a clock without need: in virtual time that is what takes time.
 """
 
 from __future__ import annotations
@@ -18,31 +20,58 @@ import gc
 import heapq
 import json
 import os
+import platform
 import select
 import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 PORT = 5005
 PROBE = struct.Struct("!HI")  # flow number, sequence number
-TIMESPEC = struct.Struct("@qq")
-SO_TIMESTAMPNS = 35  # asm-generic; the socket module does not name it
-SO_RCVBUFFORCE = 33
-RECEIVE_BUFFER_OCTETS = 64 << 20
 REHEARSAL = 0xFFFF  # the flow number of frames that nobody counts
+REHEARSALS_AHEAD_NS = 500_000_000  # of the start; each talker has its turn
+REHEARSAL_NS = 1_000_000
+IP_AND_UDP_OCTETS = {4: 20 + 8, 6: 40 + 8}
 NS_PER_S = 1_000_000_000
-DRAIN_NS = NS_PER_S  # how long after the last planned frame a listener still listens
 TIMER_ABSTIME = 1
 LIBC = ctypes.CDLL(None)
-IP_AND_UDP_OCTETS = {4: 20 + 8, 6: 40 + 8}
+
+# What the socket module does not name: asm-generic/socket.h, linux/net_tstamp.h, linux/errqueue.h.
+SO_SNDTIMEO = 21
+SO_RCVBUFFORCE = 33
+SO_TIMESTAMPNS = 35
+SO_TIMESTAMPING = 37
+IP_RECVERR = (socket.IPPROTO_IP, 11)
+IPV6_RECVERR = (socket.IPPROTO_IPV6, 25)
+TIMESPEC = struct.Struct("@qq")
+EXTENDED_ERROR = struct.Struct("@IBBBBII")  # the last two: kind of time stamp, number of the frame
+TX_SOFTWARE, SOFTWARE, OPT_ID, TX_SCHED, OPT_TSONLY = 1 << 1, 1 << 4, 1 << 7, 1 << 8, 1 << 11
+STAMPS_WANTED = TX_SCHED | TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY
+LEFT, SCHEDULED = 0, 1  # SCM_TSTAMP_SND, SCM_TSTAMP_SCHED
+
+RECEIVE_BUFFER_OCTETS = 64 << 20
+# A few frames, so that a talker for whose frames there is no room waits for them to leave.
+SATURATING_BUFFER_OCTETS = 8 << 10
+SEND_TIMEOUT = TIMESPEC.pack(0, 100_000)  # a timeval: how often to look whether it is over
+READING_A_STAMP_NS = 25_000  # several times what it takes, so that no frame is late for it
+
+
+def program() -> str:
+    """What sends, for the record."""
+    return f"{Path(__file__).name}, {platform.python_implementation()} {platform.python_version()}"
 
 
 def tai_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_TAI)
+
+
+def tai_offset_ns() -> int:
+    """What to add to the sockets' time stamps, CLOCK_REALTIME: a whole number of seconds."""
+    return round((tai_ns() - time.time_ns()) / NS_PER_S) * NS_PER_S
 
 
 class Timespec(ctypes.Structure):
@@ -63,95 +92,195 @@ def sleep_until(instant_ns: int) -> None:
         pass
 
 
-def wait_for_start() -> int:
-    """Tell the parent that all is set up; returns the instant it chooses."""
+def say_ready() -> None:
+    """Tell the parent that all is set up."""
     print("ready", flush=True)  # noqa: T201  the parent reads it
+
+
+def wait_for_start() -> int:
+    """The instant that the parent chooses once everybody is ready."""
+    say_ready()
     return int(sys.stdin.readline())
 
 
-def be_punctual() -> None:
-    """Ask the kernel for exact timers, and for the processor when they fire."""
+def be_punctual(*, go_first: bool) -> None:
+    """Ask the kernel for exact timers and, to `go_first`, for the processor when they fire."""
     Path("/proc/self/timerslack_ns").write_text("1")
-    with contextlib.suppress(PermissionError):  # a container may withhold it: less exact, not wrong
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
     gc.disable()
+    if go_first:
+        with contextlib.suppress(PermissionError):  # withheld by a container: less exact, not wrong
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
 
 
-def timeline(number: int, flow: dict[str, Any], start_ns: int) -> Iterator[tuple[int, int, int]]:
-    """Planned instant, flow number and sequence number of every frame of a flow."""
-    first_ns = start_ns + flow["offset_ns"]
-    return ((first_ns + seq * flow["period_ns"], number, seq) for seq in range(flow["frames"]))
+class Outlet:
+    """A flow's socket: frames with the flow's DSCP go in, the kernel's time stamps come out."""
+
+    def __init__(self, flow: dict[str, Any]) -> None:
+        self.flow = flow
+        version = flow["ip_version"]
+        if version == 6:  # noqa: PLR2004
+            self._socket = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+            self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, flow["dscp"] << 2)
+        else:
+            self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, flow["dscp"] << 2)
+        self._socket.connect((flow["destination"], PORT))
+        self._filling = bytes(flow["payload_octets"] - IP_AND_UDP_OCTETS[version] - PROBE.size)
+        self._stamps: dict[tuple[int, int], int] = {}  # by kind and sequence number
+        self._tai_offset_ns = tai_offset_ns()
+
+    def rehearse(self) -> None:
+        """A program's first frame takes much longer than all others: send one that is no frame."""
+        self._socket.send(PROBE.pack(REHEARSAL, 0) + self._filling)
+
+    def stamp(self) -> None:
+        """Have the kernel number all frames from here on, and say when it handled each."""
+        widen(self._socket)
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, STAMPS_WANTED)
+
+    def narrow(self) -> None:
+        """Let only a few frames wait to leave; then `send` blocks, or fails after a while."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SATURATING_BUFFER_OCTETS)
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_SNDTIMEO, SEND_TIMEOUT)
+
+    def send(self, seq: int) -> None:
+        self._socket.send(PROBE.pack(self.flow["id"], seq) + self._filling)
+
+    def read_stamp(self) -> bool:
+        """Take one time stamp from the kernel; False if there is none."""
+        flags = socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT
+        try:
+            _, ancillary, _, _ = self._socket.recvmsg(0, 256, flags)
+        except BlockingIOError:
+            return False
+        found = {(level, kind): data for level, kind, data in ancillary}
+        seconds, nanoseconds = TIMESPEC.unpack_from(found[socket.SOL_SOCKET, SO_TIMESTAMPING])
+        error = found.get(IP_RECVERR) or found[IPV6_RECVERR]
+        *_, kind, seq = EXTENDED_ERROR.unpack_from(error)
+        # The lab's cables have queues of their own, which tell of it again: the first counts.
+        self._stamps.setdefault((kind, seq), seconds * NS_PER_S + nanoseconds + self._tai_offset_ns)
+        return True
+
+    def row(self, seq: int, planned_ns: int, sent_ns: int) -> tuple[int | None, ...]:
+        """A frame's flow number, sequence number and instants, as far as they are known."""
+        stamps = (self._stamps.get((kind, seq)) for kind in (SCHEDULED, LEFT))
+        return (self.flow["id"], seq, planned_ns, sent_ns, *stamps)
 
 
-def talker_socket(flow: dict[str, Any]) -> socket.socket:
-    """A socket that gives its frames the flow's DSCP."""
-    if flow["ip_version"] == 6:  # noqa: PLR2004
-        sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, flow["dscp"] << 2)
-    else:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, flow["dscp"] << 2)
-    sock.connect((flow["destination"], PORT))
-    return sock
+def widen(sock: socket.socket) -> None:
+    """Room for what the kernel has for a program that is busy."""
+    with contextlib.suppress(PermissionError):  # then the system's limit holds
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_OCTETS)
 
 
 def talk(spec: dict[str, Any]) -> None:
-    """Send every flow's frames at their instants; writes flow, seq, planned_ns, sent_ns."""
-    flows = spec["flows"]
-    sockets = [talker_socket(flow) for flow in flows]
-    filling = [
-        bytes(flow["payload_octets"] - IP_AND_UDP_OCTETS[flow["ip_version"]] - PROBE.size)
-        for flow in flows
-    ]
+    """Send every flow's frames; writes flow, seq, planned_ns, sent_ns, scheduled_ns, left_ns."""
+    outlets = [Outlet(flow) for flow in spec["flows"]]
+    saturating = spec["flows"][0]["pattern"] == "saturating"  # then it is the only one
     start_ns = wait_for_start()
-    be_punctual()
-    # A program's first wait and first frame take much longer than all others.
-    sleep_until(tai_ns() + 1_000_000)
-    for sock, rest in zip(sockets, filling, strict=True):
-        sock.send(PROBE.pack(REHEARSAL, 0) + rest)
-    sent: list[tuple[str, int, int, int]] = []
+    end_ns = start_ns + spec["duration_ns"]
+    be_punctual(go_first=not saturating)  # else it would keep others from the processor
+    # Talkers that wake at one instant go on in the order in which they fell asleep: let it be the
+    # same in every run. And the first wait takes long: it must not be that for a frame.
+    sleep_until(start_ns - REHEARSALS_AHEAD_NS + spec["turn"] * REHEARSAL_NS)
+    for outlet in outlets:
+        outlet.rehearse()
+        if spec["stamps"]:
+            outlet.stamp()
+    if saturating:
+        sent = saturate(outlets[0], start_ns, end_ns)
+    else:
+        sent = keep_to(outlets, start_ns, end_ns, stamps=spec["stamps"])
+    # Not before the others have sent their last: writing would hold them up, at our priority.
+    sleep_until(end_ns + spec["drain_ns"])
+    for outlet in outlets:
+        while spec["stamps"] and outlet.read_stamp():
+            pass
+    header = ("flow", "seq", "planned_ns", "sent_ns", "scheduled_ns", "left_ns")
+    write_rows(
+        spec["output"], header, (outlets[n].row(seq, *instants) for n, seq, *instants in sent)
+    )
+
+
+Sent = list[tuple[int, int, int, int]]  # number of the outlet, seq, planned_ns, sent_ns
+
+
+def keep_to(outlets: Sequence[Outlet], start_ns: int, end_ns: int, *, stamps: bool) -> Sent:
+    """Send every frame at its instant."""
+    sent: Sent = []
+    now_ns = start_ns
     for planned_ns, number, seq in heapq.merge(
-        *(timeline(number, flow, start_ns) for number, flow in enumerate(flows))
+        *(timeline(n, outlet.flow, start_ns, end_ns) for n, outlet in enumerate(outlets))
     ):
+        if stamps:
+            spare = (planned_ns - now_ns) // READING_A_STAMP_NS
+            for outlet in outlets:
+                while spare > 0 and outlet.read_stamp():
+                    spare -= 1
         sleep_until(planned_ns)
         now_ns = tai_ns()
-        sockets[number].send(PROBE.pack(flows[number]["id"], seq) + filling[number])
-        sent.append((flows[number]["name"], seq, planned_ns, now_ns))
-    # Not before the others have sent their last: writing would hold them up, at our priority.
-    sleep_until(start_ns + spec["duration_ns"] + DRAIN_NS)
-    write_rows(spec["output"], ("flow", "seq", "planned_ns", "sent_ns"), sent)
+        outlets[number].send(seq)
+        sent.append((number, seq, planned_ns, now_ns))
+    return sent
+
+
+def timeline(
+    number: int, flow: dict[str, Any], start_ns: int, end_ns: int
+) -> Iterator[tuple[int, int, int]]:
+    """Planned instant, number and sequence number of a flow's frames, one in each whole period."""
+    period_ns = flow["period_ns"]
+    first_ns = start_ns + flow["offset_ns"]
+    frames = (end_ns - start_ns) // period_ns
+    return ((first_ns + seq * period_ns, number, seq) for seq in range(frames))
+
+
+def saturate(outlet: Outlet, start_ns: int, end_ns: int) -> Sent:
+    """Send a frame whenever there is room, no faster than the cable takes them.
+
+    A plain loop would end only where something blocks it: in virtual time nowhere else does the
+    clock move on.
+    """
+    outlet.narrow()
+    sent: Sent = []
+    while True:
+        seq = len(sent)
+        sleep_until(start_ns + seq * outlet.flow["period_ns"])
+        now_ns = tai_ns()
+        if now_ns >= end_ns:
+            return sent
+        with contextlib.suppress(BlockingIOError):  # no room for a while: its gate is closed
+            outlet.send(seq)
+            sent.append((0, seq, now_ns, now_ns))
 
 
 def listen(spec: dict[str, Any]) -> None:
-    """Record every probe that arrives until all must have; writes flow, seq, received_ns."""
-    names = {flow["id"]: flow["name"] for flow in spec["flows"]}
+    """Record every probe that arrives, copies as well; writes flow, seq, received_ns."""
     poll = select.poll()
     sockets = {}
     for family, address in spec["addresses"]:
         sock = socket.socket(socket.AddressFamily[family], socket.SOCK_DGRAM)
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        with contextlib.suppress(PermissionError):  # then the system's limit holds
-            sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_OCTETS)
+        widen(sock)
         sock.bind((address, PORT))
         poll.register(sock, select.POLLIN)
         sockets[sock.fileno()] = sock
-    # Socket time stamps are CLOCK_REALTIME; the difference to TAI is a whole number of seconds.
-    tai_offset_ns = round((tai_ns() - time.time_ns()) / NS_PER_S) * NS_PER_S
-    start_ns = wait_for_start()
-    end_ns = start_ns + spec["duration_ns"] + DRAIN_NS
-    received: list[tuple[str, int, int]] = []
-    while (left_ns := end_ns - tai_ns()) > 0:
-        for descriptor, _ in poll.poll(left_ns / 1_000_000):
-            data, ancillary, _, _ = sockets[descriptor].recvmsg(2048, 64)
+    poll.register(sys.stdin, select.POLLIN)
+    offset_ns = tai_offset_ns()
+    say_ready()
+    received: list[tuple[int, int, int]] = []
+    # Over when there is nothing but the end of the standard input.
+    while ready := [sockets[one] for one, _ in poll.poll() if one in sockets]:
+        for sock in ready:
+            data, ancillary, _, _ = sock.recvmsg(2048, 64)
             number, seq = PROBE.unpack_from(data)
             if number == REHEARSAL:
                 continue
             seconds, nanoseconds = TIMESPEC.unpack_from(ancillary[0][2])
-            received.append((names[number], seq, seconds * NS_PER_S + nanoseconds + tai_offset_ns))
+            received.append((number, seq, seconds * NS_PER_S + nanoseconds + offset_ns))
     write_rows(spec["output"], ("flow", "seq", "received_ns"), received)
 
 
-def write_rows(path: str, header: tuple[str, ...], rows: list[Any]) -> None:
+def write_rows(path: str, header: tuple[str, ...], rows: Any) -> None:
     with Path(path).open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cnc.lab import wires
@@ -17,10 +18,13 @@ RESOLUTION_NS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A set of durations in nanoseconds. `p99_ns` is the least value that 99 % do not exceed."""
+    """A set of durations in nanoseconds. `p99_ns` is the least value in it that 99 % of them do not
+    exceed; likewise `p50_ns` and `p80_ns`."""
 
     min_ns: int
     mean_ns: int
+    p50_ns: int
+    p80_ns: int
     p99_ns: int
     max_ns: int
 
@@ -29,9 +33,11 @@ class Spread:
 class Summary:
     """One flow's figures.
 
-    Latency runs from the planned start of transmission to the receiver's time stamp. `late` counts
-    frames for which `is_late`; `outside` those that left the last switch more than RESOLUTION_NS
-    from any time its gate was open for them, `outside_max_ns` how far at worst.
+    Latency runs from the planned start of transmission to the receiver's time stamp; jitter is how
+    much that of a frame differs from that of the frame before which arrived. `late` counts frames
+    for which `is_late`; `outside` those that left the last switch more than RESOLUTION_NS from any
+    time its gate was open for them, `outside_max_ns` how far at worst; `duplicates` the copies
+    beyond a frame's first; `out_of_order` see there.
     """
 
     flow: Flow
@@ -40,20 +46,33 @@ class Summary:
     late: int
     outside: int
     outside_max_ns: int
+    duplicates: int
+    out_of_order: int
     latency: Spread | None  # None: nothing arrived
+    jitter: Spread | None  # None: fewer than two frames arrived
 
     @property
     def lost(self) -> int:
         return self.sent - self.received
 
+    @property
+    def kept(self) -> bool:
+        """Whether every frame arrived as promised; where nothing is promised, it did."""
+        return self.flow.latency_bound_ns is None or not (self.lost or self.late)
+
 
 def spread(values: Sequence[int]) -> Spread:
     """The figures of one or more durations."""
     ordered = sorted(values)
+    p50_ns, p80_ns, p99_ns = (
+        ordered[-(-len(ordered) * percent // 100) - 1] for percent in (50, 80, 99)
+    )
     return Spread(
         min_ns=ordered[0],
         mean_ns=round(statistics.fmean(ordered)),
-        p99_ns=ordered[-(-len(ordered) * 99 // 100) - 1],
+        p50_ns=p50_ns,
+        p80_ns=p80_ns,
+        p99_ns=p99_ns,
         max_ns=ordered[-1],
     )
 
@@ -63,10 +82,20 @@ def is_late(frame: Frame, bound_ns: int) -> bool:
     return frame.received_ns is not None and frame.received_ns - frame.planned_ns > bound_ns
 
 
+def out_of_order(frames: Iterable[Frame]) -> int:
+    """How many frames of a flow arrived after one with a greater sequence number: RFC 4737's
+    reordered packets, section 3.3. Frames with the same time stamp count as in order."""
+    arrived = sorted((f.received_ns, f.seq) for f in frames if f.received_ns is not None)
+    greatest = itertools.accumulate((seq for _, seq in arrived), max)
+    return sum(seq < highest for (_, seq), highest in zip(arrived, greatest, strict=True))
+
+
 def wake_up_error(sent: Sequence[Flow], frames: Sequence[Frame]) -> Spread:
-    """How late the streams' talkers were woken: what this machine can be trusted with."""
-    streams = {flow.name for flow in sent if flow.latency_bound_ns is not None}
-    return spread([f.sent_ns - f.planned_ns for f in frames if f.flow in streams])
+    """How late talkers were woken, those of streams if there are any: what this machine can be
+    trusted with."""
+    names = {flow.name for flow in sent if flow.latency_bound_ns is not None}
+    names = names or {flow.name for flow in sent}
+    return spread([f.sent_ns - f.planned_ns for f in frames if f.flow in names])
 
 
 def summarise(
@@ -77,7 +106,7 @@ def summarise(
     `timed_wires`: the lab's cables took their time, so frames left that much before they arrived.
     """
     by_flow: dict[str, list[Frame]] = {flow.name: [] for flow in sent}
-    for frame in frames:
+    for frame in sorted(frames, key=lambda frame: frame.seq):
         by_flow[frame.flow].append(frame)
     return [_summary(plan, flow, by_flow[flow.name], timed_wires) for flow in sent]
 
@@ -99,6 +128,7 @@ def _summary(plan: Plan, flow: Flow, frames: Sequence[Frame], timed_wires: bool)
             left_ns = received_ns - travel_ns
             distances_ns.append(distance_to_open_ns(gates, flow.traffic_class, left_ns))
     latencies = [latency_ns for _, latency_ns in arrivals]
+    differences = [abs(after - before) for before, after in itertools.pairwise(latencies)]
     bound_ns = flow.latency_bound_ns
     return Summary(
         flow=flow,
@@ -107,7 +137,10 @@ def _summary(plan: Plan, flow: Flow, frames: Sequence[Frame], timed_wires: bool)
         late=0 if bound_ns is None else sum(is_late(frame, bound_ns) for frame in frames),
         outside=sum(distance_ns > RESOLUTION_NS for distance_ns in distances_ns),
         outside_max_ns=max(distances_ns, default=0),
+        duplicates=sum(max(0, frame.copies - 1) for frame in frames),
+        out_of_order=out_of_order(frames),
         latency=spread(latencies) if latencies else None,
+        jitter=spread(differences) if differences else None,
     )
 
 

@@ -66,8 +66,8 @@ class Switch:
         shutil.copytree(template, self.repository, copy_function=shutil.copy)
         return write_key_pair(self.directory / "host-key")
 
-    def start(self, program: str, management: Management, authorized_keys: Path) -> int:
-        """Start the agent or the NETCONF server; returns its process id."""
+    def command(self, program: str, management: Management, authorized_keys: Path) -> list[str]:
+        """The command line of the agent or the NETCONF server."""
         argv = [_executable(program)]
         if program == NETCONF_SERVER:
             address = management.address
@@ -78,6 +78,11 @@ class Switch:
             argv += ["--state-dir", str(self.directory / "netconfd")]
         if program == AGENT:
             argv += ["--state-dir", str(self.directory / "agent")]
+        return argv
+
+    def start(self, program: str, management: Management, authorized_keys: Path) -> int:
+        """Start the agent or the NETCONF server; returns its process id."""
+        argv = self.command(program, management, authorized_keys)
         pid = spawn(self.namespace, argv, environment=self.environment, log=self.log(program))
         (self.directory / f"{program}.pid").write_text(f"{pid}\n")
         return pid

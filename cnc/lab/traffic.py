@@ -1,190 +1,195 @@
-"""Send a plan's streams through a lab and record every frame.
+"""Send flows through a lab and record every frame.
 
-Talkers keep to the plan's offsets on CLOCK_TAI. Beside the streams, best-effort frames wander
-through all phases of the cycle: they show what the gates keep out. The first switch of a path sends
-them, for a talker's own port has no gates: a long frame there would hold up the talker's streams.
+Talkers keep to the flows' offsets on CLOCK_TAI, and all start together at an instant that lies on
+a grid: whoever repeats a run in virtual time gets the same record, octet for octet.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from cnc.errors import CncError, InputError
+from cnc.format import duration
 from cnc.lab import endpoint
-from cnc.lab.addressing import addresses, next_hops
-from cnc.lab.lifecycle import check_streams
+from cnc.lab.addressing import addresses
+from cnc.lab.flows import Flow, Pattern, flows
 from cnc.lab.running import Lab
-from cnc.model import NS_PER_S, ClassRole, Plan, Stream
+from cnc.model import NS_PER_S
+
+__all__ = ["Flow", "Frame", "Pattern", "Recording", "flows", "run"]
 
 START_AHEAD_NS = NS_PER_S
+GRID_MAX_NS = 10 * NS_PER_S  # nobody wants to wait longer for a round start
+DRAIN_NS = NS_PER_S  # how long after the last planned frame a listener still listens
 FINISH_TIMEOUT_S = 60  # an end station that writes its result on a loaded machine
-BACKGROUND_SHARE = (331, 2_000)  # of the hyperperiod: 331 is prime, so all phases are visited
-BACKGROUND_OCTETS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """Periodic frames from one node to another; `payload_octets` is a whole IP packet."""
-
-    name: str
-    talker: str
-    listener: str
-    traffic_class: int
-    ip_version: int
-    dscp: int
-    payload_octets: int
-    period_ns: int
-    offset_ns: int
-    latency_bound_ns: int | None  # None: none promised
+COLUMNS = (
+    *("flow", "seq", "planned_ns", "sent_ns"),
+    *("scheduled_ns", "left_ns", "received_ns", "copies"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What became of one frame; times are TAI. `received_ns` is None if it never arrived."""
+    """What became of one frame; times are TAI.
+
+    `sent_ns` is the clock just before the talker's call, `received_ns` the kernel's time stamp of
+    the first copy that arrived, None if none did. With stamps, `scheduled_ns` is when the kernel
+    took the frame into the talker's queueing discipline, `left_ns` when it handed it to the driver.
+    """
 
     flow: str
     seq: int
     planned_ns: int
     sent_ns: int
     received_ns: int | None
+    scheduled_ns: int | None = None
+    left_ns: int | None = None
+    copies: int = 1  # how often it arrived: 0 lost, 2 duplicated
 
 
-def flows(plan: Plan) -> list[Flow]:
-    """The planned streams, and a best-effort flow from the first switch of each path to its end.
+@dataclass(frozen=True, slots=True)
+class Recording(Sequence[Frame]):
+    """Every frame of a run, by planned instant and flow, and the instant (TAI) the run began."""
 
-    Raises:
-        InputError: a stream the lab cannot send.
-    """
-    intent = plan.intent
-    check_streams(intent)
-    planned = [stream for name, stream in intent.streams.items() if name in plan.streams]
-    result = [_stream_flow(plan, stream) for stream in planned]
-    background = intent.classes_with(ClassRole.BEST_EFFORT)[0]
-    paths = {
-        (next_hops(intent.network, flow.listener)[flow.talker].target.node, flow.listener)
-        for flow in result
-    }
-    for switch, listener in sorted(paths):
-        if switch == listener:
-            continue  # a cable without a switch has no gates
-        result.append(
-            Flow(
-                name=f"background {switch} to {listener}",
-                talker=switch,
-                listener=listener,
-                traffic_class=background.number,
-                ip_version=6,
-                dscp=min(background.dscps, default=0),
-                payload_octets=BACKGROUND_OCTETS,
-                period_ns=intent.hyperperiod_ns() * BACKGROUND_SHARE[0] // BACKGROUND_SHARE[1],
-                offset_ns=0,
-                latency_bound_ns=None,
-            )
-        )
-    return result
+    start_ns: int
+    frames: tuple[Frame, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> Frame: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Frame, ...]: ...
+    def __getitem__(self, index: int | slice) -> Frame | tuple[Frame, ...]:
+        return self.frames[index]
+
+    def __len__(self) -> int:
+        return len(self.frames)
 
 
-def _stream_flow(plan: Plan, stream: Stream) -> Flow:
-    if len(stream.listeners) != 1:
-        raise InputError(
-            f"stream {stream.name} has {len(stream.listeners)} listeners",
-            hint="the lab routes unicast only: give every stream one listener to measure it",
-        )
-    least = endpoint.IP_AND_UDP_OCTETS[stream.ip_version] + endpoint.PROBE.size
-    if stream.payload_octets < least:
-        raise InputError(
-            f"stream {stream.name}: a payload of {stream.payload_octets} octets cannot hold a "
-            f"probe over IPv{stream.ip_version}",
-            hint=f"{least} octets or more: headers and a sequence number",
-        )
-    _check_route(plan, stream)
-    chosen = plan.class_of(stream.name)
-    return Flow(
-        name=stream.name,
-        talker=stream.talker,
-        listener=stream.listeners[0],
-        traffic_class=chosen.number,
-        ip_version=stream.ip_version,
-        dscp=min(chosen.dscps),
-        payload_octets=stream.payload_octets,
-        period_ns=stream.period_ns,
-        offset_ns=plan.streams[stream.name].hops[0].offset_ns,
-        latency_bound_ns=plan.streams[stream.name].latency_bound_ns,
-    )
-
-
-def _check_route(plan: Plan, stream: Stream) -> None:
-    """The lab routes by destination address, along shortest paths. A plan may lead a stream another
-    way, and frames that do not go where their windows are would be measured for nothing."""
-    first = next_hops(plan.intent.network, stream.listeners[0])
-    for hop in plan.streams[stream.name].hops:
-        if first[hop.egress.node].source != hop.egress:
-            raise InputError(
-                f"stream {stream.name} is planned to leave {hop.egress.node} by "
-                f"{hop.egress.port}, the lab's route to {stream.listeners[0]} goes by "
-                f"{first[hop.egress.node].source.port}",
-                hint="cnc lab routes along shortest paths only: emulate a network without "
-                "equally long ways and with room on its links",
-            )
-
-
-def run(lab: Lab, sent: Sequence[Flow], duration_ns: int, directory: Path) -> list[Frame]:
+def run(
+    lab: Lab,
+    sent: Sequence[Flow],
+    duration_ns: int,
+    directory: Path,
+    *,
+    stamps: bool = False,
+    drain_ns: int = DRAIN_NS,
+    grid_ns: int | None = None,
+) -> Recording:
     """Send the flows for a duration, starting with a cycle of the schedule; blocks until the end.
 
-    Writes `frames.csv` into `directory`, beside what each end station recorded.
+    The start is the first multiple of `grid_ns` at least START_AHEAD_NS ahead; without one, see
+    `start_grid_ns`. With `stamps` the talkers' kernels say when each frame entered and left the
+    queue. Listeners listen for `drain_ns` beyond the duration.
+
+    Writes `frames.csv`, whose instants count from the start, and `frames.json`, what it is a record
+    of, into `directory`, beside what each end station recorded.
 
     Raises:
+        InputError: a flow would not send a single frame.
         CncError: an end station's program failed.
     """
+    for flow in sent:
+        if flow.period_ns > duration_ns:
+            raise InputError(
+                f"flow {flow.name} sends a frame every {duration(flow.period_ns)}, none within "
+                f"{duration(duration_ns)}",
+                hint="send for longer",
+            )
     directory.mkdir(parents=True, exist_ok=True)
-    stations = [
-        # Listeners first: they must be there before the first frame.
-        *(_Station(lab, "listen", node) for node in sorted({flow.listener for flow in sent})),
-        *(_Station(lab, "talk", node) for node in sorted({flow.talker for flow in sent})),
-    ]
+    grid_ns = grid_ns or start_grid_ns(lab.intent.hyperperiod_ns())
+    what = {"duration_ns": duration_ns, "drain_ns": drain_ns, "stamps": stamps}
+    listeners = [_listener(lab, node) for node in sorted({flow.listener for flow in sent})]
+    talkers = [_talker(lab, sent, its, turn) for turn, its in enumerate(_programs(sent))]
+    stations = [*listeners, *talkers]  # in this order: who listens must be there first
     try:
         for station in stations:
-            station.start(sent, duration_ns, directory)
+            station.start(directory, what)
         for station in stations:
             station.await_ready()
-        cycle_ns = lab.intent.hyperperiod_ns()
-        start_ns = -(-(endpoint.tai_ns() + START_AHEAD_NS) // cycle_ns) * cycle_ns
-        for station in stations:
-            station.go(start_ns)
-        for station in stations:
-            station.finish(duration_ns)
+        start_ns = -(-(endpoint.tai_ns() + START_AHEAD_NS) // grid_ns) * grid_ns
+        for talker in talkers:
+            talker.tell(start_ns)
+        ahead_ns = START_AHEAD_NS + grid_ns
+        for talker in talkers:
+            talker.finish((ahead_ns + duration_ns + drain_ns) / NS_PER_S)
+        for listener in listeners:
+            listener.finish()
     finally:
         for station in stations:
             station.end()
-    frames = _join(directory)
-    with (directory / "frames.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(field.name for field in fields(Frame))
-        writer.writerows(astuple(frame) for frame in frames)
-    return frames
+    recording = Recording(start_ns, _join(sent, listeners, talkers))
+    _write(recording, directory)
+    about = {"start_ns": start_ns, "clock": "CLOCK_TAI", **what, "sender": endpoint.program()}
+    about["flows"] = [asdict(flow) for flow in sent]
+    (directory / "frames.json").write_text(json.dumps(about, indent=2))
+    return recording
+
+
+def start_grid_ns(hyperperiod_ns: int) -> int:
+    """Whole hyperperiods that are whole seconds, if not too long: then a run starts at the same
+    phase of everything that is periodic in a second or in the schedule."""
+    round_ns = math.lcm(hyperperiod_ns, NS_PER_S)
+    return round_ns if round_ns <= GRID_MAX_NS else hyperperiod_ns
+
+
+def _programs(sent: Sequence[Flow]) -> list[list[int]]:
+    """Which flows, by number, one talker's program sends: all periodic ones of a node together, a
+    saturating one alone, for it would hold up the others."""
+    programs: dict[tuple[str, int | None], list[int]] = defaultdict(list)
+    for number, flow in enumerate(sent):
+        alone = flow.pattern is Pattern.SATURATING
+        programs[flow.talker, number if alone else None].append(number)
+    return list(programs.values())
+
+
+def _talker(lab: Lab, sent: Sequence[Flow], numbers: Sequence[int], turn: int) -> _Station:
+    reached = addresses(lab.intent)
+    told = [
+        {
+            **asdict(sent[number]),
+            "id": number,
+            "destination": str(reached[sent[number].listener].of_version(sent[number].ip_version)),
+        }
+        for number in numbers
+    ]
+    return _Station(lab, "talk", sent[numbers[0]].talker, turn, {"flows": told, "turn": turn})
+
+
+def _listener(lab: Lab, node: str) -> _Station:
+    own = addresses(lab.intent)[node]
+    families = [["AF_INET", str(own.v4)], ["AF_INET6", str(own.v6)]]
+    return _Station(lab, "listen", node, 0, {"addresses": families})
 
 
 class _Station:
     """One end station's program, from its start to its result."""
 
-    def __init__(self, lab: Lab, verb: str, node: str) -> None:
+    def __init__(
+        self, lab: Lab, verb: str, node: str, number: int, told: Mapping[str, Any]
+    ) -> None:
         self._lab = lab
         self._verb = verb
         self._node = node
+        self._name = f"{verb}-{node}-{number}"
+        self._told = told
         self._log = Path()
+        self._output = Path()
         self._program: subprocess.Popen[str] | None = None
 
-    def start(self, sent: Sequence[Flow], duration_ns: int, directory: Path) -> None:
-        spec = directory / f"{self._verb}-{self._node}.json"
-        spec.write_text(json.dumps(self._spec(sent, duration_ns, spec.with_suffix(".csv"))))
+    def start(self, directory: Path, what: Mapping[str, Any]) -> None:
+        spec = directory / f"{self._name}.json"
+        self._output = spec.with_suffix(".csv")
         self._log = spec.with_suffix(".log")
+        spec.write_text(json.dumps({**self._told, **what, "output": str(self._output)}))
         program = [sys.executable, "-I", endpoint.__file__, self._verb, str(spec)]
         with self._log.open("w") as log:
             self._program = subprocess.Popen(
@@ -195,44 +200,36 @@ class _Station:
                 text=True,
             )
 
-    def _spec(self, sent: Sequence[Flow], duration_ns: int, output: Path) -> dict[str, Any]:
-        reached = addresses(self._lab.intent)
-        own = reached[self._node]
-        mine = [
-            {
-                **asdict(flow),
-                "id": number,
-                "frames": duration_ns // flow.period_ns,
-                "destination": str(reached[flow.listener].of_version(flow.ip_version)),
-            }
-            for number, flow in enumerate(sent)
-            if self._node == (flow.listener if self._verb == "listen" else flow.talker)
-        ]
-        families = [["AF_INET", str(own.v4)], ["AF_INET6", str(own.v6)]]
-        return {
-            "flows": mine,
-            "duration_ns": duration_ns,
-            "addresses": families,
-            "output": str(output),
-        }
-
     def await_ready(self) -> None:
         if self._running.stdout is None or self._running.stdout.readline() != "ready\n":
-            raise self._failure()
+            raise self._failure("ended before it was ready")
 
-    def go(self, start_ns: int) -> None:
+    def tell(self, start_ns: int) -> None:
         if self._running.stdin is not None:
             self._running.stdin.write(f"{start_ns}\n")
             self._running.stdin.flush()
 
-    def finish(self, duration_ns: int) -> None:
-        if self._running.wait(duration_ns / NS_PER_S + FINISH_TIMEOUT_S) != 0:
-            raise self._failure()
+    def finish(self, expected_s: float = 0.0) -> None:
+        """Close what the program listens to, and wait for its result."""
+        try:
+            self._running.communicate(timeout=expected_s + FINISH_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise self._failure(f"did not end within {FINISH_TIMEOUT_S} s of its time") from None
+        if self._running.returncode != 0:
+            raise self._failure(f"ended with {self._running.returncode}")
 
     def end(self) -> None:
         if self._program is not None:
             self._program.kill()
             self._program.communicate()
+
+    def rows(self) -> Iterator[list[Any]]:
+        """What it recorded, whole numbers or None; see `endpoint`."""
+        with self._output.open(newline="") as file:
+            rows = csv.reader(file)
+            next(rows)
+            for row in rows:
+                yield [int(value) if value else None for value in row]
 
     @property
     def _running(self) -> subprocess.Popen[str]:
@@ -240,35 +237,50 @@ class _Station:
             raise RuntimeError("start() comes first")
         return self._program
 
-    def _failure(self) -> CncError:
+    def _failure(self, how: str) -> CncError:
         return CncError(
-            f"end station {self._node} could not {self._verb}:\n{self._log.read_text().strip()}"
+            f"end station {self._node} could not {self._verb}: its program {how}",
+            hint=self._log.read_text().strip() or None,
         )
 
 
-def _join(directory: Path) -> list[Frame]:
+def _join(
+    sent: Sequence[Flow], listeners: Sequence[_Station], talkers: Sequence[_Station]
+) -> tuple[Frame, ...]:
     """Pair what the talkers sent with what the listeners received, in the order of the plan."""
-    received = {
-        (row["flow"], int(row["seq"])): int(row["received_ns"])
-        for path in sorted(directory.glob("listen-*.csv"))
-        for row in _rows(path)
-    }
-    return sorted(
-        (
-            Frame(
-                flow=row["flow"],
-                seq=int(row["seq"]),
-                planned_ns=int(row["planned_ns"]),
-                sent_ns=int(row["sent_ns"]),
-                received_ns=received.get((row["flow"], int(row["seq"]))),
+    arrivals: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for listener in listeners:
+        for number, seq, received_ns in listener.rows():
+            arrivals[number, seq].append(received_ns)
+    frames = []
+    for talker in talkers:
+        for number, seq, planned_ns, sent_ns, scheduled_ns, left_ns in talker.rows():
+            copies = arrivals.get((number, seq), ())
+            frames.append(
+                Frame(
+                    flow=sent[number].name,
+                    seq=seq,
+                    planned_ns=planned_ns,
+                    sent_ns=sent_ns,
+                    received_ns=min(copies, default=None),
+                    scheduled_ns=scheduled_ns,
+                    left_ns=left_ns,
+                    copies=len(copies),
+                )
             )
-            for path in sorted(directory.glob("talk-*.csv"))
-            for row in _rows(path)
-        ),
-        key=lambda frame: (frame.planned_ns, frame.flow),
-    )
+    return tuple(sorted(frames, key=lambda frame: (frame.planned_ns, frame.flow, frame.seq)))
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
-    with path.open(newline="") as file:
-        yield from csv.DictReader(file)
+def _write(recording: Recording, directory: Path) -> None:
+    """The frames with instants since the start: the same in every run that went the same way."""
+    with (directory / "frames.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for frame in recording:
+            values = {column: getattr(frame, column) for column in COLUMNS}
+            writer.writerow(
+                value - recording.start_ns
+                if column.endswith("_ns") and value is not None
+                else value
+                for column, value in values.items()
+            )

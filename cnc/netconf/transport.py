@@ -7,6 +7,7 @@ interpreter; a long one delays every RPC.
 
 from __future__ import annotations
 
+import socket
 import threading
 from typing import Any
 
@@ -22,16 +23,21 @@ END_OF_CHUNKS = b"\n##\n"  # RFC 6242 4.2
 def open_session(*, timeout_s: float, **where: Any) -> manager.Manager:
     """What `manager.connect` does, over a prompt session; `where` is for `SSHSession.connect`.
 
-    `timeout_s` is how long to wait for a connection, and for each reply. Raises what ncclient and
-    paramiko raise.
+    `timeout_s` is how long to wait for a connection, and for each reply. Raises OSError, and what
+    ncclient and paramiko raise.
     """
     handler = manager.make_device_handler(None)
     session = PromptSession(handler, timeout_s)
+    connected = socket.create_connection((where["host"], where["port"]), timeout_s)
+    # Or the kernel keeps a short message back until the peer has acknowledged the one before it,
+    # which that does after 40 ms where it has nothing to say itself (RFC 896, RFC 1122 4.2.3.2).
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        session.connect(**where, timeout=timeout_s)
+        session.connect(**where, sock=connected, timeout=timeout_s)
     except BaseException:
         if session.transport:
             session.close()
+        connected.close()
         raise
     return manager.Manager(session, handler, timeout=timeout_s)
 

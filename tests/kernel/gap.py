@@ -166,7 +166,8 @@ def observe(running: Lab, sent: Sequence[Flow], plans: Sequence[Plan], step_ns: 
         ThreadPoolExecutor(max_workers=1) as pool,
     ):
         duration_ns = 2 * START_NS + len(plans) * step_ns
-        traffic = pool.submit(run, running, sent, duration_ns, Path(scratch))
+        cycle_ns = running.intent.hyperperiod_ns()  # sooner than the next whole second
+        traffic = pool.submit(run, running, sent, duration_ns, Path(scratch), grid_ns=cycle_ns)
         time.sleep(START_NS / NS_PER_S)
         pushes = push_in_turn(running, plans, events)
         frames = traffic.result()

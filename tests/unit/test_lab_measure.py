@@ -7,7 +7,14 @@ import json
 
 import pytest
 
-from cnc.lab.measure import Spread, distance_to_open_ns, spread, summarise, wake_up_error
+from cnc.lab.measure import (
+    Spread,
+    distance_to_open_ns,
+    out_of_order,
+    spread,
+    summarise,
+    wake_up_error,
+)
 from cnc.lab.outcome import Figures, Outcome, Platform, SwitchFigures
 from cnc.lab.traffic import Flow, Frame
 from cnc.model import (
@@ -83,7 +90,7 @@ def test_frames_are_counted_as_sent_received_and_late():
     assert (found.sent, found.received, found.lost) == (4, 3, 1)
     assert found.late == 2
     assert (found.outside, found.outside_max_ns) == (0, 11)
-    assert found.latency == Spread(min_ns=200, mean_ns=387, p99_ns=510, max_ns=510)
+    assert found.latency == Spread(200, 387, p50_ns=450, p80_ns=510, p99_ns=510, max_ns=510)
 
 
 def test_a_flow_without_a_promise_is_never_late():
@@ -99,15 +106,57 @@ def test_a_flow_of_which_nothing_arrived_has_no_latency():
     assert found.lost == 1
 
 
-def test_the_99th_percentile_is_a_value_that_occurred():
-    assert spread(range(1, 101)) == Spread(1, 50, 99, 100)
-    assert spread([7]) == Spread(7, 7, 7, 7)
+def test_percentiles_are_values_that_occurred():
+    assert spread(range(1, 101)) == Spread(1, 50, p50_ns=50, p80_ns=80, p99_ns=99, max_ns=100)
+    assert spread([7]) == Spread(7, 7, 7, 7, 7, 7)
 
 
 def test_the_wake_up_error_is_how_late_the_talkers_sent():
     background = dataclasses.replace(FLOW, name="b", latency_bound_ns=None)
     frames = [frame(0, 1, 10), frame(1, 1, 30), Frame("b", 0, 0, 999, None)]
-    assert wake_up_error([FLOW, background], frames) == Spread(10, 20, 30, 30)
+    assert wake_up_error([FLOW, background], frames) == Spread(10, 20, 10, 30, 30, 30)
+    assert wake_up_error([background], frames).max_ns == 999
+
+
+def test_jitter_is_how_much_two_frames_that_arrived_in_a_row_differ():
+    frames = [frame(0, 100), frame(1, 130), frame(2, None), frame(3, 90)]
+    (found,) = summarise(plan(), [FLOW], frames)
+    assert (found.jitter.min_ns, found.jitter.max_ns) == (30, 40)
+    (alone,) = summarise(plan(), [FLOW], frames[:1])
+    assert alone.jitter is None
+
+
+@pytest.mark.parametrize(
+    ("received_ns", "reordered"),
+    [
+        ([10, 20, 30, 40], 0),
+        ([10, 30, 40, 20], 2),  # the last came before both, and is itself in order
+        ([10, None, 30, 20], 1),
+        ([10, 10, 10, 10], 0),
+        ([None, None, None, None], 0),
+    ],
+)
+def test_a_frame_is_out_of_order_if_a_later_one_arrived_before_it(received_ns, reordered):
+    frames = [Frame("f", seq, 0, 0, at) for seq, at in enumerate(received_ns)]
+    assert out_of_order(frames) == reordered
+    (found,) = summarise(plan(), [FLOW], frames[::-1])
+    assert found.out_of_order == reordered
+
+
+def test_copies_beyond_the_first_are_duplicates_and_no_frames_received():
+    frames = [dataclasses.replace(frame(0, 10), copies=3), frame(1, 10)]
+    lost = dataclasses.replace(frame(2, None), copies=0)
+    (found,) = summarise(plan(), [FLOW], [*frames, lost])
+    assert (found.sent, found.received, found.lost, found.duplicates) == (3, 2, 1, 2)
+
+
+@pytest.mark.parametrize(("latency_ns", "kept"), [(400, True), (401, False), (None, False)])
+def test_a_promise_is_broken_by_a_late_or_lost_frame_and_only_where_there_is_one(latency_ns, kept):
+    (found,) = summarise(plan(), [FLOW], [frame(0, 100), frame(1, latency_ns)])
+    assert found.kept == kept
+    unbound = dataclasses.replace(FLOW, latency_bound_ns=None)
+    (found,) = summarise(plan(), [unbound], [frame(0, 100), frame(1, latency_ns)])
+    assert found.kept
 
 
 def test_a_frame_left_its_gate_as_long_before_it_arrived_as_the_cable_takes():

@@ -8,17 +8,20 @@ import json
 import socket
 import subprocess
 import sys
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 import pytest
 
 from cnc import intent as intents
 from cnc import planfile
-from cnc.errors import InputError
-from cnc.lab import endpoint
+from cnc.errors import CncError, InputError
+from cnc.lab import endpoint, flowfile
+from cnc.lab.addressing import NodeAddresses
 from cnc.lab.lifecycle import up
+from cnc.lab.running import Lab
 from cnc.lab.slower import slower
-from cnc.lab.traffic import flows
+from cnc.lab.traffic import Flow, Pattern, flows, run, start_grid_ns
 from cnc.model import Plan
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -87,9 +90,37 @@ def test_a_payload_too_small_for_a_probe_is_refused_with_the_least_that_works(li
     assert f"{least} octets" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize(("version", "address"), [(4, "127.0.0.1"), (6, "::1")])
-def test_what_is_sent_is_recorded_with_both_ends_times(tmp_path: Path, version: int, address: str):
-    flow = {
+class Ends:
+    """A talker and a listener on the loopback interface, as `run` would start them."""
+
+    def __init__(self, directory: Path, flow: dict, *, stamps: bool = False, ms: int = 20):
+        told = {"duration_ns": ms * 1_000_000, "drain_ns": 20_000_000, "stamps": stamps, "turn": 0}
+        family = {4: "AF_INET", 6: "AF_INET6"}[flow["ip_version"]]
+        told |= {"flows": [flow], "addresses": [[family, flow["destination"]]]}
+        self.outputs = {verb: directory / f"{verb}.csv" for verb in ("listen", "talk")}
+        self.programs = {}
+        for verb, output in self.outputs.items():
+            spec = output.with_suffix(".json")
+            spec.write_text(json.dumps({**told, "output": str(output)}))
+            program = subprocess.Popen(
+                [sys.executable, "-I", endpoint.__file__, verb, str(spec)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            self.programs[verb] = program
+            assert program.stdout.readline() == "ready\n"
+
+    def run(self, start_ns: int) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+        """What the talker sent and what the listener received."""
+        self.programs["talk"].communicate(f"{start_ns}\n", timeout=30)
+        self.programs["listen"].communicate(timeout=30)
+        assert [program.returncode for program in self.programs.values()] == [0, 0]
+        return rows(self.outputs["talk"]), rows(self.outputs["listen"])
+
+
+def probes(version: int = 4, address: str = "127.0.0.1", **fields) -> dict:
+    return {
         "id": 7,
         "name": "probe",
         "ip_version": version,
@@ -98,54 +129,55 @@ def test_what_is_sent_is_recorded_with_both_ends_times(tmp_path: Path, version: 
         "payload_octets": 200,
         "period_ns": 1_000_000,
         "offset_ns": 250_000,
-        "frames": 20,
+        "pattern": "periodic",
+        **fields,
     }
-    family = {4: "AF_INET", 6: "AF_INET6"}[version]
-    programs = []
-    for verb in ("listen", "talk"):
-        spec = tmp_path / f"{verb}.json"
-        output = str(tmp_path / f"{verb}.csv")
-        told = {"flows": [flow], "duration_ns": 20_000_000, "addresses": [[family, address]]}
-        spec.write_text(json.dumps({**told, "output": output}))
-        program = subprocess.Popen(
-            [sys.executable, "-I", endpoint.__file__, verb, str(spec)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert program.stdout.readline() == "ready\n"
-        programs.append(program)
+
+
+@pytest.mark.parametrize(("version", "address"), [(4, "127.0.0.1"), (6, "::1")])
+@pytest.mark.parametrize("stamps", [False, True])
+def test_what_is_sent_is_recorded_with_both_ends_times(tmp_path, version, address, stamps):
+    ends = Ends(tmp_path, probes(version, address), stamps=stamps)
     start_ns = endpoint.tai_ns() + 50_000_000
-    for program in programs:
-        program.stdin.write(f"{start_ns}\n")
-        program.stdin.flush()
-    assert [program.wait(30) for program in programs] == [0, 0]
-    for program in programs:
-        program.communicate()
-    sent = rows(tmp_path / "talk.csv")
-    received = rows(tmp_path / "listen.csv")
+    sent, received = ends.run(start_ns)
     assert [int(row["planned_ns"]) for row in sent] == [
         start_ns + 250_000 + seq * 1_000_000 for seq in range(20)
     ]
     assert all(int(row["sent_ns"]) >= int(row["planned_ns"]) for row in sent)
     arrived = {int(row["seq"]): int(row["received_ns"]) for row in received}
     assert sorted(arrived) == list(range(20))
-    assert all(arrived[int(row["seq"])] >= int(row["sent_ns"]) for row in sent)
+    for row in sent:
+        times = [row["sent_ns"], row["scheduled_ns"], row["left_ns"], arrived[int(row["seq"])]]
+        if stamps:
+            assert sorted(map(int, times)) == list(map(int, times))
+        else:
+            assert times[1:3] == ["", ""]
+
+
+def test_a_saturating_talker_sends_no_faster_than_its_cable_and_ends_with_the_duration(tmp_path):
+    ends = Ends(tmp_path, probes(pattern="saturating", period_ns=100_000), ms=50)
+    start_ns = endpoint.tai_ns() + 50_000_000
+    sent, received = ends.run(start_ns)
+    assert 1 < len(sent) <= 500
+    for seq, row in enumerate(sent):
+        assert start_ns + seq * 100_000 <= int(row["sent_ns"]) < start_ns + 50_000_000
+        assert row["planned_ns"] == row["sent_ns"]
+    assert [row["seq"] for row in received] == [str(seq) for seq in range(len(sent))]
 
 
 def test_a_talker_that_is_done_stays_asleep_until_all_others_are(tmp_path, monkeypatch):
     """Writing down what it sent, at real-time priority, would hold up the others' last frames."""
     waits = []
-    flow = {"id": 1, "name": "probe", "ip_version": 4, "destination": "127.0.0.1", "dscp": 0}
-    flow |= {"payload_octets": 64, "period_ns": 1_000, "offset_ns": 0, "frames": 2}
+    flow = probes(payload_octets=64, period_ns=2_500_000, offset_ns=0)
     output = tmp_path / "talk.csv"
-    monkeypatch.setattr(endpoint, "be_punctual", lambda: None)
+    monkeypatch.setattr(endpoint, "be_punctual", lambda *, go_first: None)
     monkeypatch.setattr(endpoint, "wait_for_start", lambda: 1_000_000)
     monkeypatch.setattr(endpoint, "sleep_until", lambda at: waits.append((at, output.exists())))
+    told = {"flows": [flow], "duration_ns": 5_000_000, "drain_ns": 7, "stamps": False, "turn": 0}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", endpoint.PORT))
-        endpoint.talk({"flows": [flow], "duration_ns": 5_000_000, "output": str(output)})
-    assert waits[-1] == (1_000_000 + 5_000_000 + endpoint.DRAIN_NS, False)
+        endpoint.talk({**told, "output": str(output)})
+    assert waits[-1] == (1_000_000 + 5_000_000 + 7, False)
     assert len(rows(output)) == 2
 
 
@@ -159,6 +191,136 @@ def test_a_wait_ends_at_its_instant_and_one_for_an_instant_that_is_over_at_once(
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(
+    ("hyperperiod_ns", "grid_ns"),
+    [(2_000_000, 1_000_000_000), (3_000_000, 3_000_000_000), (7_000_001, 7_000_001)],
+)
+def test_a_run_starts_on_whole_cycles_and_seconds_unless_that_takes_long(hyperperiod_ns, grid_ns):
+    assert start_grid_ns(hyperperiod_ns) == grid_ns
+
+
+class Here(Lab):
+    """A lab whose nodes are all this machine."""
+
+    def command(self, node, argv):
+        return [*argv]
+
+
+@pytest.fixture
+def here(line3: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    loopback = NodeAddresses(IPv4Address("127.0.0.1"), IPv6Address("::1"))
+    nodes = dict.fromkeys(("t1", "t2", "l1"), loopback)
+    monkeypatch.setattr("cnc.lab.traffic.addresses", lambda _: nodes)
+    return Here(line3.intent, tmp_path)
+
+
+MOTION = Flow("motion", "t1", "l1", 6, 6, 46, 100, 1_000_000, 250_000, 50_000)
+
+
+def test_a_run_records_every_frame_by_the_time_since_its_start(here: Lab, tmp_path: Path):
+    valves = dataclasses.replace(MOTION, name="valves", talker="t2", ip_version=4, offset_ns=0)
+    bulk = dataclasses.replace(
+        valves, name="bulk", pattern=Pattern.SATURATING, latency_bound_ns=None
+    )
+    record = run(
+        here, [MOTION, valves, bulk], 100_000_000, tmp_path, stamps=True, grid_ns=7, drain_ns=1_000
+    )
+    assert record.start_ns % 7 == 0
+    assert [frame.planned_ns - record.start_ns for frame in record if frame.flow == "motion"] == [
+        250_000 + seq * 1_000_000 for seq in range(100)
+    ]
+    assert {frame.flow for frame in record} == {"motion", "valves", "bulk"}
+    written = rows(tmp_path / "frames.csv")
+    assert len(written) == len(record) == len(record.frames)
+    for row, frame in zip(written, record, strict=True):
+        assert (row["flow"], int(row["seq"]), row["copies"]) == (frame.flow, frame.seq, "1")
+        for column in ("planned_ns", "sent_ns", "scheduled_ns", "left_ns", "received_ns"):
+            assert int(row[column]) == getattr(frame, column) - record.start_ns
+    about = json.loads((tmp_path / "frames.json").read_text())
+    assert (about["start_ns"], about["clock"], about["stamps"]) == (
+        record.start_ns,
+        "CLOCK_TAI",
+        True,
+    )
+    assert [flow["name"] for flow in about["flows"]] == ["motion", "valves", "bulk"]
+
+
+def test_what_an_earlier_run_left_in_the_directory_is_not_counted(here: Lab, tmp_path: Path):
+    valves = dataclasses.replace(MOTION, name="valves", talker="t2")
+    run(here, [MOTION, valves], 1_000_000, tmp_path, grid_ns=1, drain_ns=1_000)
+    again = run(here, [MOTION], 1_000_000, tmp_path, grid_ns=1, drain_ns=1_000)
+    assert [frame.flow for frame in again] == ["motion"]
+
+
+def test_a_flow_that_would_not_send_a_frame_is_refused_before_anything_starts(here: Lab, tmp_path):
+    with pytest.raises(InputError, match="motion sends a frame every 1 ms, none within"):
+        run(here, [MOTION], 999_999, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_program_that_fails_is_told_with_its_node_and_its_own_words(here: Lab, tmp_path: Path):
+    unheard = dataclasses.replace(MOTION, ip_version=4, payload_octets=9_999_999)
+    with pytest.raises(CncError, match="end station t1 could not talk") as failed:
+        run(here, [unheard], 1_000_000, tmp_path, grid_ns=1, drain_ns=1_000)
+    assert "Message too long" in str(failed.value.hint)
+
+
+FLOWS = """
+flows:
+  - {name: video, talker: t1, listener: l2, pattern: cbr, rate: 100Mbps, payload: 1250B, ip: 4}
+  - {name: plain, talker: s1, listener: l1, period: 500us, payload: 100B, dscp: 46, offset: 20us}
+  - {name: bulk, talker: t2, listener: l1, pattern: saturating, payload: 1462B}
+"""
+
+
+def written(directory: Path, text: str) -> Path:
+    file = directory / "flows.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_flows_of_a_file_are_what_it_says(line3: Plan, tmp_path: Path):
+    video, plain, bulk = flowfile.load(written(tmp_path, FLOWS), line3.intent)
+    assert video == Flow("video", "t1", "l2", 0, 4, 0, 1250, 100_000, 0, None)
+    assert plain == Flow("plain", "s1", "l1", 6, 6, 46, 100, 500_000, 20_000, None)
+    # 1462 octets, 18 of MAC header and FCS, 4 of tag, 20 around a frame: 1504 at 1 Gb/s
+    assert bulk == Flow(
+        "bulk", "t2", "l1", 0, 6, 0, 1462, 12_032, 0, None, pattern=Pattern.SATURATING
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "change", "message"),
+    [
+        (4, ("talker: s1", "talker: s9"), "flows[1].talker: found 's9', expected one of l1, l2, s"),
+        (4, ("listener: l1", "listener: s1"), "flows[1].listener: found s1, expected another node"),
+        (4, ("period: 500us, ", ""), "flows[1]: found no period, expected one, for the pattern is"),
+        (4, ("500us", "5ns"), "flows[1].period: found '5ns', expected a duration from 1us to 1s"),
+        (4, ("name: plain", "name: video"), "flows[1].name: found video again, expected each name"),
+        (4, ("payload: 100B", "payload: 53B"), "flows[1].payload: found 53B, expected 54B or more"),
+        (4, ("dscp: 46", "dscp: 184"), "0xb8 is a TOS byte; its DSCP is 46 (EF)"),
+        (
+            3,
+            ("rate: 100Mbps", "period: 1ms"),
+            "flows[0].period: found a period, and the pattern",
+        ),
+        (
+            3,
+            ("100Mbps", "100Gbps"),
+            "flows[0].rate: found 100Gbps, expected a rate at which",
+        ),
+        (5, ("payload: 1462B", "paylod: 9B"), "found the unknown key 'paylod', expected one of"),
+        (5, ("saturating", "flooding"), "found 'flooding', expected one of periodic, cbr, saturat"),
+    ],
+)
+def test_what_is_wrong_in_a_flow_file_is_told_with_its_line(line3, tmp_path, line, change, message):
+    file = written(tmp_path, FLOWS.replace(*change))
+    with pytest.raises(InputError) as refused:
+        flowfile.load(file, line3.intent)
+    (told, *_) = [text for text in str(refused.value).splitlines() if message in text]
+    assert told.startswith(f"{file}:{line}: ")
 
 
 def test_in_a_slower_network_everything_takes_as_much_longer():

@@ -4,6 +4,7 @@ from cnc.cli.render.comparison import plan_difference
 from cnc.cli.render.doctor import diagnosis
 from cnc.cli.render.history import rollout, rollouts
 from cnc.cli.render.lab import lab_status
+from cnc.cli.render.measure import measured
 from cnc.cli.render.output import error
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
 from cnc.cli.render.switches import push, status
@@ -16,6 +17,7 @@ __all__ = [
     "intent",
     "lab_status",
     "limits",
+    "measured",
     "plan",
     "plan_difference",
     "push",

@@ -1,0 +1,36 @@
+"""`cnc lab measure`: run an experiment, leave its rows, figures, pictures and page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cnc.cli import render
+from cnc.cli.options import FILE, JSON
+from cnc.errors import CncError
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory for what comes out; it is made if it is not there.  [default: the name of "
+    "FILE without its ending]",
+)
+@JSON
+def measure(file: Path, output: Path | None, as_json: bool) -> None:
+    """Run the experiment FILE; see schedules/experiments.
+
+    Leaves rows.csv, summary.json, pictures (SVG and PNG) and report.html. A machine whose kernel
+    has taprio measures on it, in real time; any other in user-mode Linux, in virtual time, where
+    every run is the same. What measures the speed of the control plane runs here, in real time.
+    """
+    from cnc.lab import experiments  # noqa: PLC0415
+
+    found = experiments.measure(file, output or Path(file.stem), lambda s: click.echo(s, err=True))
+    render.measured(found, as_json=as_json)
+    if found.report.disagreements:
+        raise click.exceptions.Exit(CncError.exit_code)

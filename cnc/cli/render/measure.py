@@ -1,0 +1,32 @@
+"""What an experiment found, as tables and as data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cnc.cli.render.output import new_table, print_json, print_table
+
+if TYPE_CHECKING:
+    from cnc.lab.experiments import Measured
+
+
+def measured(found: Measured, *, as_json: bool) -> None:
+    """The figures, what disagrees, and where the rest is."""
+    from cnc.lab import experiments  # noqa: PLC0415
+
+    if as_json:
+        print_json(experiments.summary_of(found.directory))
+        return
+    click.echo(f"{found.description.title}\nMeasured on {found.platform}.\n")
+    for sheet in found.report.sheets:
+        table = new_table(sheet.title, *sheet.columns)
+        for row in sheet.rows:
+            table.add_row(*row)
+        print_table(table)
+    for remark in found.report.remarks:
+        click.echo(f"{remark}\n")
+    for line in found.report.disagreements:
+        click.secho(f"DISAGREES  {line}", fg="red", bold=True)
+    click.echo(f"{found.directory / experiments.PAGE} shows it all.")

@@ -1,0 +1,69 @@
+"""What `cnc lab traffic` prints."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from cnc.cli.render.output import new_table, print_json, print_table
+from cnc.format import duration, microseconds, rate
+
+if TYPE_CHECKING:
+    from cnc.lab.iperf import Throughput
+    from cnc.lab.measure import Spread, Summary
+    from cnc.lab.outcome import Platform
+
+
+def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "platform": dataclasses.asdict(platform),
+                "wake_up_error": dataclasses.asdict(wake_up),
+                "flows": [{**dataclasses.asdict(its), "lost": its.lost} for its in found],
+            }
+        )
+        return
+    counts = ("sent", "received", "lost", "late", "copies", "out of order")
+    table = new_table(
+        "flows: frames, and microseconds from their planned instant",
+        "flow",
+        *(f">{name}" for name in (*counts, "min", "p50", "p99", "max", "bound", "jitter p80")),
+    )
+    for its in found:
+        bound_ns, late_by = its.flow.latency_bound_ns, its.latency
+        table.add_row(
+            its.flow.name,
+            *(str(count) for count in (its.sent, its.received, its.lost)),
+            "" if bound_ns is None else str(its.late),
+            *(str(count) for count in (its.duplicates, its.out_of_order)),
+            *(
+                microseconds(getattr(late_by, name)) if late_by else ""
+                for name in ("min_ns", "p50_ns", "p99_ns", "max_ns")
+            ),
+            "" if bound_ns is None else microseconds(bound_ns),
+            microseconds(its.jitter.p80_ns) if its.jitter else "",
+            style=None if its.kept else "bold red",
+        )
+    print_table(table)
+    click.echo(
+        f"talkers woke late by {duration(wake_up.mean_ns)} on average, {duration(wake_up.max_ns)} "
+        f"at worst; {platform}"
+    )
+    if not platform.exact:
+        click.echo("on this clock frames tell how punctual the machine is: they are not judged")
+
+
+def throughput(found: Throughput, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found.document)
+        return
+    line = f"iperf3, {found.protocol}: sent {rate(round(found.sent_bps))}, received "
+    line += rate(round(found.received_bps))
+    if found.packets is not None:
+        line += f"; of {found.packets} packets {found.lost_packets} lost, {found.out_of_order} "
+        line += f"out of order; jitter {duration(found.jitter_ns or 0)}"
+    click.echo(line)

@@ -1,0 +1,110 @@
+"""`cnc lab traffic`: send frames through the lab that is up, and judge what became of them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cnc.cli.commands import is_plan, load_intent, load_plan, planned, within_limits
+from cnc.cli.options import FILE, JSON
+from cnc.cli.render import traffic as render
+from cnc.errors import CncError
+from cnc.model import NS_PER_S, Plan
+
+if TYPE_CHECKING:
+    from cnc.intent.units import Quantity
+
+
+def _quantity(kind: str) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
+    """Reads a figure with its unit as intents have them: `DURATION` or `RATE`."""
+
+    def read(_context: click.Context, _option: click.Parameter, value: str | None) -> int | None:
+        from cnc.intent import units  # noqa: PLC0415
+
+        if value is None:
+            return None
+        quantity: Quantity = getattr(units, kind)
+        try:
+            return quantity.parse(value)
+        except ValueError as expected:
+            raise click.BadParameter(f"found {value!r}, expected {expected}") from None
+
+    return read
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--duration", "duration_ns", callback=_quantity("DURATION"), help="How long (default 1s)."
+)
+@click.option("--cycles", type=click.IntRange(min=1), help="How long, in cycles of the schedule.")
+@click.option("--flows", "flows_file", type=FILE, help="Send these (YAML), not the plan's streams.")
+@click.option("--stamps", is_flag=True, help="Record when frames enter and leave a talker's queue.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the record of every frame in this directory.",
+)
+@click.option("--iperf3", nargs=2, metavar="TALKER LISTENER", help="Let iperf3 send, TCP or UDP.")
+@click.option("--rate", "rate_bps", callback=_quantity("RATE"), help="Of iperf3: then UDP.")
+@JSON
+def traffic(  # noqa: PLR0917  one parameter an option
+    file: Path,
+    duration_ns: int | None,
+    cycles: int | None,
+    flows_file: Path | None,
+    stamps: bool,
+    output: Path | None,
+    iperf3: tuple[str, str] | None,
+    rate_bps: int | None,
+    as_json: bool,
+) -> None:
+    """Send frames through the lab that is up for FILE, an intent or a plan.
+
+    Without --flows: every stream at its planned offset, and best effort that wanders through all
+    phases of the cycle. An intent is planned as `cnc push` would plan it. Exit code 1 if a stream's
+    frame was lost or late where the clock is exact, in virtual time.
+    """
+    from cnc.lab import attach, measure  # noqa: PLC0415
+    from cnc.lab import traffic as sending  # noqa: PLC0415
+    from cnc.lab.outcome import Platform  # noqa: PLC0415
+
+    if duration_ns is not None and cycles is not None:
+        raise click.UsageError("--duration and --cycles exclude each other")
+    if rate_bps is not None and not iperf3:
+        raise click.UsageError("--rate is iperf3's; a flow's rate is in the file of --flows")
+    given = load_plan(file) if is_plan(file) else None
+    intent = given.intent if given else load_intent(file)
+    length_ns = cycles * intent.hyperperiod_ns() if cycles else duration_ns or NS_PER_S
+    lab = attach.attach(intent)
+    if iperf3:
+        if flows_file or stamps or output:
+            raise click.UsageError("--iperf3 excludes --flows, --stamps and --output")
+        from cnc.lab import iperf  # noqa: PLC0415
+
+        render.throughput(iperf.measure(lab, *iperf3, length_ns, rate_bps), as_json=as_json)
+        return
+    if flows_file:
+        from cnc.lab import flowfile  # noqa: PLC0415
+
+        plan = given or Plan(intent, {}, {}, "none")
+        sent = flowfile.load(flows_file, intent)
+    else:
+        plan = given or planned(within_limits(intent, lab.connect), judged=False)
+        sent = sending.flows(plan)
+    with ExitStack() as stack:
+        directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        recording = sending.run(lab, sent, length_ns, directory, stamps=stamps)
+    found = measure.summarise(plan, sent, recording, timed_wires=attach.has_timed_wires(lab))
+    platform = Platform.here()
+    render.flows(found, measure.wake_up_error(sent, recording), platform, as_json=as_json)
+    if output and not as_json:
+        click.echo(f"every frame is in {output}/frames.csv")
+    if platform.exact and not all(summary.kept for summary in found):
+        raise click.exceptions.Exit(CncError.exit_code)

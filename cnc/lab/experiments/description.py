@@ -1,0 +1,157 @@
+"""What an experiment file says: its keys, their types, and what holds where one is left out."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from cnc.intent import read, shaped
+from cnc.intent.problems import Problems, one_of, shown
+from cnc.intent.shape import (
+    CYCLE_MAX_NS,
+    PAYLOAD_MAX_OCTETS,
+    Dscp,
+    Duration,
+    Name,
+    Rate,
+    Shape,
+    integer,
+    quantity,
+    text,
+)
+from cnc.intent.units import DURATION, SIZE
+
+FRAMES_MAX = 10_000_000
+_LEAST_PACKET_OCTETS = 54  # IPv6 and UDP headers, a flow number, a sequence number
+
+Frames = Annotated[int, integer(1, FRAMES_MAX)]
+Percent = Annotated[int, integer(1, 99, "a percentage from 1 to 99")]
+
+
+class Description(Shape):
+    """What every experiment file has; each kind adds its own keys."""
+
+    kind: Annotated[str, text("[a-z-]+", "the kind of the experiment")] = Field(
+        description="what is measured"
+    )
+    name: Name = Field(description="name of the experiment, and of the lab that it brings up")
+    title: Annotated[str, text(".{1,200}", "one line of text")] = Field(
+        description="one line for the report"
+    )
+    seed: Annotated[int, integer(0, 2**31 - 1)] = Field(
+        1, description="of all that is left to chance"
+    )
+
+
+class GateShareDescription(Description):
+    """Two senders and one port that is open for each of them during a share of the cycle."""
+
+    cycle_ns: Annotated[int, quantity(DURATION, 10_000, CYCLE_MAX_NS)] = Field(
+        description="of the gate control list"
+    )
+    shares: list[Percent] = Field(
+        min_length=1, description="percentages of the cycle that are open for high priority"
+    )
+    packet_octets: Annotated[int, quantity(SIZE, _LEAST_PACKET_OCTETS, PAYLOAD_MAX_OCTETS)] = Field(
+        description="an IP packet with its headers"
+    )
+    frames: Frames = Field(description="of each class at each share")
+    frames_per_cycle: Annotated[int, integer(1, 100)] = Field(
+        description="of each class; a little fewer, so that they drift through the cycle"
+    )
+    rate_bps: Rate = Field(description="of every cable")
+    propagation_ns: Duration = Field(description="of every cable")
+    processing_ns: Duration = Field(
+        description="from the last bit received to the frame lying in its queue"
+    )
+    high_priority: Dscp = Field(description="DSCP of high priority")
+    best_effort: Dscp = Field(description="DSCP of best effort")
+
+    @property
+    def period_ns(self) -> int:
+        """Of both senders: each frame is 1/frames of a cycle later in it than one before it."""
+        return self.cycle_ns // self.frames_per_cycle + self.cycle_ns // self.frames
+
+    @property
+    def meets_every_phase(self) -> bool:
+        """Whether `frames` frames of one sender are evenly spread over the cycle."""
+        step, rest = divmod(self.period_ns * self.frames, self.cycle_ns)
+        return (
+            rest == 0
+            and self.cycle_ns % self.frames == 0
+            and self.cycle_ns % self.frames_per_cycle == 0
+            and math.gcd(step, self.frames) == 1
+        )
+
+
+class ControlOverheadDescription(Description):
+    """A line of 1, 2, … switches, and one stream through all of them."""
+
+    # As many as the paper has figures for.
+    switches: Annotated[int, integer(1, 10)] = Field(description="of the longest line")
+    rounds: Annotated[int, integer(1, 1000)] = Field(description="pushes behind each median")
+    cycle_ns: Annotated[int, quantity(DURATION, 500_000, CYCLE_MAX_NS)] = Field(
+        description="the stream's period"
+    )
+
+
+class PlannedDescription(Description):
+    """A network that is planned as `cnc plan` does it."""
+
+    network: Annotated[str, text(".+", "the path of an intent file")] = Field(
+        description="path of an intent file; a relative one counts from this file"
+    )
+
+
+class BoundCheckDescription(PlannedDescription):
+    """Every frame of every stream against the latency bound that was planned."""
+
+    frames: Frames = Field(description="of all streams together, at least")
+
+
+class ClockErrorDescription(PlannedDescription):
+    """Switches whose clocks are wrong, by more and more."""
+
+    switches: list[Name] = Field(min_length=1, description="whose clocks are wrong")
+    errors_ns: list[Annotated[int, quantity(DURATION, 0, CYCLE_MAX_NS)]] = Field(
+        min_length=1, description="by how much, once ahead and once behind"
+    )
+    cycles: Annotated[int, integer(1, 100_000)] = Field(
+        description="of the schedule, at each error"
+    )
+
+
+KINDS: dict[str, type[Description]] = {
+    "bound-check": BoundCheckDescription,
+    "clock-error": ClockErrorDescription,
+    "control-overhead": ControlOverheadDescription,
+    "gate-share": GateShareDescription,
+}
+
+
+def load(path: Path) -> Description:
+    """Read an experiment file. Raises InputError with one line for each problem found."""
+    problems = read(path)
+    description = shaped(problems, _kind_of(problems))
+    if isinstance(description, GateShareDescription) and not description.meets_every_phase:
+        problems.add(
+            ("frames",),
+            str(description.frames),
+            "a number with which senders meet every phase of the cycle just once, such as "
+            f"{1000 * description.frames_per_cycle}",
+        )
+        problems.raise_if_any()
+    return description
+
+
+def _kind_of(problems: Problems) -> type[Description]:
+    document = problems.document
+    kind: Any = document.get("kind") if isinstance(document, dict) else None
+    if kind not in KINDS:
+        found = "no kind" if kind is None else shown(kind)
+        problems.add(("kind",) if kind else (), found, one_of(KINDS, str(kind)))
+        problems.raise_if_any()
+    return KINDS[kind]

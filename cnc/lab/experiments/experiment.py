@@ -1,0 +1,83 @@
+"""What every kind of experiment offers, and the words they share.
+
+An experiment has two halves. `run` makes rows, where a kernel has what it needs; `report` makes
+figures of rows, anywhere and as often as one likes. Between them lies nothing but files.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cnc.lab.outcome import Platform
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Progress = Callable[[str], None]
+
+ROWS = "rows.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table of a report; a column whose name starts with `>` is aligned to the right."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of a report: NAME.svg and NAME.png. `draw` fills an empty figure."""
+
+    name: str
+    caption: str
+    draw: Callable[[Figure], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a run.
+
+    `summary` is plain data. `disagreements` say what is not as the experiment promises, `remarks`
+    how the figures came about: what was modelled, what they can be trusted with.
+    """
+
+    summary: Mapping[str, Any]
+    sheets: Sequence[Sheet]
+    pictures: Sequence[Picture]
+    disagreements: Sequence[str]
+    remarks: Sequence[str]
+
+
+class Experiment(Protocol):
+    """One experiment file, understood."""
+
+    @property
+    def needs_taprio(self) -> bool:
+        """Whether `run` needs a kernel with taprio, and root in it."""
+
+    def run(self, directory: Path, say: Progress) -> None:
+        """Measure, and write `rows.csv` and whatever `report` needs beside it into `directory`."""
+
+    def report(self, directory: Path, platform: Platform) -> Report:
+        """The figures of the rows in `directory`, which were made on `platform`."""
+
+
+def write_rows(directory: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write `rows.csv`."""
+    with (directory / ROWS).open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def read_rows(directory: Path) -> Iterator[dict[str, str]]:
+    """The rows of `rows.csv` by column."""
+    with (directory / ROWS).open(newline="") as file:
+        yield from csv.DictReader(file)
