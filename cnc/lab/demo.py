@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -29,7 +28,7 @@ from cnc.lab.measure import summarise, wake_up_error
 from cnc.lab.outcome import Figures, Outcome, Platform, SwitchFigures
 from cnc.lab.running import Lab
 from cnc.lab.slower import slower
-from cnc.lab.template import operators, template
+from cnc.lab.template import prepare
 from cnc.lab.traffic import flows, run
 from cnc.model import NS_PER_S, Plan
 from cnc.netconf import PortStatus, push, status
@@ -48,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     steps = _Steps()
     try:
         if options.prepare:
-            _prepare(options.intent)
+            prepare(load(options.intent))
             return 0
         outcome = _demonstrate(options, steps)
     except CncError as error:
@@ -101,12 +100,6 @@ def _parser() -> argparse.ArgumentParser:
         "--records", type=Path, metavar="DIR", help="keep the record of every frame here"
     )
     return parser
-
-
-def _prepare(file: Path) -> None:
-    intent = load(file)
-    with tempfile.TemporaryDirectory() as scratch:
-        template(f"{intent.name}-{os.getpid()}", operators(intent), Path(scratch))
 
 
 def _demonstrate(options: argparse.Namespace, steps: _Steps) -> Outcome:

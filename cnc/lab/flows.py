@@ -71,6 +71,9 @@ def least_payload_octets(ip_version: int) -> int:
 def flows(plan: Plan) -> list[Flow]:
     """The planned streams, and a best-effort flow from the first switch of each path to its end.
 
+    No two of the latter send at a time: where cables take time they lie behind the gates, and what
+    passes a gate together is still on the cable when the next window opens.
+
     Raises:
         InputError: a stream the lab cannot send.
     """
@@ -83,9 +86,9 @@ def flows(plan: Plan) -> list[Flow]:
         (next_hops(intent.network, flow.listener)[flow.talker].target.node, flow.listener)
         for flow in result
     }
-    for switch, listener in sorted(paths):
-        if switch == listener:
-            continue  # a cable without a switch has no gates
+    gated = sorted((switch, end) for switch, end in paths if switch != end)
+    period_ns = intent.hyperperiod_ns() * BACKGROUND_SHARE[0] // BACKGROUND_SHARE[1]
+    for number, (switch, listener) in enumerate(gated):
         result.append(
             Flow(
                 name=f"background {switch} to {listener}",
@@ -95,8 +98,8 @@ def flows(plan: Plan) -> list[Flow]:
                 ip_version=6,
                 dscp=min(background.dscps, default=0),
                 payload_octets=BACKGROUND_OCTETS,
-                period_ns=intent.hyperperiod_ns() * BACKGROUND_SHARE[0] // BACKGROUND_SHARE[1],
-                offset_ns=0,
+                period_ns=period_ns,
+                offset_ns=period_ns * number // len(gated),
                 latency_bound_ns=None,
             )
         )

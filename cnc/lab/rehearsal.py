@@ -25,7 +25,7 @@ from typing import Any
 
 from cnc.errors import CncError
 from cnc.lab import keeper
-from cnc.lab.switch import AGENT, PROGRAMS, Switch, write_key_pair
+from cnc.lab.switch import AGENT, PROGRAMS, Switch, tools_path, write_key_pair
 from cnc.lab.template import template
 from cnc.model import Management
 from cnc.netconf.device import ConnectOptions
@@ -91,7 +91,10 @@ def rehearsal(names: Sequence[str], ports: Sequence[str]) -> Iterator[Rehearsal]
 
 
 def _require_sysrepo() -> None:
-    if shutil.which("sysrepoctl") is None or importlib.util.find_spec("sysrepo") is None:
+    if (
+        shutil.which("sysrepoctl", path=tools_path()) is None
+        or importlib.util.find_spec("sysrepo") is None
+    ):
         raise CncError(
             "this starts switches on this machine, and they need sysrepo, which is not installed",
             hint="`scripts/setup` installs it (not so with --cnc), on Debian 12 or 13; "

@@ -132,11 +132,16 @@ def make_template(directory: Path, lab: str, operators: Iterable[str]) -> Path:
     return template.repository
 
 
+def tools_path() -> str:
+    """PATH with sysrepo's own tools, which scripts/setup puts beside this Python."""
+    return f"{Path(sys.prefix) / 'sysrepo/bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
+
 def _run_of_yang(command: Sequence[str], environment: Mapping[str, str]) -> None:
     script, *arguments = command
     run = subprocess.run(
         [CHECKOUT / "yang" / script, *arguments],
-        env={**os.environ, **environment},
+        env={**os.environ, **environment, "PATH": tools_path()},
         capture_output=True,
         text=True,
         check=False,

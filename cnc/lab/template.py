@@ -14,7 +14,7 @@ from collections.abc import Collection
 from getpass import getuser
 from pathlib import Path
 
-from cnc.lab.switch import CHECKOUT, make_template
+from cnc.lab.switch import CHECKOUT, make_template, tools_path
 from cnc.model import Intent
 
 YANG = CHECKOUT / "yang"
@@ -24,6 +24,16 @@ def operators(intent: Intent) -> list[str]:
     """The users whom the switches must let do everything: who `cnc` logs in as."""
     managed = [bridge.management for bridge in intent.network.bridges.values() if bridge.management]
     return sorted({reached.user or getuser() for reached in managed})
+
+
+def prepare(intent: Intent) -> None:
+    """Have what the switches of a lab start from in the cache, for a guest that boots next.
+
+    Raises:
+        CncError: sysrepo could not be set up.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        template(f"{intent.name}-{os.getpid()}", operators(intent), Path(scratch))
 
 
 def template(lab: str, users: Collection[str], scratch: Path) -> Path:
@@ -69,7 +79,7 @@ def _key(users: Collection[str]) -> str:
 
 def _sysrepo() -> tuple[str, int, int] | None:
     """Which sysrepo it is, without starting it."""
-    found = shutil.which("sysrepoctl")
+    found = shutil.which("sysrepoctl", path=tools_path())
     if found is None:
         return None
     program = Path(found).resolve()

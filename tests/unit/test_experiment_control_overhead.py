@@ -177,7 +177,7 @@ def test_both_machines_are_named_and_where_the_ports_are(tmp_path: Path):
 def test_a_laptop_without_sysrepo_hears_what_to_do_and_nothing_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(rehearsal, "tools_path", lambda: str(tmp_path))
     monkeypatch.setattr(control_overhead, "own_kernel_has_taprio", lambda: False)
     monkeypatch.setattr(rehearsal.tempfile, "mkdtemp", lambda **_: pytest.fail("it begins"))
     with pytest.raises(CncError, match="sysrepo, which is not installed") as refused:

@@ -53,6 +53,11 @@ def test_best_effort_joins_each_path_at_its_first_switch(line3: Plan):
     assert {flow.traffic_class for flow in beside} == {0}
 
 
+def test_best_effort_flows_take_turns(line3: Plan):
+    first, second = (flow for flow in flows(line3) if flow.latency_bound_ns is None)
+    assert (first.offset_ns, second.offset_ns) == (0, second.period_ns // 2)
+
+
 def test_a_stream_with_two_listeners_is_refused_by_name(line3: Plan):
     with pytest.raises(InputError, match="stream motion has 2 listeners"):
         flows(changed(line3, "motion", listeners=("l1", "l2")))

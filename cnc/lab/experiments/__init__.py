@@ -34,6 +34,7 @@ from cnc.lab.experiments.description import (
 from cnc.lab.experiments.experiment import ROWS, Experiment, Progress, Report
 from cnc.lab.experiments.gate_share import GateShare
 from cnc.lab.outcome import Platform
+from cnc.lab.template import prepare
 
 PLATFORM = "platform.json"
 SUMMARY = "summary.json"
@@ -61,7 +62,8 @@ def measure(file: Path, directory: Path, say: Progress = lambda _: None) -> Meas
     experiment = understood(description, file)
     pictures.require()
     directory.mkdir(parents=True, exist_ok=True)
-    if experiment.needs_taprio and "TSN_VM" not in os.environ:
+    if experiment.emulated and "TSN_VM" not in os.environ:
+        prepare(experiment.emulated)
         with tempfile.TemporaryDirectory(prefix="cnc-experiment-") as out:
             vm.run_module(__name__, [str(file.resolve())], Path(out))
             for name in (ROWS, PLATFORM):

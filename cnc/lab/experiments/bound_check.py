@@ -13,7 +13,7 @@ from typing import Any
 
 from cnc.format import duration, microseconds
 from cnc.lab import lab
-from cnc.lab.experiments import bound_check_pictures, planned
+from cnc.lab.experiments import bound_check_pictures, planned, sending
 from cnc.lab.experiments.description import BoundCheckDescription
 from cnc.lab.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.lab.measure import Spread, Summary, summarise, wake_up_error
@@ -88,7 +88,6 @@ class BoundCheck:
     its: BoundCheckDescription
     plan: Plan
     sent: Sequence[Flow]
-    needs_taprio = True
 
     @classmethod
     def of(cls, its: BoundCheckDescription, file: Path) -> BoundCheck:
@@ -99,7 +98,11 @@ class BoundCheck:
             Unschedulable: its network has no plan.
         """
         plan = planned.plan(its.network, file, its.name, its.seed)
-        return cls(its, plan, _spread_out(flows(plan)))
+        return cls(its, plan, _fewer(flows(plan)))
+
+    @property
+    def emulated(self) -> Intent:
+        return self.plan.intent
 
     @property
     def cycles(self) -> int:
@@ -115,9 +118,9 @@ class BoundCheck:
         duration_ns = self.cycles * intent.hyperperiod_ns()
         say(f"starting {len(intent.network.bridges)} switches")
         with lab(intent, timed_wires=Platform.here().exact) as running:
-            planned.await_schedule(push(self.plan, connect=running.connect, progress=say))
+            sending.await_schedule(push(self.plan, connect=running.connect, progress=say))
             say(f"sending for {duration(duration_ns)}")
-            recording = planned.record(running, self.sent, duration_ns)
+            recording = sending.record(running, self.sent, duration_ns)
             write_rows(directory, planned.FRAME_COLUMNS, planned.frame_rows(recording))
 
     def report(self, directory: Path, platform: Platform) -> Report:
@@ -151,7 +154,7 @@ class BoundCheck:
     def _remarks(self, platform: Platform, wake_up: Spread, background: int) -> list[str]:
         beside = f"Beside the streams {background:,} best-effort frames wandered through the cycle."
         if not platform.exact:
-            return [beside, planned.not_exact(wake_up)]
+            return [beside, sending.not_exact(wake_up)]
         clock_error = duration(self.plan.intent.network.clock_error_ns)
         modelled = (
             "Modelled: cables and switches take the time that the intent says, switches the least "
@@ -189,16 +192,15 @@ def _row(stream: Stream, verdict: Verdict) -> list[str]:
     ]
 
 
-def _spread_out(sent: Sequence[Flow]) -> list[Flow]:
-    """The flows with fewer best-effort frames, of which no two are sent at a time.
-
-    The cables lie behind the gates: what several senders give one port at a time passes its gate
-    together, and is still on the cable when the next window opens. A port of a real switch takes
-    one frame after the other.
-    """
-    background = [flow for flow in sent if flow.latency_bound_ns is None]
-    return [flow for flow in sent if flow.latency_bound_ns is not None] + [
-        replace(flow, period_ns=period_ns, offset_ns=period_ns * number // len(background))
-        for number, flow in enumerate(background)
-        for period_ns in (flow.period_ns * BACKGROUND_STRETCH,)
+def _fewer(sent: Sequence[Flow]) -> list[Flow]:
+    """The flows with fewer best-effort frames, as evenly apart."""
+    return [
+        flow
+        if flow.latency_bound_ns is not None
+        else replace(
+            flow,
+            period_ns=flow.period_ns * BACKGROUND_STRETCH,
+            offset_ns=flow.offset_ns * BACKGROUND_STRETCH,
+        )
+        for flow in sent
     ]

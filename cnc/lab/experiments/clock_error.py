@@ -18,7 +18,7 @@ from typing import Any
 from cnc.errors import InputError
 from cnc.format import duration
 from cnc.lab import Lab, lab
-from cnc.lab.experiments import clock_error_pictures, planned
+from cnc.lab.experiments import clock_error_pictures, planned, sending
 from cnc.lab.experiments.description import ClockErrorDescription
 from cnc.lab.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.lab.measure import Spread, Summary, summarise, wake_up_error
@@ -101,7 +101,6 @@ class ClockError:
     its: ClockErrorDescription
     plan: Plan
     sent: Sequence[Flow]
-    needs_taprio = True
 
     @classmethod
     def of(cls, its: ClockErrorDescription, file: Path) -> ClockError:
@@ -121,6 +120,10 @@ class ClockError:
         return cls(its, plan, [f for f in flows(plan) if f.latency_bound_ns is not None])
 
     @property
+    def emulated(self) -> Intent:
+        return at_their_slowest(self.plan.intent)
+
+    @property
     def errors_ns(self) -> list[int]:
         """From the clocks most behind to the clocks most ahead."""
         return sorted({sign * error_ns for error_ns in self.its.errors_ns for sign in (-1, 1)})
@@ -128,8 +131,7 @@ class ClockError:
     def run(self, directory: Path, say: Progress) -> None:
         """Push and send for each error in turn; times in rows count from the start of each."""
         say(f"starting {len(self.plan.intent.network.bridges)} switches")
-        slow = at_their_slowest(self.plan.intent)
-        with lab(slow, timed_wires=Platform.here().exact) as running:
+        with lab(self.emulated, timed_wires=Platform.here().exact) as running:
             write_rows(directory, COLUMNS, self._rows(running, say))
 
     def _rows(self, running: Lab, say: Progress) -> Iterator[tuple[object, ...]]:
@@ -139,8 +141,8 @@ class ClockError:
             # As lists, not as a plan: none would be let pass that has its lists turned, and where
             # they are cut an entry may be shorter than the network allows, if not the kernel.
             goal = replace(Goal.of(self.with_error(error_ns), "experiment"), plan=None)
-            planned.await_schedule(roll_out(goal, connect=running.connect, history=None))
-            recording = planned.record(running, self.sent, duration_ns)
+            sending.await_schedule(roll_out(goal, connect=running.connect, history=None))
+            recording = sending.record(running, self.sent, duration_ns)
             for row in planned.frame_rows(recording):
                 yield error_ns, *row
 
@@ -222,7 +224,7 @@ def _cliffs(points: Sequence[Point]) -> list[str]:
 
 def _modelled(platform: Platform, wake_up: Spread) -> str:
     if not platform.exact:
-        return planned.not_exact(wake_up)
+        return sending.not_exact(wake_up)
     return (
         "Modelled: cables take the time that the intent says, and every switch as long as it may "
         "to hand a frame on. Talkers, listeners and the other switches keep the right time. "

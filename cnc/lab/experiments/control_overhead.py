@@ -71,7 +71,7 @@ class ControlOverhead:
     """The experiment of a file of kind control-overhead."""
 
     its: ControlOverheadDescription
-    needs_taprio = False  # it is about speed, which is this machine's own or nobody's
+    emulated = None  # it is about speed, which is this machine's own or nobody's
 
     def run(self, directory: Path, say: Progress) -> None:
         """Start as many switches as the longest line has, and push to ever longer lines.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cnc.lab.outcome import Platform
+from cnc.model import Intent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,8 +60,9 @@ class Experiment(Protocol):
     """One experiment file, understood."""
 
     @property
-    def needs_taprio(self) -> bool:
-        """Whether `run` needs a kernel with taprio, and root in it."""
+    def emulated(self) -> Intent | None:
+        """The network of the lab that `run` brings up, in a kernel with taprio; None if it does
+        not need one."""
 
     def run(self, directory: Path, say: Progress) -> None:
         """Measure, and write `rows.csv` and whatever `report` needs beside it into `directory`."""

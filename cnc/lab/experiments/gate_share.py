@@ -7,8 +7,6 @@ is that from the sender to its reception, less what frames take where there is n
 from __future__ import annotations
 
 import statistics
-import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -17,15 +15,13 @@ from typing import Any
 
 from cnc.format import duration, microseconds, rate
 from cnc.lab import Lab, lab
-from cnc.lab.endpoint import tai_ns
-from cnc.lab.experiments import gate_share_pictures, gateway
+from cnc.lab.experiments import gate_share_pictures, gateway, sending
 from cnc.lab.experiments.description import GateShareDescription
 from cnc.lab.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.lab.experiments.gateway import TALKERS
 from cnc.lab.measure import Spread, spread
 from cnc.lab.outcome import Platform
-from cnc.lab.traffic import run
-from cnc.model import NS_PER_S
+from cnc.model import Intent
 from cnc.netconf.rollout import Goal, roll_out
 
 COLUMNS = ("share", "class", "seq", "planned_ns", "sent_ns", "left_ns", "received_ns")
@@ -107,15 +103,17 @@ class GateShare:
     """The experiment of a file of kind gate-share."""
 
     its: GateShareDescription
-    needs_taprio = True
+
+    @property
+    def emulated(self) -> Intent:
+        return gateway.intent(self.its)
 
     def run(self, directory: Path, say: Progress) -> None:
         """Send without a schedule, then at each share; times in rows count from the start of each.
 
         The column `share` is empty where there is no schedule.
         """
-        intent = gateway.intent(self.its)
-        with lab(intent, timed_wires=Platform.here().exact) as running:
+        with lab(self.emulated, timed_wires=Platform.here().exact) as running:
             write_rows(directory, COLUMNS, self._rows(running, say))
 
     def _rows(self, running: Lab, say: Progress) -> Iterator[tuple[object, ...]]:
@@ -125,15 +123,13 @@ class GateShare:
             say(f"{share} % of the cycle for high priority")
             goal = Goal.of(gateway.plan(running.intent, share, self.its.cycle_ns), "experiment")
             pushed = roll_out(goal, connect=running.connect, history=None)
-            if pushed.base_time_ns is not None:
-                time.sleep(max(0, pushed.base_time_ns - tai_ns()) / NS_PER_S)
+            sending.await_schedule(pushed)
             yield from self._sent(running, str(share), self.its.frames)
 
     def _sent(self, running: Lab, share: str, frames: int) -> Iterator[tuple[object, ...]]:
         flows = gateway.flows(self.its)
-        duration_ns = frames * flows[0].period_ns
-        with tempfile.TemporaryDirectory() as scratch, running.quiet():
-            recording = run(running, flows, duration_ns, Path(scratch), stamps=True)
+        duration_ns = frames * self.its.period_ns
+        recording = sending.record(running, flows, duration_ns, stamps=True)
         for f in recording:
             times = (f.planned_ns, f.sent_ns, f.left_ns, f.received_ns)
             since = ("" if at is None else at - recording.start_ns for at in times)
@@ -183,7 +179,7 @@ class GateShare:
         return sorted(points, key=lambda point: (point.share, point.name)), spread(wake_ups_ns)
 
     def _arrivals(self) -> str:
-        period = duration(gateway.flows(self.its)[0].period_ns)
+        period = duration(self.its.period_ns)
         return (
             f"Frames arrive uniformly over the cycle: with a period of {period} a sender drifts "
             f"through it, and its {self.its.frames:,} frames meet as many evenly spread phases, "
@@ -192,11 +188,7 @@ class GateShare:
 
     def _modelled(self, platform: Platform, wake_up: Spread) -> str:
         if not platform.exact:
-            return (
-                "Cables take no time, programs and kernel do: senders woke late, by "
-                f"{duration(wake_up.p99_ns)} or less in 99 % of all cases and by "
-                f"{duration(wake_up.max_ns)} at worst. Compare the shape."
-            )
+            return sending.not_exact(wake_up)
         return (
             f"Modelled: cables of {rate(self.its.rate_bps)}, propagation "
             f"{duration(self.its.propagation_ns)}, processing {duration(self.its.processing_ns)}. "

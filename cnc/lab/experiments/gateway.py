@@ -41,6 +41,7 @@ def intent(its: GateShareDescription) -> Intent:
                     "max": f"{its.processing_ns}ns",
                 },
                 "clock-error": "0ns",
+                "user": "tsn",
             },
             "classes": {
                 name: {

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.format import duration
-from cnc.lab.endpoint import tai_ns
-from cnc.lab.measure import Spread
-from cnc.lab.running import Lab
-from cnc.lab.traffic import Flow, Frame, Recording, run
-from cnc.model import NS_PER_S, Plan
-from cnc.netconf.rollout import Report
+from cnc.lab.traffic import Frame, Recording
+from cnc.model import Plan
 from cnc.planner import plan as compute
 
 FRAME_COLUMNS = ("flow", "seq", "planned_ns", "sent_ns", "received_ns")
-DRAIN_NS = 100_000_000  # many cycles: a frame that missed its window takes another
 
 
 def plan(network: str, file: Path, name: str, seed: int) -> Plan:
@@ -36,27 +28,6 @@ def plan(network: str, file: Path, name: str, seed: int) -> Plan:
             f"{file}: network: {network} has no streams", hint="streams are what is measured"
         )
     return compute(replace(intent, name=name), seed=seed)
-
-
-def await_schedule(pushed: Report) -> None:
-    """Return when the pushed schedule has begun, at once if nothing was to change."""
-    if pushed.base_time_ns is not None:
-        time.sleep(max(0, pushed.base_time_ns - tai_ns()) / NS_PER_S)
-
-
-def record(running: Lab, sent: Sequence[Flow], duration_ns: int) -> Recording:
-    """Send the flows for a duration, while the switches' programs are still."""
-    with tempfile.TemporaryDirectory() as scratch, running.quiet():
-        return run(running, sent, duration_ns, Path(scratch), drain_ns=DRAIN_NS)
-
-
-def not_exact(wake_up: Spread) -> str:
-    """What a report says of a clock that goes on while anything computes."""
-    return (
-        "Cables take no time, and this machine wakes talkers late, by "
-        f"{duration(wake_up.p99_ns)} or less in 99 % of all cases and by "
-        f"{duration(wake_up.max_ns)} at worst: frames are shown, not judged."
-    )
 
 
 def frame_rows(recording: Recording) -> Iterator[tuple[object, ...]]:

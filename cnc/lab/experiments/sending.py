@@ -1,0 +1,41 @@
+"""What experiments share that push a schedule and send through it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cnc.format import duration
+from cnc.lab.endpoint import tai_ns
+from cnc.lab.measure import Spread
+from cnc.lab.running import Lab
+from cnc.lab.traffic import Flow, Recording, run
+from cnc.model import NS_PER_S
+from cnc.netconf.rollout import Report
+
+DRAIN_NS = 100_000_000  # many cycles: a frame that missed its window takes another
+
+
+def await_schedule(pushed: Report) -> None:
+    """Return when the pushed schedule has begun, at once if nothing was to change."""
+    if pushed.base_time_ns is not None:
+        time.sleep(max(0, pushed.base_time_ns - tai_ns()) / NS_PER_S)
+
+
+def record(
+    running: Lab, sent: Sequence[Flow], duration_ns: int, *, stamps: bool = False
+) -> Recording:
+    """Send the flows for a duration, while the switches' programs are still."""
+    with tempfile.TemporaryDirectory() as scratch, running.quiet():
+        return run(running, sent, duration_ns, Path(scratch), stamps=stamps, drain_ns=DRAIN_NS)
+
+
+def not_exact(wake_up: Spread) -> str:
+    """What a report says of a clock that goes on while anything computes."""
+    return (
+        "Cables take no time, and this machine wakes talkers late, by "
+        f"{duration(wake_up.p99_ns)} or less in 99 % of all cases and by "
+        f"{duration(wake_up.max_ns)} at worst: frames are shown, not judged."
+    )
