@@ -18,7 +18,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
-from cnc.lab import vm
+from cnc.lab import lab, vm
 from cnc.lab.experiments import page, pictures
 from cnc.lab.experiments.bound_check import BoundCheck
 from cnc.lab.experiments.clock_error import ClockError
@@ -31,7 +31,7 @@ from cnc.lab.experiments.description import (
     GateShareDescription,
     load,
 )
-from cnc.lab.experiments.experiment import ROWS, Experiment, Progress, Report
+from cnc.lab.experiments.experiment import ROWS, Emulated, Experiment, Progress, Report
 from cnc.lab.experiments.gate_share import GateShare
 from cnc.lab.outcome import Platform
 from cnc.lab.template import prepare
@@ -62,7 +62,7 @@ def measure(file: Path, directory: Path, say: Progress = lambda _: None) -> Meas
     experiment = understood(description, file)
     pictures.require()
     directory.mkdir(parents=True, exist_ok=True)
-    if experiment.emulated and "TSN_VM" not in os.environ:
+    if isinstance(experiment, Emulated) and "TSN_VM" not in os.environ:
         prepare(experiment.emulated)
         with tempfile.TemporaryDirectory(prefix="cnc-experiment-") as out:
             vm.run_module(__name__, [str(file.resolve())], Path(out))
@@ -75,7 +75,13 @@ def measure(file: Path, directory: Path, say: Progress = lambda _: None) -> Meas
 
 def run(file: Path, directory: Path, say: Progress) -> None:
     """The first half, here: rows, and the platform that they were made on."""
-    understood(load(file), file).run(directory, say)
+    experiment = understood(load(file), file)
+    if isinstance(experiment, Emulated):
+        say(f"starting {len(experiment.emulated.network.bridges)} switches")
+        with lab(experiment.emulated, timed_wires=Platform.here().exact) as running:
+            experiment.run_in(running, directory, say)
+    else:
+        experiment.run(directory, say)
     (directory / PLATFORM).write_text(json.dumps(asdict(Platform.here())))
 
 
@@ -90,13 +96,16 @@ def make_report(file: Path, directory: Path) -> Measured:
         "title": description.title,
         "seed": description.seed,
         "platform": asdict(platform),
+        "modelled": report.modelled,
         **report.summary,
         "disagreements": list(report.disagreements),
         "remarks": list(report.remarks),
     }
     (directory / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
-    drawn = pictures.save(report.pictures, directory)
     facts = {"measured on": str(platform), "seed": str(description.seed)}
+    if report.modelled:
+        facts["modelled"] = report.modelled
+    drawn = pictures.save(report.pictures, directory, facts)
     text = page.page(description.title, facts, report, drawn, file.read_text())
     (directory / PAGE).write_text(text)
     return Measured(description, platform, report, directory)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from cnc.format import duration, microseconds
-from cnc.lab import lab
 from cnc.lab.experiments import bound_check_pictures, planned, sending
 from cnc.lab.experiments.description import BoundCheckDescription
 from cnc.lab.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.lab.measure import Spread, Summary, summarise, wake_up_error
 from cnc.lab.outcome import Platform
+from cnc.lab.running import Lab
 from cnc.lab.traffic import Flow, flows
 from cnc.model import Intent, Plan, Stream
 from cnc.netconf import push
@@ -112,16 +112,13 @@ class BoundCheck:
         per_cycle = sum(cycle_ns // stream.period_ns for stream in intent.streams.values())
         return -(-self.its.frames // per_cycle)
 
-    def run(self, directory: Path, say: Progress) -> None:
+    def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
         """Push the plan and send; times in rows count from the start of sending."""
-        intent = self.plan.intent
-        duration_ns = self.cycles * intent.hyperperiod_ns()
-        say(f"starting {len(intent.network.bridges)} switches")
-        with lab(intent, timed_wires=Platform.here().exact) as running:
-            sending.await_schedule(push(self.plan, connect=running.connect, progress=say))
-            say(f"sending for {duration(duration_ns)}")
-            recording = sending.record(running, self.sent, duration_ns)
-            write_rows(directory, planned.FRAME_COLUMNS, planned.frame_rows(recording))
+        duration_ns = self.cycles * self.plan.intent.hyperperiod_ns()
+        sending.await_schedule(push(self.plan, connect=running.connect, progress=say))
+        say(f"sending for {duration(duration_ns)}")
+        recording = sending.record(running, self.sent, duration_ns)
+        write_rows(directory, planned.FRAME_COLUMNS, planned.frame_rows(recording))
 
     def report(self, directory: Path, platform: Platform) -> Report:
         frames = list(planned.frames(read_rows(directory)))
@@ -149,6 +146,7 @@ class BoundCheck:
             pictures=bound_check_pictures.of(verdicts),
             disagreements=wrong if platform.exact else [],
             remarks=self._remarks(platform, wake_up, sum(s.sent for s in background)),
+            modelled=sending.modelled(self.emulated.network, platform),
         )
 
     def _remarks(self, platform: Platform, wake_up: Spread, background: int) -> list[str]:
@@ -156,14 +154,14 @@ class BoundCheck:
         if not platform.exact:
             return [beside, sending.not_exact(wake_up)]
         clock_error = duration(self.plan.intent.network.clock_error_ns)
-        modelled = (
-            "Modelled: cables and switches take the time that the intent says, switches the least "
-            "of it; gates hold frames back to their planned times in any case. What is left of a "
+        left = (
+            "Switches hand frames on as fast as they may; gates hold them back to their planned "
+            "times in any case. What is left of a "
             "bound is what the plan keeps for what did not happen: clocks that differ by "
             f"{clock_error}, and a control frame under way at the last switch. Talkers woke "
             f"{duration(wake_up.max_ns)} late at worst, which counts as latency."
         )
-        return [beside, modelled]
+        return [beside, left]
 
 
 def _table(intent: Intent, verdicts: Sequence[Verdict]) -> Sheet:

@@ -17,7 +17,7 @@ from typing import Any
 
 from cnc.errors import InputError
 from cnc.format import duration
-from cnc.lab import Lab, lab
+from cnc.lab import Lab
 from cnc.lab.experiments import clock_error_pictures, planned, sending
 from cnc.lab.experiments.description import ClockErrorDescription
 from cnc.lab.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
@@ -128,11 +128,9 @@ class ClockError:
         """From the clocks most behind to the clocks most ahead."""
         return sorted({sign * error_ns for error_ns in self.its.errors_ns for sign in (-1, 1)})
 
-    def run(self, directory: Path, say: Progress) -> None:
+    def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
         """Push and send for each error in turn; times in rows count from the start of each."""
-        say(f"starting {len(self.plan.intent.network.bridges)} switches")
-        with lab(self.emulated, timed_wires=Platform.here().exact) as running:
-            write_rows(directory, COLUMNS, self._rows(running, say))
+        write_rows(directory, COLUMNS, self._rows(running, say))
 
     def _rows(self, running: Lab, say: Progress) -> Iterator[tuple[object, ...]]:
         duration_ns = self.its.cycles * self.plan.intent.hyperperiod_ns()
@@ -179,8 +177,9 @@ class ClockError:
             remarks=[
                 *_cliffs(points),
                 self._reserves(),
-                _modelled(platform, wake_up),
+                _beside(platform, wake_up),
             ],
+            modelled=sending.modelled(self.emulated.network, platform),
         )
 
     def _reserves(self) -> str:
@@ -222,12 +221,12 @@ def _cliffs(points: Sequence[Point]) -> list[str]:
     return found
 
 
-def _modelled(platform: Platform, wake_up: Spread) -> str:
+def _beside(platform: Platform, wake_up: Spread) -> str:
     if not platform.exact:
         return sending.not_exact(wake_up)
     return (
-        "Modelled: cables take the time that the intent says, and every switch as long as it may "
-        "to hand a frame on. Talkers, listeners and the other switches keep the right time. "
+        "Every switch takes as long as it may to hand a frame on. Talkers, listeners and the other "
+        "switches keep the right time. "
         f"Talkers woke {duration(wake_up.max_ns)} late at worst, which counts as latency: frames "
         "are late by that much sooner than on a network."
     )

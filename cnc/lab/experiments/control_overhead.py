@@ -68,10 +68,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ControlOverhead:
-    """The experiment of a file of kind control-overhead."""
+    """The experiment of a file of kind control-overhead. Speed is this machine's or nobody's."""
 
     its: ControlOverheadDescription
-    emulated = None  # it is about speed, which is this machine's own or nobody's
 
     def run(self, directory: Path, say: Progress) -> None:
         """Start as many switches as the longest line has, and push to ever longer lines.
@@ -199,6 +198,7 @@ class ControlOverhead:
                 *(_goal_remark(name, each) for name, each in goals.items()),
                 _what_is_left(points, machine),
             ],
+            modelled=None,
         )
 
     def _what_is_measured(self) -> str:

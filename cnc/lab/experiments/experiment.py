@@ -10,9 +10,10 @@ import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from cnc.lab.outcome import Platform
+from cnc.lab.running import Lab
 from cnc.model import Intent
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Report:
     """What came of a run.
 
     `summary` is plain data. `disagreements` say what is not as the experiment promises, `remarks`
-    how the figures came about: what was modelled, what they can be trusted with.
+    how the figures came about: what they can be trusted with. `modelled` are the delays that are
+    emulated, in a few words; None where there are none.
     """
 
     summary: Mapping[str, Any]
@@ -54,21 +56,35 @@ class Report:
     pictures: Sequence[Picture]
     disagreements: Sequence[str]
     remarks: Sequence[str]
+    modelled: str | None
 
 
-class Experiment(Protocol):
-    """One experiment file, understood."""
-
-    @property
-    def emulated(self) -> Intent | None:
-        """The network of the lab that `run` brings up, in a kernel with taprio; None if it does
-        not need one."""
+class Native(Protocol):
+    """An experiment about this machine; it needs no kernel of its own."""
 
     def run(self, directory: Path, say: Progress) -> None:
         """Measure, and write `rows.csv` and whatever `report` needs beside it into `directory`."""
 
     def report(self, directory: Path, platform: Platform) -> Report:
         """The figures of the rows in `directory`, which were made on `platform`."""
+
+
+@runtime_checkable
+class Emulated(Protocol):
+    """An experiment in a lab, and so in a kernel with taprio."""
+
+    @property
+    def emulated(self) -> Intent:
+        """The network of the lab."""
+
+    def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
+        """Measure in the lab of `emulated`, and write `rows.csv` into `directory`."""
+
+    def report(self, directory: Path, platform: Platform) -> Report:
+        """The figures of the rows in `directory`, which were made on `platform`."""
+
+
+Experiment = Native | Emulated
 
 
 def write_rows(directory: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -13,15 +13,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cnc.format import duration, microseconds, rate
-from cnc.lab import Lab, lab
+from cnc.format import duration, microseconds
+from cnc.lab import Lab
 from cnc.lab.experiments import gate_share_pictures, gateway, sending
 from cnc.lab.experiments.description import GateShareDescription
 from cnc.lab.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.lab.experiments.gateway import TALKERS
 from cnc.lab.measure import Spread, spread
 from cnc.lab.outcome import Platform
-from cnc.model import Intent
+from cnc.model import GateControlList, Intent
 from cnc.netconf.rollout import Goal, roll_out
 
 COLUMNS = ("share", "class", "seq", "planned_ns", "sent_ns", "left_ns", "received_ns")
@@ -108,23 +108,25 @@ class GateShare:
     def emulated(self) -> Intent:
         return gateway.intent(self.its)
 
-    def run(self, directory: Path, say: Progress) -> None:
+    def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
         """Send without a schedule, then at each share; times in rows count from the start of each.
 
         The column `share` is empty where there is no schedule.
         """
-        with lab(self.emulated, timed_wires=Platform.here().exact) as running:
-            write_rows(directory, COLUMNS, self._rows(running, say))
+        write_rows(directory, COLUMNS, self._rows(running, say))
 
     def _rows(self, running: Lab, say: Progress) -> Iterator[tuple[object, ...]]:
         say("without a schedule")
+        self._push(running, None)
         yield from self._sent(running, "", UNGATED_FRAMES)
         for share in self.its.shares:
             say(f"{share} % of the cycle for high priority")
-            goal = Goal.of(gateway.plan(running.intent, share, self.its.cycle_ns), "experiment")
-            pushed = roll_out(goal, connect=running.connect, history=None)
-            sending.await_schedule(pushed)
+            self._push(running, gateway.gates(share, self.its.cycle_ns))
             yield from self._sent(running, str(share), self.its.frames)
+
+    def _push(self, running: Lab, gates: GateControlList | None) -> None:
+        goal = Goal.of(gateway.plan(self.emulated, gates), "experiment")
+        sending.await_schedule(roll_out(goal, connect=running.connect, history=None))
 
     def _sent(self, running: Lab, share: str, frames: int) -> Iterator[tuple[object, ...]]:
         flows = gateway.flows(self.its)
@@ -148,7 +150,8 @@ class GateShare:
             sheets=[_table(points)],
             pictures=gate_share_pictures.of(points),
             disagreements=wrong,
-            remarks=[self._arrivals(), self._modelled(platform, wake_up)],
+            remarks=[self._arrivals(), self._beside(platform, wake_up)],
+            modelled=sending.modelled(self.emulated.network, platform),
         )
 
     def _read(self, directory: Path) -> tuple[list[Point], Spread]:
@@ -186,12 +189,10 @@ class GateShare:
             "each once."
         )
 
-    def _modelled(self, platform: Platform, wake_up: Spread) -> str:
+    def _beside(self, platform: Platform, wake_up: Spread) -> str:
         if not platform.exact:
             return sending.not_exact(wake_up)
         return (
-            f"Modelled: cables of {rate(self.its.rate_bps)}, propagation "
-            f"{duration(self.its.propagation_ns)}, processing {duration(self.its.processing_ns)}. "
             "The kernel's gate holds a frame back that would not be sent before it closes, which "
             "lengthens the closed part by the transmission time of one frame. Senders woke "
             f"{duration(wake_up.max_ns)} late at worst."

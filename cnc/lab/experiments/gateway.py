@@ -73,9 +73,9 @@ def gates(share: int, cycle_ns: int) -> GateControlList:
     )
 
 
-def plan(of: Intent, share: int, cycle_ns: int) -> Plan:
-    """The list as a plan, for the same way to the switch that every plan takes."""
-    return Plan(of, streams={}, gates={GATED: gates(share, cycle_ns)}, algorithm="stated")
+def plan(of: Intent, stated: GateControlList | None) -> Plan:
+    """A list, or none, as a plan: for the same way to the switch that every plan takes."""
+    return Plan(of, streams={}, gates={GATED: stated} if stated else {}, algorithm="stated")
 
 
 def flows(its: GateShareDescription) -> list[Flow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,9 @@ def legend_above(axes: Axes) -> None:
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
-def save(pictures: Iterable[Picture], directory: Path) -> dict[str, str]:
-    """Write NAME.svg and NAME.png of each picture; returns the SVG texts by name."""
+def save(pictures: Iterable[Picture], directory: Path, facts: Mapping[str, str]) -> dict[str, str]:
+    """Write NAME.svg and NAME.png of each picture, with the facts below it, for pictures get about
+    alone; returns the SVG texts by name."""
     import matplotlib  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -56,6 +57,8 @@ def save(pictures: Iterable[Picture], directory: Path) -> dict[str, str]:
         with matplotlib.rc_context(_STYLE):
             figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
             picture.draw(figure)
+            footnote = "; ".join(f"{name} {value}" for name, value in facts.items())
+            figure.supxlabel(footnote, fontsize=7, color=GREY, x=0.99, ha="right")
             figure.savefig(directory / f"{picture.name}.png", metadata={"Software": None})
             svg = io.StringIO()
             figure.savefig(svg, format="svg", metadata={"Date": None})

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cnc.format import duration
+from cnc.format import duration, rate
 from cnc.lab.endpoint import tai_ns
 from cnc.lab.measure import Spread
+from cnc.lab.outcome import Platform
 from cnc.lab.running import Lab
 from cnc.lab.traffic import Flow, Recording, run
-from cnc.model import NS_PER_S
+from cnc.model import NS_PER_S, Network
 from cnc.netconf.rollout import Report
 
 DRAIN_NS = 100_000_000  # many cycles: a frame that missed its window takes another
@@ -30,6 +31,23 @@ def record(
     """Send the flows for a duration, while the switches' programs are still."""
     with tempfile.TemporaryDirectory() as scratch, running.quiet():
         return run(running, sent, duration_ns, Path(scratch), stamps=stamps, drain_ns=DRAIN_NS)
+
+
+def modelled(network: Network, platform: Platform) -> str | None:
+    """What cables and switches of a lab take, in a few words."""
+    if not platform.exact:
+        return None
+    rates = sorted({link.rate_bps for link in network.links.values()})
+    delays = sorted({link.propagation_ns for link in network.links.values()})
+    holds = sorted({bridge.processing_min_ns for bridge in network.bridges.values()})
+    return (
+        f"cables of {_each(rates, rate)} and {_each(delays, duration)}, switches that take "
+        f"{_each(holds, duration)}"
+    )
+
+
+def _each(values: Sequence[int], shown: Callable[[int], str]) -> str:
+    return " or ".join(map(shown, values))
 
 
 def not_exact(wake_up: Spread) -> str:
