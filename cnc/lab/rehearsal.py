@@ -52,7 +52,7 @@ def rehearsal(names: Sequence[str], ports: Sequence[str]) -> Iterator[Rehearsal]
     """
     _require_sysrepo()
     directory = Path(tempfile.mkdtemp(prefix="cnc-rehearsal-"))
-    with _keeper(directory) as kept, _loopback_network() as network:
+    with _keeper(directory) as kept, loopback_network() as network:
         switches = [
             Switch(name, f"tsn-{directory.name}-{name}", directory / name) for name in names
         ]
@@ -144,7 +144,7 @@ def _keeper(directory: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def _loopback_network() -> Iterator[IPv4Address]:
+def loopback_network() -> Iterator[IPv4Address]:
     """The first address of a /16 of loopback that nobody else has claimed so."""
     with socket.socket() as claim:
         for second in range(1, 255):

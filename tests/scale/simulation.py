@@ -14,10 +14,10 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from cnc.lab.rehearsal import NETCONF_PORT, loopback_network
 from cnc.lab.switch import make_template, write_key_pair
 from cnc.model import Intent, Management
 from cnc.netconf import ConnectOptions
@@ -27,7 +27,6 @@ from tests.scale.line import line
 from tests.scale.orders import PROGRAMS, End, Start
 
 CHECKOUT = Path(__file__).parents[2]
-NETCONF_PORT = 8300
 OPERATOR = "operator"
 
 
@@ -118,7 +117,7 @@ def simulated_switches(count: int) -> Iterator[Simulation]:
     """The switches s1, s2, …; all of them end with the block, or with this process."""
     directory = Path(tempfile.mkdtemp(prefix="tsn-scale-"))
     shm_prefix = f"tsnscale{os.getpid()}."
-    with _network() as network, _nursery(directory, shm_prefix) as nursery:
+    with loopback_network() as network, _nursery(directory, shm_prefix) as nursery:
         template = make_template(directory, f"scale{os.getpid()}", [OPERATOR])
         identity = directory / "identity"
         write_key_pair(identity)
@@ -133,21 +132,6 @@ def simulated_switches(count: int) -> Iterator[Simulation]:
                 switches[name] = Switch(chassis, nursery)
         start([(s, program) for s in switches.values() for program in PROGRAMS], nursery)
         yield Simulation(switches, ConnectOptions(identity, known_hosts))
-
-
-@contextmanager
-def _network() -> Iterator[IPv4Address]:
-    """The first address of a /16 on loopback that no other simulation uses."""
-    with socket.socket() as claim:
-        for second in range(1, 255):
-            network = IPv4Address(f"127.{second}.0.0")
-            try:
-                claim.bind((str(network), NETCONF_PORT))
-            except OSError:
-                continue
-            yield network
-            return
-        raise RuntimeError("no free network on loopback")
 
 
 @contextmanager
