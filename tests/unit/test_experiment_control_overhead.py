@@ -12,10 +12,11 @@ from cnc.errors import CncError, InputError
 from cnc.lab import experiments, rehearsal
 from cnc.lab.experiments import control_overhead
 from cnc.lab.experiments.control_overhead import COLUMNS, MACHINE
-from cnc.lab.experiments.control_overhead_figures import PUBLISHED, STEPS
+from cnc.lab.experiments.control_overhead_figures import STEPS
 from cnc.lab.experiments.description import ControlOverheadDescription, load
 from cnc.lab.experiments.experiment import Report, write_rows
 from cnc.lab.outcome import Platform
+from cnc.lab.published import PUBLISHED
 
 EXAMPLE = Path(__file__).parents[2] / "schedules/experiments/control-overhead.yaml"
 MS = 1_000_000

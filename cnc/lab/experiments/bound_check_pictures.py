@@ -40,16 +40,7 @@ def _latencies(verdicts: Sequence[Verdict]) -> Callable[[Figure], None]:
         for row, verdict in enumerate(verdicts):
             its, bound = verdict.document(), verdict.bound_ns * US_PER_NS
             least, mean, greatest = (its[f"{key}_ns"] * US_PER_NS for key in ("min", "mean", "max"))
-            first = row == 0
-            axes.plot(
-                [least, greatest],
-                [row, row],
-                color=pictures.BLUE,
-                linewidth=THICK,
-                solid_capstyle="butt",
-                label="least to greatest" if first else None,
-            )
-            axes.plot(mean, row, ".", color="black", label="mean" if first else None)
+            _bar(axes, row, (least, greatest), mean, "least to greatest")
             axes.plot(
                 bound,
                 row,
@@ -57,7 +48,7 @@ def _latencies(verdicts: Sequence[Verdict]) -> Callable[[Figure], None]:
                 color=pictures.ORANGE,
                 markersize=16,
                 markeredgewidth=2,
-                label="bound" if first else None,
+                label=None if row else "bound",
             )
         axes.set_xlabel("latency, µs")
         axes.set_xlim(left=0)
@@ -76,16 +67,7 @@ def _slack(verdicts: Sequence[Verdict]) -> Callable[[Figure], None]:
             last, mean, first = (
                 (verdict.bound_ns - its[f"{key}_ns"]) * US_PER_NS for key in ("max", "mean", "min")
             )
-            begun = row == 0
-            axes.plot(
-                [last, first],
-                [row, row],
-                color=pictures.BLUE,
-                linewidth=THICK,
-                solid_capstyle="butt",
-                label="slowest to fastest" if begun else None,
-            )
-            axes.plot(mean, row, ".", color="black", label="mean" if begun else None)
+            _bar(axes, row, (last, first), mean, "slowest to fastest")
             axes.annotate(
                 f"{100 * (verdict.slack_ns or 0) / verdict.bound_ns:.1f} %",
                 (last, row),
@@ -100,6 +82,19 @@ def _slack(verdicts: Sequence[Verdict]) -> Callable[[Figure], None]:
         _rows(axes, verdicts)
 
     return draw
+
+
+def _bar(axes: pictures.Axes, row: int, ends: tuple[float, float], mean: float, label: str) -> None:
+    """One stream's latencies; the legend has them once."""
+    axes.plot(
+        ends,
+        [row, row],
+        color=pictures.BLUE,
+        linewidth=THICK,
+        solid_capstyle="butt",
+        label=None if row else label,
+    )
+    axes.plot(mean, row, ".", color="black", label=None if row else "mean")
 
 
 def _rows(axes: pictures.Axes, verdicts: Sequence[Verdict]) -> None:

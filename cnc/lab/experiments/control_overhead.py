@@ -28,8 +28,6 @@ from cnc.history import History
 from cnc.lab.experiments import control_overhead_pictures
 from cnc.lab.experiments.control_overhead_figures import (
     OTHERS,
-    PUBLISHED,
-    PUBLISHED_MACHINE,
     STEPS,
     Point,
     read,
@@ -38,6 +36,7 @@ from cnc.lab.experiments.description import ControlOverheadDescription
 from cnc.lab.experiments.experiment import Progress, Report, Sheet, write_rows
 from cnc.lab.lifecycle import lab
 from cnc.lab.outcome import Platform
+from cnc.lab.published import PUBLISHED, PUBLISHED_MACHINE
 from cnc.lab.rehearsal import rehearsal
 from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS
 from cnc.lab.vm import own_kernel_has_taprio
