@@ -46,6 +46,9 @@ MODULES = (
     "ieee802-dot1q-sched-bridge",
     "tsn-linux",
 )
+# Nobody can subscribe while a commit waits for an agent that was killed. A commit of our NETCONF
+# server waits 20 s, and sysrepo gives up a subscription after 15 s.
+SUBSCRIBE_ATTEMPTS = 4
 # Served where it is installed: a bridge can do without.
 GATES_ON_INTERFACES = "ieee802-dot1dc-sched-if"
 
@@ -110,9 +113,17 @@ class Datastore:
     def _follow_configuration(self) -> None:
         configuration = self._open.enter_context(self._connection.start_session())
         # `enabled` delivers the running datastore first, an empty one too: that is the reconcile.
-        configuration.subscribe_module_change_unsafe(
-            "ietf-interfaces", INTERFACES, self._on_change, enabled=True
-        )
+        for attempts_left in reversed(range(SUBSCRIBE_ATTEMPTS)):
+            try:
+                configuration.subscribe_module_change_unsafe(
+                    "ietf-interfaces", INTERFACES, self._on_change, enabled=True
+                )
+            except sysrepo.SysrepoTimeOutError as error:
+                if not attempts_left:
+                    raise
+                LOG.warning("somebody still waits for an agent that is gone: %s", error)
+            else:
+                return
 
     def _watch(self) -> None:
         session = self._open.enter_context(self._connection.start_session("operational"))

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -28,6 +29,19 @@ from tests.stack.recording_kernel import RecordingKernel, port
 main.Kernel = lambda: RecordingKernel(port("p1"))
 sys.exit(main.main(["--state-dir", sys.argv[1]]))
 """
+# The same, killed in the middle of its first change.
+DYING_AGENT_PROCESS = """
+import os, signal
+from agent.datastore.subscriptions import Datastore
+from tests.stack.recording_kernel import RecordingKernel, port
+kernel = RecordingKernel(port("p1"))
+agent = Datastore(kernel)
+kernel.apply = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+print("ready", flush=True)
+signal.pause()
+"""
+# As long as a commit of the NETCONF server waits, and longer than sysrepo for a subscription.
+COMMIT_WAITS_S = 20
 
 
 @pytest.fixture
@@ -164,6 +178,23 @@ def test_an_agent_takes_over_from_one_that_was_killed(client, start):
     client.replace(gated("p1"))
     assert client.read("/tsn-linux:agent")["tsn-linux:agent"]["pid"] == successor.pid
     assert client.port("p1")["tsn-linux:taprio"]["kernel"]["root-qdisc"] == "taprio"
+
+
+def test_an_agent_waits_for_a_commit_that_still_waits_for_the_one_that_was_killed(
+    client, kernel, caplog
+):
+    killed = subprocess.Popen(
+        [sys.executable, "-c", DYING_AGENT_PROCESS], stdout=subprocess.PIPE, text=True
+    )
+    assert killed.stdout.readline() == "ready\n"
+    with ThreadPoolExecutor() as executor:
+        commit = executor.submit(client.replace, gated("p1"), timeout_ms=COMMIT_WAITS_S * 1000)
+        killed.wait(START_TIMEOUT_S)
+        with closing(Datastore(kernel)):
+            assert isinstance(commit.exception(), sysrepo.SysrepoTimeOutError)
+            assert "waits for an agent that is gone" in caplog.text
+            client.replace(gated("p1"))
+            assert kernel.log == ["apply p1"]
 
 
 def test_a_switch_without_gates_on_interfaces_is_served_without(client, kernel):
