@@ -251,6 +251,8 @@ def is_called_home(sessions, client_class):
         assert description(client.get_config("running")) is None
     finally:
         set_clients_to_call(operator, "")
+    # Nobody to call any more: the switch hangs up, which a farewell of the client would cross.
+    assert wait_until(lambda: client.ended)
 
 
 def set_clients_to_call(operator, clients):
