@@ -9,12 +9,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent import journal
 from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore, DatastoreError
 from agent.datastore.switch import Switch
 from agent.kernel import Kernel
+from agent.model import AgentError
 from agent.rehearsal import Rehearsal
-from agent.service_manager import notify
+from agent.service_manager import notify, watchdog_interval_s
 
 LOG = logging.getLogger("tsn-agent")
 
@@ -23,30 +25,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; exit status 0 stopped, 1 cannot serve, 2 bad arguments."""
-    parser = argparse.ArgumentParser(prog="tsn-agent", description=__doc__)
-    parser.add_argument(
-        "--log-level",
-        default="info",
-        choices=("debug", "info", "warning", "error"),
-        help="what to write to stderr (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--state-dir",
-        type=Path,
-        default=Path("/run/tsn-agent"),
-        help="what must outlive a restart, one directory for each agent (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--rehearse",
-        type=_ports,
-        metavar="PORT[,PORT...]",
-        help="keep these ports in memory instead of the kernel: to try a controller against "
-        "switches on a machine without taprio",
-    )
-    options = parser.parse_args(arguments)
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"
-    )
+    options = parser().parse_args(arguments)
+    journal.configure(options.log_level.upper(), "tsn-agent")
     kernel: Switch
     if options.rehearse:
         LOG.warning("ports in memory: whatever is asked of them, the kernel does nothing")
@@ -54,9 +34,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         kernel = Kernel()
     try:
+        if options.withdraw:
+            return withdraw(kernel)
         return serve(kernel, MemoryFile(options.state_dir / "memory.json"))
     finally:
         kernel.close()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line; its help is the manual page, too."""
+    its = argparse.ArgumentParser(prog="tsn-agent", description=__doc__)
+    its.add_argument(
+        "--log-level",
+        default="info",
+        choices=("debug", "info", "warning", "error"),
+        help="what to write to stderr (default: %(default)s)",
+    )
+    its.add_argument(
+        "--state-dir",
+        type=Path,
+        default=Path("/run/tsn-agent"),
+        help="what must outlive a restart, one directory for each agent (default: %(default)s)",
+    )
+    its.add_argument(
+        "--rehearse",
+        type=_ports,
+        metavar="PORT[,PORT...]",
+        help="keep these ports in memory instead of the kernel: to try a controller against "
+        "switches on a machine without taprio",
+    )
+    its.add_argument(
+        "--withdraw",
+        action="store_true",
+        help="remove the qdiscs and rules that an agent has set, leave those of others, and end; "
+        "stop the agent first",
+    )
+    return its
 
 
 def serve(switch: Switch, memory_file: MemoryFile | None = None) -> int:
@@ -73,11 +86,36 @@ def serve(switch: Switch, memory_file: MemoryFile | None = None) -> int:
         return 1
     LOG.info("ready")
     notify("READY=1")
-    received = signal.sigwait(STOP_SIGNALS)
+    received = _wait_for_stop(datastore)
     LOG.info("%s: stopping; the ports keep their schedules", signal.Signals(received).name)
     notify("STOPPING=1")
     datastore.close()
     return 0
+
+
+def withdraw(switch: Switch) -> int:
+    """Take back what agents have set on this switch; exit status 0, or 1: the kernel refused."""
+    try:
+        withdrawn = switch.apply({})
+    except AgentError as error:
+        LOG.error("%s", error)
+        return 1
+    for step in withdrawn.steps:
+        LOG.info("%s", step.describe(), extra={"fields": {"TSN_PORT": step.port}})
+    return 0
+
+
+def _wait_for_stop(datastore: Datastore) -> int:
+    """The signal. Until it comes, say that the agent lives, as long as it answers its clients."""
+    interval_s = watchdog_interval_s()
+    if interval_s is None:
+        return signal.sigwait(STOP_SIGNALS)
+    while (received := signal.sigtimedwait(STOP_SIGNALS, interval_s)) is None:
+        if datastore.answers():
+            notify("WATCHDOG=1")
+        else:
+            LOG.error("no answer to a request for the agent's state")
+    return received.si_signo
 
 
 def _ports(text: str) -> list[str]:

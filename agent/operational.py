@@ -6,6 +6,7 @@ The dictionaries are RFC 7951 JSON (64-bit integers are strings there); leaves a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -18,6 +19,7 @@ from agent.datastore.desired import (
     TAPRIO,
 )
 from agent.datastore.history import GateHistory, LastChange
+from agent.lldp import Identifier, Lldp, Neighbor
 from agent.model import (
     ClassCounters,
     Clock,
@@ -98,6 +100,47 @@ def agent(
             "ports": last_change.ports,
         }
     return {"tsn-linux:agent": node}
+
+
+def lldp(found: Lldp | None) -> Node:
+    """`/tsn-linux:lldp`; nothing where no LLDP daemon answers."""
+    if found is None:
+        return {}
+    node: Node = _identified("chassis-id", found.chassis_id)
+    if found.system_name:
+        node["system-name"] = found.system_name
+    at_port: Counter[str] = Counter()
+    node["neighbor"] = []
+    for neighbor in found.neighbors:
+        index = at_port[neighbor.interface]
+        at_port[neighbor.interface] += 1
+        node["neighbor"].append(_neighbor(neighbor, index))
+    return {"tsn-linux:lldp": node}
+
+
+def _neighbor(neighbor: Neighbor, index: int) -> Node:
+    said: Node = {
+        **_identified("chassis-id", neighbor.chassis_id),
+        **_identified("port-id", neighbor.port_id),
+        "port-desc": neighbor.port_description,
+        "system-name": neighbor.system_name,
+        "management-address": list(neighbor.management_addresses),
+        "system-capabilities-enabled": " ".join(neighbor.capabilities),
+    }
+    return {
+        "interface": neighbor.interface,
+        "index": index,
+        **{name: value for name, value in said.items() if value},
+    }
+
+
+def _identified(leaf: str, identifier: Identifier | None) -> Node:
+    if identifier is None:
+        return {}
+    node: Node = {leaf: identifier.text}
+    if identifier.subtype:
+        node[f"{leaf}-subtype"] = identifier.subtype
+    return node
 
 
 def _interface(

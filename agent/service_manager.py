@@ -8,6 +8,10 @@ import socket
 
 log = logging.getLogger(__name__)
 
+US_PER_S = 1_000_000
+# So that one that comes late does not end the process.
+SIGNS_PER_TIMEOUT = 3
+
 
 def notify(state: str) -> None:
     """Say `state`, such as "READY=1", if somebody asked to be told."""
@@ -21,3 +25,13 @@ def notify(state: str) -> None:
             manager.sendto(state.encode(), path)
         except OSError as error:
             log.warning("cannot notify %s: %s", address, error)
+
+
+def watchdog_interval_s() -> float | None:
+    """How often to notify "WATCHDOG=1" while all is well; None if nobody waits for it.
+
+    See sd_watchdog_enabled(3): WATCHDOG_PID says which process was meant.
+    """
+    timeout_us = os.environ.get("WATCHDOG_USEC")
+    is_ours = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    return int(timeout_us) / US_PER_S / SIGNS_PER_TIMEOUT if timeout_us and is_ours else None

@@ -1,5 +1,16 @@
-"""`python -m cnc` is `cnc`."""
+"""The command `cnc`, and `python -m cnc`."""
 
-from cnc.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run `cnc`; a bare `pip install tsn-control-plane` has not brought what it needs."""
+    try:
+        from cnc.cli import main as command_line  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        sys.exit(f"cnc: no Python package {error.name}; pip install 'tsn-control-plane[cnc]'")
+    command_line()
+
+
+if __name__ == "__main__":
+    main()

@@ -20,14 +20,12 @@ its promises is for `cnc.check` to say.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from cnc import collector
+from cnc import collector, whole_file
 from cnc import intent as intent_room
 from cnc.errors import InputError
 from cnc.model import GateControlList, GateEntry, GateLimits, Hop, Plan, PortRef, StreamPlan
@@ -46,10 +44,7 @@ def dump(plan: Plan, path: Path | None = None) -> str:
     """The plan's text, the same for the same plan; written to `path` in one step if given."""
     text = _text(plan)
     if path is not None:
-        try:
-            _write(path, text)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+        whole_file.write(path, text)
     return text
 
 
@@ -64,7 +59,10 @@ def load(path: Path) -> Plan:
             )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+        raise InputError(
+            f"{path}: cannot read it: {error.strerror}",
+            hint="check the path, and that you may read the file",
+        ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (octet {error.start})", hint=_HINT) from error
     return parse(text, str(path))
@@ -114,22 +112,6 @@ def _lines(table: Mapping[str, Any]) -> str:
         for key in sorted(table)
     )
     return "{" + ",".join(rows) + "\n}"
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all: a reader never sees half a plan."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -70,6 +70,8 @@ class Changes:
         self._wanted: Mapping[str, PortConfig] = {}
         # The interfaces that were there when they were configured, by port: their indices.
         self._met: Mapping[str, int] = {}
+        # Ports that could not do what they are to, and the speed of their links then.
+        self._unfit: dict[str, int | None] = {}
         self._open: _Open | None = None
         self._timer: threading.Timer | None = None
         self.lock = threading.RLock()
@@ -138,11 +140,18 @@ class Changes:
     def meet(self, states: Mapping[str, PortState]) -> bool:
         """Configure the interfaces that came since they were to be configured; whether any did.
 
-        `states` is the newest `read()` of the switch. What a port cannot do is logged.
+        And those that may be able to now: while a link is down, Linux takes it for slow and refuses
+        short entries, and at boot all links are down. `states` is the newest `read()` of the
+        switch. What a port cannot do is logged.
         """
         with self.lock:
             present = {name: states[name].ifindex for name in self.wanted if name in states}
-            new = [name for name, index in present.items() if self._met.get(name) != index]
+            able = {
+                name
+                for name, speed_bps in self._unfit.items()
+                if name in present and states[name].link_speed_bps != speed_bps
+            }
+            new = [name for name, i in present.items() if self._met.get(name) != i or name in able]
             self._met = present
             for name in new:
                 self._enforce(name)
@@ -168,8 +177,15 @@ class Changes:
         try:
             change = self._apply(0, {}, as_they_are | {port: self.wanted[port]}, before)
         except AgentError as error:
-            LOG.error("the running configuration is not what the port does:\n%s", error)
+            if port in before:  # it may be gone since somebody saw it
+                self._unfit[port] = before[port].link_speed_bps
+            LOG.error(
+                "the running configuration is not what the port does:\n%s",
+                error,
+                extra={"fields": {"TSN_PORT": port}},
+            )
         else:
+            self._unfit.pop(port, None)
             self._write(self._memory_after(change))
 
     def _apply(
@@ -187,7 +203,7 @@ class Changes:
         )
         duration_us = (time.monotonic_ns() - started_ns) // 1000
         for step in applied.steps:
-            LOG.info("%s", step.describe())
+            LOG.info("%s", step.describe(), extra={"fields": {"TSN_PORT": step.port}})
         ports = {step.port for step in applied.steps}
         self._met = _indices(before)
         return _Open(

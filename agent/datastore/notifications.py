@@ -23,7 +23,9 @@ def send(session: Any, event: Event) -> None:
     """Log the event and publish it to all who subscribed to it; a failure is logged, too."""
     name, content = encode(event)
     level = logging.WARNING if isinstance(event, PortDrift) else logging.INFO
-    LOG.log(level, "%s: %s", name, ", ".join(f"{leaf} {value}" for leaf, value in content.items()))
+    said = ", ".join(f"{leaf} {value}" for leaf, value in content.items())
+    fields = {"TSN_PORT": content["interface"]} if "interface" in content else {}
+    LOG.log(level, "%s: %s", name, said, extra={"fields": fields})
     try:
         session.notification_send(f"/tsn-linux:{name}", content, strict=True)
     except sysrepo.SysrepoError as error:

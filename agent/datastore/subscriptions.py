@@ -1,4 +1,4 @@
-"""The agent's sysrepo subscriptions: one for configuration, two for operational data. And what it
+"""The agent's sysrepo subscriptions: one for configuration, three for operational data. And what it
 says of its own accord.
 
 All configuration is under one module root, so that one commit is one event; the callback reads the
@@ -20,7 +20,7 @@ from typing import Any
 
 import sysrepo
 
-from agent import operational
+from agent import lldp, operational
 from agent.datastore.changes import SETTLE_TIMEOUT_S, Changes
 from agent.datastore.desired import Tree
 from agent.datastore.memory import MemoryFile
@@ -37,6 +37,7 @@ LOG = logging.getLogger(__name__)
 # The xpaths are needed: without one the bindings drop the text of a refusal.
 INTERFACES = "/ietf-interfaces:interfaces"
 AGENT = "/tsn-linux:agent"
+LLDP = "/tsn-linux:lldp"
 
 MODULES = (
     "ietf-interfaces",
@@ -96,17 +97,30 @@ class Datastore:
         """Unsubscribe. What the kernel runs goes on."""
         self._open.close()
 
+    def answers(self) -> bool:
+        """Whether a client that asks for the agent's state now hears from this process.
+
+        Waits as long as sysrepo lets a subscriber take, 5 s.
+        """
+        try:
+            return self._serving_pid() == os.getpid()
+        except sysrepo.SysrepoError as error:
+            LOG.warning("sysrepo: %s", error)
+            return False
+
+    def _serving_pid(self) -> int | None:
+        with self._connection.start_session("operational") as session:
+            serving = _read(session, f"{AGENT}/pid").get("tsn-linux:agent", {})
+        pid: int | None = serving.get("pid")
+        return pid
+
     def _modules(self) -> set[str]:
         with self._connection.get_ly_ctx() as context:
             return {module.name() for module in context if module.implemented()}
 
     def _refuse_second_agent(self) -> None:
-        with self._connection.start_session("operational") as session:
-            serving = _read(session, f"{AGENT}/pid").get("tsn-linux:agent")
-        if serving:
-            raise DatastoreError(
-                f"process {serving['pid']} already serves this datastore; stop it first"
-            )
+        if pid := self._serving_pid():
+            raise DatastoreError(f"process {pid} already serves this datastore; stop it first")
 
     # Sessions of their own: each has its thread, and none waits for another.
 
@@ -137,6 +151,8 @@ class Datastore:
         self._open.enter_context(
             provide(state, "ietf-interfaces", INTERFACES, self._interfaces_json, merge=True)
         )
+        # Apart from the agent's own, which is asked for often: the daemon is asked each time.
+        self._open.enter_context(provide(state, "tsn-linux", LLDP, self._lldp_json, merge=False))
         # Last, because a client that sees it may rely on everything else.
         self._open.enter_context(provide(state, "tsn-linux", AGENT, self._agent_json, merge=False))
 
@@ -176,6 +192,10 @@ class Datastore:
             on_interfaces=self._on_interfaces,
         )
         return json.dumps(tree)
+
+    def _lldp_json(self, _xpath: str | None) -> str:
+        tree = operational.lldp(lldp.read())
+        return json.dumps(tree) if tree else ""
 
     def _agent_json(self, _xpath: str | None) -> str:
         with self._changes.lock:

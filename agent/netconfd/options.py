@@ -29,61 +29,7 @@ class Options:
 
 def parse() -> Options:
     """The options given; exits if they make no sense."""
-    parser = argparse.ArgumentParser(
-        prog="tsn-netconfd",
-        description="NETCONF over SSH for the sysrepo datastores of this host. What can be changed "
-        "while it runs is configuration: module tsn-netconf-server, and ietf-netconf-acm for who "
-        "may do what.",
-    )
-    parser.add_argument(
-        "--listen",
-        metavar="ADDRESS:PORT",
-        type=_address,
-        default="0.0.0.0:830",
-        help="an IPv6 address goes in brackets; port 0 takes a free one (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--call-home",
-        metavar="HOST[:PORT]",
-        type=_client,
-        action="append",
-        default=[],
-        help="connect to a client that waits there (RFC 8071), and again when the connection ends; "
-        f"may be given more than once (port: {DEFAULT_PORT})",
-    )
-    parser.add_argument(
-        "--host-key",
-        type=Path,
-        default=Path("/etc/tsn/netconf_host_key"),
-        help="this server's private key, made at the first start (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--authorized-keys",
-        metavar="PATH",
-        default=f"/etc/tsn/authorized_keys/{USER_TOKEN}",
-        help="public keys as OpenSSH writes them, read at each login. %%u stands for the user "
-        "name; without it, each key logs in as any user, root included (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--pam",
-        metavar="SERVICE",
-        help="also let users log in with a password that this PAM service accepts",
-    )
-    parser.add_argument(
-        "--peer-timeout",
-        metavar="SECONDS",
-        type=_seconds,
-        default=10,
-        help="end the sessions of a client that is gone without a word, or stopped, after this "
-        "time, and free what they locked (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--state-dir",
-        type=Path,
-        default=Path("/var/lib/tsn-netconfd"),
-        help="keeps what a pending confirmed commit goes back to (default: %(default)s)",
-    )
-    arguments = parser.parse_args()
+    arguments = parser().parse_args()
     host, port = arguments.listen
     return Options(
         host=host,
@@ -95,6 +41,65 @@ def parse() -> Options:
         state_dir=arguments.state_dir,
         peer_timeout_s=arguments.peer_timeout,
     )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line; its help is the manual page, too."""
+    its = argparse.ArgumentParser(
+        prog="tsn-netconfd",
+        description="NETCONF over SSH for the sysrepo datastores of this host. What can be changed "
+        "while it runs is configuration: module tsn-netconf-server, and ietf-netconf-acm for who "
+        "may do what.",
+    )
+    its.add_argument(
+        "--listen",
+        metavar="ADDRESS:PORT",
+        type=_address,
+        default="0.0.0.0:830",
+        help="an IPv6 address goes in brackets; port 0 takes a free one (default: %(default)s)",
+    )
+    its.add_argument(
+        "--call-home",
+        metavar="HOST[:PORT]",
+        type=_client,
+        action="append",
+        default=[],
+        help="connect to a client that waits there (RFC 8071), and again when the connection ends; "
+        f"may be given more than once (port: {DEFAULT_PORT})",
+    )
+    its.add_argument(
+        "--host-key",
+        type=Path,
+        default=Path("/etc/tsn/netconf_host_key"),
+        help="this server's private key, made at the first start (default: %(default)s)",
+    )
+    its.add_argument(
+        "--authorized-keys",
+        metavar="PATH",
+        default=f"/etc/tsn/authorized_keys/{USER_TOKEN}",
+        help="public keys as OpenSSH writes them, read at each login. %%u stands for the user "
+        "name; without it, each key logs in as any user, root included (default: %(default)s)",
+    )
+    its.add_argument(
+        "--pam",
+        metavar="SERVICE",
+        help="also let users log in with a password that this PAM service accepts",
+    )
+    its.add_argument(
+        "--peer-timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=10,
+        help="end the sessions of a client that is gone without a word, or stopped, after this "
+        "time, and free what they locked (default: %(default)s)",
+    )
+    its.add_argument(
+        "--state-dir",
+        type=Path,
+        default=Path("/var/lib/tsn-netconfd"),
+        help="keeps what a pending confirmed commit goes back to (default: %(default)s)",
+    )
+    return its
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import asyncssh
 import sysrepo
 
+from agent import journal
 from agent.netconfd import access, options
 from agent.netconfd.call_home import CallHome
 from agent.netconfd.confirmed_commit import Commits
@@ -26,7 +27,7 @@ from agent.netconfd.session import Session, Sessions
 from agent.netconfd.settings import NotInstalled, Settings
 from agent.netconfd.snapshot import Snapshot
 from agent.netconfd.ssh import Endpoint, SshTransport
-from agent.service_manager import notify
+from agent.service_manager import notify, watchdog_interval_s
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +152,7 @@ async def run(said: options.Options) -> None:
             call_them()
             settings.call_on_change(lambda: loop.call_soon_threadsafe(call_them))
             notify("READY=1")
-            await stop.wait()
+            await _stay_alive_until(stop)
             notify("STOPPING=1")
             listener.close()
             settings.call_on_change(lambda: None)
@@ -161,10 +162,22 @@ async def run(said: options.Options) -> None:
             await server.close()
 
 
+async def _stay_alive_until(stop: asyncio.Event) -> None:
+    """Say that the loop turns until it is told to stop."""
+    interval_s = watchdog_interval_s()
+    while True:
+        try:
+            await asyncio.wait_for(stop.wait(), interval_s)
+        except TimeoutError:
+            notify("WATCHDOG=1")
+        else:
+            return
+
+
 def main() -> int:
     """The command `tsn-netconfd`."""
     said = options.parse()
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    journal.configure(logging.INFO, "tsn-netconfd")
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
     try:
         said.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -62,6 +62,11 @@ class Session:
         """The SSH user name."""
         return self.account.name
 
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """What journald is told besides the text (agent.journal)."""
+        return {"TSN_SESSION": str(self.number), "TSN_USER": self.user, "TSN_PEER": self.peer}
+
     def __str__(self) -> str:
         return f"session {self.number} {self.user}@{self.peer}"
 

@@ -17,6 +17,12 @@ def tick_ns(cycle_ns: int, ticks_max: int) -> int:
         step *= 10
 
 
+def span_ns(plan: Plan) -> int:
+    """What a picture shows: the longest of all periods and cycles."""
+    periods = [stream.period_ns for stream in plan.intent.streams.values()]
+    return max([*periods, *(gates.cycle_ns for gates in plan.gates.values())], default=1)
+
+
 def classes_of(plan: Plan) -> list[TrafficClass]:
     """All classes, the highest queue first."""
     return sorted(plan.intent.classes.values(), key=lambda c: -c.number)

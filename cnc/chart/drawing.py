@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from cnc.chart.axis import classes_of, open_times, ports_along_the_way, tick_ns
+from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns, tick_ns
 from cnc.format import microseconds as us
 from cnc.model import ClassRole, Hop, Plan, PortRef, Stream, TrafficClass
 
@@ -56,8 +56,7 @@ class _Drawing:
         self._plan = plan
         self._classes = classes_of(plan)
         self._ports = ports_along_the_way(plan)
-        periods = [stream.period_ns for stream in plan.intent.streams.values()]
-        self._span_ns = max([*periods, *(g.cycle_ns for g in plan.gates.values())], default=1)
+        self._span_ns = span_ns(plan)
         self._color = {
             name: _STREAM[i % len(_STREAM)] for i, name in enumerate(sorted(plan.streams))
         }

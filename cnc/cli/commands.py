@@ -133,16 +133,25 @@ def plan(  # noqa: PLR0917  one parameter an option
 @click.option(
     "--svg", type=click.Path(dir_okay=False, path_type=Path), help="Draw the timeline into a file."
 )
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a page to look around in: network, timeline, bounds. It needs no network.",
+)
 @JSON
-def show(file: Path, svg: Path | None, as_json: bool) -> None:
-    """Chart the gates of every port of FILE, a plan or an intent, in the terminal or as SVG."""
-    from cnc import chart, planfile  # noqa: PLC0415
+def show(file: Path, svg: Path | None, html: Path | None, as_json: bool) -> None:
+    """Chart the gates of every port of FILE, a plan or an intent: in the terminal, as a picture,
+    or as a page for a browser."""
+    from cnc import chart, page, planfile, whole_file  # noqa: PLC0415
 
     shown = load_plan(file)
-    if svg:
-        svg.write_text(chart.svg(shown), encoding="utf-8")
-        click.echo(f"wrote {svg}")
-    elif as_json:
+    for target, draw in ((svg, chart.svg), (html, page.html)):
+        if target:
+            whole_file.write(target, draw(shown))
+            click.echo(f"wrote {target}")
+    if svg or html:
+        return
+    if as_json:
         click.echo(planfile.dump(shown, None), nl=False)
     else:
         render.chart(shown)

@@ -7,9 +7,12 @@ from pathlib import Path
 import click
 
 from cnc.cli import render
+from cnc.cli.completion import Files
 from cnc.cli.options import JSON, history_option, open_history
 from cnc.errors import InputError
 from cnc.model import Plan
+
+PLAN = Files(".json")
 
 
 @click.command()
@@ -35,8 +38,8 @@ def history(which: str | None, limit: int, state_dir: Path, as_json: bool) -> No
 
 
 @click.command()
-@click.argument("before", metavar="A")
-@click.argument("after", metavar="B")
+@click.argument("before", metavar="A", shell_complete=PLAN.shell_complete)
+@click.argument("after", metavar="B", shell_complete=PLAN.shell_complete)
 @history_option
 @JSON
 def diff(before: str, after: str, state_dir: Path, as_json: bool) -> None:

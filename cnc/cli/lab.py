@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cnc import whole_file
 from cnc.cli import render
 from cnc.cli.commands import load_intent
+from cnc.cli.completion import Files, labs, nodes
 from cnc.cli.measure import measure
-from cnc.cli.options import FILE, JSON
+from cnc.cli.options import JSON
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from cnc.lab.mininet import Imported
     from cnc.model import Intent
 
+NETWORK_FILE = Files(".yaml", ".yml", ".py")
 TOPO = click.option(
     "--topo",
     metavar="NAME[,ARG,KEY=VALUE...]",
@@ -36,7 +39,7 @@ def lab() -> None:
 
 
 @lab.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=NETWORK_FILE)
 @TOPO
 @click.option(
     "--wires",
@@ -45,7 +48,8 @@ def lab() -> None:
     "real clock each hop costs a wake-up, as late as the machine is. instant: it takes none. "
     "Default: timed in virtual time, and for a Mininet topology with a bw or delay; else instant.",
 )
-def up(file: Path, topo: str | None, wires: str | None) -> None:
+@JSON
+def up(file: Path, topo: str | None, wires: str | None, as_json: bool) -> None:
     """Bring the network of FILE up: an intent (YAML), or a Mininet Topo (Python).
 
     An intent needs no streams (`streams: {}`). Of a Python file the code is run, with your rights.
@@ -56,14 +60,11 @@ def up(file: Path, topo: str | None, wires: str | None) -> None:
     intent, shaped = _network(file, topo)
     timed = wires == "timed" if wires else shaped or Platform.here().exact
     running = lifecycle.up(intent, timed_wires=timed)
-    click.echo(
-        f"lab {intent.name} is up, with {'timed' if timed else 'instant'} wires. To push to it:\n"
-        f"  export CNC_IDENTITY={running.identity} CNC_KNOWN_HOSTS={running.known_hosts}"
-    )
+    render.lab_up(running, timed_wires=timed, as_json=as_json)
 
 
 @lab.command("import")
-@click.argument("file", type=FILE)
+@click.argument("file", type=Files(".py"))
 @TOPO
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the intent here."
@@ -77,14 +78,14 @@ def import_topology(file: Path, topo: str | None, output: Path | None) -> None:
     imported = _imported(file, topo)
     text = imported.text(file)
     if output:
-        output.write_text(text, encoding="utf-8")
+        whole_file.write(output, text)
         click.echo(f"wrote {output}")
     else:
         click.echo(text, nl=False)
 
 
 @lab.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=labs)
 def down(name: str | None) -> None:
     """Remove the lab NAME, also one whose start was interrupted. Nothing is left behind.
 
@@ -98,22 +99,27 @@ def down(name: str | None) -> None:
 
 
 @lab.command("status")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=labs)
 @JSON
 def lab_status(name: str | None, as_json: bool) -> None:
     """Show the nodes of the lab NAME, their addresses and their processes."""
     from cnc.lab import lifecycle  # noqa: PLC0415
 
     found = name or lifecycle.only()
-    nodes = lifecycle.status(found) if found else []
-    render.lab_status(found, nodes, as_json=as_json)
-    if not all(n.present and all(n.processes.values()) for n in nodes):
+    its = lifecycle.status(found) if found else []
+    render.lab_status(found, its, as_json=as_json)
+    if not all(n.present and all(n.processes.values()) for n in its):
         raise click.exceptions.Exit(CncError.exit_code)
 
 
 @lab.command("exec", context_settings={"ignore_unknown_options": True})
 @click.argument(
-    "words", metavar="[NAME] NODE -- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED
+    "words",
+    metavar="[NAME] NODE -- COMMAND...",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    shell_complete=nodes,
 )
 def execute(words: tuple[str, ...]) -> None:
     """Run COMMAND on NODE of the lab NAME: `cnc lab exec s1 -- tc qdisc`.
@@ -129,7 +135,13 @@ def execute(words: tuple[str, ...]) -> None:
 
 
 @lab.command()
-@click.argument("words", metavar="[NAME] NODE", nargs=-1, required=True)
+@click.argument(
+    "words",
+    metavar="[NAME] NODE",
+    nargs=-1,
+    required=True,
+    shell_complete=nodes,
+)
 def shell(words: tuple[str, ...]) -> None:
     """Open a shell ($SHELL, else /bin/sh) on NODE of the lab NAME; its prompt says NAME/NODE."""
     from cnc.lab import lifecycle  # noqa: PLC0415

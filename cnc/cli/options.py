@@ -4,17 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnc.cli.completion import Files
+from cnc.errors import InputError
+
 if TYPE_CHECKING:
     from cnc.history import History
     from cnc.netconf import ConnectOptions
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-JSON = click.option("--json", "as_json", is_flag=True, help="Print data for programs.")
+FILE = Files(".yaml", ".yml", ".json")
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What whoever ends `cnc` has to know of its command line."""
+
+    as_json: bool = False
+
+
+def _note_json(context: click.Context, _option: click.Parameter, as_json: bool) -> bool:
+    context.ensure_object(Invocation).as_json = as_json
+    return as_json
+
+
+JSON = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    is_eager=True,  # so that an error in another option is told as JSON, too
+    callback=_note_json,
+    help="Print data for programs.",
+)
 
 
 def connection(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,7 +49,6 @@ def connection(command: Callable[..., Any]) -> Callable[..., Any]:
             "--identity",
             type=click.Path(dir_okay=False, path_type=Path),
             default=Path("~/.ssh/id_ed25519"),
-            envvar="CNC_IDENTITY",
             show_default=True,
             help="Private key that the switches accept.",
         ),
@@ -32,7 +56,6 @@ def connection(command: Callable[..., Any]) -> Callable[..., Any]:
             "--known-hosts",
             type=click.Path(dir_okay=False, path_type=Path),
             default=Path("~/.ssh/known_hosts"),
-            envvar="CNC_KNOWN_HOSTS",
             show_default=True,
             help="File of the switches' host keys; an unknown key is refused.",
         ),
@@ -41,7 +64,7 @@ def connection(command: Callable[..., Any]) -> Callable[..., Any]:
             "timeout_s",
             type=click.FloatRange(min=0.1),
             default=30.0,
-            envvar="CNC_TIMEOUT",
+            metavar="SECONDS",
             show_default=True,
             help="Seconds to wait for a connection or a reply.",
         ),
@@ -50,13 +73,21 @@ def connection(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def refuse_to_overwrite(file: Path, *, force: bool) -> None:
+    """Raises InputError if `file` is there and `--force` was not given."""
+    if file.exists() and not force:
+        raise InputError(
+            f"{file} is there already, and stays as it is",
+            hint="name another file, or overwrite this one with --force",
+        )
+
+
 def history_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option that says where rollouts are recorded, for `open_history`."""
     return click.option(
         "--state-dir",
         type=click.Path(file_okay=False, path_type=Path),
         default=_state_dir,
-        envvar="CNC_STATE_DIR",
         show_default="$XDG_STATE_HOME/cnc or ~/.local/state/cnc",
         help="Directory of the history of rollouts.",
     )(command)

@@ -21,9 +21,11 @@ _LINE_EVERY_S = 5.0
 
 @contextmanager
 def steps() -> Iterator[Say]:
-    """Name each step with the time it began, on a terminal; silent elsewhere."""
+    """Name each step with the time it began, on a terminal; elsewhere it is for who asks (-v)."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        import logging  # noqa: PLC0415
+
+        yield logging.getLogger(__name__).info
         return
     begun = monotonic_s()
     yield lambda step: click.echo(f"{monotonic_s() - begun:6.2f} s  {step}", err=True)

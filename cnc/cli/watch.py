@@ -20,6 +20,7 @@ from cnc.format import duration
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from cnc.cli import documents
     from cnc.watch import Event, Watcher
 
 _LISTEN = re.compile(r"(?:\[([^]]+)\]|([^:\[\]]+)):(\d{1,5})")
@@ -151,16 +152,13 @@ def _clock(at: datetime) -> str:
 
 
 def _print_json(event: Event) -> None:
-    click.echo(
-        json.dumps(
-            {
-                "time": event.at.isoformat(),
-                "event": event.what,
-                "kind": event.kind,
-                "switch": event.switch or None,
-                "port": event.port or None,
-                "text": event.text,
-                "since": event.since.isoformat() if event.since else None,
-            }
-        )
-    )
+    document: documents.Event = {
+        "time": event.at.isoformat(),
+        "event": event.what,
+        "kind": event.kind,
+        "switch": event.switch or None,
+        "port": event.port or None,
+        "text": event.text,
+        "since": event.since.isoformat() if event.since else None,
+    }
+    click.echo(json.dumps(document))

@@ -38,7 +38,10 @@ def read(path: Path) -> Problems:
         with path.open("rb") as file:
             text = file.read(SIZE_MAX_OCTETS + 1)
     except OSError as error:
-        raise InputError(f"{path}: cannot read it: {error.strerror}") from None
+        raise InputError(
+            f"{path}: cannot read it: {error.strerror}",
+            hint="check the path, and that you may read the file",
+        ) from None
     return parse(text, str(path))
 
 
@@ -74,4 +77,8 @@ def json_schema() -> dict[str, Any]:
 
 
 def _understood(problems: Problems) -> Intent:
-    return understand(shaped(problems, shape.Document), problems)
+    try:
+        return understand(shaped(problems, shape.Document), problems)
+    except InputError as error:
+        error.hint = error.hint or "`cnc init` writes an example that explains every key"
+        raise

@@ -49,19 +49,26 @@ for _name, _pattern, _first, _read in (
     _Loader.add_implicit_resolver(_tag, _SCALARS[_tag][0], _first)
 
 
+_YAML = "indent with blanks, and quote a text that holds `: `, ` #` or begins with a sign"
+_SPLIT = "split it: what shares no link can be planned on its own"
+
+
 def parse(text: bytes, source: str) -> Problems:
     """Read YAML `text`: the document, its lines, and what is wrong with the text of it.
 
     `source` names the text in messages; what is not YAML at all raises `InputError`.
     """
     if len(text) > SIZE_MAX_OCTETS:
-        raise InputError(f"{source}: found over {SIZE_MAX_OCTETS} octets, expected fewer")
+        raise InputError(
+            f"{source}: found over {SIZE_MAX_OCTETS} octets, expected fewer", hint=_SPLIT
+        )
     try:
         decoded = text.decode()
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{source}:{line}: found octet 0x{text[error.start]:02x}, expected UTF-8 text"
+            f"{source}:{line}: found octet 0x{text[error.start]:02x}, expected UTF-8 text",
+            hint="save the file as UTF-8",
         ) from None
     try:
         _refuse_depth(decoded, source)
@@ -70,10 +77,10 @@ def parse(text: bytes, source: str) -> Problems:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         why = ", ".join(filter(None, (error.context, error.problem)))
-        raise InputError(f"{source}:{line}: not YAML: {why}") from None
+        raise InputError(f"{source}:{line}: not YAML: {why}", hint=_YAML) from None
     except yaml.YAMLError as error:
         why = str(error).splitlines()[0]
-        raise InputError(f"{source}: not YAML: {why}") from None
+        raise InputError(f"{source}: not YAML: {why}", hint=_YAML) from None
     lines: dict[KeyPath, int] = {(): 1}
     problems = Problems(source, lines)
     if root is not None:
@@ -91,7 +98,8 @@ def _refuse_depth(text: str, source: str) -> None:
         if depth > DEPTH_MAX:
             raise InputError(
                 f"{source}:{_line(event)}: found values nested more than {DEPTH_MAX} deep, "
-                "expected fewer levels"
+                "expected fewer levels",
+                hint=_YAML,
             )
 
 
@@ -153,5 +161,6 @@ class _Builder:
         if self._aliased > ALIASED_VALUES_MAX or len(path) > DEPTH_MAX:
             raise InputError(
                 f"{self.problems.source}:{_line(node)}: found aliases of aliases, "
-                f"expected them to repeat at most {ALIASED_VALUES_MAX} values"
+                f"expected them to repeat at most {ALIASED_VALUES_MAX} values",
+                hint="write out some of what they stand for",
             )

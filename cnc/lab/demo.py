@@ -107,7 +107,10 @@ def _demonstrate(options: argparse.Namespace, steps: _Steps) -> Outcome:
     planned, plan_ns = steps.timed("planning", lambda: compute(intent))
     violations, check_ns = steps.timed("checking the plan", lambda: judge(planned))
     if violations:
-        raise PlanRejected("\n".join(f"{v.where}: {v.text}" for v in violations))
+        raise PlanRejected(
+            "\n".join(f"{v.where}: {v.text}" for v in violations),
+            hint="this is a defect of the planner; please report it with the intent file",
+        )
     steps.begin(f"starting {len(intent.network.bridges)} switches")
     with lab(intent, timed_wires=Platform.here().exact) as running:
         pushed = push(planned, connect=running.connect, progress=steps.begin)

@@ -35,6 +35,9 @@ class Throughput:
     document: dict[str, Any]
 
 
+_UNREACHED = "`cnc lab status` tells if all nodes live, `cnc lab exec NODE -- ping` if they answer"
+
+
 def measure(
     lab: Lab, talker: str, listener: str, duration_ns: int, rate_bps: int | None = None
 ) -> Throughput:
@@ -50,7 +53,9 @@ def measure(
     for node in (talker, listener):
         known = addresses(lab.intent)
         if node not in known:
-            raise InputError(f"lab {lab.intent.name} has no node {node}: {', '.join(known)}")
+            raise InputError(
+                f"lab {lab.intent.name} has no node {node}", hint=f"it has {', '.join(known)}"
+            )
     if talker not in next_hops(lab.intent.network, listener):
         raise InputError(f"{talker} does not reach {listener}", hint="name two nodes with a path")
     if shutil.which("iperf3") is None:
@@ -73,7 +78,9 @@ def measure(
                 timeout=seconds + FINISH_TIMEOUT_S,
             )
         except subprocess.TimeoutExpired as late:
-            raise CncError(f"iperf3 did not end within {late.timeout:.0f} s") from None
+            raise CncError(
+                f"iperf3 did not end within {late.timeout:.0f} s", hint=_UNREACHED
+            ) from None
         finally:
             server.kill()
     return _throughput(done.stdout, udp=rate_bps is not None)
@@ -85,16 +92,18 @@ def _await_listening(server: subprocess.Popen[str]) -> None:
         said.append(line)
         if "listening" in line:
             return
-    raise CncError(f"iperf3's server did not start: {''.join(said).strip()}")
+    raise CncError(f"iperf3's server did not start: {''.join(said).strip()}", hint=_UNREACHED)
 
 
 def _throughput(text: str, *, udp: bool) -> Throughput:
     try:
         document = json.loads(text)
     except json.JSONDecodeError:
-        raise CncError(f"iperf3 gave no result: {text.strip() or 'nothing at all'}") from None
+        raise CncError(
+            f"iperf3 gave no result: {text.strip() or 'nothing at all'}", hint=_UNREACHED
+        ) from None
     if error := document.get("error"):
-        raise CncError(f"iperf3: {error}")
+        raise CncError(f"iperf3: {error}", hint=_UNREACHED)
     end = document["end"]
     if not udp:
         return Throughput(

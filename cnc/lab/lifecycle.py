@@ -250,7 +250,10 @@ def _check_ports(intent: Intent) -> None:
 
 def _directory(name: str, state_root: Path) -> Path:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-        raise InputError(f"{name!r} cannot be a lab's name: letters, digits, '-' and '_' only")
+        raise InputError(
+            f"{name!r} cannot be a lab's name: letters, digits, '-' and '_' only",
+            hint="a lab has the `name` of its intent: choose another there",
+        )
     return state_root / name
 
 

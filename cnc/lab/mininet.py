@@ -104,7 +104,8 @@ def read(file: Path, chosen: str | None = None) -> Imported:
     if len(switches) > SWITCHES_MAX:
         raise InputError(
             f"{file}: it has {len(switches)} switches; the lab has management addresses for "
-            f"{SWITCHES_MAX}"
+            f"{SWITCHES_MAX}",
+            hint="take a smaller topology",
         )
     notes = _Notes(file)
     ports: dict[str, list[str]] = {node["name"]: [] for node in topology["nodes"]}
@@ -143,12 +144,15 @@ def _answer(file: Path, chosen: str | None) -> dict[str, Any]:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False
         )
     except OSError as error:
-        raise CncError(f"cannot run {PYTHON}: {error.strerror}") from None
+        raise CncError(
+            f"cannot run {PYTHON}: {error.strerror}", hint="apt install mininet"
+        ) from None
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
     except json.JSONDecodeError:
         raise InputError(
-            f"{file}: the Python that ran it ended with {done.returncode} and without a topology"
+            f"{file}: the Python that ran it ended with {done.returncode} and without a topology",
+            hint=f"`{PYTHON} {file}` tells more; the file must not exit by itself",
         ) from None
     if "error" in answer:
         raise InputError(answer["error"], hint=answer["hint"])
@@ -217,7 +221,10 @@ def _rate_bps(bandwidth: object, where: str) -> int:
         or not math.isfinite(bandwidth)
         or (rate_bps := round(Fraction(str(bandwidth)) * 10**6)) < 1
     ):
-        raise InputError(f"{where}: found {bandwidth!r}, expected a number of Mbit/s such as 100")
+        raise InputError(
+            f"{where}: found {bandwidth!r}, expected a number of Mbit/s such as 100",
+            hint="correct the option bw of this link in the topology",
+        )
     return rate_bps
 
 
@@ -225,7 +232,10 @@ def _delay_ns(delay: object, where: str) -> int:
     """Mininet's `delay`: a time as tc reads it."""
     match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", str(delay))
     if match is None or match[2] not in _NS_PER_UNIT:
-        raise InputError(f"{where}: found {delay!r}, expected a time such as '5ms' or '10us'")
+        raise InputError(
+            f"{where}: found {delay!r}, expected a time such as '5ms' or '10us'",
+            hint="correct the option delay of this link in the topology",
+        )
     return round(Fraction(match[1]) * _NS_PER_UNIT[match[2]])
 
 

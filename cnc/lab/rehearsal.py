@@ -123,7 +123,10 @@ def _start(
     answer = json.loads(kept.stdout.readline() or '{"trouble": "their keeper ended"}')
     if answer["trouble"] is not None:
         tails = "\n".join(tail for switch in switches if (tail := switch.log_tail()))
-        raise CncError(f"the switches did not come up: {answer['trouble']}\n{tails}")
+        raise CncError(
+            f"the switches did not come up: {answer['trouble']}\n{tails}",
+            hint="the last lines of their logs are above; a full /dev/shm is a common cause",
+        )
     pids: list[int] = answer["pids"]
     return pids
 
@@ -155,4 +158,7 @@ def loopback_network() -> Iterator[IPv4Address]:
                 continue
             yield network
             return
-        raise CncError(f"no free network on loopback: port {NETCONF_PORT} is taken everywhere")
+        raise CncError(
+            f"no free network on loopback: port {NETCONF_PORT} is taken everywhere",
+            hint="`ss -tlnp` tells by whom",
+        )

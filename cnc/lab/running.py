@@ -108,7 +108,9 @@ class Lab:
                 if gone or time.monotonic() > deadline:
                     why = f"{gone[0]} ended" if gone else f"{timeout_s:.0f} s: {silence}"
                     raise CncError(
-                        f"switch {bridge.name} did not come up: {why}\n{switch.log_tail()}"
+                        f"switch {bridge.name} did not come up: {why}\n{switch.log_tail()}",
+                        hint="the last lines of its logs are above; is this kernel one with "
+                        "sch_taprio? scripts/vm runs a command in one",
                     )
                 time.sleep(POLL_INTERVAL_S)
 
@@ -116,7 +118,10 @@ class Lab:
 def management_of(intent: Intent, switch: str) -> Management:
     found = intent.network.bridges[switch].management
     if found is None:
-        raise InputError(f"switch {switch} has no management address")
+        raise InputError(
+            f"switch {switch} has no management address",
+            hint="give the switch `management: ADDRESS` in the intent file",
+        )
     return found
 
 

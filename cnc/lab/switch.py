@@ -28,6 +28,8 @@ NETCONF_SERVER = "tsn-netconfd"
 PROGRAMS = (AGENT, NETCONF_SERVER)
 
 CHECKOUT = Path(__file__).parents[2]
+# A wheel brings the modules inside a package; a checkout has them beside the packages.
+YANG = CHECKOUT / ("yang" if (CHECKOUT / "yang" / "install").exists() else "agent/yang")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's place, not a temporary file of ours
 LOG_LINES_SHOWN = 15
 
@@ -140,7 +142,7 @@ def tools_path() -> str:
 def _run_of_yang(command: Sequence[str], environment: Mapping[str, str]) -> None:
     script, *arguments = command
     run = subprocess.run(
-        [CHECKOUT / "yang" / script, *arguments],
+        [YANG / script, *arguments],
         env={**os.environ, **environment, "PATH": tools_path()},
         capture_output=True,
         text=True,

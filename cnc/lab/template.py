@@ -14,10 +14,8 @@ from collections.abc import Collection
 from getpass import getuser
 from pathlib import Path
 
-from cnc.lab.switch import CHECKOUT, make_template, tools_path
+from cnc.lab.switch import YANG, make_template, tools_path
 from cnc.model import Intent
-
-YANG = CHECKOUT / "yang"
 
 
 def operators(intent: Intent) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import getpass
+import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,14 +26,21 @@ from ncclient.transport import session as ncclient_session
 from ncclient.transport.errors import AuthenticationError, SSHUnknownHostError
 
 from cnc.errors import CncError
+from cnc.format import duration
 from cnc.model import Bridge, Management
 from cnc.netconf import readback
 from cnc.netconf.mark import Mark, mark_filter, mark_in
 from cnc.netconf.monitoring import ServerReport, server_filter, server_report
 from cnc.netconf.readback import Element
+from cnc.netconf.topology import TopologyReport, topology_filter, topology_report
 from cnc.netconf.transport import open_session
 from cnc.netconf.tree import AgentReport, PortReport, StoredPort
 
+LOG = logging.getLogger(__name__)
+
+_SLOW = "is it overloaded, or stopped? --timeout gives it longer; its journal tells more"
+_GONE = "`cnc doctor` tells which switches answer; the switch's journal says why it did not"
+_STRANGE = "`cnc -vv` shows the messages"
 ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration"
 
 # ncclient may wait for the reply of a server that is gone: nobody needs it for as long as another.
@@ -131,7 +139,8 @@ class Device:
         self._user = switch.management.user or getpass.getuser()  # as ncclient does
         self._has_get_data = True  # until the server says otherwise
         self._locked: list[str] = []
-        self._session = _connect(switch.name, switch.management, options)
+        with _logged(self.name, "connect"):
+            self._session = _connect(switch.name, switch.management, options)
 
     def __enter__(self) -> Self:
         return self
@@ -253,6 +262,11 @@ class Device:
         with self._asking("get"):
             return server_report(self._operational(server_filter()))
 
+    def topology(self) -> TopologyReport:
+        """Its interfaces, and whom its LLDP daemon has heard there."""
+        with self._asking("get"):
+            return topology_report(self._operational(topology_filter()))
+
     def try_edit(self, config: Element) -> None:
         """Let the server test an edit of the candidate datastore without making it."""
         with self._asking("edit-config"):
@@ -274,16 +288,19 @@ class Device:
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
         try:
-            yield
+            with _logged(self.name, what):
+                yield
         except RPCError as error:
             raise self._refusal(what, error) from error
         except TimeoutExpiredError as error:
             self.abandon()  # who waited once in vain would wait for everything that follows
-            raise DeviceError(self.name, f"no answer to {what} in time") from error
+            raise DeviceError(self.name, f"no answer to {what} in time", hint=_SLOW) from error
         except (NCClientError, OSError) as error:
-            raise DeviceError(self.name, f"{what} failed: {error}") from error
+            raise DeviceError(self.name, f"{what} failed: {error}", hint=_GONE) from error
         except (ValueError, etree.XMLSyntaxError) as error:
-            raise DeviceError(self.name, f"unexpected reply to {what}: {error}") from error
+            raise DeviceError(
+                self.name, f"unexpected reply to {what}: {error}", hint=_STRANGE
+            ) from error
 
     def _refusal(self, what: str, refused: RPCError) -> DeviceError:
         """All errors of a reply in the switch's own words, each once."""
@@ -294,6 +311,17 @@ class Device:
         if "access-denied" in tags:
             hint = f"user {self._user} may not {what} on {self.name}: {ADMISSION}"
         return DeviceError(self.name, "\n".join(dict.fromkeys(words)), hint=hint, tags=tags)
+
+
+@contextmanager
+def _logged(switch: str, what: str) -> Iterator[None]:
+    """Tell of one step with one switch, and what it took."""
+    begun_ns, ended = time.monotonic_ns(), "failed after"
+    try:
+        yield
+        ended = "took"
+    finally:
+        LOG.info("%s: %s %s %s", switch, what, ended, duration(time.monotonic_ns() - begun_ns))
 
 
 def _errors(refused: RPCError) -> list[RPCError]:
@@ -350,7 +378,11 @@ def _host_key(switch: str, management: Management, known_hosts: Path) -> str:
     try:
         keys = _known(known_hosts, known_hosts.stat().st_mtime_ns).lookup(host)
     except OSError as error:
-        raise HostKeyRefused(switch, f"cannot read {known_hosts}: {error.strerror}") from error
+        raise HostKeyRefused(
+            switch,
+            f"cannot read {known_hosts}: {error.strerror}",
+            hint="--known-hosts names the file of the switches' host keys",
+        ) from error
     for key_type in _KEY_TYPES:
         if keys and (key := keys.get(key_type)):
             return base64.b64encode(key.asbytes()).decode()

@@ -56,8 +56,10 @@ def unanimous(found: Mapping[str, T | DeviceError]) -> dict[str, T]:
 
 @contextmanager
 def before_any_change() -> Iterator[None]:
-    """Say of every failure in the block that it came before the first change."""
+    """Say of every failure in the block, and of Ctrl-C, that it came before the first change."""
     try:
         yield
     except RolloutError as error:
         raise RolloutError(f"{error}\n{UNCHANGED}", hint=error.hint) from error
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(UNCHANGED) from error

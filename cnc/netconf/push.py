@@ -29,7 +29,10 @@ def push(
     waits for an operator's word.
     """
     if violations := judge(plan):
-        raise PlanRejected("\n".join(f"{v.where}: {v.text}" for v in violations))
+        raise PlanRejected(
+            "\n".join(f"{v.where}: {v.text}" for v in violations),
+            hint="nothing was sent; plan the intent again with `cnc plan`",
+        )
     goal = Goal.of(plan, what)
     if history and not dry_run:
         settle(goal.switches, connect=connect, history=history)

@@ -90,8 +90,10 @@ class Transaction:
             window = self._commit()
             self._journal.decide()
             window.refuse_if_late()  # a disk may take its time, and nobody was told yet
-        with _uninterrupted():
+        with _uninterrupted() as asked:
             self._confirm()
+        if asked:
+            raise KeyboardInterrupt(_TOO_LATE)
 
     # --- before the decision -----------------------------------------------------------------
 
@@ -132,7 +134,9 @@ class Transaction:
         for port, wanted in work.wanted.items():
             if difference := difference_of(wanted, state.ports.get(port), self._base_time_ns):
                 raise DeviceError(
-                    device.name, f"port {port} does not run what was committed: {difference}"
+                    device.name,
+                    f"port {port} does not run what was committed: {difference}",
+                    hint=f"the journal of tsn-agent on {device.name} says what the kernel answered",
                 )
 
     @contextmanager
@@ -141,15 +145,16 @@ class Transaction:
         try:
             yield
         except (CncError, KeyboardInterrupt) as error:
-            with _uninterrupted():
+            with _uninterrupted() as asked:
                 self._progress("taking all switches back")
                 told = self._take_back()
                 with suppress(CncError):  # then the next controller finds that it was abandoned
                     self._journal.end(Phase.TAKEN_BACK, str(error) or "interrupted")
                 self._journal.close()
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            raise RolloutError("\n".join([str(error), *told]), hint=error.hint) from error
+            words = "\n".join(filter(None, [str(error), *told]))
+            if asked or isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(words) from error
+            raise RolloutError(words, hint=error.hint) from error
 
     def _take_back(self) -> list[str]:
         """Lines to add to the error: that nothing has changed, or which switch did not say so."""
@@ -201,7 +206,9 @@ class Transaction:
             difference = difference_between(work.before.ports.get(port), now.get(port))
             if difference and not self._is_as_stored(now.get(port), work.stored.get(port)):
                 raise DeviceError(
-                    device.name, f"port {port} does not run what it ran before: {difference}"
+                    device.name,
+                    f"port {port} does not run what it ran before: {difference}",
+                    hint="`cnc status` tells what it runs; push again to bring it to the plan",
                 )
 
     def _is_as_stored(self, report: PortReport | None, stored: StoredPort | None) -> bool:
@@ -267,6 +274,7 @@ class Transaction:
                 raise DeviceError(
                     device.name,
                     "went back to its former lists before it was told to keep the new ones",
+                    hint=SLOWER,
                     is_final=True,
                 ) from error
 
@@ -323,17 +331,21 @@ def _unresolved(confirmed: Mapping[str, object]) -> str:
     return f"the network may run two schedules: {which}"
 
 
+_TOO_LATE = "it was too late to stop: all switches run the new lists"
+
+
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until the block has ended: it takes seconds, and half of it is no state."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+def _uninterrupted() -> Iterator[list[int]]:
+    """Let no Ctrl-C end the block, which takes seconds and whose half is no state.
+
+    Yields where each is noted, for whoever comes after.
+    """
     asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
     former = signal.signal(signal.SIGINT, lambda number, _frame: asked.append(number))
     try:
-        yield
+        yield asked
     finally:
         signal.signal(signal.SIGINT, former)
-    if asked:
-        raise KeyboardInterrupt

@@ -7,6 +7,7 @@ interpreter; a long one delays every RPC.
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from typing import Any
@@ -15,6 +16,8 @@ from ncclient import manager
 from ncclient.transport import SSHSession
 from ncclient.transport.errors import TransportError
 from ncclient.transport.session import NetconfBase
+
+LOG = logging.getLogger(__name__)
 
 END_OF_MESSAGE = b"]]>]]>"  # RFC 6242 4.3
 END_OF_CHUNKS = b"\n##\n"  # RFC 6242 4.2
@@ -54,6 +57,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         """Send now. Raises TransportError or OSError."""
         if not self.connected:
             raise TransportError("not connected")
+        LOG.debug("to %s: %s", self._host, message)
         octets = message.encode()
         if self._base == NetconfBase.BASE_11:
             framed = b"\n#%d\n%b%b" % (len(octets), octets, END_OF_CHUNKS)
@@ -62,6 +66,10 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         with self._sending:
             self._channel.settimeout(self._timeout_s)
             self._channel.sendall(framed)
+
+    def _dispatch_message(self, raw: str) -> None:
+        LOG.debug("from %s: %s", self._host, raw)
+        super()._dispatch_message(raw)
 
     def load_known_hosts(self, filename: str | None = None) -> None:
         """Read none: the one key to accept is given with the connection."""

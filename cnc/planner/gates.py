@@ -101,6 +101,18 @@ def gate_control_lists(
     return Lists(lists, frozenset(too_long), refused)
 
 
+def shortened_list(
+    intent: Intent, link: Link, windows: Sequence[tuple[int, Window]], limit: int
+) -> GateControlList:
+    """A list of at most `limit` entries, if the gaps between `windows` allow it.
+
+    `windows` have the period of their frames with them.
+    """
+    cycle_ns = lcm(*{period for period, _ in windows})
+    frames = _unrolled(windows, cycle_ns, link.gate_tick_ns)
+    return _Port(intent, link, cycle_ns).shortened(frames, limit)
+
+
 def _unrolled(windows: Iterable[tuple[int, Window]], cycle_ns: int, tick_ns: int) -> list[Window]:
     """Every window of one cycle, in order, with its edges moved to the tick before.
 

@@ -40,7 +40,7 @@ def brought_up(labs: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, An
 
     def up(intent, *, timed_wires):
         asked.append({"name": intent.name, "timed": timed_wires})
-        return SimpleNamespace(identity="key", known_hosts="hosts")
+        return SimpleNamespace(intent=intent, identity=Path("key"), known_hosts=Path("hosts"))
 
     monkeypatch.setattr(lifecycle, "up", up)
     return asked

@@ -183,6 +183,23 @@ def test_a_port_is_met_once(changes, kernel):
     assert not changes.meet(kernel.read())
 
 
+def test_what_a_port_could_not_do_it_is_asked_again_when_its_link_has_another_speed(
+    changes, kernel
+):
+    kernel.ports["p1"] = replace(kernel.ports["p1"], link_speed_bps=None)
+    kernel.refuse = "the kernel wants 48000 ns"
+    changes.reconcile(tree(20))
+    assert not changes.meet(kernel.read())  # the same link: it would be refused again
+    kernel.refuse = None
+    kernel.ports["p1"] = replace(kernel.ports["p1"], link_speed_bps=1_000_000_000)
+
+    assert changes.meet(kernel.read())
+
+    assert base_time_s(kernel) == 20
+    kernel.ports["p1"] = replace(kernel.ports["p1"], link_speed_bps=100_000_000)
+    assert not changes.meet(kernel.read())  # it does what it is to
+
+
 def test_a_port_that_comes_back_as_the_same_interface_is_met_again(changes, kernel):
     changes.reconcile(tree())
     changes.meet({})

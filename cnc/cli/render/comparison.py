@@ -13,6 +13,7 @@ from cnc.format import duration, gate_summary
 from cnc.model import GateControlList, PortRef, StreamPlan
 
 if TYPE_CHECKING:
+    from cnc.cli import documents
     from cnc.history.difference import Change, PlanDifference
 
 _ROWS_MAX = 100
@@ -142,7 +143,7 @@ def _gates(port: PortRef, change: Change[GateControlList]) -> _Row:
     return _Row(str(port), what, gate_summary(before), gate_summary(after))
 
 
-def _difference_json(found: PlanDifference) -> dict[str, Any]:
+def _difference_json(found: PlanDifference) -> documents.Difference:
     return {
         "same": not found,
         "added": found.added,
@@ -158,8 +159,9 @@ def _difference_json(found: PlanDifference) -> dict[str, Any]:
     }
 
 
-def _change_json(change: Change[Any]) -> dict[str, Any]:
-    return dataclasses.asdict(change, dict_factory=_with_port_names)
+def _change_json(change: Change[Any]) -> documents.Change:
+    its = dataclasses.asdict(change, dict_factory=_with_port_names)
+    return {"before": its["before"], "after": its["after"]}
 
 
 def _with_port_names(fields: list[tuple[str, Any]]) -> dict[str, Any]:

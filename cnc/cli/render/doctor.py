@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import click
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 
 if TYPE_CHECKING:
+    from cnc.cli import documents
     from cnc.netconf.preflight import Finding
 
 _COLUMNS_MAX = 8
@@ -23,13 +23,12 @@ def diagnosis(
 ) -> None:
     """`no_plan` says why there are no lists that the switches could be compared with."""
     if as_json:
-        print_json(
-            {
-                "network": network,
-                "no_plan": no_plan,
-                "findings": [dataclasses.asdict(finding) for finding in findings],
-            }
-        )
+        document: documents.Diagnosis = {
+            "network": network,
+            "no_plan": no_plan,
+            "findings": list(findings),
+        }
+        print_json(document)
         return
     switches = list(dict.fromkeys(finding.switch for finding in findings))
     if len(switches) <= _COLUMNS_MAX:

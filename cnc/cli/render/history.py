@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +20,7 @@ from cnc.format import gate_summary
 from cnc.model import GateControlList
 
 if TYPE_CHECKING:
+    from cnc.cli import documents
     from cnc.history import Rollout, SwitchChange
 
 
@@ -123,7 +124,7 @@ def _gates(
     return found
 
 
-def _rollout_json(rollout: Rollout) -> dict[str, Any]:
+def _rollout_json(rollout: Rollout) -> documents.Rollout:
     """A rollout with the names of its ports."""
     return {
         "number": rollout.number,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc.cli.render.output import new_table, print_json, print_table
+from cnc.cli.render.output import new_table, open_console, print_json, print_table
 
 if TYPE_CHECKING:
     from cnc.lab.experiments import Measured
@@ -28,5 +28,7 @@ def measured(found: Measured, *, as_json: bool) -> None:
     for remark in found.report.remarks:
         click.echo(f"{remark}\n")
     for line in found.report.disagreements:
-        click.secho(f"DISAGREES  {line}", fg="red", bold=True)
+        open_console().print(
+            f"DISAGREES  {line}", style="bold red", highlight=False, soft_wrap=True
+        )
     click.echo(f"{found.directory / experiments.PAGE} shows it all.")

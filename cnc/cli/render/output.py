@@ -1,11 +1,14 @@
 """What all printing shares: tables that know the terminal, JSON, errors, long lists cut short.
 
-Rich leaves out colours and animation when the output is no terminal or NO_COLOR is set.
+Rich leaves out colours and animation when the output is no terminal, TERM is dumb or NO_COLOR is
+set; FORCE_COLOR asks for colours in a pipe.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,23 +16,63 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnc.cli import settings
 from cnc.errors import CncError
 from cnc.model import GateControlList, PortRef
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from cnc.cli import documents
+
 _SOME_MAX = 20
+_PIPE_COLUMNS = 160
+INTERRUPTED = 130  # 128 + SIGINT, as shells tell it
 
 
-def error(raised: CncError) -> None:
+def error(raised: CncError, *, as_json: bool = False) -> None:
     """What happened, the first of a long list of reasons, and what to do next."""
+    if as_json:
+        _error_json(str(raised), raised.hint, raised.exit_code)
+        return
     head, *items = str(raised).split("\n")
     click.echo(f"cnc: {head}", err=True)
     if items:
         click.echo(some(items, "\n"), err=True)
     if raised.hint:
         click.echo(f"hint: {raised.hint}", err=True)
+
+
+def misuse(raised: click.ClickException, *, as_json: bool) -> None:
+    """What is wrong with a command line, and where a value comes from that was not in it."""
+    context = raised.ctx if isinstance(raised, click.UsageError) else None
+    option = raised.param if isinstance(raised, click.BadParameter) else None
+    origin = settings.origin(context, option) if context and option else None
+    hint = f"the value comes from {origin}" if origin else None
+    if as_json:
+        if context and not hint:
+            hint = f"`{context.command_path} --help` tells how it is called"
+        _error_json(raised.format_message(), hint, raised.exit_code)
+        return
+    raised.show()
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+
+
+def interrupted(raised: BaseException, *, as_json: bool) -> None:
+    """That Ctrl-C ended the command; and what became of its work, if it says so."""
+    told = str(raised.__cause__ or "") or str(raised)
+    if as_json:
+        _error_json("\n".join(filter(None, ["interrupted", told])), None, INTERRUPTED)
+        return
+    click.echo("cnc: interrupted", err=True)
+    if told:
+        click.echo(told, err=True)
+
+
+def _error_json(message: str, hint: str | None, exit_code: int) -> None:
+    document: documents.Error = {"error": message, "hint": hint, "exit_code": exit_code}
+    click.echo(json.dumps(document, indent=2), err=True)
 
 
 def some(texts: Sequence[str], separator: str) -> str:
@@ -44,19 +87,22 @@ def print_json(data: Any) -> None:
     click.echo(json.dumps(data, indent=2, default=_plain))
 
 
-def _plain(value: object) -> str:
+def _plain(value: Any) -> Any:
     if isinstance(value, PortRef | Path):
         return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
     raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
-def gates_json(gates: GateControlList | None) -> dict[str, Any] | None:
+def gates_json(gates: GateControlList | None) -> documents.Gates | None:
     if gates is None:
         return None
-    return {
-        "cycle_ns": gates.cycle_ns,
-        "entries": [[f"{e.gate_states:#04x}", e.interval_ns] for e in gates.entries],
-    }
+    return {"cycle_ns": gates.cycle_ns, "entries": entries_json(gates)}
+
+
+def entries_json(gates: GateControlList) -> documents.GateEntries:
+    return [(f"{e.gate_states:#04x}", e.interval_ns) for e in gates.entries]
 
 
 def new_table(title: str, *columns: str) -> Table:
@@ -81,4 +127,5 @@ def open_console() -> Any:
     from rich.console import Console  # noqa: PLC0415
 
     # A pipe has no width: wide enough that no cell is folded. Text in [brackets] is no markup.
-    return Console(markup=False, width=None if sys.stdout.isatty() else 160)
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(markup=False, width=None if has_width else _PIPE_COLUMNS)

@@ -15,6 +15,7 @@ from cnc.model import GateLimits, Intent, Plan, PortRef
 
 if TYPE_CHECKING:
     from cnc.check import Violation
+    from cnc.cli import documents
 
 _ROWS_MAX = 100
 _FULL_FROM = 0.9
@@ -22,32 +23,34 @@ _FULL_FROM = 0.9
 
 def intent(checked: Intent, *, as_json: bool) -> None:
     network = checked.network
-    counts = {
+    found: documents.CheckedIntent = {
+        "name": checked.name,
+        "sound": True,
         "switches": len(network.bridges),
-        "end-stations": len(network.end_stations),
+        "end_stations": len(network.end_stations),
         "links": len(network.links) // 2,
         "classes": len(checked.classes),
         "streams": len(checked.streams),
     }
     if as_json:
-        print_json({"name": checked.name, "sound": True, **counts})
+        print_json(found)
         return
-    words = ", ".join(f"{count} {what.replace('-', ' ')}" for what, count in counts.items())
+    counts = list(found.items())[2:]
+    words = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in counts)
     click.echo(f"{checked.name} is sound: {words}")
 
 
 def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "name": plan.intent.name,
-                "valid": not violations,
-                "violations": [v._asdict() for v in violations],
-                "streams": len(plan.intent.streams),
-                "placed": len(plan.streams),
-                "refused": dict(plan.refused),
-            }
-        )
+        document: documents.CheckedPlan = {
+            "name": plan.intent.name,
+            "valid": not violations,
+            "violations": [{"code": v.code, "where": v.where, "text": v.text} for v in violations],
+            "streams": len(plan.intent.streams),
+            "placed": len(plan.streams),
+            "refused": dict(plan.refused),
+        }
+        print_json(document)
         return
     for violation in violations:
         click.echo(f"{violation.code} {violation.where}: {violation.text}")
@@ -138,7 +141,8 @@ def chart(shown: Plan) -> None:
     from cnc.chart import text  # noqa: PLC0415
 
     console = open_console()
-    click.echo(text(shown, width=console.width, color=console.color_system is not None))
+    color = console.color_system is not None and not console.no_color
+    click.echo(text(shown, width=console.width, color=color), color=color)
 
 
 def _full_lists(plan: Plan) -> list[str]:

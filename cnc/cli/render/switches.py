@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from cnc.cli.render.output import gates_json, new_table, print_json, print_table
+from cnc.cli.render.output import entries_json, gates_json, new_table, print_json, print_table
 from cnc.format import duration, gate_summary
 from cnc.model import NS_PER_S
 
 if TYPE_CHECKING:
+    from cnc.cli import documents
     from cnc.netconf import PortStatus, Report
     from cnc.netconf.tree import KernelSchedule
 
 
 def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "changed": bool(report.changes) and not dry_run,
-                "dry_run": dry_run,
-                "base_time_ns": report.base_time_ns,
-                "total_ns": report.total_ns,
-                "changes": [
-                    {
-                        "port": str(change.port),
-                        "why": change.why,
-                        "before": gates_json(change.before),
-                        "after": gates_json(change.after),
-                    }
-                    for change in report.changes
-                ],
-                "times": {n: dataclasses.asdict(t) for n, t in report.times.items()},
-            }
-        )
+        document: documents.Push = {
+            "changed": bool(report.changes) and not dry_run,
+            "dry_run": dry_run,
+            "base_time_ns": report.base_time_ns,
+            "total_ns": report.total_ns,
+            "changes": [
+                {
+                    "port": str(change.port),
+                    "why": change.why,
+                    "before": gates_json(change.before),
+                    "after": gates_json(change.after),
+                }
+                for change in report.changes
+            ],
+            "times": dict(report.times),
+        }
+        print_json(document)
         return
     if not report.changes:
         click.echo("no change: every port already runs its gate control list")
@@ -59,19 +58,18 @@ def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
 
 def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            [
-                {
-                    "port": str(p.port),
-                    "agrees": p.agrees,
-                    "verdict": p.verdict,
-                    "intended": gates_json(p.intended),
-                    "running": _schedule_json(p.running),
-                    "pending": _schedule_json(p.pending),
-                }
-                for p in ports
-            ]
-        )
+        document: list[documents.PortState] = [
+            {
+                "port": str(p.port),
+                "agrees": p.agrees,
+                "verdict": p.verdict,
+                "intended": gates_json(p.intended),
+                "running": _schedule_json(p.running),
+                "pending": _schedule_json(p.pending),
+            }
+            for p in ports
+        ]
+        print_json(document)
         return
     table = new_table("", "port", "intended", "running", "pending", "verdict")
     for port in ports:
@@ -86,7 +84,11 @@ def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
     print_table(table)
 
 
-def _schedule_json(schedule: KernelSchedule | None) -> dict[str, Any] | None:
+def _schedule_json(schedule: KernelSchedule | None) -> documents.RunningGates | None:
     if schedule is None:
         return None
-    return {"base_time_ns": schedule.base_time_ns, **(gates_json(schedule.gates) or {})}
+    return {
+        "base_time_ns": schedule.base_time_ns,
+        "cycle_ns": schedule.gates.cycle_ns,
+        "entries": entries_json(schedule.gates),
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.format import duration, microseconds, rate
 
 if TYPE_CHECKING:
+    from cnc.cli import documents
     from cnc.lab.iperf import Throughput
     from cnc.lab.measure import Spread, Summary
     from cnc.lab.outcome import Platform
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
 def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "platform": dataclasses.asdict(platform),
-                "wake_up_error": dataclasses.asdict(wake_up),
-                "flows": [{**dataclasses.asdict(its), "lost": its.lost} for its in found],
-            }
-        )
+        document: documents.Traffic = {
+            "platform": platform,
+            "wake_up_error": wake_up,
+            "flows": [_figures(its) for its in found],
+        }
+        print_json(document)
         return
     counts = ("sent", "received", "lost", "late", "copies", "out of order")
     table = new_table(
@@ -55,6 +54,22 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
     )
     if not platform.exact:
         click.echo("on this clock frames tell how punctual the machine is: they are not judged")
+
+
+def _figures(its: Summary) -> documents.FlowFigures:
+    return {
+        "flow": its.flow,
+        "sent": its.sent,
+        "received": its.received,
+        "lost": its.lost,
+        "late": its.late,
+        "outside": its.outside,
+        "outside_max_ns": its.outside_max_ns,
+        "duplicates": its.duplicates,
+        "out_of_order": its.out_of_order,
+        "latency": its.latency,
+        "jitter": its.jitter,
+    }
 
 
 def throughput(found: Throughput, *, as_json: bool) -> None:

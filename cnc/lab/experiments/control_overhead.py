@@ -235,7 +235,8 @@ def _timed_push(intent: Intent, line: Line, history: History) -> list[tuple[obje
     if len(pushed.changes) != len(names) or len(steps_ns) != len(STEPS):
         raise CncError(
             f"a push changed {len(pushed.changes)} of {len(names)} ports in {len(steps_ns)} steps: "
-            "what it took says nothing"
+            "what it took says nothing",
+            hint="run the experiment again, with nothing else at the same switches",
         )
     after_ns = {name: _computed_ns(line.pids[name]) for name in names}
     return [
@@ -255,7 +256,10 @@ def _computed_ns(pids: Mapping[str, int]) -> dict[str, int]:
     for program, pid in pids.items():
         clock = ctypes.c_int()
         if failed := libc.clock_getcpuclockid(pid, ctypes.byref(clock)):
-            raise CncError(f"{program}, process {pid}, is gone: {os.strerror(failed)}")
+            raise CncError(
+                f"{program}, process {pid}, is gone: {os.strerror(failed)}",
+                hint="run the experiment again; `dmesg` says if memory ran out",
+            )
         found[program] = time.clock_gettime_ns(clock.value)
     return found
 

@@ -1,0 +1,51 @@
+"""`cnc discover`: the topology of an intent, from what the switches know of each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cnc import whole_file
+from cnc.cli.options import JSON, connect_options, connection, refuse_to_overwrite
+from cnc.cli.render import discover as render
+
+
+@click.command()
+@click.argument("switches", metavar="SWITCH[:PORT]...", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the draft here."
+)
+@click.option("--force", is_flag=True, help="Overwrite the file of -o.")
+@click.option("--user", metavar="NAME", help="Who logs in on the switches (default: you).")
+@connection
+@JSON
+def discover(  # noqa: PLR0917  one parameter an option
+    switches: tuple[str, ...],
+    output: Path | None,
+    force: bool,
+    user: str | None,
+    identity: Path,
+    known_hosts: Path,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    """Draft the topology of an intent from LLDP and the interfaces of the switches.
+
+    Each SWITCH is asked over NETCONF; lldpd must run there. Who else is heard becomes an end
+    station. What is uncertain is a comment in the draft. If a switch does not answer, the others
+    are drafted, and the exit code is 1.
+    """
+    from cnc import discover as room  # noqa: PLC0415
+
+    if output:
+        refuse_to_overwrite(output, force=force)
+    asked = room.targets(switches, user)
+    answers = room.ask(asked, connect_options(identity, known_hosts, timeout_s))
+    if answers.views:
+        draft = room.draft(answers, output.stem if output else "", user)
+        text = room.as_yaml(draft)
+        if output:
+            whole_file.write(output, text)
+        render.discovered(draft, text, output, as_json=as_json)
+    answers.raise_if_incomplete()

@@ -1,0 +1,359 @@
+"""What the commands print with --json, as types: docs/json and docs/commands-json.md come of them.
+
+The renderers build these, and mypy holds them to it. Only programs that want the types import this
+module: it brings in every room.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from cnc.history import Outcome, Phase
+from cnc.lab import NodeStatus
+from cnc.lab.flows import Flow
+from cnc.lab.measure import Spread
+from cnc.lab.outcome import Platform
+from cnc.model import GateLimits
+from cnc.netconf.preflight import Finding
+from cnc.netconf.rollout import SwitchTimes
+from cnc.watch.condition import Kind, Note, What
+
+GateEntries = list[tuple[str, int]]
+
+
+class Gates(TypedDict):
+    """A gate control list."""
+
+    cycle_ns: int
+    """How long the list lasts; it starts at a multiple of it on TAI."""
+    entries: GateEntries
+    """Which gates are open, as a mask (0x81: of traffic classes 7 and 0), and for how many ns."""
+
+
+class RunningGates(Gates):
+    """A gate control list in a kernel."""
+
+    base_time_ns: int
+    """TAI, in nanoseconds since 1970."""
+
+
+class CheckedIntent(TypedDict):
+    """`cnc check` of an intent; one that is not sound is an error."""
+
+    name: str
+    sound: Literal[True]
+    switches: int
+    end_stations: int
+    links: int
+    """Cables: both directions count once."""
+    classes: int
+    streams: int
+
+
+class Violation(TypedDict):
+    """A promise that a plan breaks."""
+
+    code: str
+    """The rule."""
+    where: str
+    """A stream or a port."""
+    text: str
+
+
+class CheckedPlan(TypedDict):
+    """`cnc check` of a plan. The exit code is 1 if it is not valid."""
+
+    name: str
+    """Of the plan's network."""
+    valid: bool
+    violations: list[Violation]
+    streams: int
+    """How many the intent has."""
+    placed: int
+    refused: dict[str, str]
+    """Of each stream without a place: why."""
+
+
+class PlannedStream(TypedDict):
+    """The way of a stream."""
+
+    paths: list[list[tuple[str, str, int, int]]]
+    """Each path is a list of ports on the way: node, port, offset in ns from the start of the
+    period to the frame's first bit, traffic class."""
+    latency_bound_ns: int
+    """From the start of sending to the last bit received."""
+
+
+class PlanFile(TypedDict):
+    """`cnc plan`: the plan, as -o writes it. `cnc show` prints it as well."""
+
+    format: Literal["cnc-plan/2"]
+    intent: dict[str, Any]
+    """The intent file as data; schedules/intent.schema.json describes it."""
+    limits: NotRequired[dict[str, GateLimits]]
+    """What the switches stated of their ports, by NODE/PORT; 0: not known. It is there if they were
+    asked."""
+    algorithm: str
+    streams: dict[str, PlannedStream]
+    refused: dict[str, str]
+    """Of each stream without a place: why."""
+    gates: dict[str, Gates]
+    """By NODE/PORT."""
+
+
+class Diagnosis(TypedDict):
+    """`cnc doctor`. The exit code is 1 if a finding has failed."""
+
+    network: str
+    no_plan: str | None
+    """Why there are no lists that the switches could be compared with."""
+    findings: list[Finding]
+    """A check on a switch each, or on one of its ports, and what to do about it."""
+
+
+class PortChange(TypedDict):
+    """What a push changes on a port."""
+
+    port: str
+    """NODE/PORT."""
+    why: str
+    before: Gates | None
+    after: Gates | None
+    """null: no gates."""
+
+
+class Push(TypedDict):
+    """`cnc push` and `cnc rollback`."""
+
+    changed: bool
+    """False in a dry run, and where every port runs its list already."""
+    dry_run: bool
+    base_time_ns: int | None
+    """When the schedule starts: TAI, in nanoseconds since 1970. null where nothing has changed."""
+    total_ns: int
+    """What the push took."""
+    changes: list[PortChange]
+    times: dict[str, SwitchTimes]
+    """Where the time went, by switch: making the payload, NETCONF, from YANG to the kernel."""
+
+
+class PortState(TypedDict):
+    """One port in `cnc status`. The exit code is 1 if one does not agree."""
+
+    port: str
+    """NODE/PORT."""
+    agrees: bool
+    """The kernel runs what is intended, and nothing else is pending."""
+    verdict: str
+    intended: Gates | None
+    running: RunningGates | None
+    pending: RunningGates | None
+    """A list that the kernel has and does not run yet."""
+
+
+class SwitchResult(TypedDict):
+    """What became of a rollout on a switch."""
+
+    address: str
+    """Address and port of its NETCONF server."""
+    outcome: Outcome
+    detail: str
+    ports: list[str] | dict[str, Lists]
+    """Those that changed; of a single rollout with their lists."""
+
+
+class Rollout(TypedDict):
+    """`cnc history` prints a list of them, the newest first, `cnc history NUMBER` one."""
+
+    number: int
+    id: str
+    """What its switches carry as the mark of this rollout."""
+    network: str
+    operator: str
+    what: str
+    """The command that made it."""
+    started: str
+    """Times are ISO 8601 with an offset from UTC."""
+    confirm_by: str
+    """Until then the switches wait for their confirmation."""
+    ended: str | None
+    base_time_ns: int
+    phase: Phase
+    under_way: bool
+    """Somebody is at it now."""
+    detail: str
+    switches: dict[str, SwitchResult]
+
+
+class Lists(TypedDict):
+    """What a port had and was to have; null: no gates."""
+
+    before: Gates | None
+    after: Gates | None
+
+
+class Change(TypedDict):
+    """What something was and is, with the fields of the planner's own data; null: not there."""
+
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class Difference(TypedDict):
+    """`cnc diff`. What is the same is not in it."""
+
+    same: bool
+    added: list[str]
+    """Streams that get a place."""
+    removed: list[str]
+    """Streams that lose theirs."""
+    refused: list[str]
+    """Streams that are new and get none."""
+    wanted: dict[str, Change]
+    """What streams ask for."""
+    placed: dict[str, Change]
+    """Where streams lie: paths, offsets, classes, bounds."""
+    foundations: dict[str, Change]
+    """Classes, switches, links, and the figures of the network."""
+    gates: dict[str, Lists]
+    """By NODE/PORT."""
+
+
+class Event(TypedDict):
+    """`cnc watch` prints one a line, for as long as it runs."""
+
+    time: str
+    """ISO 8601."""
+    event: What
+    """A trouble begins or ends, or something is noted."""
+    kind: Kind | Note
+    switch: str | None
+    """null: the network as a whole."""
+    port: str | None
+    text: str
+    since: str | None
+    """When the trouble that ends had begun."""
+
+
+class LabUp(TypedDict):
+    """`cnc lab up`. Programs push to it with --identity and --known-hosts."""
+
+    name: str
+    wires: Literal["timed", "instant"]
+    identity: str
+    known_hosts: str
+
+
+class FlowFigures(TypedDict):
+    """What became of the frames of one flow."""
+
+    flow: Flow
+    sent: int
+    received: int
+    lost: int
+    late: int
+    """Beyond the flow's bound."""
+    outside: int
+    """Left the last switch while the gate was closed for them, beyond what a clock can tell."""
+    outside_max_ns: int
+    duplicates: int
+    out_of_order: int
+    latency: Spread | None
+    """From the planned start of sending; null: nothing arrived."""
+    jitter: Spread | None
+    """How much a frame's latency differs from that of the one before."""
+
+
+class Traffic(TypedDict):
+    """`cnc lab traffic`."""
+
+    platform: Platform
+    """`exact`: frames are judged, since only sleeping takes time."""
+    wake_up_error: Spread
+    """How late talkers woke."""
+    flows: list[FlowFigures]
+
+
+class Iperf3(TypedDict):
+    """`cnc lab traffic --iperf3`: what iperf3 prints, whose keys are its own."""
+
+    start: dict[str, Any]
+    intervals: list[dict[str, Any]]
+    end: dict[str, Any]
+
+
+class ExperimentSummary(TypedDict):
+    """`cnc lab measure`: what is in summary.json. Each kind of experiment adds figures."""
+
+    experiment: str
+    kind: str
+    title: str
+    seed: int
+    platform: Platform
+    modelled: str | None
+    """Delays that are emulated."""
+    disagreements: list[str]
+    """What is not as the experiment promises; the exit code is 1 if there is anything."""
+    remarks: list[str]
+
+
+class Option(TypedDict):
+    """An option that is set, or that many commands share."""
+
+    name: str
+    """As in a file: `plan.algorithm`; without a table: for every command."""
+    value: str
+    origin: str | None
+    """FILE:LINE or the environment variable; null: it is the default."""
+
+
+class Config(TypedDict):
+    """`cnc config`."""
+
+    files: list[str]
+    """Those that were read; the later wins."""
+    options: list[Option]
+
+
+class Discovered(TypedDict):
+    """`cnc discover`."""
+
+    intent: dict[str, Any]
+    """The draft as data, without streams; schedules/intent.schema.json describes it."""
+    remarks: dict[str, list[str]]
+    """What is uncertain: of a node, of a link NODE/PORT - NODE/PORT, or of the `draft`."""
+
+
+class Error(TypedDict):
+    """What a command that ends with an error prints instead, on the error stream."""
+
+    error: str
+    """What happened and where; lines are parted by \\n."""
+    hint: str | None
+    """What to do next."""
+    exit_code: int
+    """1 refused or failed, 2 bad input, 130 interrupted."""
+
+
+# By the words of the command. What each prints is one of these.
+BY_COMMAND: dict[str, Any] = {
+    "check": CheckedIntent | CheckedPlan,
+    "config": Config,
+    "diff": Difference,
+    "discover": Discovered,
+    "doctor": Diagnosis,
+    "history": list[Rollout] | Rollout,
+    "lab measure": ExperimentSummary,
+    "lab status": list[NodeStatus],
+    "lab traffic": Traffic | Iperf3,
+    "lab up": LabUp,
+    "plan": PlanFile,
+    "push": Push,
+    "rollback": Push,
+    "show": PlanFile,
+    "status": list[PortState],
+    "watch": Event,
+    "error": Error,
+}

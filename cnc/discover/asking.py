@@ -1,0 +1,54 @@
+"""Asking all switches at once; nobody's silence hides another's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cnc.errors import CncError, RolloutError
+from cnc.model import Management
+from cnc.netconf.device import ConnectOptions, Device, DeviceError, Managed
+from cnc.netconf.parallel import answers, unanimous
+from cnc.netconf.topology import TopologyReport
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one switch answered, and where it was asked."""
+
+    management: Management
+    report: TopologyReport
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the switches said, in the order they were named; `failures` are by switch."""
+
+    views: tuple[View, ...]
+    failures: Mapping[str, DeviceError]
+
+    def raise_if_incomplete(self) -> None:
+        """Raises CncError with the words of every switch that did not answer, if there is one."""
+        try:
+            unanimous(self.failures)
+        except RolloutError as error:
+            missing = "the draft is without it" if self.views else "nothing was drafted"
+            raise CncError(f"{error}\n{missing}", hint=error.hint) from error
+
+
+def ask(switches: Sequence[Managed], connect: ConnectOptions) -> Answers:
+    """The interfaces and neighbours of all that answer; who does not is among the failures."""
+
+    def topology(switch: Managed) -> TopologyReport:
+        with Device(switch, connect) as device:
+            return device.topology()
+
+    found = answers(switches, topology)
+    views, failures = [], {}
+    for switch in switches:
+        answer = found[switch.name]
+        if isinstance(answer, DeviceError):
+            failures[switch.name] = answer
+        elif switch.management:  # it has: `targets` gives one to each
+            views.append(View(switch.management, answer))
+    return Answers(tuple(views), failures)

@@ -1,0 +1,180 @@
+"""Whose port is at the other end of whose: what switches say of their neighbours, put together.
+
+Pure. Switches are numbers here, in the order they were asked: names are the draft's.
+
+A neighbour is one of the switches if it has the chassis of one, or the MAC address of one of its
+ports. Names are not believed: two devices may have one, and anybody can send any.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from cnc.netconf.topology import Identifier, NeighborReport, TopologyReport
+
+
+class SwitchPort(NamedTuple):
+    """An interface of the switch that was asked as number `switch`."""
+
+    switch: int
+    port: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """Two switches, joined. `said_by` is the only one that says so; None: both do."""
+
+    ends: tuple[SwitchPort, SwitchPort]
+    said_by: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """Somebody who was not asked, at a port of a switch."""
+
+    port: SwitchPort
+    neighbor: NeighborReport
+
+
+class Reason(StrEnum):
+    """Why the other end of a port is not known; {other} stands for the port it names."""
+
+    SEVERAL = "several neighbours: something between them forwards LLDP"
+    NO_INTERFACE = "a neighbour at an interface that the switch does not tell of"
+    ITSELF = "it hears its own switch: a loop"
+    PORT_UNKNOWN = "a switch of this draft, at a port which that one does not tell of"
+    CONTRADICTED = "it hears {other}, which is cabled otherwise"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A port whose other end is not drafted, and whom it hears; `other` is the port it names."""
+
+    port: SwitchPort
+    reason: Reason
+    heard: tuple[NeighborReport, ...]
+    other: SwitchPort | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cables:
+    """All that is known of the cables at the ports of the switches."""
+
+    cables: tuple[Cable, ...]
+    attachments: tuple[Attachment, ...]
+    doubts: tuple[Doubt, ...]
+
+
+def find(reports: Sequence[TopologyReport]) -> Cables:
+    """The cables between and at these switches."""
+    heard = _heard(reports)
+    doubts = [
+        Doubt(port, Reason.SEVERAL, neighbors)
+        for port, neighbors in heard.items()
+        if len(neighbors) > 1
+    ]
+    attachments: list[Attachment] = []
+    claims: dict[SwitchPort, SwitchPort] = {}
+    identities = _Identities(reports)
+    for port, neighbors in heard.items():
+        if len(neighbors) > 1:
+            continue
+        (neighbor,) = neighbors
+        switch = identities.switch(neighbor)
+        if port.port not in reports[port.switch].interfaces:
+            doubts.append(Doubt(port, Reason.NO_INTERFACE, neighbors))
+        elif switch is None:
+            attachments.append(Attachment(port, neighbor))
+        elif switch == port.switch:
+            doubts.append(Doubt(port, Reason.ITSELF, neighbors))
+        elif (name := _port_name(neighbor, reports[switch])) is None:
+            doubts.append(Doubt(port, Reason.PORT_UNKNOWN, neighbors))
+        else:
+            claims[port] = SwitchPort(switch, name)
+    cables = list(_agreed(claims))
+    used = {end for cable in cables for end in cable.ends}
+    for port, other in claims.items():
+        if port in used:
+            continue
+        if other in heard or other in used:  # it hears somebody else, or is at another cable
+            doubts.append(Doubt(port, Reason.CONTRADICTED, heard[port], other))
+        else:
+            cables.append(Cable((port, other), said_by=port.switch))
+            used |= {port, other}
+    return Cables(tuple(sorted(cables, key=lambda c: c.ends)), tuple(attachments), tuple(doubts))
+
+
+def _heard(
+    reports: Sequence[TopologyReport],
+) -> dict[SwitchPort, tuple[NeighborReport, ...]]:
+    heard: dict[SwitchPort, tuple[NeighborReport, ...]] = {}
+    for number, report in enumerate(reports):
+        for neighbor in report.lldp.neighbors if report.lldp else ():
+            port = SwitchPort(number, neighbor.interface)
+            heard[port] = (*heard.get(port, ()), neighbor)
+    return heard
+
+
+def _agreed(claims: Mapping[SwitchPort, SwitchPort]) -> Iterator[Cable]:
+    """The cables that both ends tell of, each once."""
+    for port, other in claims.items():
+        if port < other and claims.get(other) == port:
+            yield Cable((port, other))
+
+
+class _Identities:
+    """Which switch a neighbour is."""
+
+    def __init__(self, reports: Sequence[TopologyReport]) -> None:
+        self._by_chassis = _unambiguous(
+            (report.lldp.chassis_id, number)
+            for number, report in enumerate(reports)
+            if report.lldp and report.lldp.chassis_id
+        )
+        self._by_mac = _unambiguous(
+            (mac(interface.phys_address), number)
+            for number, report in enumerate(reports)
+            for interface in report.interfaces.values()
+            if interface.phys_address
+        )
+
+    def switch(self, neighbor: NeighborReport) -> int | None:
+        """Its number, or None if it is none that was asked."""
+        number = self._by_chassis.get(neighbor.chassis_id)
+        if number is None and neighbor.port_id and neighbor.port_id.subtype == "mac-address":
+            number = self._by_mac.get(mac(neighbor.port_id.text))
+        return number
+
+
+def _unambiguous(owners: Iterator[tuple[object, int]]) -> dict[object, int]:
+    """What belongs to one switch only, however often."""
+    distinct = set(owners)
+    times = Counter(key for key, _ in distinct)
+    return {key: number for key, number in distinct if times[key] == 1}
+
+
+def _port_name(neighbor: NeighborReport, report: TopologyReport) -> str | None:
+    """The interface of `report` at which `neighbor` says it is."""
+    port_id = neighbor.port_id or Identifier("")
+    if port_id.subtype == "mac-address":
+        same = [
+            name
+            for name, interface in report.interfaces.items()
+            if mac(interface.phys_address) == mac(port_id.text)
+        ]
+        if len(same) == 1:
+            return same[0]
+        # A bridge or a VLAN has the MAC address of its port: the description tells them apart.
+        return neighbor.port_description if neighbor.port_description in same else None
+    return next(
+        (t for t in (port_id.text, neighbor.port_description) if t in report.interfaces), None
+    )
+
+
+def mac(text: str) -> str:
+    """One notation for the two of RFC 6991 and IEEE 802."""
+    return text.replace("-", ":").lower()

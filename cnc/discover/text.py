@@ -1,0 +1,123 @@
+"""A draft as commented YAML for an operator to go on with, and as data for programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from cnc.discover.draft import Draft, DraftLink, Node
+from cnc.discover.targets import NETCONF_PORT
+from cnc.intent.units import RATE
+
+_ASSUMED_RATE_BPS = 1_000_000_000
+
+_HEAD = """\
+# Drafted by `cnc discover` from LLDP and from the interfaces of the switches. LLDP is what
+# neighbours say of themselves: compare this with the cables before you plan on it.
+"""
+_DEFAULTS = """\
+# Every promise a plan makes rests on these figures. Nobody told them: measure them.
+defaults:
+  rate: {rate}
+  propagation: 100ns                  # 20 m of copper
+  processing: {{min: 1us, max: 5us}}    # last bit in → frame lies in its queue
+  clock-error: 1us                    # most that any two clocks differ (ptp4l, phc2sys)
+  gates: software                     # taprio in the kernel; also: txtime-assist, full-offload
+"""
+_CLASSES = """\
+# As in the examples. A class is a queue; switches know its frames by DSCP.
+classes:
+  control:     {traffic-class: 7, priority: 7, dscp: [48, 56], role: control, max-frame: 128B}
+  cyclic:      {traffic-class: 6, priority: 6, dscp: 46, role: scheduled}
+  best-effort: {traffic-class: 0, priority: 0, dscp: 0, role: best-effort, max-frame: 1522B}
+"""
+_STREAMS = """\
+# What the network must carry is yours to say. For example:
+#
+# streams:
+#   motion:
+#     talker: {talker}
+#     listeners: [{listener}]
+#     class: cyclic
+#     period: 1ms
+#     payload: 200B                   # the IP packet with its headers
+#     max-latency: 500us              # planned start of sending → last bit received
+streams: {{}}
+"""
+
+
+def as_yaml(draft: Draft) -> str:
+    """An intent without streams, which `cnc check` accepts; what is uncertain is a comment."""
+    rate_bps = draft.default_rate_bps
+    rate = RATE.format(rate_bps or _ASSUMED_RATE_BPS)
+    if rate_bps is None:
+        rate += "                         # no switch tells the speed of a link: an assumption"
+    talker, listener, *_ = [*(s.name for s in draft.end_stations), "TALKER", "LISTENER"]
+    parts = [
+        _HEAD + "".join(_missing(draft)),
+        f"name: {_flow(draft.name)}\n",
+        _DEFAULTS.format(rate=rate) + (f"  user: {_flow(draft.user)}\n" if draft.user else ""),
+        _CLASSES,
+        "".join(_block("switches", [_switch(switch) for switch in draft.switches], "{}")),
+        "".join(_block("end-stations", [_station(node) for node in draft.end_stations], "[]")),
+        "".join(_block("links", [_link(link, rate_bps) for link in draft.links], "[]")),
+        _STREAMS.format(talker=talker, listener=listener),
+    ]
+    return "\n".join(parts)
+
+
+def as_data(draft: Draft) -> dict[str, Any]:
+    """The intent's document, and all remarks by the node, link or "draft" they are about."""
+    of_nodes = {node.name: node.remarks for node in (*draft.switches, *draft.end_stations)}
+    of_links = {" - ".join(map(str, link.ends)): link.remarks for link in draft.links}
+    remarks = {"draft": draft.remarks, **of_nodes, **of_links}
+    return {
+        "intent": yaml.safe_load(as_yaml(draft)),
+        "remarks": {about: list(texts) for about, texts in remarks.items() if texts},
+    }
+
+
+def _missing(draft: Draft) -> Iterator[str]:
+    if draft.remarks:
+        yield "#\n# INCOMPLETE. Not drafted, or in doubt:\n"
+        yield from (f"#   - {remark}\n" for remark in draft.remarks)
+
+
+def _block(key: str, entries: list[tuple[tuple[str, ...], str]], empty: str) -> Iterator[str]:
+    """A key of the document with its entries, the remarks of each above it."""
+    yield f"{key}:\n" if entries else f"{key}: {empty}\n"
+    for remarks, entry in entries:
+        yield from (f"  # {remark}\n" for remark in remarks)
+        yield f"  {entry}\n"
+
+
+def _switch(switch: Node) -> tuple[tuple[str, ...], str]:
+    properties: dict[str, Any] = {"ports": list(switch.ports)}
+    if management := switch.management:
+        address: Any = management.address
+        if management.port != NETCONF_PORT:
+            address = {"address": address, "port": management.port}
+        properties = {"management": address, **properties}
+    return switch.remarks, f"{_flow(switch.name)}: {_flow(properties)}"
+
+
+def _station(station: Node) -> tuple[tuple[str, ...], str]:
+    return station.remarks, f"{_flow(station.name)}: {_flow({'ports': list(station.ports)})}"
+
+
+def _link(link: DraftLink, default_rate_bps: int | None) -> tuple[tuple[str, ...], str]:
+    ends: Any = [str(end) for end in link.ends]
+    if link.rate_bps not in (None, default_rate_bps):
+        ends = {"ends": ends, "rate": RATE.format(link.rate_bps)}
+    return link.remarks, f"- {_flow(ends)}"
+
+
+def _flow(value: Any) -> str:
+    """`value` on one line, with quotes where YAML would read a name as something else."""
+    text = yaml.safe_dump(
+        [value], default_flow_style=True, sort_keys=False, allow_unicode=True, width=math.inf
+    )
+    return text.strip()[1:-1]

@@ -1,0 +1,64 @@
+"""A plan as one HTML file to look around in, with no network and nothing beside it.
+
+`page.html` is the frame, `page.css` the looks; the scripts do the rest in the browser from the
+data that `data.page_data` gives them. What a plan says reaches the document as text only: the data
+lie in a block that is not executable, and the policy in the page's head lets exactly our own style
+and script run, by their hashes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from cnc.collector import paused
+from cnc.model import Plan
+from cnc.page.data import page_data
+
+__all__ = ["html"]
+
+# One script in the end. What is defined in one file is used in those below it only when they run.
+_SCRIPTS = (
+    "common.js",
+    "topology.js",
+    "table.js",
+    "details.js",
+    "drawing.js",
+    "timeline.js",
+    "page.js",
+)
+
+
+@paused()
+def html(plan: Plan) -> str:
+    """The page as text; the same for the same plan."""
+    style = "\n" + _file("page.css")
+    script = "\n" + "\n".join(_file(name) for name in _SCRIPTS)
+    return Template(_file("page.html")).substitute(
+        title=escape(plan.intent.name),
+        policy=f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'",
+        style=style,
+        data=_inert(page_data(plan)),
+        script=script,
+    )
+
+
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(source: str) -> str:
+    """How a content security policy names an inline style or script."""
+    digest = hashlib.sha256(source.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _inert(data: dict[str, Any]) -> str:
+    """JSON that no HTML parser finds a tag or a comment in."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

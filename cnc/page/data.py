@@ -1,0 +1,185 @@
+"""What the page shows, as plain data. Nodes, ports and classes are named by their place in a list.
+
+    {"name", "algorithm", "span_ns", "verdict": [violation, ...],
+     "classes": [{"name", "number", "role"}, ...]                   the highest queue first
+     "nodes":   [{"name", "bridge", "x", "y", "dx", "dy"}, ...]     (dx, dy): where a label has room
+     "ports":   [{"name", "node", "to", "rate", "load", "cycle_ns", "entries", "open": [[opens_ns,
+                  closes_ns, opens_ns, ...], ...]}, ...]            an `open` for each class
+     "rows":    n                          the first n ports carry something, those with gates first
+     "streams": [{"name", "class", "period_ns", "payload", "talker", "listeners", "bound_ns",
+                  "limit_ns", "hops": [...], "ways": [[node, ...], ...]}, ...]
+     "refused": [{"name", "talker", "listeners", "period_ns", "payload", "limit_ns", "why"}, ...]}
+
+A hop is [port, offset_ns, planned_end_ns, latest_end_ns, ready_from_ns, ready_by_ns, received_ns,
+parent]: the frame is planned to be on the wire from offset to planned end, and is off it at the
+latest end whatever comes between; it lies in its queue from some time between the two `ready`; its
+last bit is at the far end by `received`; `parent` is the place of the hop before, or -1. All count
+from the start of the stream's period. They are the times that `cnc.check` works with, so a path
+whose route is broken has none, and the verdict says why. A port with a cycle of 0 has no gates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from itertools import chain
+from typing import Any
+
+from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
+from cnc.check import judge
+from cnc.check.frames import Transmission, judge_streams
+from cnc.check.lists import readable_lists
+from cnc.format import rate
+from cnc.model import Plan, PortRef, Stream
+from cnc.page.layout import positions
+
+
+def page_data(plan: Plan) -> dict[str, Any]:
+    """All of it, with nothing that `json` does not know; deterministic."""
+    return _Data(plan).everything()
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Orders names as people count: s2 before s10."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
+
+
+class _Data:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._network = plan.intent.network
+        self._classes = classes_of(plan)
+        self._nodes = [
+            *sorted(self._network.bridges, key=_natural),
+            *sorted(self._network.end_stations, key=_natural),
+        ]
+        self._node_number = {name: number for number, name in enumerate(self._nodes)}
+        in_use = set(ports_along_the_way(plan))
+        self._rows = len(in_use)
+        self._ports = sorted(
+            self._network.links,
+            key=lambda port: (port not in in_use, port not in plan.gates, _natural(str(port))),
+        )
+        self._port_number = {port: number for number, port in enumerate(self._ports)}
+        self._frames: defaultdict[str, list[Transmission]] = defaultdict(list)
+        for frame in judge_streams(plan, readable_lists(plan))[0]:
+            self._frames[frame.stream].append(frame)
+
+    def everything(self) -> dict[str, Any]:
+        plan = self._plan
+        return {
+            "name": plan.intent.name,
+            "algorithm": plan.algorithm,
+            "span_ns": span_ns(plan),
+            "verdict": [str(violation) for violation in judge(plan)],
+            "classes": [
+                {"name": c.name, "number": c.number, "role": c.role} for c in self._classes
+            ],
+            "nodes": self._placed_nodes(),
+            "ports": [self._port(port, load) for port, load in self._loads().items()],
+            "rows": self._rows,
+            "streams": [
+                self._stream(plan.intent.streams[name])
+                for name in sorted(plan.streams, key=_natural)
+                if plan.streams[name].hops
+            ],
+            "refused": [
+                self._wanted(plan.intent.streams[name]) | {"why": plan.refused[name]}
+                for name in sorted(plan.refused, key=_natural)
+            ],
+        }
+
+    def _placed_nodes(self) -> list[dict[str, Any]]:
+        places = positions(self._network)
+        return [
+            {
+                "name": name,
+                "bridge": name in self._network.bridges,
+                "x": round(places[name].x, 2),
+                "y": round(places[name].y, 2),
+                "dx": round(places[name].label_x, 2),
+                "dy": round(places[name].label_y, 2),
+            }
+            for name in self._nodes
+        ]
+
+    def _loads(self) -> dict[PortRef, float]:
+        """The share of its time that each port spends on planned frames."""
+        loads = dict.fromkeys(self._ports, 0.0)
+        for name, planned in self._plan.streams.items():
+            stream = self._plan.intent.streams[name]
+            for hop in planned.hops:
+                loads[hop.egress] += self._occupation_ns(stream, hop.egress) / stream.period_ns
+        return loads
+
+    def _port(self, port: PortRef, load: float) -> dict[str, Any]:
+        link = self._network.links[port]
+        gates = self._plan.gates.get(port)
+        return {
+            "name": str(port),
+            "node": self._node_number[port.node],
+            "to": self._node_number[link.target.node],
+            "rate": rate(link.rate_bps),
+            "load": round(load, 6),
+            "cycle_ns": gates.cycle_ns if gates else 0,
+            "entries": len(gates.entries) if gates else 0,
+            "open": [list(chain(*open_times(gates, c.number))) for c in self._classes]
+            if gates
+            else [],
+        }
+
+    def _wanted(self, stream: Stream) -> dict[str, Any]:
+        return {
+            "name": stream.name,
+            "talker": self._node_number[stream.talker],
+            "listeners": [self._node_number[node] for node in stream.listeners],
+            "period_ns": stream.period_ns,
+            "payload": stream.payload_octets,
+            "limit_ns": stream.max_latency_ns,
+        }
+
+    def _stream(self, stream: Stream) -> dict[str, Any]:
+        planned = self._plan.streams[stream.name]
+        hops = [self._hop(stream, frame) for frame in self._frames[stream.name]]
+        return self._wanted(stream) | {
+            "class": self._plan.class_of(stream.name).name,
+            "bound_ns": planned.latency_bound_ns,
+            "hops": hops,
+            "ways": self._ways(stream, hops),
+        }
+
+    def _hop(self, stream: Stream, frame: Transmission) -> list[int]:
+        frames = self._frames[stream.name]
+        before = (
+            number
+            for number, other in enumerate(frames)
+            if (other.egress, other.offset_ns) == (frame.ingress, frame.ingress_offset_ns)
+        )
+        return [
+            self._port_number[frame.egress],
+            frame.offset_ns,
+            frame.offset_ns + self._occupation_ns(stream, frame.egress),
+            frame.busy_until_ns,
+            frame.earliest_ns,
+            frame.latest_ns,
+            frame.received_ns,
+            next(before, -1),
+        ]
+
+    def _ways(self, stream: Stream, hops: list[list[int]]) -> list[list[int]]:
+        """The nodes from the talker to each listener, once for each path."""
+        ways = []
+        for frame, last in zip(self._frames[stream.name], hops, strict=True):
+            if frame.target in stream.listeners:
+                way, hop = [self._node_number[frame.target]], last
+                while True:
+                    port, *_, parent = hop
+                    way.append(self._node_number[self._ports[port].node])
+                    if parent < 0:
+                        break
+                    hop = hops[parent]
+                ways.append(way[::-1])
+        return ways
+
+    def _occupation_ns(self, stream: Stream, port: PortRef) -> int:
+        return self._network.occupation_ns(self._network.links[port], stream.payload_octets)

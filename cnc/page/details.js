@@ -1,0 +1,58 @@
+/* The heading, the legend, and the selected stream hop by hop: the timeline in words. */
+
+const HOP_COLUMNS = [
+  ["Port", (hop) => plan.ports[hop[PORT]].name],
+  ["In queue", (hop) => (hop[PARENT] < 0 ? "–" : `${us(hop[READY_FROM])} – ${us(hop[READY_BY])}`)],
+  ["Leaves", (hop) => us(hop[OFFSET])],
+  ["Off wire by", (hop) => us(hop[LATEST_END])],
+  ["Received by", (hop) => us(hop[RECEIVED])],
+];
+
+function drawHeading() {
+  const facts = [counted(plan.streams.length, "stream")];
+  if (plan.refused.length) facts.push(`${plan.refused.length.toLocaleString("en")} without a place`);
+  facts.push(`${plan.ports.filter((port) => port.cycle_ns).length} gated ports`, `${duration(plan.span_ns)} shown`);
+  facts.push(`planned by ${plan.algorithm}`);
+  byId("facts").append(facts.join(" · "));
+  const verdict = byId("verdict"), wrong = plan.verdict.length;
+  if (!wrong) {
+    verdict.replaceWith(element("p", { id: "verdict" }, "✓ judged sound"));
+    return;
+  }
+  verdict.firstElementChild.append(`✗ breaks ${counted(wrong, "promise")}`);
+  verdict.lastElementChild.append(...plan.verdict.map((line) => element("li", {}, line)));
+}
+
+function drawLegend() {
+  const samples = plan.classes.map((each) => [each.role, `${each.number} ${each.name}: gate open`]);
+  samples.push(["frame", "a frame as planned"], ["latest", "on the wire until then at the latest"]);
+  samples.push(["waiting", "selected: in the queue from then on"]);
+  byId("classes").append(...samples.map(([sample, words]) => element("li", {}, element("span", { class: `sample ${sample}` }), words)));
+}
+
+function showDetails(stream) {
+  byId("stream").replaceChildren(...(stream === null ? nothingSelected() : streamDetails(plan.streams[stream])));
+}
+
+function nothingSelected() {
+  return [element("p", { class: "hint" }, "Select a stream, in the list or by one of its frames, to see its way and its times.")];
+}
+
+/* A path that begins is set off from the one before. */
+function hopRow(hop) {
+  const cells = HOP_COLUMNS.map(([, text]) => element("td", {}, text(hop)));
+  return element("tr", { class: hop[PARENT] < 0 ? "start" : "" }, ...cells);
+}
+
+function streamDetails(stream) {
+  const facts = `${stream.class}, every ${duration(stream.period_ns)}, ${stream.payload} B; latency ≤ ${us(stream.bound_ns)} of ` +
+    `${us(stream.limit_ns)} µs allowed`;
+  const head = element("tr", {}, ...HOP_COLUMNS.map(([title]) => element("th", { scope: "col" }, title)));
+  const rows = stream.hops.map(hopRow);
+  return [
+    element("h2", {}, stream.name),
+    element("p", {}, facts),
+    element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
+    element("p", {}, "µs after the start of the period, clock error included"),
+  ];
+}

@@ -1,0 +1,152 @@
+/* Streams with their bounds, and ports: sorted by any column, filtered by words. */
+
+/* Makes `table` of `items`. A column is [title, text of an item, what to sort by if that is a number];
+   `words` are what the filter looks at, `open` is what a row does. */
+function makeTable(table, columns, items, words, open) {
+  const rows = items.map((item) => tableRow(columns, item, open));
+  const list = { table, body: element("tbody"), rows, words: items.map((item) => words(item).toLowerCase()), items };
+  list.body.append(...rows);
+  table.append(element("thead", {}, element("tr", {}, ...columns.map((column) => heading(list, column)))), list.body);
+  list.body.addEventListener("keydown", (event) => moveInTable(event));
+  return list;
+}
+
+function tableRow(columns, item, open) {
+  const cells = columns.map(([, text, value], index) => {
+    const cell = element("td", { class: value ? "number" : text === pathText ? "long" : "" });
+    cell.append(index ? text(item) : element("button", { type: "button" }, text(item)));
+    return cell;
+  });
+  const row = element("tr", {}, ...cells);
+  row.addEventListener("click", () => open(item));
+  return row;
+}
+
+function heading(list, [title, text, value]) {
+  const button = element("button", { type: "button" }, title);
+  const cell = element("th", { scope: "col", class: value ? "number" : "" }, button);
+  button.addEventListener("click", () => sortBy(list, cell, value || text));
+  return cell;
+}
+
+function sortBy(list, cell, value) {
+  const down = cell.getAttribute("aria-sort") === "ascending";
+  for (const other of cell.parentNode.children) other.removeAttribute("aria-sort");
+  cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const keyed = list.items.map((item, index) => [value(item), index]);
+  keyed.sort(([a], [b]) => (down ? compare(b, a) : compare(a, b)));
+  list.body.append(...keyed.map(([, index]) => list.rows[index]));
+}
+
+const { compare: compareText } = new Intl.Collator("en", { numeric: true });
+
+function compare(a, b) {
+  return typeof a === "number" ? a - b : compareText(a, b);
+}
+
+/* Arrow keys go from row to row, past those that are filtered out. */
+function moveInTable(event) {
+  const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  if (!step) return;
+  let row = event.target.closest("tr")[step];
+  while (row && row.hidden) row = row[step];
+  if (row) row.querySelector("button").focus();
+  event.preventDefault();
+}
+
+const STREAM_COLUMNS = [
+  ["Stream", (s) => s.name],
+  ["Class", (s) => s.class || "–"],
+  ["Period µs", (s) => us(s.period_ns), (s) => s.period_ns],
+  ["Payload B", (s) => String(s.payload), (s) => s.payload],
+  ["Bound µs", (s) => (s.why ? "–" : us(s.bound_ns)), (s) => (s.why ? Infinity : s.bound_ns)],
+  ["Allowed µs", (s) => us(s.limit_ns), (s) => s.limit_ns],
+  ["Slack µs", slackText, slack],
+  ["Path", pathText],
+];
+
+const PORT_COLUMNS = [
+  ["Port", (p) => p.name],
+  ["To", (p) => plan.nodes[p.to].name],
+  ["Rate", (p) => p.rate],
+  ["Planned", (p) => percent(p.load), (p) => p.load],
+  ["Cycle µs", (p) => (p.cycle_ns ? us(p.cycle_ns) : "–"), (p) => p.cycle_ns],
+  ["Entries", (p) => (p.cycle_ns ? String(p.entries) : "–"), (p) => p.entries],
+];
+
+function slack(stream) {
+  return stream.why ? -Infinity : stream.limit_ns - stream.bound_ns;
+}
+
+function slackText(stream) {
+  return stream.why ? "no place" : us(slack(stream));
+}
+
+function pathText(stream) {
+  if (stream.why) return stream.why;
+  return stream.ways.map((way) => nodeNames(way).join(" → ")).join("; ");
+}
+
+function streamWords(stream) {
+  const ports = (stream.hops || []).map((hop) => plan.ports[hop[PORT]].name);
+  const ends = nodeNames([stream.talker, ...stream.listeners]);
+  return [stream.name, stream.class, ...ends, ...ports, pathText(stream)].join(" ");
+}
+
+const lists = {};
+
+function drawTables() {
+  lists.streams = makeTable(byId("streams"), STREAM_COLUMNS, [...plan.streams, ...plan.refused], streamWords, openStream);
+  lists.ports = makeTable(byId("ports"), PORT_COLUMNS, plan.ports, (p) => `${p.name} ${plan.nodes[p.to].name}`, openPort);
+  lists.streams.rows.forEach((row, index) => row.classList.toggle("wrong", slack(lists.streams.items[index]) < 0));
+  byId("show-streams").addEventListener("click", () => showList("streams"));
+  byId("show-ports").addEventListener("click", () => showList("ports"));
+  byId("filter").addEventListener("input", filterLists);
+  selection.followers.push(markRow);
+  showList("streams");
+}
+
+function openStream(stream) {
+  const number = plan.streams.indexOf(stream);
+  if (number >= 0) selection.choose(number, "table");
+}
+
+function openPort(port) {
+  scrollToPort(plan.ports.indexOf(port));
+}
+
+/* A cable was clicked: who uses it, and its gates. */
+function showPort(number) {
+  byId("filter").value = plan.ports[number].name;
+  showList("streams");
+  scrollToPort(number);
+}
+
+function showList(name) {
+  lists.shown = name;
+  for (const each of ["streams", "ports"]) {
+    byId(each).hidden = each !== name;
+    byId(`show-${each}`).setAttribute("aria-pressed", each === name);
+  }
+  filterLists();
+}
+
+function filterLists() {
+  const wanted = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const list = lists[lists.shown];
+  let shown = 0;
+  list.rows.forEach((row, index) => {
+    row.hidden = !wanted.every((word) => list.words[index].includes(word));
+    shown += !row.hidden;
+  });
+  const all = counted(list.rows.length, lists.shown.slice(0, -1));
+  byId("count").value = shown === list.rows.length ? all : `${shown.toLocaleString("en")} of ${all}`;
+}
+
+function markRow(stream, from) {
+  lists.streams.rows.forEach((row, index) => {
+    row.classList.toggle("chosen", index === stream);
+    row.querySelector("button").setAttribute("aria-pressed", index === stream);
+  });
+  if (stream !== null && from !== "table") lists.streams.rows[stream].scrollIntoView({ block: "nearest" });
+}

@@ -1,0 +1,44 @@
+"""Files that others read: the old one or the new one, whoever interrupts the writing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from cnc.errors import InputError
+
+
+def write(path: Path, text: str) -> None:
+    """Make `text` the whole content of `path`, in one step and on disk.
+
+    A symbolic link stays one. What is no regular file (/dev/stdout, a pipe) is written into.
+
+    Raises:
+        InputError: it cannot be written; what was there is still there.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+        else:
+            _replace(path.resolve(), text)
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written: {error.strerror}",
+            hint="name a place that has room and that you may write to",
+        ) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,109 @@
+"""`cnc discover` on a network of real switches and end stations, each with an lldpd of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from click.testing import CliRunner
+
+from cnc import intent as intents
+from cnc.cli import cnc
+from cnc.lab import Lab, lab
+
+LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+
+# Every node has the same files, and with them the same name for lldpd's socket.
+CLIENT = """#!/bin/sh
+exec {client} -u "{sockets}/$(ip netns identify $$)" "$@"
+"""
+# Not `lldpcli configure`: a daemon that is configured before it has read its own settings is mute.
+DAEMON = 'hostname "$0" && exec lldpd -d -u "$1"'
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    """line3 with lldpd on every node, which calls itself as the node is called."""
+    client = shutil.which("lldpcli")
+    assert client, "lldpd is not installed; scripts/setup does that"
+    file = tmp_path / "heard.yaml"
+    file.write_text(LINE3.read_text().replace("name: line3", "name: heard"))
+    with ExitStack() as daemons:
+        sockets = Path(daemons.enter_context(TemporaryDirectory()))
+        sockets.chmod(0o755)  # the client runs as lldpd's own user
+        wrapper = tmp_path / "lldpcli"
+        wrapper.write_text(CLIENT.format(client=client, sockets=sockets))
+        wrapper.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        running = daemons.enter_context(lab(intents.load(file)))
+        for node in nodes(running):
+            socket = str(sockets / running.namespace(node))
+            start = running.command(node, ["unshare", "--uts", "sh", "-c", DAEMON, node, socket])
+            daemon = daemons.enter_context(subprocess.Popen(start))
+            daemons.callback(daemon.terminate)
+        yield running
+
+
+def nodes(running: Lab) -> list[str]:
+    network = running.intent.network
+    return [*network.bridges, *network.end_stations]
+
+
+def on(running: Lab, node: str, *argv: str) -> str:
+    done = subprocess.run(
+        running.command(node, argv), check=True, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Within 100 s: a daemon sends anew after half a minute."""
+    for _ in range(20):
+        if condition():
+            return
+        time.sleep(5)
+    pytest.fail("did not happen within 100 s")
+
+
+def names_heard(running: Lab) -> list[str]:
+    """The names of all neighbours of all nodes."""
+    return [
+        chassis["name"][0]["value"]
+        for node in nodes(running)
+        for heard in json.loads(on(running, node, "lldpcli", "-f", "json0", "show", "neighbors"))[
+            "lldp"
+        ]
+        for interface in heard.get("interface", [])
+        for chassis in interface["chassis"]
+    ]
+
+
+def test_what_switches_hear_is_the_network_that_was_built(network, tmp_path):
+    built = network.intent.network
+    expected = sorted(link.source.node for link in built.links.values())
+    wait_for(lambda: sorted(names_heard(network)) == expected)
+    user = built.bridges["s1"].management.user
+    addresses = [bridge.management.address for bridge in built.bridges.values()]
+    written = tmp_path / "found.yaml"
+    keys = ["--identity", network.identity, "--known-hosts", network.known_hosts]
+    done = CliRunner().invoke(
+        cnc, [*map(str, ("discover", *addresses, "--user", user, *keys, "-o", written))]
+    )
+    assert done.exit_code == 0, done.output
+    found = intents.load(written).network
+    assert {link.source: link.target for link in found.links.values()} == {
+        link.source: link.target for link in built.links.values()
+    }
+    assert {name: its.management for name, its in found.bridges.items()} == {
+        name: its.management for name, its in built.bridges.items()
+    }
+    assert found.end_stations == built.end_stations
+    assert "one-sided" not in written.read_text()

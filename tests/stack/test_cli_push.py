@@ -1,0 +1,225 @@
+"""`cnc` as an operator at a terminal has it, against real switches: Ctrl-C, -v, --json."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cnc import planfile
+from cnc.history import FILE_NAME, History, Phase
+from cnc.model import Plan
+from cnc.planner import plan as compute
+from tests.json_documents import documented
+from tests.scale.inspection import Inspector, inspector
+from tests.scale.simulation import Simulation, simulated_switches
+
+# `cnc`, held at a moment until a line comes in.
+HELD = """
+import sys
+from cnc.cli import main
+from cnc.history import Journal
+from cnc.netconf import rollout
+from cnc.netconf.device import Device
+
+def hold(owner, name):
+    does = getattr(owner, name)
+
+    def held(*words, **named):
+        print("held", flush=True)
+        sys.stdin.readline()
+        return does(*words, **named)
+
+    setattr(owner, name, held)
+
+hold({moment})
+main()
+"""
+BEFORE_ANY_CHANGE = "rollout, 'examine'"
+ALL_HAVE_COMMITTED = "Journal, 'decide'"
+CONFIRMING = "Device, 'confirm'"
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    with simulated_switches(2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def former(simulation: Simulation) -> Plan:
+    return compute(simulation.intent(200))
+
+
+@pytest.fixture(scope="module")
+def new(simulation: Simulation) -> Plan:
+    return compute(simulation.intent(400))
+
+
+class Operator:
+    """Somebody with a shell, a plan file and a history."""
+
+    def __init__(self, simulation: Simulation, directory: Path) -> None:
+        self.plan_file = directory / "plan.json"
+        self.state_dir = directory / "state"
+        self.identity = simulation.connect.identity
+        self.environment = os.environ | {
+            "CNC_IDENTITY": str(self.identity),
+            "CNC_KNOWN_HOSTS": str(simulation.connect.known_hosts),
+            "CNC_STATE_DIR": str(self.state_dir),
+            "XDG_CONFIG_HOME": str(directory),
+        }
+
+    def push(self, plan: Plan, *options: str) -> subprocess.CompletedProcess[str]:
+        planfile.dump(plan, self.plan_file)
+        return self.cnc("push", *options)
+
+    def cnc(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command; one that is about the network gets the plan's file."""
+        file = [] if words[0] in {"discover", "history", "rollback"} else [str(self.plan_file)]
+        return subprocess.run(
+            [sys.executable, "-m", "cnc", *words, *file],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def interrupt(self, plan: Plan, moment: str) -> tuple[int, str]:
+        """A Ctrl-C in a push at this moment: exit code and what is told."""
+        planfile.dump(plan, self.plan_file)
+        with subprocess.Popen(
+            [sys.executable, "-c", HELD.format(moment=moment), "push", str(self.plan_file)],
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as pushing:
+            assert pushing.stdout is not None
+            assert pushing.stdout.readline() == "held\n", pushing.communicate()[1]
+            pushing.send_signal(signal.SIGINT)
+            _, told = pushing.communicate("\n\n", timeout=120)
+            return pushing.returncode, told
+
+    def last_phase(self) -> Phase:
+        with History(self.state_dir / FILE_NAME) as history:
+            return history.rollouts()[0].phase
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all tests: who has another history is another controller."""
+    return tmp_path_factory.mktemp("operator")
+
+
+@pytest.fixture
+def operator(simulation: Simulation, former: Plan, home: Path) -> Operator:
+    """All switches run the former plan when a test begins."""
+    operator = Operator(simulation, home)
+    pushed = operator.push(former)
+    assert pushed.returncode == 0, pushed.stderr
+    return operator
+
+
+@pytest.fixture
+def seen(simulation: Simulation, operator: Operator):
+    with inspector(simulation) as opened:
+        yield opened
+
+
+def test_ctrl_c_before_anything_was_sent_changes_nothing_and_says_so(
+    operator: Operator, former: Plan, new: Plan, seen: Inspector
+):
+    code, told = operator.interrupt(new, BEFORE_ANY_CHANGE)
+    assert code == 130
+    assert told.endswith("cnc: interrupted\nno switch was changed\n")
+    assert seen.lists() == former.gates
+    assert seen.held() is None
+
+
+def test_ctrl_c_after_all_have_committed_takes_all_back_and_says_so(
+    operator: Operator, former: Plan, new: Plan, seen: Inspector
+):
+    code, told = operator.interrupt(new, ALL_HAVE_COMMITTED)
+    assert code == 130
+    assert told.endswith("cnc: interrupted\nno switch was changed\n")
+    assert seen.lists() == former.gates
+    assert seen.held() is None
+    assert operator.last_phase() is Phase.TAKEN_BACK
+
+
+def test_ctrl_c_while_switches_confirm_comes_too_late_and_is_told_so(
+    operator: Operator, new: Plan, seen: Inspector
+):
+    code, told = operator.interrupt(new, CONFIRMING)
+    assert code == 130
+    assert told.endswith(
+        "cnc: interrupted\nit was too late to stop: all switches run the new lists\n"
+    )
+    assert seen.lists() == new.gates
+    assert operator.last_phase() is Phase.DONE
+
+
+def test_without_v_a_push_says_only_what_came_of_it(operator: Operator, new: Plan):
+    assert operator.push(new).stderr == ""
+
+
+def test_v_tells_of_each_request_to_each_switch_and_what_it_took(operator: Operator, new: Plan):
+    told = operator.push(new, "-v").stderr
+    for switch in ("s1", "s2"):
+        for request in ("connect", "lock running", "edit-config", "validate", "commit"):
+            assert f" {switch}: {request} took " in told
+    assert "sending the new gate control lists\n" in told  # the steps, as on a terminal
+    assert "edit-config>" not in told
+
+
+def test_vv_shows_the_messages_and_no_key(operator: Operator, new: Plan):
+    told = operator.push(new, "-vv").stderr
+    assert "edit-config>" in told
+    assert "rpc-reply" in told
+    key = operator.identity.read_text().splitlines()[1:-1]
+    assert not [line for line in key if line in told]
+
+
+def test_v_counts_before_the_command_as_well(operator: Operator):
+    planned = operator.cnc("-v", "status")
+    assert " s1: get took " in planned.stderr
+
+
+def test_what_programs_get_of_the_switches_is_documented(operator: Operator, new: Plan):
+    assert documented("push", operator.push(new, "--dry-run", "--json").stdout)["dry_run"]
+    assert documented("push", operator.push(new, "--json").stdout)["changes"]
+    assert not documented("push", operator.push(new, "--json").stdout)["changed"]
+    assert {
+        port["agrees"] for port in documented("status", operator.cnc("status", "--json").stdout)
+    } == {True}
+    findings = documented("doctor", operator.cnc("doctor", "--json").stdout)["findings"]
+    assert {finding["switch"] for finding in findings} == {"s1", "s2"}
+    assert documented("rollback", operator.cnc("rollback", "--json").stdout)["changes"]
+    where = new.intent.network.bridges["s1"].management
+    assert where is not None
+    draft = operator.cnc(
+        "discover", f"{where.address}:{where.port}", "--user", where.user or "", "--json"
+    )
+    assert draft.stdout, draft.stderr
+    assert documented("discover", draft.stdout)["intent"]
+    rollouts = documented("history", operator.cnc("history", "--json").stdout)
+    assert documented(
+        "history", operator.cnc("history", "--json", str(rollouts[0]["number"])).stdout
+    )
+
+
+def test_an_error_of_a_push_is_documented_and_on_the_error_stream(operator: Operator, new: Plan):
+    operator.environment["CNC_KNOWN_HOSTS"] = "/dev/null"
+    refused = operator.push(new, "--json")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    error = documented("error", refused.stderr)
+    assert "has no host key" in error["error"]
+    assert "ssh-keyscan" in error["hint"]
+    assert error["exit_code"] == 1

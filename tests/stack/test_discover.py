@@ -1,0 +1,132 @@
+"""`cnc discover` asks a real agent and NETCONF server; lldpd's client is a script."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from agent.datastore.subscriptions import Datastore
+from cnc import cli, intent
+from cnc.model import PortRef
+from tests.stack.netconfd_process import running_netconfd
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "json" / "discover.schema.json"
+CHASSIS = {"local-chassis": {"chassis": {"id": {"type": "mac", "value": "02:00:00:00:00:01"}}}}
+
+
+def neighbor(interface: str, name: str, address: str) -> dict:
+    return {
+        "name": interface,
+        "chassis": {
+            "id": {"type": "mac", "value": address},
+            "name": {"value": name},
+            "capability": {"type": "Station", "enabled": True},
+        },
+        "port": {"id": {"type": "ifname", "value": "eth0"}},
+    }
+
+
+@pytest.fixture
+def lldpd(tmp_path, monkeypatch):
+    """Sets what the switch's LLDP daemon answers; before that there is none."""
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    client = tmp_path / "lldpcli"
+    client.write_text("#!/bin/sh\nexit 1\n")
+    client.chmod(0o755)
+
+    def hears(*neighbors: dict) -> None:
+        (tmp_path / "chassis").write_text(json.dumps(CHASSIS))
+        (tmp_path / "neighbors").write_text(json.dumps({"lldp": {"interface": neighbors}}))
+        client.write_text(f'#!/bin/sh\ncat "{tmp_path}/$4"\n')
+
+    return hears
+
+
+@pytest.fixture
+def switch(sysrepo_repository, kernel, lldpd, tmp_path):
+    """The switch's address, once its agent and server run; the environment has its keys."""
+    agent = Datastore(kernel)
+    try:
+        with running_netconfd(tmp_path / "netconfd") as server:
+            key = server.host_key.with_suffix(".pub").read_text()
+            (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {key}")
+            (tmp_path / "client-key").symlink_to(server.client_key)
+            yield f"127.0.0.1:{server.port}"
+    finally:
+        agent.close()
+
+
+@pytest.fixture
+def discover(tmp_path):
+    def run(*argv: object):
+        keys = ["--identity", tmp_path / "client-key", "--known-hosts", tmp_path / "known_hosts"]
+        words = [*map(str, ("discover", "--user", "operator", *keys, *argv))]
+        return CliRunner().invoke(cli.cnc, words)
+
+    return run
+
+
+def test_a_draft_of_a_switch_and_whom_it_hears_is_an_intent(switch, lldpd, discover, tmp_path):
+    lldpd(
+        neighbor("p1", "talker", "02:00:00:00:01:00"),
+        neighbor("p2", "listener", "02:00:00:00:02:00"),
+    )
+    written = tmp_path / "cell.yaml"
+    done = discover(switch, "-o", written)
+    assert done.exit_code == 0, done.output
+    assert f"wrote {written}: switches 1, end stations 2, links 2" in done.output
+    found = intent.load(written)
+    assert found.name == "cell"
+    (name,) = found.network.bridges
+    assert found.network.bridges[name].management.user == "operator"
+    assert found.network.links[PortRef(name, "p1")].target == PortRef("talker", "eth0")
+    assert found.network.links[PortRef(name, "p1")].rate_bps == 1_000_000_000
+    checked = CliRunner().invoke(cli.cnc, ["check", str(written)])
+    assert checked.exit_code == 0, checked.output
+
+
+def test_what_a_neighbour_sends_hides_no_other_neighbour(switch, lldpd, discover):
+    lldpd(
+        neighbor("p1", "\x00\x1b[2J\n- evil: ]]>]]>\ud800</data>\ufffe", "02:00:00:00:01:00"),
+        neighbor("p2", "listener", "02:00:00:00:02:00"),
+    )
+    done = discover(switch)
+    assert done.exit_code == 0, done.output
+    assert set(yaml.safe_load(done.stdout)["end-stations"]) == {"J---evil-data", "listener"}
+
+
+def test_a_switch_without_an_lldp_daemon_is_drafted_without_cables(switch, discover):
+    done = discover(switch, "--json")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    jsonschema.validate(data, json.loads(SCHEMA.read_text()))
+    ((name, remarks),) = data["remarks"].items()
+    assert data["intent"]["switches"][name]["ports"] == []
+    assert remarks[0] == "no LLDP daemon answers there: what it hears is not known"
+
+
+def test_who_does_not_answer_is_named_and_the_others_are_drafted(switch, lldpd, discover, tmp_path):
+    lldpd(neighbor("p1", "talker", "02:00:00:00:01:00"))
+    written = tmp_path / "cell.yaml"
+    with (tmp_path / "known_hosts").open("a") as file:
+        file.write(f"[127.0.0.1]:1 {Path(file.name).read_text().partition(' ')[2]}")
+    done = discover(switch, "127.0.0.1:1", "-o", written)
+    assert done.exit_code == 1
+    assert "cannot reach the NETCONF server" in str(done.exception)
+    assert "the draft is without it" in str(done.exception)
+    assert "127.0.0.1:1 did not answer" in written.read_text()
+    assert set(intent.load(written).network.end_stations) == {"talker"}
+
+
+def test_where_nobody_answers_nothing_is_written(discover, tmp_path):
+    (tmp_path / "known_hosts").write_text("")
+    done = discover("127.0.0.1:1", "-o", tmp_path / "none.yaml")
+    assert done.exit_code == 1
+    assert "nothing was drafted" in str(done.exception)
+    assert not (tmp_path / "none.yaml").exists()

@@ -1,0 +1,202 @@
+"""What programs get: documents as their schemas say. Those of switches are in tests/stack."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+from click.testing import CliRunner
+from jsonschema import ValidationError
+
+from cnc import cli
+from cnc.cli import documents, render, settings
+from cnc.cli.render import traffic
+from cnc.cli.watch import _print_json
+from cnc.history import FILE_NAME, History
+from cnc.lab import NodeStatus, experiments, lifecycle
+from cnc.lab.experiments.experiment import Report
+from cnc.lab.flows import Flow
+from cnc.lab.iperf import Throughput
+from cnc.lab.measure import Spread, Summary
+from cnc.lab.outcome import Platform
+from cnc.watch import Event
+from cnc.watch.condition import Kind, What
+from tests.json_documents import SCHEMAS, documented
+from tests.unit.rollout_history import begin
+
+CHECKOUT = Path(__file__).parents[2]
+LINE3 = CHECKOUT / "schedules" / "line3.yaml"
+PLAN = Path(__file__).parent / "data" / "line3-plan.json"
+PLATFORM = Platform("Linux 6.12", "virtual time", exact=True)
+SPREAD = Spread(1, 2, 2, 3, 3, 4)
+
+
+def printed(*argv: object) -> str:
+    return CliRunner().invoke(cli.cnc, [*map(str, argv), "--json"]).stdout
+
+
+def ended(*argv: object) -> tuple[int, str]:
+    """Exit code and error stream of a process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cnc", *map(str, argv)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def test_schemas_and_page_are_those_of_the_types() -> None:
+    done = subprocess.run(
+        [sys.executable, CHECKOUT / "scripts" / "json-schemas", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_every_command_with_json_has_a_schema() -> None:
+    with_json = {
+        " ".join(words)
+        for words, command in settings.commands(cli.cnc)
+        if any(option.name == "as_json" for option in command.params)
+    }
+    assert set(documents.BY_COMMAND) == with_json | {"error"}
+    assert len(list(SCHEMAS.iterdir())) == len(documents.BY_COMMAND)
+
+
+def test_a_key_that_no_schema_has_is_noticed() -> None:
+    checked = json.loads(printed("check", LINE3))
+    with pytest.raises(ValidationError):
+        documented("check", json.dumps(checked | {"surprise": 1}))
+
+
+def test_intents_and_plans() -> None:
+    assert documented("check", printed("check", LINE3))["end_stations"] == 4
+    assert documented("check", printed("check", PLAN))["valid"]
+    assert documented("plan", printed("plan", LINE3))["gates"]
+    assert documented("show", printed("show", PLAN))["streams"]
+
+
+def test_a_plan_that_breaks_its_promises(tmp_path: Path) -> None:
+    plan = json.loads(PLAN.read_text())
+    plan["streams"]["motion"]["paths"][0][1][2] -= 4_000
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(plan))
+    assert documented("check", printed("check", broken))["violations"]
+
+
+def test_differences(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(
+        LINE3.read_text()
+        .replace("  camera:", "  photo:")
+        .replace("payload: 200B", "payload: 210B")
+        .replace("clock-error: 1us", "clock-error: 2us")
+    )
+    after = tmp_path / "after.json"
+    after.write_text(printed("plan", other))
+    found = documented("diff", printed("diff", PLAN, after))
+    assert (found["added"], found["removed"]) == (["photo"], ["camera"])
+    assert all(found[part] for part in ("wanted", "placed", "foundations", "gates"))
+    assert documented("diff", printed("diff", PLAN, PLAN))["same"]
+
+
+def test_rollouts(tmp_path: Path) -> None:
+    with History(tmp_path / FILE_NAME) as history, begin(history):
+        pass
+    for which in ([], [1]):
+        assert documented("history", printed("history", *which, "--state-dir", tmp_path))
+
+
+def test_labs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(
+        lifecycle,
+        "up",
+        lambda intent, **_: SimpleNamespace(
+            intent=intent, identity=tmp_path / "id", known_hosts=tmp_path / "hosts"
+        ),
+    )
+    assert documented("lab up", printed("lab", "up", LINE3))["wires"] == "instant"
+    node = NodeStatus("s1", ["10.99.0.1"], "line3-s1", True, {"tsn-agent": None})
+    monkeypatch.setattr(lifecycle, "only", lambda: "line3")
+    monkeypatch.setattr(lifecycle, "status", lambda _: [node])
+    assert documented("lab status", printed("lab", "status"))[0]["node"] == "s1"
+
+
+def test_traffic(capsys: pytest.CaptureFixture[str]) -> None:
+    flow = Flow("it", "t1", "l1", 6, 6, 46, 200, 1_000_000, 0, 50_000)
+    lost = Summary(flow, 2, 0, 0, 0, 0, 0, 0, None, None)
+    seen = Summary(flow, 2, 2, 0, 0, 0, 0, 0, SPREAD, SPREAD)
+    traffic.flows([lost, seen], SPREAD, PLATFORM, as_json=True)
+    flows = documented("lab traffic", capsys.readouterr().out)["flows"]
+    assert [its["lost"] for its in flows] == [2, 0]
+    its_own = {"start": {}, "intervals": [{}], "end": {"sum_sent": {}}}
+    traffic.throughput(Throughput("TCP", 1, 1, None, None, None, None, its_own), as_json=True)
+    assert documented("lab traffic", capsys.readouterr().out) == its_own
+
+
+def test_experiments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is written of a report is what --json prints."""
+    file = CHECKOUT / "schedules" / "experiments" / "share-sweep.yaml"
+    report = Report({"points": []}, [], [], [], ["trust it"], None)
+    monkeypatch.setattr(
+        experiments, "understood", lambda *_: SimpleNamespace(report=lambda *_: report)
+    )
+    platform = {"kernel": "x", "clock": "y", "exact": True}
+    (tmp_path / experiments.PLATFORM).write_text(json.dumps(platform))
+    render.measured(experiments.make_report(file, tmp_path), as_json=True)
+    assert documented("lab measure", capsys.readouterr().out)["remarks"] == ["trust it"]
+
+
+def test_what_is_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    _print_json(Event(What.ENDED, Kind.DRIFT, "s1", "", "no list", at, at))
+    assert documented("watch", capsys.readouterr().out)["port"] is None
+
+
+def test_errors_are_documents_on_the_error_stream(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(LINE3.read_text().replace("period: 500us", "period: 1 fortnight"))
+    code, told = ended("plan", bad, "--json")
+    error = documented("error", told)
+    assert (code, error["exit_code"]) == (2, 2)
+    assert "fortnight" in error["error"]
+    assert "`cnc init`" in error["hint"]
+
+
+@pytest.mark.parametrize(
+    "words", [["--nope", "--json"], ["--json", "--seed", "x", LINE3], ["--json"]]
+)
+def test_a_command_line_that_cannot_be_read_is_one_too(words: list[object]) -> None:
+    code, told = ended("plan", *words)
+    assert documented("error", told)["exit_code"] == code == 2
+
+
+def test_who_asks_for_json_in_the_environment_gets_errors_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CNC_PLAN_JSON", "1")
+    assert documented("error", ended("plan", "--seed", "x", LINE3)[1])
+
+
+def test_what_is_not_for_programs_is_told_as_text(tmp_path: Path) -> None:
+    assert "\nError: No such option" in ended("lab", "shell", "--json")[1]
+    assert ended("lab", "exec", "s1", "--", "ip", "--json")[1].startswith("cnc: no lab is up\n")
+
+
+def test_only_commands_without_data_lack_json() -> None:
+    without = {
+        " ".join(words)
+        for words, command in settings.commands(cli.cnc)
+        if not isinstance(command, click.Group)
+        and all(option.name != "as_json" for option in command.params)
+    }
+    assert without == {"init", "completion", "lab import", "lab down", "lab exec", "lab shell"}

@@ -1,0 +1,123 @@
+"""The systemd units: valid, shut in, and in step with the programs that they start."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+UNITS = CHECKOUT / "scripts" / "systemd"
+SERVICES = sorted(unit.name for unit in UNITS.glob("*.service"))
+DAEMONS = [name for name in SERVICES if name != "tsn-sysrepo.service"]
+
+
+class Unit(configparser.RawConfigParser):
+    """A unit file; of a key that is given more than once, the last value."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(strict=False)
+        self.read(path, encoding="utf-8")
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
+def unit(name: str) -> Unit:
+    return Unit(UNITS / name)
+
+
+def check_units(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [CHECKOUT / "scripts" / "check-units", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_each_unit_is_exposed_by_3_at_most(tmp_path, capsys):
+    result = check_units("--json", tmp_path / "exposure.json")
+
+    with capsys.disabled():
+        print(f"\n{result.stdout}", end="")
+    assert result.returncode == 0, result.stdout + result.stderr
+    measured = json.loads((tmp_path / "exposure.json").read_text())
+    assert sorted(measured) == SERVICES
+    assert max(measured.values()) <= 3.0
+
+
+def test_a_unit_without_a_sandbox_is_refused(tmp_path):
+    open_to_all = tmp_path / "open.service"
+    open_to_all.write_text("[Service]\nExecStart=/bin/true\n")
+
+    result = check_units(open_to_all)
+
+    assert result.returncode == 1
+    assert "above 3.0" in result.stdout
+
+
+def test_a_unit_that_cannot_be_measured_is_no_success(tmp_path):
+    result = check_units(tmp_path / "absent.service")
+
+    assert result.returncode == 2
+    assert "not measured: absent.service" in result.stderr
+
+
+@pytest.mark.parametrize("name", DAEMONS)
+def test_a_daemon_says_when_it_is_ready_and_that_it_lives_and_comes_back_when_killed(name):
+    service = unit(name)["Service"]
+
+    assert service["Type"] == "notify"
+    assert service["WatchdogSec"] == "30"
+    assert service["Restart"] == "always"
+    assert service["RestartSec"] == "200ms"
+
+
+@pytest.mark.parametrize("name", DAEMONS)
+def test_a_daemon_is_nobody_else_and_cannot_become_root(name):
+    service = unit(name)["Service"]
+
+    assert service["User"] in {"tsn-agent", "tsn-netconfd", "cnc"}
+    assert service["NoNewPrivileges"] == "yes"
+
+
+def test_the_agent_may_change_the_network_and_nothing_else():
+    assert unit("tsn-agent.service")["Service"]["CapabilityBoundingSet"] == "CAP_NET_ADMIN"
+
+
+def test_sysrepo_is_set_up_before_the_agent_and_the_agent_serves_before_netconf():
+    agent, server = unit("tsn-agent.service")["Unit"], unit("tsn-netconfd.service")["Unit"]
+
+    assert "tsn-sysrepo.service" in agent["After"].split()
+    assert "tsn-agent.service" in server["After"].split()
+
+
+def test_the_agent_serves_before_an_interface_comes_up_and_after_rules_are_flushed():
+    agent = unit("tsn-agent.service")["Unit"]
+
+    assert agent["Before"] == agent["Wants"] == "network-pre.target"
+    assert "nftables.service" in agent["After"].split()
+
+
+@pytest.mark.parametrize("name", ["tsn-agent.service", "tsn-netconfd.service"])
+def test_sysrepos_shared_memory_outlives_each_of_its_users(name):
+    service = unit(name)["Service"]
+
+    assert service["RemoveIPC"] == "no"
+    assert service["Group"] == "sysrepo"
+    assert service["UMask"] == "0007"
+
+
+def test_every_user_of_a_unit_is_made_by_sysusers():
+    made = {
+        fields[1]
+        for file in UNITS.glob("*.sysusers")
+        for line in file.read_text().splitlines()
+        if (fields := line.split())[:1] == ["u"]
+    }
+
+    assert {unit(name)["Service"]["User"] for name in DAEMONS} <= made
