@@ -275,6 +275,7 @@ def load_or_create_host_key(path: Path) -> Any:
 
 def _create_host_key(path: Path) -> Any:
     key = asyncssh.generate_private_key("ssh-ed25519")
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     # The private half last: as long as it is not there, the next start makes both anew.
     key.write_public_key(str(path) + ".pub")
     whole_file.replace(path, key.export_private_key())

@@ -78,3 +78,9 @@ def test_a_host_key_that_could_not_be_written_is_made_at_the_next_start(
     assert path.with_suffix(".pub").read_bytes() == key.export_public_key()
     assert path.stat().st_mode & 0o777 == 0o600
     assert load_or_create_host_key(path) == key
+
+
+def test_a_host_key_is_made_with_the_directory_it_belongs_in(tmp_path):
+    path = tmp_path / "etc" / "tsn" / "host_key"
+    key = load_or_create_host_key(path)
+    assert load_or_create_host_key(path) == key

@@ -1,0 +1,77 @@
+"""Machines for the tests, and what they have to say when one fails."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.boot.machine import Machine, MachineError
+
+CHECKOUT = Path(__file__).parents[2]
+JOURNAL_LINES = 60
+TEST_LIMIT_S = 1800
+RUNNING: list[Machine] = []
+
+
+def _last_line(*command: str | Path) -> Path:
+    """Run one of our scripts; it names what it made in its last line."""
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=CHECKOUT)
+    return Path(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
+def image() -> Path:
+    """The image of this machine's release of Debian; built at the first time."""
+    return _last_line("scripts/image")
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Debian package of the switch side, built from this checkout."""
+    return _last_line("scripts/build-deb", "-o", tmp_path_factory.mktemp("package"))
+
+
+@pytest.fixture(scope="module")
+def boot(image: Path) -> Iterator[Callable[..., Machine]]:
+    """Starts a machine from a name and the keyword arguments of Machine; it ends with the module.
+
+    It returns at once: start all that a test needs, then `wait` for each.
+    """
+    with ExitStack() as machines:
+
+        def start(name: str, **options: Any) -> Machine:
+            machine = machines.enter_context(Machine(image, name, **options))
+            RUNNING.append(machine)
+            machines.callback(RUNNING.remove, machine)
+            return machine
+
+        yield start
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """A test that failed shows what its machines have in their journals."""
+    report = yield
+    if report.failed:
+        for machine in RUNNING:
+            report.sections.append((f"journal of {machine.name}", _journal(machine)))
+    return report
+
+
+def _journal(machine: Machine) -> str:
+    try:
+        return machine.run(f"journalctl --no-pager -b -n {JOURNAL_LINES}", timeout_s=60).stdout
+    except (MachineError, AssertionError, subprocess.TimeoutExpired) as error:
+        return f"{error}\n{machine.last_words()}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Emulated machines are slow: the limit of other tests would end these."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))

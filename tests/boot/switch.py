@@ -1,0 +1,132 @@
+"""A booted switch with the product on it: two ports with eight transmit queues, and its login.
+
+Port p2 is what is tested, p1 stays without gates; q1 and q2 are their far ends.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.boot.machine import Machine
+
+PORT = "p2"
+UNITS = ("tsn-sysrepo.service", "tsn-agent.service", "tsn-netconfd.service")
+DAEMONS = UNITS[1:]
+LINK_EVENTS, QDISC_EVENTS = "/run/link-events", "/run/qdisc-events"
+WAIT_LIMIT_S = 300.0
+# Kernel answers that change while nothing is changed.
+PASSING = re.compile(r" refcnt \d+")
+
+_VETH = "/usr/sbin/ip link add {0} numtxqueues 8 numrxqueues 8 type veth peer name {1}"
+_PORTS = f"""[Unit]
+Description=Ports with eight transmit queues, and a record of what becomes of them
+DefaultDependencies=no
+Before=network-pre.target tsn-agent.service systemd-networkd.service
+[Service]
+Type=forking
+ExecStart=/bin/sh -c 'ip -o monitor link > {LINK_EVENTS} & tc -o monitor > {QDISC_EVENTS} &'
+ExecStartPost={_VETH.format("p1", "q1")}
+ExecStartPost={_VETH.format("p2", "q2")}
+"""
+_SLOW = "[Service]\nTimeoutStartSec=600\n"
+
+FILES = {
+    "/etc/systemd/system/ports.service": _PORTS,
+    "/etc/systemd/system/sysinit.target.d/ports.conf": "[Unit]\nWants=ports.service\n",
+    "/etc/systemd/network/20-ports.network": (
+        "[Match]\nName=p1 p2 q1 q2\n[Network]\nLinkLocalAddressing=ipv6\n"
+    ),
+    # What takes a second on a switch may take a minute under emulation beside other work.
+    **{f"/etc/systemd/system/{unit}.d/emulated.conf": _SLOW for unit in UNITS},
+}
+
+_INTENT = """name: booted
+defaults:
+  {{rate: 1Gbps, propagation: 100ns, processing: {{min: 1us, max: 5us}}, clock-error: 1us,
+    gates: software, user: operator, netconf-port: {port}}}
+classes:
+  control: {{traffic-class: 7, priority: 7, dscp: [48, 56], role: control, max-frame: 128B}}
+  cyclic: {{traffic-class: 6, priority: 6, dscp: 46, role: scheduled}}
+  best-effort: {{traffic-class: 0, priority: 0, dscp: 0, role: best-effort, max-frame: 1522B}}
+switches:
+  s1: {{management: 127.0.0.1, ports: [p1, p2]}}
+end-stations: [talker, listener]
+links: [[talker/eth0, s1/p1], [s1/p2, listener/eth0]]
+streams:
+  motion: {{talker: talker, listeners: [listener], class: cyclic, period: 100ms, payload: 200B,
+    max-latency: 5ms, ip: 4}}
+"""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The machine, and what a controller keeps of it."""
+
+    machine: Machine
+    directory: Path
+
+    def install(self, package: Path) -> None:
+        """Install a package file; back when the services it starts have started."""
+        self.machine.put(package, f"/root/{package.name}")
+        self.machine.run(f"DEBIAN_FRONTEND=noninteractive dpkg -i /root/{package.name}")
+
+    def enrol(self) -> None:
+        """Give the controller's key to the switch, and the switch's host key to the controller."""
+        key = self.machine.identity.with_suffix(".pub").read_bytes()
+        self.machine.write("/etc/tsn/authorized_keys/operator", key)
+        self.machine.run("tsn-access-control")
+        host_key = self.machine.run("cut -d' ' -f1,2 /var/lib/tsn-netconfd/host_key.pub").stdout
+        self._known_hosts.write_text(f"[127.0.0.1]:{self.machine.port(830)} {host_key}")
+
+    def push(self) -> None:
+        """Bring the schedule to the switch, as an operator does."""
+        intent = self.directory / "booted.yaml"
+        intent.write_text(_INTENT.format(port=self.machine.port(830)), encoding="utf-8")
+        command = [sys.executable, "-m", "cnc", "push", intent, "--timeout", "120"]
+        command += ["--identity", self.machine.identity, "--known-hosts", self._known_hosts]
+        command += ["--state-dir", self.directory / "state"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+
+    @property
+    def _known_hosts(self) -> Path:
+        return self.directory / "known_hosts"
+
+    def schedule(self) -> str:
+        """What the kernel has on the port, as tc and iptables write it, without counters."""
+        qdisc = self.machine.run(f"tc qdisc show dev {PORT} root").stdout
+        return PASSING.sub("", qdisc) + self.rules()
+
+    def rules(self) -> str:
+        """The rules of the mangle table."""
+        return self.machine.run("iptables -t mangle -S").stdout
+
+    def link_events(self) -> list[str]:
+        """What the kernel has said of the port since boot, a line each."""
+        lines = self.machine.run(f"cat {LINK_EVENTS}").stdout.splitlines()
+        return [line for line in lines if f" {PORT}@" in line]
+
+    def removed_qdiscs(self) -> list[str]:
+        """Each time since boot that the port's gates were taken away."""
+        lines = self.machine.run(f"cat {QDISC_EVENTS}").stdout.splitlines()
+        return [line for line in lines if "deleted qdisc taprio" in line and f"dev {PORT} " in line]
+
+    def property(self, unit: str, name: str) -> str:
+        """What systemd says of a unit."""
+        return self.machine.run(f"systemctl show --value -p {name} {unit}").stdout.strip()
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    """Wait for a condition, with a limit that only a dead machine meets."""
+    deadline = time.monotonic() + WAIT_LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(1)

@@ -1,0 +1,357 @@
+"""The playbooks against real machines: from bare Debian to a schedule that runs, and back.
+
+    controller (cnc, an end station as well) ═══ enp0s17 ═══ enp0s17 switch (s1, ports p1 and p2)
+
+Ansible reaches both over SSH and their management interfaces; NETCONF and PTP take the link.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from tests.boot.machine import Machine, link
+
+pytestmark = pytest.mark.timeout(5400)
+
+CHECKOUT = Path(__file__).parents[2]
+ANSIBLE = CHECKOUT / "scripts/ansible"
+LOCK = CHECKOUT / "scripts/locks/cnc.txt"
+TOOLS = Path(sys.executable).parent
+RECAP = re.compile(
+    r"^(\w+)\s+: ok=\d+\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE
+)
+
+ADDRESS = "[Match]\nName=enp0s17\n\n[Network]\nAddress=10.99.0.{}/24\nIPv6AcceptRA=no\n"
+PORTS = """#!/bin/sh -e
+# Ports with a transmit queue for each traffic class, as a switch's NIC has them.
+for port in p1 p2; do
+    ip link add $port numtxqueues 8 numrxqueues 8 type veth peer name $port-far
+    ip link set $port-far up
+    ip link set $port up
+done
+"""
+INTENT = """
+name: testbed
+defaults:
+  rate: 10Gbps
+  propagation: 100ns
+  processing: {min: 1us, max: 5us}
+  clock-error: 1us
+  gates: software
+  user: tsn
+  netconf-port: 830
+classes:
+  control: {traffic-class: 7, priority: 7, dscp: [48, 56], role: control, max-frame: 128B}
+  cyclic: {traffic-class: 6, priority: 6, dscp: 46, role: scheduled}
+  best-effort: {traffic-class: 0, priority: 0, dscp: 0, role: best-effort, max-frame: 1522B}
+switches:
+  s1: {management: 10.99.0.1, ports: [p1, p2]}
+end-stations: [h1, h2]
+links:
+  - [h1/eth0, s1/p1]
+  - [s1/p2, h2/eth0]
+streams:
+  motion:
+    {talker: h1, listeners: [h2], class: cyclic, period: 100ms, payload: 200B, max-latency: 50ms}
+"""
+WHEELS_THERE = "/root/wheels"
+PTP_LIMIT_S = 300.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of a playbook: exit code, output, and how much it changed on which machine."""
+
+    code: int
+    output: str
+
+    @property
+    def changed(self) -> dict[str, int]:
+        return {host: int(changed) for host, changed, *_ in RECAP.findall(self.output)}
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """Two machines, and where the files for Ansible are."""
+
+    switch: Machine
+    controller: Machine
+    directory: Path
+
+    def play(self, playbook: str, *options: str) -> Run:
+        """Run a playbook as docs/ansible.md says."""
+        done = subprocess.run(
+            [
+                *(TOOLS / "ansible-playbook", "-i", self.directory / "inventory.yml"),
+                *(playbook, *options),
+            ],
+            cwd=ANSIBLE,
+            env={
+                **os.environ,
+                "PATH": f"{TOOLS}:{os.environ['PATH']}",
+                "ANSIBLE_HOME": str(self.directory / "home"),
+                "ANSIBLE_NOCOLOR": "1",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        print(done.stdout)
+        return Run(done.returncode, done.stdout)
+
+    def gates(self) -> list[dict[str, Any]]:
+        """The taprio qdiscs of the switch's port p2."""
+        found = self.switch.json("tc -j qdisc show dev p2")
+        return [qdisc for qdisc in found if qdisc["kind"] == "taprio"]
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's wheel, those that the extra cnc needs, and `lock.txt` with just these.
+
+    The lock has the packages of other extras too, which would take minutes to install there.
+    """
+    directory = tmp_path_factory.mktemp("wheels")
+    pip = [TOOLS / "pip", "--disable-pip-version-check"]
+    subprocess.run(
+        [*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", directory, CHECKOUT],
+        check=True,
+    )
+    (own,) = directory.glob("*.whl")
+    chosen = subprocess.run(
+        [
+            *(*pip, "install", "-q", "--dry-run", "--ignore-installed", "--report=-"),
+            *(f"--constraint={LOCK}", f"{own}[cnc]"),
+        ],
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout
+    wanted = {
+        f"{item['metadata']['name'].lower().replace('_', '-')}=={item['metadata']['version']}"
+        for item in json.loads(chosen)["install"]
+    }
+    blocks = re.findall(r"^\w\S*.*(?:\n    .*)*", LOCK.read_text(), re.MULTILINE)
+    (directory / "lock.txt").write_text(
+        "\n".join(block for block in blocks if block.split()[0] in wanted) + "\n"
+    )
+    subprocess.run(
+        [
+            *(*pip, "download", "-q", "--require-hashes", "--dest", directory),
+            *("--requirement", directory / "lock.txt"),
+        ],
+        check=True,
+    )
+    return directory
+
+
+@pytest.fixture(scope="module")
+def testbed(
+    boot: Callable[..., Machine],
+    package: Path,
+    wheels: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Testbed]:
+    """Bare machines: nothing of ours on them."""
+    with TemporaryDirectory(prefix="tsn") as sockets:
+        near, far = link(Path(sockets))
+        switch = boot(
+            "s1",
+            links=[near],
+            forward=[22],
+            files={"/etc/systemd/network/20-link.network": ADDRESS.format(1)},
+        )
+        controller = boot(
+            "cnc",
+            links=[far],
+            forward=[22],
+            files={"/etc/systemd/network/20-link.network": ADDRESS.format(2)},
+        )
+        bed = Testbed(switch, controller, tmp_path_factory.mktemp("testbed"))
+        for machine in (switch, controller):
+            machine.wait()
+            machine.run("touch /var/lib/apt/lists")  # as fresh as it gets without a network
+        switch.write("/root/ports", PORTS.encode())
+        switch.run("sh -e /root/ports")
+        for wheel in wheels.glob("*.whl"):
+            controller.put(wheel, f"{WHEELS_THERE}/{wheel.name}")
+        write_inventory(bed, package, wheels)
+        yield bed
+
+
+def write_inventory(bed: Testbed, package: Path, wheels: Path) -> None:
+    """What an operator writes; and how to reach the machines, host keys included."""
+    (own,) = wheels.glob("tsn_control_plane*.whl")
+    (bed.directory / "intent.yaml").write_text(INTENT)
+    (bed.directory / "ssh_config").write_text(
+        "".join(f"Include {machine.ssh_config}\n" for machine in (bed.switch, bed.controller))
+    )
+    inventory = {
+        "all": {
+            "vars": {
+                "ansible_user": "root",
+                "ansible_ssh_common_args": f"-F {bed.directory / 'ssh_config'}",
+                "intent": str(bed.directory / "intent.yaml"),
+                "switch_package": str(package),
+                "controller_wheel": str(own),
+                "controller_requirements": str(wheels / "lock.txt"),
+                "controller_pip_options": ["--no-index", f"--find-links={WHEELS_THERE}"],
+                "linuxptp_interfaces": ["enp0s17"],
+                "linuxptp_timestamping": "software",
+            },
+            "children": {
+                "controllers": {"hosts": {"cnc": {}}},
+                "switches": {
+                    "hosts": {
+                        "s1": {
+                            "switch_management_address": "10.99.0.1",
+                            "linuxptp_priority1": 100,
+                        }
+                    }
+                },
+                "end_stations": {
+                    "hosts": {"cnc": {}},
+                    "vars": {
+                        "linuxptp_client_only": True,
+                        "end_station_interface": "enp0s17",
+                        "end_station_vlan_id": 10,
+                        "end_station_vlan_addresses": ["10.98.0.2/24"],
+                    },
+                },
+            },
+        }
+    }
+    (bed.directory / "inventory.yml").write_text(json.dumps(inventory))
+
+
+@pytest.fixture(scope="module")
+def brought_up(testbed: Testbed) -> Testbed:
+    """The machines after bring-up.yml."""
+    run = testbed.play("bring-up.yml")
+    assert run.code == 0, run.output
+    return testbed
+
+
+@pytest.fixture(scope="module")
+def pushed(brought_up: Testbed) -> Testbed:
+    """The same after push.yml."""
+    run = brought_up.play("push.yml")
+    assert run.code == 0, run.output
+    return brought_up
+
+
+def test_a_dry_run_on_bare_machines_tells_much_and_changes_nothing(testbed: Testbed) -> None:
+    run = testbed.play("bring-up.yml", "--check")
+    assert run.code == 0, run.output
+    assert all(run.changed.values())
+    for machine in (testbed.switch, testbed.controller):
+        left = machine.run(
+            "ls -d /etc/cnc /etc/tsn /etc/linuxptp/tsn.conf /var/cache/tsn*; id cnc", check=False
+        )
+        assert left.stdout == ""
+
+
+def test_bringing_up_ends_with_clocks_that_know_tai(brought_up: Testbed) -> None:
+    for machine in (brought_up.switch, brought_up.controller):
+        offset = "time.clock_gettime(time.CLOCK_TAI) - time.time()"
+        printed = machine.run(f"python3 -c 'import time; print(round({offset}))'").stdout
+        assert printed.strip() == "37"
+
+
+def test_the_end_station_follows_the_switchs_clock(brought_up: Testbed) -> None:
+    state = "pmc -u -b 0 'GET PORT_DATA_SET' | grep -q 'portState *SLAVE'"
+    brought_up.controller.run(f"until {state}; do sleep 1; done", timeout_s=PTP_LIMIT_S)
+    brought_up.switch.run("pmc -u -b 0 'GET PORT_DATA_SET' | grep -q 'portState *MASTER'")
+
+
+def test_a_talkers_frames_get_the_priority_of_their_class(brought_up: Testbed) -> None:
+    rules = brought_up.controller.run("nft list table inet tsn-end-station").stdout
+    assert re.search(r"ip dscp (ef|0x2e) meta priority set (0:6|:6)", rules)
+    mapped = brought_up.controller.run("ip -d link show enp0s17.10").stdout
+    assert re.search(r"egress-qos-map \{.* 6:6 .*\}", mapped)
+
+
+def test_a_second_run_changes_nothing(brought_up: Testbed) -> None:
+    run = brought_up.play("bring-up.yml")
+    assert (run.code, run.changed) == (0, {"s1": 0, "cnc": 0}), run.output
+
+
+def test_a_dry_run_on_finished_machines_foresees_no_change(brought_up: Testbed) -> None:
+    run = brought_up.play("bring-up.yml", "--check")
+    assert (run.code, run.changed) == (0, {"s1": 0, "cnc": 0}), run.output
+
+
+def test_a_dry_push_says_what_would_change_and_touches_no_port(brought_up: Testbed) -> None:
+    run = brought_up.play("push.yml", "--check")
+    assert run.code == 0, run.output
+    assert "s1/p2" in run.output
+    assert brought_up.gates() == []
+
+
+def test_after_a_push_the_kernel_runs_the_schedule(pushed: Testbed) -> None:
+    (qdisc,) = pushed.gates()
+    assert qdisc["handle"] == "7a0:"
+    assert qdisc["root"]
+    assert pushed.controller.run("systemctl is-active cnc-watch").stdout.strip() == "active"
+
+
+def test_a_second_push_changes_nothing(pushed: Testbed) -> None:
+    run = pushed.play("push.yml")
+    assert (run.code, run.changed) == (0, {"cnc": 0}), run.output
+
+
+def test_who_has_another_netconf_host_key_gets_no_schedule(pushed: Testbed) -> None:
+    known = "/etc/cnc/known_hosts"
+    other = pushed.controller.run("cut -d' ' -f1,2 /etc/cnc/id_ed25519.pub").stdout.strip()
+    pushed.controller.run(f"cp -a {known} /root/known; echo '[10.99.0.1]:830 {other}' > {known}")
+    run = pushed.play("push.yml")
+    pushed.controller.run(f"cp -a /root/known {known}")
+    assert run.code != 0
+    assert "has another host key" in run.output
+
+
+def test_who_has_another_ssh_host_key_is_not_set_up(brought_up: Testbed) -> None:
+    known = brought_up.switch.known_hosts
+    right = known.read_text()
+    host, _ = right.split(maxsplit=1)
+    known.write_text(f"{host} {brought_up.controller.host_key}\n")
+    new_connection = "ansible_control_path=none"  # the one that is open has seen the right key
+    try:
+        run = brought_up.play("bring-up.yml", "--limit=s1", f"-e{new_connection}")
+    finally:
+        known.write_text(right)
+    assert run.code != 0
+    assert "Host key verification failed" in run.output
+    assert run.changed == {"s1": 0}
+
+
+def test_tearing_down_leaves_what_is_not_ours(pushed: Testbed) -> None:
+    switch = pushed.switch
+    switch.run("tc qdisc add dev p1-far root handle 5: tbf rate 1gbit burst 64k latency 10ms")
+    switch.run("iptables -t mangle -A POSTROUTING -o p1-far -j MARK --set-mark 7")
+    run = pushed.play("tear-down.yml")
+    assert run.code == 0, run.output
+    assert pushed.gates() == []
+    rules = switch.run("iptables-save -t mangle").stdout
+    assert "--set-xmark 0x7" in rules
+    assert "TSN-CLASSIFY" not in rules
+    assert "tbf 5:" in switch.run("tc qdisc show dev p1-far").stdout
+    assert switch.run("test -e /usr/bin/tsn-agent", check=False).code == 1
+    for machine in (switch, pushed.controller):
+        units = machine.run(
+            "find /etc/systemd/system -type f -name '*tsn*' -o -type f -name '*cnc*'"
+        ).stdout
+        assert units == ""
+    again = pushed.play("tear-down.yml")
+    assert (again.code, again.changed) == (0, {"s1": 0, "cnc": 0}), again.output

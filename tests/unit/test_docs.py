@@ -1,0 +1,231 @@
+"""The documents: every command block says where it runs, every link leads somewhere, every command
+has its section. Running the blocks is `scripts/check-docs`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from cnc.cli import cnc
+
+CHECKOUT = Path(__file__).parents[2]
+sys.path.insert(0, str(CHECKOUT / "scripts/check-docs.d"))
+
+from blocks import Block, Command, read  # noqa: E402
+from output import alike  # noqa: E402
+
+PAGES = [CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/*.md"))]
+
+
+def page(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "page.md"
+    file.write_text(text)
+    return file
+
+
+def only_block(file: Path) -> Block:
+    found = read(file)
+    assert found.faults == []
+    (block,) = found.blocks
+    return block
+
+
+def only_fault(file: Path) -> str:
+    found = read(file)
+    assert found.blocks == []
+    (fault,) = found.faults
+    return fault
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
+def test_every_block_of_a_page_says_where_it_runs(file: Path):
+    assert read(file).faults == []
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
+def test_what_is_run_elsewhere_exists(file: Path):
+    named = [name for block in read(file).blocks for name in block.covered_by]
+
+    assert [name for name in named if not (CHECKOUT / name).exists()] == []
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
+def test_every_link_of_a_page_leads_somewhere(file: Path):
+    broken = []
+    for link in links(file.read_text()):
+        path, _, anchor = link.partition("#")
+        target = (file.parent / path).resolve() if path else file
+        if not target.exists() or (
+            anchor and target.suffix == ".md" and anchor not in anchors(target)
+        ):
+            broken.append(link)
+
+    assert broken == []
+
+
+def links(text: str) -> Iterator[str]:
+    without_code = re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.M | re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_code):
+        if not re.match(r"[a-z]+:", link):
+            yield link
+
+
+def anchors(file: Path) -> set[str]:
+    """The names that a Markdown renderer gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", file.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for h in headings}
+
+
+def test_every_page_is_reached_from_the_readme():
+    linked = {link.partition("#")[0] for link in links((CHECKOUT / "README.md").read_text())}
+
+    assert [f.name for f in PAGES[1:] if f"docs/{f.name}" not in linked] == []
+
+
+def test_the_reference_of_the_intent_file_is_what_the_schema_says_now():
+    check = subprocess.run(
+        [CHECKOUT / "scripts" / "intent-docs", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (check.returncode, check.stdout, check.stderr) == (0, "", "")
+
+
+def test_every_command_has_a_section():
+    headings = re.findall(r"^## (.+)$", (CHECKOUT / "docs/commands.md").read_text(), re.M)
+
+    assert [name for name in commands(cnc, "cnc") if name not in headings] == []
+
+
+def test_every_command_has_a_line_in_the_readme():
+    text = (CHECKOUT / "README.md").read_text()
+    # The lab's own commands have a page of their own.
+    names = [f"cnc {name}" for name in cnc.commands]
+
+    assert [name for name in names if f"`{name}" not in text] == []
+
+
+def commands(group: click.Group, path: str) -> Iterator[str]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}"
+
+
+def test_a_fence_with_commands_is_read_with_all_lines_of_a_command(tmp_path: Path):
+    block = only_block(
+        page(
+            tmp_path,
+            "text\n\n<!-- run: host exit=2 -->\n```sh\n# a comment\ntrue \\\n  && false\n"
+            "cat <<END\nnot a command\nEND\nfor x in 1; do\n  echo $x\ndone\n```\n",
+        )
+    )
+
+    assert (block.place, block.line, block.exit_code) == ("host", 4, 2)
+    assert [command.text for command in block.commands] == [
+        "true \\\n  && false\n",
+        "cat <<END\nnot a command\nEND\n",
+        "for x in 1; do\n  echo $x\ndone\n",
+    ]
+
+
+def test_a_transcript_is_commands_and_what_they_print(tmp_path: Path):
+    block = only_block(
+        page(
+            tmp_path,
+            "<!-- run: lab -->\n```console\n"
+            "$ cat <<END\n> one\n> END\none\n$ true\n$ id\nroot\n```\n",
+        )
+    )
+
+    assert block.commands == (
+        Command("cat <<END\none\nEND\n", "one\n"),
+        Command("true\n", ""),
+        Command("id\n", "root\n"),
+    )
+
+
+def test_more_lines_in_the_comment_are_run_before_the_block(tmp_path: Path):
+    block = only_block(
+        page(tmp_path, "<!-- run: lab\ncnc lab up x.yaml\n-->\n```sh\ncnc status x.yaml\n```\n")
+    )
+
+    assert block.setup == (Command("cnc lab up x.yaml\n"),)
+
+
+def test_a_block_in_a_list_loses_its_indentation(tmp_path: Path):
+    block = only_block(
+        page(tmp_path, "1. Do:\n\n   <!-- run: host -->\n   ```sh\n   true\n   ```\n")
+    )
+
+    assert block.commands == (Command("true\n"),)
+
+
+def test_what_is_to_be_read_needs_no_comment(tmp_path: Path):
+    found = read(page(tmp_path, "```yaml\na: 1\n```\n\n```text\n$ rm -rf /\n```\n"))
+
+    assert (found.blocks, found.faults) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("```sh\ntrue\n```\n", "no comment right before it"),
+        ("<!-- run: host -->\n\n```sh\ntrue\n```\n", "no comment right before it"),
+        ("```\ntrue\n```\n", "a fence without a language"),
+        ("<!-- run: moon -->\n```sh\ntrue\n```\n", "no such place: moon"),
+        ("<!-- run: no -->\n```sh\ntrue\n```\n", "needs reason="),
+        ("<!-- run: host exit=bad -->\n```sh\ntrue\n```\n", "is no exit code"),
+        ("<!-- run: host because=x -->\n```sh\ntrue\n```\n", "no such key: because"),
+        ("<!-- run: host reason='x -->\n```sh\ntrue\n```\n", "cannot be read"),
+        ("<!-- run: host -->\n```sh\ncat <<END\n```\n", "a command without an end"),
+        ("<!-- run: host -->\n```console\nroot\n```\n", "starts with a command"),
+        ("<!-- run: host -->\n```sh\n# nothing\n```\n", "no command in it"),
+        ("Like this:\n\n    rm -rf /\n", "indented code"),
+    ],
+)
+def test_a_block_that_nobody_could_run_is_named(tmp_path: Path, text: str, why: str):
+    fault = only_fault(page(tmp_path, text))
+
+    assert re.match(r".*page\.md:\d+: ", fault)
+    assert why in fault
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("took 838 ms\n", "took 1.2 s\n"),
+        ("  a    b\n ────\n", "  a      b\n ─────────\n\n"),
+        ("one\n…\nlast\n", "one\ntwo\nthree\nlast\n"),
+        ("one\n…\n", "one\n"),
+        ("export KEY=…\n", "export KEY=/run/x\n"),
+        ("qdisc netem 8006: root\n", "qdisc netem 800c: root\n"),
+        ("plain\n", "\x1b[32mplain\x1b[0m\n"),
+    ],
+)
+def test_what_no_two_runs_share_does_not_count(shown: str, printed: str):
+    assert alike(shown, printed)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("s1 ok\n", "s2 ok\n"),
+        ("running\n", "pending\n"),
+        ("one\n", "one\ntwo\n"),
+        ("one\n…\nlast\n", "one\ntwo\n"),
+        ("a 1\na 1\n", "a 1\n"),
+        ("", "a warning\n"),
+    ],
+)
+def test_other_words_are_a_difference(shown: str, printed: str):
+    assert not alike(shown, printed)
