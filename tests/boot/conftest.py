@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,6 +17,8 @@ CHECKOUT = Path(__file__).parents[2]
 JOURNAL_LINES = 60
 TEST_LIMIT_S = 1800
 RUNNING: list[Machine] = []
+# A package that was built on another release of Debian, and that release: "trixie", for example.
+PACKAGE, RELEASE = "TSN_BOOT_PACKAGE", "TSN_BOOT_RELEASE"
 
 
 def _last_line(*command: str | Path) -> Path:
@@ -26,13 +29,16 @@ def _last_line(*command: str | Path) -> Path:
 
 @pytest.fixture(scope="session")
 def image() -> Path:
-    """The image of this machine's release of Debian; built at the first time."""
-    return _last_line("scripts/image")
+    """The image of this machine's release of Debian, or of the named one; built the first time."""
+    release = os.environ.get(RELEASE)
+    return _last_line("scripts/image", *(("--release", release) if release else ()))
 
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Debian package of the switch side, built from this checkout."""
+    """The Debian package of the switch side: the named one, or built from this checkout."""
+    if given := os.environ.get(PACKAGE):
+        return Path(given).resolve(strict=True)
     return _last_line("scripts/build-deb", "-o", tmp_path_factory.mktemp("package"))
 
 
