@@ -123,6 +123,12 @@ class Switch:
         """What systemd says of a unit."""
         return self.machine.run(f"systemctl show --value -p {name} {unit}").stdout.strip()
 
+    def restart_delay_us(self, unit: str) -> int:
+        """How long systemd waits before it starts a unit again."""
+        delay = self.property(unit, "RestartUSec")
+        told = self.machine.run(f"systemd-analyze timespan '{delay}'").stdout
+        return int(re.findall(r"s: (\d+)", told)[0])
+
 
 def until(condition: Callable[[], object], what: str) -> None:
     """Wait for a condition, with a limit that only a dead machine meets."""

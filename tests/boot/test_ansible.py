@@ -130,10 +130,14 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
     )
     (own,) = directory.glob("*.whl")
+    blocks = re.findall(r"^\w\S*.*(?:\n    .*)*", LOCK.read_text(), re.MULTILINE)
+    versions = directory / "versions.txt"  # the lock without hashes: our own wheel is not in it
+    pins = [block.splitlines()[0].rstrip("\\ ") for block in blocks]
+    versions.write_text("\n".join(pins))
     chosen = subprocess.run(
         [
             *(*pip, "install", "-q", "--dry-run", "--ignore-installed", "--report=-"),
-            *(f"--constraint={LOCK}", f"{own}[cnc]"),
+            *(f"--constraint={versions}", f"{own}[cnc]"),
         ],
         stdout=subprocess.PIPE,
         check=True,
@@ -142,7 +146,6 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{item['metadata']['name'].lower().replace('_', '-')}=={item['metadata']['version']}"
         for item in json.loads(chosen)["install"]
     }
-    blocks = re.findall(r"^\w\S*.*(?:\n    .*)*", LOCK.read_text(), re.MULTILINE)
     (directory / "lock.txt").write_text(
         "\n".join(block for block in blocks if block.split()[0] in wanted) + "\n"
     )
