@@ -90,7 +90,7 @@ def test_nothing_that_we_start_complains(switch: Switch):
 def test_a_killed_daemon_is_started_again_at_once_and_the_schedule_runs_on(
     switch: Switch, unit: str
 ):
-    before, removed = switch.schedule(), switch.removed_qdiscs()
+    before, removed = switch.schedule(), switch.gates_removed()
     pid = switch.property(unit, "MainPID")
     switch.machine.run(f"kill -KILL {pid}")
     until(
@@ -111,11 +111,11 @@ def test_a_killed_daemon_is_started_again_at_once_and_the_schedule_runs_on(
     assert switch.restart_delay_us(unit) < BACK_WITHIN_US
     assert away_us > 0  # the start belongs to this end, not to an earlier one
     assert switch.schedule() == before
-    assert switch.removed_qdiscs() == removed
+    assert switch.gates_removed() == removed
 
 
 def test_an_agent_that_hangs_is_replaced_by_its_watchdog(switch: Switch):
-    before, removed = switch.schedule(), switch.removed_qdiscs()
+    before, removed = switch.schedule(), switch.gates_removed()
     agent = DAEMONS[0]
     pid = switch.property(agent, "MainPID")
     switch.machine.run(f"kill -STOP {pid}")
@@ -129,18 +129,18 @@ def test_an_agent_that_hangs_is_replaced_by_its_watchdog(switch: Switch):
     said = [entry["MESSAGE"] for entry in switch.machine.journal("-b", "_PID=1", f"UNIT={agent}")]
     assert any("Watchdog timeout" in message for message in said)
     assert switch.schedule() == before
-    assert switch.removed_qdiscs() == removed
+    assert switch.gates_removed() == removed
 
 
 def test_an_upgrade_keeps_the_configuration_and_never_takes_the_schedule_away(
     switch: Switch, newer_package: Path
 ):
-    before, removed = switch.schedule(), switch.removed_qdiscs()
+    before, removed = switch.schedule(), switch.gates_removed()
     switch.install(newer_package)
     version = switch.machine.run("dpkg-query -W -f '${Version}' tsn-switch").stdout
     assert version.endswith("+newer")
     assert switch.schedule() == before
-    assert switch.removed_qdiscs() == removed
+    assert switch.gates_removed() == removed
 
 
 def test_removing_the_package_takes_our_qdiscs_and_rules_and_leaves_those_of_others(
