@@ -36,8 +36,8 @@ from typing import Any, Self
 FIRST_SLOT = 0x10  # the PCI slot of the management interface names it: enp0s16
 POLL_S = 0.5
 # Emulated, and maybe beside other machines: slow is not broken.
-BOOT_LIMIT_S = 400.0
-COMMAND_LIMIT_S = 300.0
+BOOT_LIMIT_S = 600.0
+COMMAND_LIMIT_S = 600.0
 
 
 class MachineError(Exception):
