@@ -82,7 +82,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Testbed:
+class Bed:
     """Two machines, and where the files for Ansible are."""
 
     switch: Machine
@@ -101,6 +101,8 @@ class Testbed:
                 **os.environ,
                 "PATH": f"{TOOLS}:{os.environ['PATH']}",
                 "ANSIBLE_HOME": str(self.directory / "home"),
+                # Connections are kept by the names of machines, and other runs have the same names.
+                "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.directory / "cp"),
                 "ANSIBLE_NOCOLOR": "1",
             },
             stdout=subprocess.PIPE,
@@ -165,7 +167,7 @@ def testbed(
     package: Path,
     wheels: Path,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Testbed]:
+) -> Iterator[Bed]:
     """Bare machines: nothing of ours on them."""
     with TemporaryDirectory(prefix="tsn") as sockets:
         near, far = link(Path(sockets))
@@ -181,7 +183,7 @@ def testbed(
             forward=[22],
             files={"/etc/systemd/network/20-link.network": ADDRESS.format(2)},
         )
-        bed = Testbed(switch, controller, tmp_path_factory.mktemp("testbed"))
+        bed = Bed(switch, controller, tmp_path_factory.mktemp("testbed"))
         for machine in (switch, controller):
             machine.wait()
             machine.run("touch /var/lib/apt/lists")  # as fresh as it gets without a network
@@ -193,7 +195,7 @@ def testbed(
         yield bed
 
 
-def write_inventory(bed: Testbed, package: Path, wheels: Path) -> None:
+def write_inventory(bed: Bed, package: Path, wheels: Path) -> None:
     """What an operator writes; and how to reach the machines, host keys included."""
     (own,) = wheels.glob("tsn_control_plane*.whl")
     (bed.directory / "intent.yaml").write_text(INTENT)
@@ -241,7 +243,7 @@ def write_inventory(bed: Testbed, package: Path, wheels: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def brought_up(testbed: Testbed) -> Testbed:
+def brought_up(testbed: Bed) -> Bed:
     """The machines after bring-up.yml."""
     run = testbed.play("bring-up.yml")
     assert run.code == 0, run.output
@@ -249,14 +251,15 @@ def brought_up(testbed: Testbed) -> Testbed:
 
 
 @pytest.fixture(scope="module")
-def pushed(brought_up: Testbed) -> Testbed:
+def pushed(brought_up: Bed) -> Bed:
     """The same after push.yml."""
     run = brought_up.play("push.yml")
     assert run.code == 0, run.output
     return brought_up
 
 
-def test_a_dry_run_on_bare_machines_tells_much_and_changes_nothing(testbed: Testbed) -> None:
+@pytest.mark.thorough
+def test_a_dry_run_on_bare_machines_tells_much_and_changes_nothing(testbed: Bed) -> None:
     run = testbed.play("bring-up.yml", "--check")
     assert run.code == 0, run.output
     assert all(run.changed.values())
@@ -267,56 +270,60 @@ def test_a_dry_run_on_bare_machines_tells_much_and_changes_nothing(testbed: Test
         assert left.stdout == ""
 
 
-def test_bringing_up_ends_with_clocks_that_know_tai(brought_up: Testbed) -> None:
+def test_bringing_up_ends_with_clocks_that_know_tai(brought_up: Bed) -> None:
     for machine in (brought_up.switch, brought_up.controller):
         offset = "time.clock_gettime(time.CLOCK_TAI) - time.time()"
         printed = machine.run(f"python3 -c 'import time; print(round({offset}))'").stdout
         assert printed.strip() == "37"
 
 
-def test_the_end_station_follows_the_switchs_clock(brought_up: Testbed) -> None:
+def test_the_end_station_follows_the_switchs_clock(brought_up: Bed) -> None:
     state = "pmc -u -b 0 'GET PORT_DATA_SET' | grep -q 'portState *SLAVE'"
     brought_up.controller.run(f"until {state}; do sleep 1; done", timeout_s=PTP_LIMIT_S)
     brought_up.switch.run("pmc -u -b 0 'GET PORT_DATA_SET' | grep -q 'portState *MASTER'")
 
 
-def test_a_talkers_frames_get_the_priority_of_their_class(brought_up: Testbed) -> None:
+def test_a_talkers_frames_get_the_priority_of_their_class(brought_up: Bed) -> None:
     rules = brought_up.controller.run("nft list table inet tsn-end-station").stdout
     assert re.search(r"ip dscp (ef|0x2e) meta priority set (0:6|:6)", rules)
     mapped = brought_up.controller.run("ip -d link show enp0s17.10").stdout
     assert re.search(r"egress-qos-map \{.* 6:6 .*\}", mapped)
 
 
-def test_a_second_run_changes_nothing(brought_up: Testbed) -> None:
+@pytest.mark.thorough
+def test_a_second_run_changes_nothing(brought_up: Bed) -> None:
     run = brought_up.play("bring-up.yml")
     assert (run.code, run.changed) == (0, {"s1": 0, "cnc": 0}), run.output
 
 
-def test_a_dry_run_on_a_finished_switch_foresees_no_change(brought_up: Testbed) -> None:
+@pytest.mark.thorough
+def test_a_dry_run_on_a_finished_switch_foresees_no_change(brought_up: Bed) -> None:
     run = brought_up.play("bring-up.yml", "--check", "--limit=s1")
     assert (run.code, run.changed) == (0, {"s1": 0}), run.output
 
 
-def test_a_dry_push_says_what_would_change_and_touches_no_port(brought_up: Testbed) -> None:
+@pytest.mark.thorough
+def test_a_dry_push_says_what_would_change_and_touches_no_port(brought_up: Bed) -> None:
     run = brought_up.play("push.yml", "--check")
     assert run.code == 0, run.output
     assert "s1/p2" in run.output
     assert brought_up.gates() == []
 
 
-def test_after_a_push_the_kernel_runs_the_schedule(pushed: Testbed) -> None:
+def test_after_a_push_the_kernel_runs_the_schedule(pushed: Bed) -> None:
     (qdisc,) = pushed.gates()
     assert qdisc["handle"] == "7a0:"
     assert qdisc["root"]
     assert pushed.controller.run("systemctl is-active cnc-watch").stdout.strip() == "active"
 
 
-def test_a_second_push_changes_nothing(pushed: Testbed) -> None:
+@pytest.mark.thorough
+def test_a_second_push_changes_nothing(pushed: Bed) -> None:
     run = pushed.play("push.yml")
     assert (run.code, run.changed) == (0, {"cnc": 0}), run.output
 
 
-def test_who_has_another_netconf_host_key_gets_no_schedule(pushed: Testbed) -> None:
+def test_who_has_another_netconf_host_key_gets_no_schedule(pushed: Bed) -> None:
     known = "/etc/cnc/known_hosts"
     other = pushed.controller.run("cut -d' ' -f1,2 /etc/cnc/id_ed25519.pub").stdout.strip()
     pushed.controller.run(f"cp -a {known} /root/known; echo '[10.99.0.1]:830 {other}' > {known}")
@@ -326,7 +333,7 @@ def test_who_has_another_netconf_host_key_gets_no_schedule(pushed: Testbed) -> N
     assert "has another host key" in run.output
 
 
-def test_who_has_another_ssh_host_key_is_not_set_up(brought_up: Testbed) -> None:
+def test_who_has_another_ssh_host_key_is_not_set_up(brought_up: Bed) -> None:
     known = brought_up.switch.known_hosts
     right = known.read_text()
     host, _ = right.split(maxsplit=1)
@@ -341,7 +348,7 @@ def test_who_has_another_ssh_host_key_is_not_set_up(brought_up: Testbed) -> None
     assert run.changed == {"s1": 0}
 
 
-def test_tearing_down_leaves_what_is_not_ours(pushed: Testbed) -> None:
+def test_tearing_down_leaves_what_is_not_ours(pushed: Bed) -> None:
     switch = pushed.switch
     switch.run("tc qdisc add dev p1-far root handle 5: tbf rate 1gbit burst 64k latency 10ms")
     switch.run("iptables -t mangle -A POSTROUTING -o p1-far -j MARK --set-mark 7")
