@@ -297,9 +297,9 @@ def test_a_second_run_changes_nothing(brought_up: Bed) -> None:
 
 
 @pytest.mark.thorough
-def test_a_dry_run_on_a_finished_switch_foresees_no_change(brought_up: Bed) -> None:
-    run = brought_up.play("bring-up.yml", "--check", "--limit=s1")
-    assert (run.code, run.changed) == (0, {"s1": 0}), run.output
+def test_a_dry_run_on_finished_machines_foresees_no_change(brought_up: Bed) -> None:
+    run = brought_up.play("bring-up.yml", "--check")
+    assert (run.code, run.changed) == (0, {"s1": 0, "cnc": 0}), run.output
 
 
 @pytest.mark.thorough
@@ -333,14 +333,15 @@ def test_who_has_another_netconf_host_key_gets_no_schedule(pushed: Bed) -> None:
     assert "has another host key" in run.output
 
 
-def test_who_has_another_ssh_host_key_is_not_set_up(brought_up: Bed) -> None:
-    known = brought_up.switch.known_hosts
+def test_who_has_another_ssh_host_key_is_not_set_up(testbed: Bed) -> None:
+    known = testbed.switch.known_hosts
     right = known.read_text()
     host, _ = right.split(maxsplit=1)
-    known.write_text(f"{host} {brought_up.controller.host_key}\n")
-    new_connection = "ansible_control_path=none"  # the one that is open has seen the right key
+    known.write_text(f"{host} {testbed.controller.host_key}\n")
+    # A connection that is open has seen the right key; and no controller is asked for its own.
+    others = ("-eansible_control_path=none", '-e{"switch_netconf_users": []}')
     try:
-        run = brought_up.play("bring-up.yml", "--limit=s1", f"-e{new_connection}")
+        run = testbed.play("bring-up.yml", "--limit=s1", *others)
     finally:
         known.write_text(right)
     assert run.code != 0
