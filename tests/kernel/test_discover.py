@@ -49,6 +49,7 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
             start = running.command(node, ["unshare", "--uts", "sh", "-c", DAEMON, node, socket])
             daemon = daemons.enter_context(subprocess.Popen(start))
             daemons.callback(daemon.terminate)
+        wait_for(lambda: all(answers(running, node) for node in nodes(running)))
         yield running
 
 
@@ -57,11 +58,17 @@ def nodes(running: Lab) -> list[str]:
     return [*network.bridges, *network.end_stations]
 
 
-def on(running: Lab, node: str, *argv: str) -> str:
-    done = subprocess.run(
-        running.command(node, argv), check=True, capture_output=True, text=True, timeout=60
+def ask(running: Lab, node: str) -> subprocess.CompletedProcess[str]:
+    """What a node's daemon says of its neighbours."""
+    question = ["lldpcli", "-f", "json0", "show", "neighbors"]
+    return subprocess.run(
+        running.command(node, question), check=False, capture_output=True, text=True, timeout=60
     )
-    return done.stdout
+
+
+def answers(running: Lab, node: str) -> bool:
+    """Whether a node's daemon has come as far as listening for questions."""
+    return ask(running, node).returncode == 0
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -75,12 +82,12 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def names_heard(running: Lab) -> list[str]:
     """The names of all neighbours of all nodes."""
+    said = [ask(running, node) for node in nodes(running)]
+    assert all(done.returncode == 0 for done in said), said
     return [
         chassis["name"][0]["value"]
-        for node in nodes(running)
-        for heard in json.loads(on(running, node, "lldpcli", "-f", "json0", "show", "neighbors"))[
-            "lldp"
-        ]
+        for done in said
+        for heard in json.loads(done.stdout)["lldp"]
         for interface in heard.get("interface", [])
         for chassis in interface["chassis"]
     ]
