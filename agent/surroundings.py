@@ -23,16 +23,28 @@ STEP_MIN_NS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """What a port's link was last seen to do to its schedule.
+
+    `carrier_losses`: how often it had gone down when the schedule could still move; None once it
+    was seen to go down. A port that has yet to get its first link keeps its number: nothing has
+    stopped the timer of a list that was set before.
+    """
+
+    carrier_losses: int | None
+    is_up: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What schedules were last seen to run in.
 
     `clock_offsets_ns`: how far each clock that can be set is ahead of CLOCK_MONOTONIC, which
-    cannot. `carrier_losses` is by port: how often its link had gone down; None while it
-    is down, or there is no such port.
+    cannot. `links` is by port.
     """
 
     clock_offsets_ns: Mapping[Clock, int] = field(default_factory=dict)
-    carrier_losses: Mapping[str, int | None] = field(default_factory=dict)
+    links: Mapping[str, Link] = field(default_factory=dict)
 
     def steps_ns(self, now: Surroundings) -> dict[Clock, int]:
         """By how much clocks were set ahead since; only those that were set."""
@@ -41,6 +53,20 @@ class Surroundings:
             for clock, offset_ns in now.clock_offsets_ns.items()
         }
         return {clock: step for clock, step in steps_ns.items() if abs(step) >= STEP_MIN_NS}
+
+
+def unremembered(states: Mapping[str, PortState]) -> Surroundings:
+    """What is assumed of schedules that an agent finds without knowing where they come from.
+
+    They move, but for those of ports without a link: these may have had one, and lost it.
+    """
+    return Surroundings(
+        links={
+            name: Link(None, is_up=False)
+            for name, state in states.items()
+            if state.taprio is not None and not state.link_is_up
+        }
+    )
 
 
 def surroundings(
@@ -53,18 +79,19 @@ def surroundings(
     reading one takes a while, which differs."""
     now = Surroundings(
         clock_offsets_ns,
-        {
-            port: states[port].carrier_losses if _has_link(states.get(port)) else None
-            for port in ports
-        },
+        {port: _link(states.get(port), known.links.get(port)) for port in ports},
     )
     stepped = known.steps_ns(now)
     kept = {c: ns for c, ns in known.clock_offsets_ns.items() if c not in stepped}
     return replace(now, clock_offsets_ns={**clock_offsets_ns, **kept})
 
 
-def _has_link(state: PortState | None) -> bool:
-    return state is not None and state.link_is_up
+def _link(state: PortState | None, known: Link | None) -> Link:
+    if state is None:
+        return Link(None, is_up=False)
+    if state.link_is_up or known is None:
+        return Link(state.carrier_losses, state.link_is_up)
+    return Link(None, is_up=False) if known.is_up else known
 
 
 def standing_still(
@@ -79,7 +106,7 @@ def standing_still(
         and state.taprio.mode is TaprioMode.SOFTWARE
         and state.link_is_up
         and (
-            before.carrier_losses.get(name, state.carrier_losses) != state.carrier_losses
+            (name in before.links and before.links[name].carrier_losses != state.carrier_losses)
             or (state.running is not None and steps_ns.get(state.taprio.clock, 0) < 0)
         )
     ]

@@ -22,7 +22,7 @@ from agent.datastore.history import GateHistory, LastChange, history_after
 from agent.datastore.memory import Memory, MemoryFile
 from agent.datastore.switch import Applied, Switch
 from agent.model import AgentError, PortConfig, PortState
-from agent.surroundings import Surroundings
+from agent.surroundings import Surroundings, unremembered
 
 LOG = logging.getLogger(__name__)
 
@@ -127,6 +127,8 @@ class Changes:
         """
         with self.lock:
             before = self._switch.read()
+            if self.memory == Memory():
+                self.remember(unremembered(before))
             try:
                 desired = desired_ports(tree, before)
                 self._keep(self._apply(0, tree, desired, before))

@@ -17,7 +17,7 @@ from typing import Any
 from agent import whole_file
 from agent.datastore.history import GateHistory, LastChange
 from agent.model import Clock, GateEntry, GateOperation, Schedule
-from agent.surroundings import Surroundings
+from agent.surroundings import Link, Surroundings
 
 LOG = logging.getLogger(__name__)
 
@@ -71,7 +71,10 @@ def _encode(memory: Memory) -> dict[str, Any]:
         "boot-id": _boot_id(),
         "surroundings": {
             "clock-offsets-ns": memory.surroundings.clock_offsets_ns,
-            "carrier-losses": memory.surroundings.carrier_losses,
+            "links": {
+                port: {"carrier-losses": link.carrier_losses, "is-up": link.is_up}
+                for port, link in memory.surroundings.links.items()
+            },
         },
         "last-change": last
         and {"time": last.time.isoformat(), "duration-us": last.duration_us, "ports": last.ports},
@@ -126,11 +129,15 @@ def _decode_surroundings(kept: Any) -> Surroundings:
             Clock(clock): _natural(offset_ns, minimum=-(2**63))
             for clock, offset_ns in kept["clock-offsets-ns"].items()
         },
-        {
-            port: None if losses is None else _natural(losses)
-            for port, losses in kept["carrier-losses"].items()
-        },
+        {port: _decode_link(link) for port, link in kept["links"].items()},
     )
+
+
+def _decode_link(kept: Any) -> Link:
+    losses, is_up = kept["carrier-losses"], kept["is-up"]
+    if type(is_up) is not bool:
+        raise ValueError(f"{is_up!r} is neither true nor false")
+    return Link(None if losses is None else _natural(losses), is_up)
 
 
 def _decode_schedule(kept: Any) -> Schedule:

@@ -79,6 +79,8 @@ def test_after_a_reboot_the_same_schedule_is_there_before_the_port_comes_up(swit
     # In the kernel's own words: what the port had when it was first told to be up.
     first_up = next(line for line in switch.link_events() if ",UP" in line or "<UP" in line)
     assert " qdisc taprio " in first_up
+    # And it is left to run: to set it anew would open all its gates for up to a cycle.
+    assert switch.gates_removed() == 0
 
 
 def test_nothing_that_we_start_complains(switch: Switch):

@@ -80,6 +80,25 @@ def lose_link(kernel, eventually):
     return lose
 
 
+@pytest.fixture(params=[("p1",), ("-n", FAR, "q1")], ids=["this end", "the far end"])
+def first_link(start, client, kernel, eventually, request):
+    """Gives p1 a link that it has not had since its agent was started and its list was set."""
+    *netns, end = request.param
+    neighbour = run("ip", "-4", "neigh", "show", "dev", "p1").split()[:3]
+    run("ip", *netns, "link", "set", end, "down")
+    eventually(lambda: not kernel.read()["p1"].link_is_up)
+    start()
+    client.replace(with_priority_1_in_class_1("p1"))
+    assert kernel.read()["p1"].taprio is not None
+
+    def come_up():
+        run("ip", *netns, "link", "set", end, "up")
+        run("ip", "neigh", "replace", *neighbour, "dev", "p1", "nud", "permanent")
+        eventually(lambda: kernel.read()["p1"].link_is_up)
+
+    return come_up
+
+
 def with_priority_1_in_class_1(name, entries=HALF_AND_HALF, **options):
     port = gated(name, entries, **options)
     port[BRIDGE_PORT]["traffic-class"]["traffic-class-table"] |= {"priority1": 1}
@@ -87,7 +106,7 @@ def with_priority_1_in_class_1(name, entries=HALF_AND_HALF, **options):
 
 
 def run(*command):
-    subprocess.run(command, check=True)
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def set_clock_ahead(seconds):
@@ -187,6 +206,16 @@ def test_a_schedule_moves_on_after_a_loss_that_the_agent_slept_through(agent, in
     lose_link()
     agent.send_signal(signal.SIGCONT)
     time.sleep(1)
+    assert in_phase()
+
+
+@pytest.mark.virtual_time
+def test_a_list_that_was_set_before_the_first_link_moves_on_without_being_set_anew(
+    first_link, in_phase, capfd
+):
+    first_link()
+    time.sleep(2)
+    assert "set anew" not in capfd.readouterr().err
     assert in_phase()
 
 

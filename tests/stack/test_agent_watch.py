@@ -50,6 +50,7 @@ def agent(kernel, told, client, memory_file):
     with closing(Datastore(kernel, memory_file=memory_file)) as serving:
         client.replace(gated("p1"))
         kernel.log.clear()
+        wait_until(lambda: told)  # that it serves
         yield serving
 
 

@@ -10,13 +10,16 @@ import pytest
 from agent.datastore.history import GateHistory, LastChange
 from agent.datastore.memory import BOOT_ID, Memory, MemoryFile
 from agent.model import Clock, GateEntry, GateOperation, Schedule
-from agent.surroundings import Surroundings
+from agent.surroundings import Link, Surroundings
 
 SCHEDULE = Schedule(2**62, 100, (GateEntry(1, 60, GateOperation.HOLD), GateEntry(255, 40)))
 MEMORY = Memory(
     {"p1": GateHistory(SCHEDULE, 2**62 + 100, 3), "p2": GateHistory(None, 7, 1)},
     LastChange(datetime(2026, 11, 21, 14, 13, 20, 5, UTC), 1234, 2),
-    Surroundings({Clock.TAI: -37, Clock.REALTIME: 2**62}, {"p1": 3, "p2": None}),
+    Surroundings(
+        {Clock.TAI: -37, Clock.REALTIME: 2**62},
+        {"p1": Link(3, is_up=True), "p2": Link(None, is_up=False)},
+    ),
 )
 
 
@@ -67,11 +70,11 @@ def test_where_nothing_can_be_written_the_agent_serves_on_and_says_so(tmp_path, 
     assert "a restarted agent will not know of this change" in caplog.text
 
 
-def kept(last_change=None, ports=None, clock_offsets_ns=None, carrier_losses=None):
+def kept(last_change=None, ports=None, clock_offsets_ns=None, links=None):
     """The text of a file of this boot."""
     surroundings = {
         "clock-offsets-ns": clock_offsets_ns or {},
-        "carrier-losses": carrier_losses or {},
+        "links": links or {},
     }
     return json.dumps(
         {
@@ -107,7 +110,9 @@ def damaged(**changes):
         kept({"time": "2026-11-21", "duration-us": 1, "ports": -1}),
         kept(clock_offsets_ns={"sundial": 1}),
         kept(clock_offsets_ns={"tai": 0.5}),
-        kept(carrier_losses={"p1": "often"}),
+        kept(links={"p1": 4}),
+        kept(links={"p1": {"carrier-losses": "often", "is-up": True}}),
+        kept(links={"p1": {"carrier-losses": 1, "is-up": "perhaps"}}),
         "[" * 100_000,
         "\xff",
         damaged(change_time_ns="soon"),

@@ -15,7 +15,7 @@ from agent.model import (
     Taprio,
     TaprioMode,
 )
-from agent.surroundings import STEP_MIN_NS, Surroundings, standing_still, surroundings
+from agent.surroundings import STEP_MIN_NS, Surroundings, standing_still, surroundings, unremembered
 from tests.stack.recording_kernel import port
 
 SCHEDULE = Schedule(0, 1_000_000, (GateEntry(1, 1_000_000),))
@@ -69,6 +69,29 @@ def test_a_lost_link_stops_the_schedule_once_it_is_back(before):
     back = replace(gone, oper_status=OperStatus.UP)
     assert still(later(before, gone), back) == ["p1"]
     assert still(later(later(before, gone), back), back) == []
+
+
+def down(state):
+    return replace(state, oper_status=OperStatus.DOWN)
+
+
+def test_a_list_that_was_set_before_the_first_link_is_left_to_move():
+    booted = later(later(Surroundings(), down(RUNNING)), down(RUNNING))
+    assert still(booted) == []
+    flapped = replace(RUNNING, carrier_losses=RUNNING.carrier_losses + 1)
+    assert still(booted, flapped) == ["p1"]
+
+
+def test_a_port_that_was_taken_down_is_set_anew_also_if_no_loss_was_counted(before):
+    assert still(later(before, down(RUNNING))) == ["p1"]
+    assert still(later(later(before, down(RUNNING)), down(RUNNING))) == ["p1"]
+
+
+def test_a_list_of_unknown_past_is_set_anew_at_the_next_link():
+    states = {"p1": down(RUNNING), "p2": replace(RUNNING, name="p2")}
+    before = later(unremembered(states), down(RUNNING))
+    assert still(before) == ["p1"]
+    assert still(unremembered({"p1": RUNNING})) == []
 
 
 def test_a_loss_too_short_to_be_seen_is_known_by_the_kernels_count(before):
