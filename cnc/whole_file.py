@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
 from pathlib import Path
 
 from cnc.errors import InputError
@@ -12,7 +13,8 @@ from cnc.errors import InputError
 def write(path: Path, text: str) -> None:
     """Make `text` the whole content of `path`, in one step and on disk.
 
-    A symbolic link stays one. What is no regular file (/dev/stdout, a pipe) is written into.
+    A symbolic link stays one, and a file keeps its mode. What is no regular file (/dev/stdout, a
+    pipe) is written into.
 
     Raises:
         InputError: it cannot be written; what was there is still there.
@@ -30,14 +32,16 @@ def write(path: Path, text: str) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    # The mode that any new file of this user has; not mkstemp's, which is for the owner alone.
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
+            if path.exists():
+                os.fchmod(handle, stat.S_IMODE(path.stat().st_mode))
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
+            os.fsync(handle)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

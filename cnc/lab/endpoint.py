@@ -287,5 +287,17 @@ def write_rows(path: str, header: tuple[str, ...], rows: Any) -> None:
         writer.writerows(rows)
 
 
+def main(verb: str, spec: str) -> None:
+    try:
+        {"talk": talk, "listen": listen}[verb](json.loads(Path(spec).read_text()))
+    except OSError as error:
+        if error.errno not in {errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH}:
+            raise
+        sys.exit(
+            f"{error.strerror}: the kernel drops a lab's routes when one of its links goes down; "
+            "`cnc lab down` and `cnc lab up` bring them back"
+        )
+
+
 if __name__ == "__main__":
-    {"talk": talk, "listen": listen}[sys.argv[1]](json.loads(Path(sys.argv[2]).read_text()))
+    main(*sys.argv[1:])

@@ -16,7 +16,8 @@ from cnc.netconf.tree import CLOCK, KernelSchedule, PortConfiguration, PortRepor
 class PortStatus:
     """One port: what the plan wants and what the kernel has.
 
-    `verdict` says running, pending, no gates, how it differs, or why the switch gave no answer.
+    `verdict` says running, pending, no gates, how it differs, or why the switch gave no answer; and
+    if the port has no link. That is not part of the plan: such a port still `agrees`.
     """
 
     port: PortRef
@@ -140,6 +141,8 @@ def _port_status(
         verdict = "pending"
     else:
         verdict = "running" if wanted else "no gates"
+    if report and report.link_fault:
+        verdict += f"; {report.link_fault}"
     return PortStatus(
         port=ref,
         intended=wanted.gates if wanted else None,

@@ -90,6 +90,13 @@ class PortReport:
         kind = self.root_qdisc.removeprefix(FOREIGN)
         return None if kind == self.root_qdisc else kind
 
+    @property
+    def link_fault(self) -> str | None:
+        """Why no frame leaves, whatever the gates do; None also where the switch does not say."""
+        # RFC 8343: an interface that cannot tell (a tunnel, a dummy) is unknown for ever.
+        has_link = self.oper_status in {None, "up", "unknown"}
+        return None if has_link else f"the link is {self.oper_status}"
+
     def limits_in(self, mode: GateMode) -> GateLimits:
         """What the port can do in `mode`, as far as the switch says.
 

@@ -86,9 +86,7 @@ def _link_down(look: Look, port: str) -> str | None:
     report = look.state.ports.get(port)
     if report is None:
         return "the switch has no such interface"
-    if report.oper_status in {None, "up", "unknown"}:
-        return None
-    return f"the link is {report.oper_status}"
+    return report.link_fault
 
 
 def _without_name(switch: str, message: str) -> str:

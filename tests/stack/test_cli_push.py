@@ -20,6 +20,7 @@ from tests.scale.simulation import Simulation, simulated_switches
 
 # `cnc`, held at a moment until a line comes in.
 HELD = """
+import os
 import sys
 from cnc.cli import main
 from cnc.history import Journal
@@ -30,7 +31,7 @@ def hold(owner, name):
     does = getattr(owner, name)
 
     def held(*words, **named):
-        print("held", flush=True)
+        os.write(1, b"held\\n")  # in one piece: switches are spoken to at once
         sys.stdin.readline()
         return does(*words, **named)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from agent.datastore.subscriptions import Datastore
-from agent.model import GateLimits
+from agent.model import GateLimits, OperStatus
 from cnc import cli, planfile
 from cnc.model import PortRef
 from tests.stack.netconfd_process import running_netconfd
@@ -104,6 +105,16 @@ def test_a_pushed_intent_is_planned_within_the_limits_and_status_agrees(cnc, ker
     assert 0 < len(kernel.ports["p2"].taprio.schedule.entries) <= 8
     assert cnc("status", intent).exit_code == 0
     assert cnc("push", intent).output.startswith("no change")
+
+
+def test_status_tells_of_a_list_that_runs_on_a_port_without_a_link(cnc, kernel, tmp_path):
+    intent = tmp_path / "small.yaml"
+    assert cnc("push", intent).exit_code == 0
+    kernel.changed(dataclasses.replace(kernel.ports["p2"], oper_status=OperStatus.DOWN))
+    told = cnc("status", intent, "--json")
+    assert told.exit_code == 0  # it runs what it should
+    (verdict,) = (p["verdict"] for p in json.loads(told.stdout) if p["port"] == str(EGRESS))
+    assert verdict in {"pending; the link is down", "running; the link is down"}
 
 
 def test_a_finished_plan_beyond_the_limits_is_refused_before_anything_is_sent(

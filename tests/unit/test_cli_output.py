@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import stat
 import subprocess
 import sys
 import threading
@@ -118,6 +119,18 @@ def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
     whole_file.write(link, "new")
     assert link.is_symlink()
     assert file.read_text() == "new"
+
+
+def test_a_new_file_has_the_mode_of_any_other_and_a_replaced_one_keeps_its_own(
+    tmp_path: Path,
+) -> None:
+    file, other = tmp_path / "plan.json", tmp_path / "other"
+    other.touch()
+    whole_file.write(file, "new")
+    assert file.stat().st_mode == other.stat().st_mode
+    file.chmod(0o640)
+    whole_file.write(file, "newer")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
 def test_what_is_no_file_is_written_into_and_not_replaced(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import errno
 import json
 import socket
 import subprocess
@@ -157,6 +158,17 @@ def test_what_is_sent_is_recorded_with_both_ends_times(tmp_path, version, addres
             assert sorted(map(int, times)) == list(map(int, times))
         else:
             assert times[1:3] == ["", ""]
+
+
+def test_a_talker_without_a_route_says_what_takes_routes_away(tmp_path, monkeypatch):
+    def unreachable(_flow):
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr(endpoint, "Outlet", unreachable)
+    spec = tmp_path / "talk.json"
+    spec.write_text(json.dumps({"flows": [probes()]}))
+    with pytest.raises(SystemExit, match=r"^Network is unreachable: .* `cnc lab up`"):
+        endpoint.main("talk", str(spec))
 
 
 def test_a_saturating_talker_sends_no_faster_than_its_cable_and_ends_with_the_duration(tmp_path):

@@ -15,9 +15,6 @@ from cnc.netconf.tree import PortConfiguration, PortReport
 ASSUMED_BPS = 10_000_000
 INTERVAL_MIN_OCTETS = 60
 
-# RFC 8343: an interface that cannot tell (a tunnel, a dummy) is unknown for ever.
-_USABLE = {"up", "unknown"}
-
 Outcome = tuple[Verdict, str, str | None]
 
 
@@ -43,7 +40,7 @@ def examine_port(
         return
     yield found(Check.PORT, Verdict.OK, "exists")
     bad = Verdict.FAILED if wanted else Verdict.WARNING
-    yield found(Check.LINK, *_link(report.oper_status, ref.port))
+    yield found(Check.LINK, *_link(report, ref.port))
     if link and report.oper_status:
         yield found(Check.SPEED, *_speed(report.link_speed_bps, link, wanted))
     if wanted and report.tx_queues is not None:
@@ -59,13 +56,13 @@ def examine_port(
         yield found(Check.QDISC, Verdict.OK, report.root_qdisc)
 
 
-def _link(status: str | None, port: str) -> Outcome:
-    if status is None:
+def _link(report: PortReport, port: str) -> Outcome:
+    if report.oper_status is None:
         return Verdict.UNKNOWN, "the switch does not say", None
-    if status in _USABLE:
-        return Verdict.OK, status, None
+    if report.link_fault is None:
+        return Verdict.OK, report.oper_status, None
     hint = f"is the cable in, the far end switched on? ip link set {port} up"
-    return Verdict.WARNING, f"the link is {status}: nothing gets through", hint
+    return Verdict.WARNING, f"{report.link_fault}: nothing gets through", hint
 
 
 def _speed(speed_bps: int | None, link: Link, wanted: PortConfiguration | None) -> Outcome:
