@@ -88,6 +88,12 @@ def test_nothing_that_we_start_complains(switch: Switch):
     assert [entry["MESSAGE"] for entry in complaints] == []
 
 
+@pytest.mark.parametrize("page", ["tsn-agent.8", "tsn-netconfd.8"])
+def test_the_programs_of_the_switch_have_manual_pages(switch: Switch, page: str):
+    written = switch.machine.run(f"zcat /usr/share/man/man8/{page}.gz").stdout
+    assert ".SH OPTIONS" in written
+
+
 @pytest.mark.parametrize("unit", DAEMONS)
 def test_a_killed_daemon_is_started_again_at_once_and_the_schedule_runs_on(
     switch: Switch, unit: str
