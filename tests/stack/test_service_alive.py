@@ -16,6 +16,11 @@ from agent.datastore.subscriptions import Datastore
 
 START_TIMEOUT_S = 60
 WATCHDOG = {"WATCHDOG_USEC": "600000"}
+AGENT = ("agent.main", "--rehearse", "p1")
+SERVER = (
+    *("agent.netconfd", "--listen", "127.0.0.1:0"),
+    *("--host-key", "{directory}/key", "--authorized-keys", "{directory}/keys"),
+)
 
 
 @pytest.fixture
@@ -45,30 +50,16 @@ def start(manager, tmp_path):
 
 
 @pytest.mark.usefixtures("sysrepo_repository")
-def test_the_agent_says_that_it_lives_until_it_stops(start, manager):
-    agent = start("agent.main", "--rehearse", "p1")
+@pytest.mark.parametrize("daemon", [AGENT, SERVER], ids=["agent", "server"])
+def test_a_daemon_says_that_it_lives_until_it_stops(start, manager, tmp_path, daemon):
+    running = start(*(word.format(directory=tmp_path) for word in daemon))
 
     assert [manager.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
-    agent.send_signal(signal.SIGTERM)
+    running.send_signal(signal.SIGTERM)
     while (said := manager.recv(100)) == b"WATCHDOG=1":
         pass
     assert said == b"STOPPING=1"
-    assert agent.wait(START_TIMEOUT_S) == 0
-
-
-@pytest.mark.usefixtures("sysrepo_repository")
-def test_the_server_says_that_it_lives_until_it_stops(start, manager, tmp_path):
-    server = start(
-        *("agent.netconfd", "--listen", "127.0.0.1:0"),
-        *("--host-key", str(tmp_path / "key"), "--authorized-keys", str(tmp_path / "keys")),
-    )
-
-    assert [manager.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
-    server.send_signal(signal.SIGTERM)
-    while (said := manager.recv(100)) == b"WATCHDOG=1":
-        pass
-    assert said == b"STOPPING=1"
-    assert server.wait(START_TIMEOUT_S) == 0
+    assert running.wait(START_TIMEOUT_S) == 0
 
 
 @pytest.mark.usefixtures("sysrepo_repository")
