@@ -7,9 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from pyroute2 import IPRoute, netns
+from pyroute2 import IPRoute, config, netns
 
 NETNS_DIRECTORY = Path("/run/netns")
+# pyroute2 forks for each namespace, and would give the child two seconds. In virtual time under
+# QEMU they pass at once: the clock leaps ahead while the guest waits for files of its host.
+config.default_communicate_timeout = 180
 
 _Result = TypeVar("_Result")
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute, netns
 
+import cnc.lab.namespaces  # noqa: F401  gives what pyroute2 forks enough time
 from agent.kernel import Kernel
 from agent.kernel.classifier import Classifier
 from agent.kernel.iptables_legacy import LegacyTables
@@ -32,12 +33,12 @@ IFA_F_NODAD = 0x02
 NUD_PERMANENT = 0x80
 NS_PER_S = 1_000_000_000
 SO_TIMESTAMPNS, SO_RCVBUFFORCE = 35, 33  # asm-generic/socket.h
+VIRTUAL_TIME = "time-travel" in Path("/proc/cmdline").read_text(encoding="utf-8")
 
 
 def pytest_collection_modifyitems(config, items):
     """Leave out what only the other kind of time can show."""
-    virtual = "time-travel" in Path("/proc/cmdline").read_text(encoding="utf-8")
-    unfit = "real_time" if virtual else "virtual_time"
+    unfit = "real_time" if VIRTUAL_TIME else "virtual_time"
     left_out = [item for item in items if item.get_closest_marker(unfit)]
     items[:] = [item for item in items if not item.get_closest_marker(unfit)]
     config.hook.pytest_deselected(items=left_out)

@@ -16,14 +16,15 @@ from pyroute2 import IPRoute
 
 from agent.model import PortConfig
 from tests.kernel.agent_notifications import subscribed
-from tests.kernel.conftest import FAR, QUEUES
+from tests.kernel.conftest import FAR, QUEUES, VIRTUAL_TIME
 from tests.kernel.test_agent import start  # noqa: F401
 from tests.kernel.test_taprio_gates import closed_ns
 from tests.stack.sysrepo_client import BRIDGE_PORT, HALF_AND_HALF, entry, gated
 
 CYCLES = 100
 CYCLE_NS = 1_000_000
-REPORTED_WITHIN_S = 1.0
+# On an emulated processor of a busy machine only that it is reported says something of the agent.
+REPORTED_WITHIN_S = 1.0 if VIRTUAL_TIME else 30.0
 OTHER_HALF_FIRST = (entry(0, 0b01, 500_000), entry(1, 0b10, 500_000))
 
 
