@@ -8,11 +8,13 @@ import logging
 import os
 import re
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
 import asyncssh
 
+from agent.netconfd.authorized_keys import accepted_lines
 from agent.netconfd.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -90,7 +92,7 @@ class Logins:
     def _file_of(self, user: str) -> str:
         path = Path(self._key_files.replace(USER_TOKEN, user))
         try:
-            return read_trusted(path) + "\n"
+            return "".join(accepted_lines(read_trusted(path), path, time.time()))
         except FileNotFoundError:
             return ""
         except (OSError, UnsafeFile) as error:

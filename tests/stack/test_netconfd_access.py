@@ -199,6 +199,17 @@ def test_keys_come_and_go_without_a_restart(with_user_keys, tmp_path):
     assert not opens(with_user_keys, username="observer")
 
 
+def test_a_key_with_an_option_that_is_not_understood_opens_nothing(with_user_keys, tmp_path):
+    file = tmp_path / "keys" / "operator"
+    key = file.read_text()
+    for options in ("verify-required", 'expiry-time="20200101"'):
+        file.write_text(f"{options} {key}")
+        assert not opens(with_user_keys)
+        assert f"{file}:1: key refused" in with_user_keys.log
+    file.write_text(f'restrict,from="127.0.0.0/8",expiry-time="20990101Z" {key}')
+    assert opens(with_user_keys)
+
+
 @pytest.mark.parametrize("mode", [0o620, 0o602])
 def test_a_key_file_that_others_may_write_opens_nothing(with_user_keys, tmp_path, mode):
     file = tmp_path / "keys" / "operator"

@@ -1,0 +1,185 @@
+"""Whose key opens the NETCONF server: what a file of authorized keys says, as sshd reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import asyncssh
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.netconfd.logins import Logins
+
+KEY = asyncssh.generate_private_key("ssh-ed25519").convert_to_public()
+OTHER_KEY = asyncssh.generate_private_key("ssh-ed25519").convert_to_public()
+ADDRESS = "192.0.2.1"
+# A name that asyncssh knows how to obey; all others it takes, and does nothing.
+UNKNOWN = ("verified", "max-sessions=3", 'max-sessions="3"', 'expire="20990101"', "no-restrict")
+
+
+def line(key, options=""):
+    return f"{options} {key.export_public_key().decode()}".lstrip()
+
+
+class NoConfiguration:
+    """Nobody has a key in the datastore."""
+
+    def keys_of(self, user):
+        return ""
+
+
+def authorized(path, *, ca=False, key=KEY):
+    """The options with which the file lets `key` in, None if it does not."""
+    keys = asyncio.run(Logins(str(path), NoConfiguration(), None).keys_of("alice"))
+    return None if keys is None else keys.validate(key, "", ADDRESS, ca=ca)
+
+
+@pytest.fixture
+def opens(tmp_path):
+    """Whether a file of such a line lets the key in, for a certificate's authority with `ca`."""
+
+    def opens(options, **kind):
+        file = tmp_path / "alice"
+        file.write_text(line(KEY, options))
+        return authorized(file, **kind) is not None
+
+    return opens
+
+
+def written(seconds_from_now, tail=""):
+    moment = time.time() + seconds_from_now
+    parts = time.gmtime(moment) if tail else time.localtime(moment)
+    return time.strftime("%Y%m%d%H%M%S", parts) + tail
+
+
+def test_a_key_is_good_until_its_expiry_time(opens):
+    for past in ("20200101", "202001010000", "20200101000000z", written(-2), written(-2, "Z")):
+        assert not opens(f'expiry-time="{past}"'), past
+    for to_come in ("20990101", "209901010000Z", written(60), written(60, "UTC")):
+        assert opens(f'expiry-time="{to_come}"'), to_come
+    assert not opens('expiry-time="20990101",Expiry-Time="20200101"')
+
+
+def test_an_expiry_time_without_z_is_local_time(opens, monkeypatch):
+    two_hours_ago_in_utc = written(-7200, "Z")
+    assert not opens(f'expiry-time="{two_hours_ago_in_utc}"')
+    try:
+        monkeypatch.setenv("TZ", "UTC+3")  # west of Greenwich, as POSIX writes it
+        time.tzset()
+        assert opens(f'expiry-time="{two_hours_ago_in_utc.removesuffix("Z")}"')
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("text", ["", "tomorrow", "2020", "20991301", "209901012500", "00000101"])
+def test_a_key_with_an_expiry_time_that_is_none_opens_nothing(opens, text):
+    assert not opens(f'expiry-time="{text}"')
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *UNKNOWN,
+        "verify-required",
+        'principals="alice"',
+        # each of these has a value, or has none
+        *("expiry-time", "from", "command", "pty=yes", 'cert-authority="no"'),
+        # sshd wants a value in quotes, some options once, and none after the last comma
+        *("from=192.0.2.1", 'from="192.0.2.1', 'from="192.0.2.1",from="192.0.2.0/24"'),
+        'from="192.0.2.0/99"',
+        'command="a",command="b"',
+        "restrict,",
+    ],
+)
+def test_a_line_with_options_that_are_not_understood_opens_nothing(opens, options):
+    assert not opens(options)
+    assert not opens(f'expiry-time="20990101",{options}')
+    assert not opens(f"{options},no-pty")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        "restrict",
+        "no-pty,no-X11-forwarding,no-agent-forwarding,no-port-forwarding,no-user-rc",
+        "restrict,pty,touch-required,no-verify-required",
+        'environment="A=1",permitopen="host:1",permitlisten="2",tunnel="0"',
+        f'from="{ADDRESS}"',
+        'FROM="192.0.2.0/24,!192.0.2.2"',
+        "no-touch-required",
+    ],
+)
+def test_a_line_whose_options_leave_nothing_to_do_or_hold_opens(opens, options):
+    assert opens(options)
+
+
+def test_options_in_capitals_are_obeyed(opens):
+    assert not opens('FROM="192.0.2.2"')
+    assert not opens("Cert-Authority")
+    assert opens("Cert-Authority", ca=True)
+
+
+def test_principals_are_for_a_certificates_authority(opens):
+    assert opens('cert-authority,principals="alice"', ca=True)
+    assert not opens('principals="alice"', ca=True)
+
+
+def test_a_refused_line_is_in_the_log_with_file_line_and_option(tmp_path, caplog):
+    file = tmp_path / "alice"
+    file.write_text(f"# of alice\n\n{line(KEY, 'verify-required')}\n{line(OTHER_KEY)}\n")
+    assert authorized(file) is None
+    assert authorized(file, key=OTHER_KEY) == {}
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 2, messages
+    for message in messages:
+        assert message.startswith(f"{file}:3: key refused: ")
+        assert "verify-required" in message
+
+
+def test_control_characters_of_a_line_do_not_reach_the_log(tmp_path, caplog):
+    file = tmp_path / "alice"
+    options = [f'{name}="\x1b[2J"' for name in ("expiry-time", "unknown", "from", "\x1b")]
+    file.write_text("\n".join(line(KEY, each) for each in [*options, 'command="\x1b\x0b"']))
+    authorized(file)
+    assert len(caplog.records) >= 4
+    assert "\x1b" not in caplog.text
+
+
+def test_a_bad_value_in_one_line_spoils_no_other(tmp_path):
+    file = tmp_path / "alice"
+    file.write_text(line(KEY, 'from="192.0.2.0/99"') + "\n" + line(OTHER_KEY))
+    assert authorized(file) is None
+    assert authorized(file, key=OTHER_KEY) == {}
+
+
+def test_a_key_within_a_comment_or_a_value_is_none(tmp_path):
+    file = tmp_path / "alice"
+    for separator in "\x0b\x0c\x1c\x85\u2028":
+        file.write_text(f"{line(KEY).strip()} of alice{separator}{line(OTHER_KEY)}", "utf-8")
+        assert authorized(file) == {}
+        assert authorized(file, key=OTHER_KEY) is None
+        file.write_text(line(KEY, f'command="{separator}{line(OTHER_KEY).strip()}"'), "utf-8")
+        assert authorized(file, key=OTHER_KEY) is None
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"], exclude_characters="\\")))
+def test_a_value_means_the_same_to_us_and_to_asyncssh(tmp_path_factory, value):
+    file = tmp_path_factory.getbasetemp() / "quoted"
+    quoted = value.replace('"', '\\"')
+    file.write_text(line(KEY, f'command="{quoted}",no-pty'), "utf-8")
+    assert authorized(file) == {"command": value}
+
+
+PARTS = ("restrict", "no-pty", "from", "a", *'",\\= ')
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=9).map("".join))
+def test_of_any_sequence_of_signs_only_known_options_open(tmp_path_factory, options):
+    file = tmp_path_factory.getbasetemp() / "odd"
+    file.write_text(line(KEY, options))
+    if authorized(file) is not None:
+        assert set(options.strip(" ").split(",")) <= {"restrict", "no-pty", ""}
