@@ -108,24 +108,40 @@ def is_user_name(name: str) -> bool:
 def read_trusted(path: Path) -> str:
     """A small text file that only root or this user can have written.
 
-    What sshd asks of it under StrictModes. Raises OSError or UnsafeFile.
+    What sshd asks of it under StrictModes: no other may write the file or a directory above it,
+    nor, beyond that, where a link to it lies. Raises OSError or UnsafeFile.
     """
-    _refuse_others_writing(path.parent, path.parent.stat())
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    named = Path(os.path.realpath(path.parent, strict=True))
+    _refuse_others_changing(named)
+    real = Path(os.path.realpath(path, strict=True))
+    _refuse_others_changing(real.parent)
+    descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise UnsafeFile(f"{path} is no regular file")
-        _refuse_others_writing(path, status)
+        _refuse_others_writing(real, status)
         content = file.read(MAX_KEY_FILE_OCTETS + 1)
     if len(content) > MAX_KEY_FILE_OCTETS:
         raise UnsafeFile(f"{path} is longer than {MAX_KEY_FILE_OCTETS} octets")
     return content.decode(errors="replace")
 
 
-def _refuse_others_writing(path: Path, status: os.stat_result) -> None:
+def _refuse_others_changing(directory: Path) -> None:
+    """Raise UnsafeFile if others may put something else in the place of what is in it."""
+    _refuse_others_writing(directory, directory.stat())
+    for above in directory.parents:
+        _refuse_others_writing(above, above.stat(), except_sticky=True)
+
+
+def _refuse_others_writing(
+    path: Path, status: os.stat_result, *, except_sticky: bool = False
+) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid not in {0, os.geteuid()}:
         raise UnsafeFile(f"{path} belongs to uid {status.st_uid}; make it root's")
+    # In a directory like /tmp, the entry of another can be neither renamed nor removed.
+    if except_sticky and mode & stat.S_ISVTX:
+        return
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UnsafeFile(f"{path} has mode {mode:o}, so others may write it; chmod go-w it")

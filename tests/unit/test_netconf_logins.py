@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 
 import asyncssh
@@ -183,3 +184,71 @@ def test_of_any_sequence_of_signs_only_known_options_open(tmp_path_factory, opti
     file.write_text(line(KEY, options))
     if authorized(file) is not None:
         assert set(options.strip(" ").split(",")) <= {"restrict", "no-pty", ""}
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """A directory of key files, as it should be: `alice` opens."""
+    keys = tmp_path / "keys"
+    keys.mkdir(mode=0o755)
+    (keys / "alice").write_text(line(KEY))
+    assert authorized(keys / "alice") == {}
+    return keys
+
+
+def test_a_link_to_a_key_file_in_a_safe_place_opens(keys, tmp_path):
+    (tmp_path / "elsewhere").mkdir(mode=0o755)
+    (keys / "alice").rename(tmp_path / "elsewhere" / "alice")
+    (keys / "alice").symlink_to("../elsewhere/alice")
+    assert authorized(keys / "alice") == {}
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+def test_a_link_into_a_directory_that_others_may_write_opens_nothing(keys, tmp_path, mode, caplog):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (keys / "alice").rename(shared / "alice")
+    shared.chmod(mode)
+    (keys / "alice").symlink_to(shared / "alice")
+    assert authorized(keys / "alice") is None
+    assert f"{shared} has mode {mode:o}" in caplog.text
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_below_a_directory_that_others_may_write_no_file_opens(keys, tmp_path, mode, caplog):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    keys.rename(shared / "keys")
+    keys.symlink_to(shared / "keys")
+    shared.chmod(mode)
+    assert authorized(shared / "keys" / "alice") is None
+    assert authorized(keys / "alice") is None, "through a link to the directory"
+    assert f"{shared} has mode {mode:o}" in caplog.text
+
+
+def test_who_may_write_where_a_link_lies_opens_nothing_with_another_link(keys, tmp_path):
+    shared = tmp_path / "shared"
+    (shared / "below").mkdir(parents=True)
+    (shared / "below" / "alice").symlink_to(keys / "alice")
+    assert authorized(shared / "below" / "alice") == {}
+    shared.chmod(0o777)
+    assert authorized(shared / "below" / "alice") is None
+
+
+def test_in_a_directory_like_tmp_the_owner_of_an_entry_keeps_it(keys, tmp_path):
+    tmp_path.chmod(0o1777)
+    assert authorized(keys / "alice") == {}
+    if os.geteuid() == 0:
+        os.chown(tmp_path, 65_534, -1)
+        assert authorized(keys / "alice") is None, "who owns the directory may rename all"
+
+
+def test_a_link_to_nothing_or_to_itself_opens_nothing(keys, caplog):
+    (keys / "alice").unlink()
+    (keys / "alice").symlink_to("nobody")
+    assert authorized(keys / "alice") is None
+    assert not caplog.text, "as if there were no file"
+    (keys / "alice").unlink()
+    (keys / "alice").symlink_to("alice")
+    assert authorized(keys / "alice") is None
+    assert "symbolic links" in caplog.text
