@@ -57,6 +57,15 @@ _ALGORITHMS = {
     ],
     "compression_algs": None,
 }
+# asyncssh would let an RSA key sign with SHA-1 as well.
+_HOST_KEY_SIGNATURES = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+)
 
 
 class SshTransport:
@@ -115,7 +124,7 @@ class Endpoint:
         self.newcomers: Counter[str] = Counter()
         self._options = asyncssh.SSHServerConnectionOptions(
             server_factory=lambda: _Connection(self),
-            server_host_keys=[load_or_create_host_key(host_key)],
+            server_host_keys=_key_pairs(host_key),
             kbdint_auth=False,
             host_based_auth=False,
             gss_host=None,
@@ -271,6 +280,29 @@ def load_or_create_host_key(path: Path) -> Any:
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UnsafeFile(f"host key {path} has mode {mode:o}, so others may know it; chmod 600 it")
     return asyncssh.read_private_key(str(path))
+
+
+def _key_pairs(path: Path) -> list[Any]:
+    """The host key once for each signature it may make.
+
+    In asyncssh a pair remembers the signature that its last client chose, and all connections share
+    it: with one pair, a client would get the signature that another had asked for meanwhile.
+
+    Raises as `load_or_create_host_key` does.
+    """
+    key = load_or_create_host_key(path)
+    pairs = []
+    for name in map(str.encode, _HOST_KEY_SIGNATURES):
+        if name in key.sig_algorithms:
+            (pair,) = asyncssh.load_keypairs([key])
+            pair.host_key_algorithms = [name]
+            pairs.append(pair)
+    if not pairs:
+        raise asyncssh.KeyImportError(
+            f"host key {path} is {key.get_algorithm()}, expected Ed25519, ECDSA or RSA; "
+            "move it away, and the next start makes an Ed25519 one"
+        )
+    return pairs
 
 
 def _create_host_key(path: Path) -> Any:

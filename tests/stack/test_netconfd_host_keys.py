@@ -1,0 +1,173 @@
+"""Each kind of host key proves the server to OpenSSH, paramiko and asyncssh; none with SHA-1."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+import subprocess
+
+import asyncssh
+import paramiko
+import pytest
+
+from tests.stack.front_end import REPLY_TIMEOUT_S
+from tests.stack.netconfd_process import NetconfdProcess
+from tests.stack.test_netconfd_access import CLOSE, END, HELLO_1_0
+
+RSA_SIGNATURES = ("rsa-sha2-256", "rsa-sha2-512")
+# The type of a key to the signatures that it makes (RFC 8332, RFC 5656, RFC 8709).
+SIGNATURES = {
+    "ssh-ed25519": ("ssh-ed25519",),
+    "ssh-rsa": RSA_SIGNATURES,
+    **{f"ecdsa-sha2-nistp{bits}": (f"ecdsa-sha2-nistp{bits}",) for bits in (256, 384, 521)},
+}
+# RFC 4253 section 12, RFC 5656 section 7.1
+KEXINIT, KEX_ECDH_INIT, KEX_ECDH_REPLY = 20, 30, 31
+
+
+@pytest.fixture
+def server_with(sysrepo_repository, tmp_path):
+    """A server whose host key is of a type: `server_with("ssh-rsa")`."""
+    server = NetconfdProcess(tmp_path / "netconfd")
+
+    def start(kind):
+        key = asyncssh.generate_private_key(kind)
+        key.write_private_key(str(server.host_key))
+        server.host_key.chmod(0o600)
+        key.write_public_key(str(server.host_key) + ".pub")
+        server.start()
+        assert server.host_key_type == kind
+        return server
+
+    yield start
+    server.stop()
+
+
+def openssh(server, signature):
+    """A whole session by `ssh`, which takes a host key proved by this signature alone."""
+    known_hosts = server.client_key.with_name("known_hosts")
+    known_hosts.write_text(
+        f"[{server.host}]:{server.port} {server.host_key_type} {server.host_key_b64}\n"
+    )
+    return subprocess.run(
+        [
+            *("ssh", "-F", "none", "-p", str(server.port), "-i", server.client_key),
+            *("-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes"),
+            *("-o", f"UserKnownHostsFile={known_hosts}", "-o", "StrictHostKeyChecking=yes"),
+            *("-o", f"HostKeyAlgorithms={signature}"),
+            *("-l", server.username, "-s", server.host, "netconf"),
+        ],
+        input=HELLO_1_0 + CLOSE.encode() + END,
+        capture_output=True,
+        timeout=REPLY_TIMEOUT_S,
+        check=False,
+    )
+
+
+def key_shown_to_paramiko(server, signature):
+    with (
+        socket.create_connection((server.host, server.port), REPLY_TIMEOUT_S) as connection,
+        paramiko.Transport(connection) as transport,
+    ):
+        transport.get_security_options().key_types = [signature]
+        transport.start_client(timeout=REPLY_TIMEOUT_S)
+        return transport.get_remote_server_key().get_base64()
+
+
+@pytest.mark.parametrize("kind", SIGNATURES)
+def test_clients_know_the_server_by_a_host_key_of_this_kind(server_with, kind):
+    server = server_with(kind)
+    for signature in SIGNATURES[kind]:
+        session = openssh(server, signature)
+        assert b"<ok/>" in session.stdout, session.stderr
+        assert key_shown_to_paramiko(server, signature) == server.host_key_b64
+
+    async def log_in():
+        async with await server.log_in(server_host_key_algs=SIGNATURES[kind]):
+            pass
+
+    asyncio.run(log_in())
+
+
+def test_an_rsa_host_key_makes_no_sha_1_signature(server_with):
+    server = server_with("ssh-rsa")
+    refused = openssh(server, "ssh-rsa")
+    assert refused.returncode == 255
+    assert b"no matching host key type" in refused.stderr
+    with KeyExchange(server, "rsa-sha2-512") as exchange:
+        assert sorted(exchange.offered) == sorted(RSA_SIGNATURES)
+
+
+def test_each_client_has_the_signature_it_chose_whatever_another_chooses(server_with):
+    server = server_with("ssh-rsa")
+    for mine, other in (RSA_SIGNATURES, RSA_SIGNATURES[::-1]):
+        with KeyExchange(server, mine) as exchange:
+            assert key_shown_to_paramiko(server, other)
+            assert exchange.signature() == mine
+
+
+def test_a_host_key_of_another_kind_is_refused_with_the_remedy(server_with):
+    with pytest.raises(
+        AssertionError, match=r"cannot serve: .*host_key is ssh-ed448.*move it away"
+    ):
+        server_with("ssh-ed448")
+
+
+class KeyExchange:
+    """A client that has agreed on algorithms, and waits with its part of the key exchange."""
+
+    def __init__(self, server, signature):
+        self._socket = socket.create_connection((server.host, server.port), REPLY_TIMEOUT_S)
+        self._stream = self._socket.makefile("rb")
+        self._socket.sendall(b"SSH-2.0-test\r\n")
+        assert self._stream.readline().startswith(b"SSH-2.0-")
+        # No algorithm for the other direction may be missing, languages may.
+        lists = [b"curve25519-sha256", signature.encode()]
+        lists += [each for each in (b"aes128-ctr", b"hmac-sha2-256", b"none") for _ in "io"]
+        packed = b"".join(string(each) for each in [*lists, b"", b""])
+        self._send(bytes([KEXINIT]) + os.urandom(16) + packed + bytes(5))
+        offer = self._receive(KEXINIT)[16:]
+        (_, keys), _ = strings(offer, 2)
+        self.offered = keys.decode().split(",")
+
+    def signature(self):
+        """The name of the signature that the server makes."""
+        self._send(bytes([KEX_ECDH_INIT]) + string(bytes([9]) + bytes(31)))
+        (_, _, signed), _ = strings(self._receive(KEX_ECDH_REPLY), 3)
+        (name, _), _ = strings(signed, 2)
+        return name.decode()
+
+    def _send(self, payload):
+        padding = 8 - (len(payload) + 5) % 8 + 8
+        length = struct.pack(">IB", len(payload) + padding + 1, padding)
+        self._socket.sendall(length + payload + bytes(padding))
+
+    def _receive(self, kind):
+        length, padding = struct.unpack(">IB", self._stream.read(5))
+        packet = self._stream.read(length - 1)
+        assert packet[0] == kind
+        return packet[1 : len(packet) - padding]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._stream.close()
+        self._socket.close()
+
+
+def string(octets):
+    """RFC 4251 section 5."""
+    return struct.pack(">I", len(octets)) + octets
+
+
+def strings(octets, count):
+    """The first strings, and what follows them."""
+    found = []
+    for _ in range(count):
+        (length,) = struct.unpack_from(">I", octets)
+        found.append(octets[4 : 4 + length])
+        octets = octets[4 + length :]
+    return found, octets
