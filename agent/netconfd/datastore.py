@@ -18,7 +18,7 @@ from lxml import etree
 from agent.netconfd import edits, filters, refusals
 from agent.netconfd.errors import BASE, NMDA
 from agent.netconfd.events_config import identify
-from agent.netconfd.libsysrepo import check_readable, set_nacm_user
+from agent.netconfd.libsysrepo import check_readable, data_file, set_nacm_user
 from agent.netconfd.origins import strip as strip_origins
 from agent.netconfd.reading import (
     NO_CONFIG,
@@ -35,6 +35,10 @@ from agent.netconfd.schemas import LIBRARY_PATH, Library
 CHANGE_TIMEOUT_MS = 20_000
 # Source and target. RFC 8341 asks for no access to their data (sections 3.2.6 and 3.2.9).
 UNRESTRICTED_COPIES = (("running", "startup"), ("running", "candidate"))
+
+
+class Unreadable(Exception):
+    """A datastore does not hold its configuration any more; the text says where, and what to do."""
 
 
 class Datastores:
@@ -252,6 +256,29 @@ class Datastores:
     def _xpath(self, filter_: etree._Element | None) -> str | None:
         with self._session.get_ly_ctx() as context:
             return filters.to_xpath(filter_, namespaces(context))
+
+
+def check_stored(connection: sysrepo.SysrepoConnection) -> None:
+    """Read the configuration in startup and running once, whole.
+
+    sysrepo does not look into a file before it is asked for what is in it, and no request could be
+    answered then. Raises Unreadable, or SysrepoError where the data are not to blame.
+    """
+    with connection.get_ly_ctx() as context:
+        modules = list(namespaces(context).values())
+    for datastore, other in (("startup", "running"), ("running", "startup")):
+        with connection.start_session(datastore) as session:
+            for module in modules:
+                try:
+                    with selected(session, f"/{module}:*"):
+                        pass
+                except (sysrepo.SysrepoLyError, sysrepo.SysrepoSysError) as error:
+                    file = data_file(datastore, module)
+                    raise Unreadable(
+                        f"the datastore {datastore} is unreadable: {file}: {str(error)!r}. "
+                        f"Put a good copy there; {other} has the same format: "
+                        f"cp {data_file(other, module)} {file}"
+                    ) from None
 
 
 def namespaces(context: Any) -> dict[str, str]:

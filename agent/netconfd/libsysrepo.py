@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+from pathlib import Path
 from typing import Any
 
 import _sysrepo
@@ -21,6 +23,7 @@ _library.sr_nacm_set_user.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 _library.sr_nacm_check_operation.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
 _library.sr_get_content_id.argtypes = [ctypes.c_void_p]
 _library.sr_get_content_id.restype = ctypes.c_uint32
+_library.sr_get_repo_path.restype = ctypes.c_char_p
 _library.sr_unsubscribe.argtypes = [ctypes.c_void_p]
 _library.sr_get_change_diff.argtypes = [ctypes.c_void_p]
 _library.sr_get_change_diff.restype = ctypes.c_void_p
@@ -71,6 +74,14 @@ def check_readable(session: sysrepo.SysrepoSession, notification: libyang.DNode)
 def content_id(connection: sysrepo.SysrepoConnection) -> int:
     """A number for the modules and features installed now: others have another."""
     return int(_library.sr_get_content_id(_address(connection.cdata)))
+
+
+def data_file(datastore: str, module: str) -> Path:
+    """Where sysrepo keeps the data of a module in startup or running, unless told otherwise."""
+    if datastore == "startup":
+        return Path(os.fsdecode(_library.sr_get_repo_path()), "data", f"{module}.startup")
+    prefix = os.environ.get("SYSREPO_SHM_PREFIX", "sr")
+    return Path("/dev/shm", f"{prefix}_{module}.running")  # noqa: S108  sysrepo's place
 
 
 def change_diff(session: sysrepo.SysrepoSession) -> int | None:

@@ -17,7 +17,7 @@ from agent.netconfd.call_home import CallHome
 from agent.netconfd.confirmed_commit import Commits
 from agent.netconfd.conversation import Conversation
 from agent.netconfd.current_library import CurrentLibrary
-from agent.netconfd.datastore import Datastores
+from agent.netconfd.datastore import Datastores, Unreadable, check_stored
 from agent.netconfd.intake import Room
 from agent.netconfd.logins import Logins, NoPam, Pam, UnsafeFile
 from agent.netconfd.monitoring import Monitoring
@@ -134,6 +134,7 @@ async def run(said: options.Options) -> None:
         loop.add_signal_handler(number, stop.set)
     pam = None if said.pam_service is None else Pam(said.pam_service)
     with sysrepo.SysrepoConnection() as connection:
+        check_stored(connection)
         server = Server(connection, said.state_dir)
         settings = server.settings
         try:
@@ -190,6 +191,7 @@ def main() -> int:
         sysrepo.SysrepoError,
         NoPam,
         NotInstalled,
+        Unreadable,
         UnsafeFile,
     ) as error:
         log.error("cannot serve: %s", error)

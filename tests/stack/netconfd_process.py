@@ -104,6 +104,11 @@ class NetconfdProcess(FrontEnd):
         """End it as a service manager does; its exit code."""
         assert self._process is not None
         self._process.terminate()
+        return self.wait()
+
+    def wait(self) -> int:
+        """The exit code of one that ends by itself."""
+        assert self._process is not None
         return self._process.wait(START_TIMEOUT_S)
 
     def kill(self) -> None:

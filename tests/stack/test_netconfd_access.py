@@ -16,6 +16,7 @@ from agent.netconfd.framing import encode
 from tests.stack.conftest import CHECKOUT
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconfd_process import NetconfdProcess, running_netconfd, wait_until
+from tests.stack.repository import SHARED_MEMORY
 
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 END = b"]]>]]>"
@@ -152,6 +153,36 @@ def test_without_the_servers_own_module_it_says_what_to_install(server, sysrepo_
     with pytest.raises(AssertionError, match=r"no module tsn-netconf-server: run yang/install"):
         server.start()
     subprocess.run([CHECKOUT / "yang" / "install"], check=True)
+    server.start()
+    server.connect().close_session()
+
+
+@pytest.mark.parametrize(
+    ("datastore", "module", "content"),
+    [
+        ("startup", "ietf-interfaces", b"\x07{]"),
+        ("running", "ietf-interfaces", b""),
+        ("running", "ietf-netconf-acm", b"\x07{]"),
+    ],
+)
+def test_no_start_with_an_unreadable_datastore_but_its_file_and_a_remedy(
+    server, sysrepo_repository, datastore, module, content
+):
+    server.stop()
+    files = {
+        "startup": sysrepo_repository.path / "data" / f"{module}.startup",
+        "running": SHARED_MEMORY / f"{sysrepo_repository.shm_prefix}_{module}.running",
+    }
+    broken, whole = files.pop(datastore), *files.values()
+    broken.write_bytes(content)
+    with pytest.raises(AssertionError) as refusal:
+        server.start()
+    log = str(refusal.value)
+    assert f"cannot serve: the datastore {datastore} is unreadable: {broken}: " in log
+    assert "\x07" not in log, "what a broken file holds does not reach the terminal"
+    assert f"cp {whole} {broken}" in log
+    assert server.wait() == 1
+    subprocess.run(["cp", whole, broken], check=True)
     server.start()
     server.connect().close_session()
 
