@@ -66,8 +66,12 @@ class Commits:
     ) -> None:
         """Make candidate running.
 
+        The time to confirm counts from this call, before any wait: the client, which counts from
+        when it asked, may rely on it that nothing of an abandoned change is left when it is over.
+
         Raises RpcError or RpcErrors; then running is as it was, or what was pending is so still.
         """
+        received_s = asyncio.get_running_loop().time()
         async with self._lock:
             check_permitted(self._pending, session, persist_id)
             self._check_unlocked(session)
@@ -77,11 +81,13 @@ class Commits:
             elif self._pending is None:
                 before = await session.call(session.datastores.snapshot)
                 await self._commit_undoably(session, before)
-                self._await_confirmation("start", session, confirmation, before)
+                self._await_confirmation("start", session, confirmation, before, received_s)
             else:
                 await session.call(session.datastores.copy, "candidate", "running")
                 self._stop_timer()
-                self._await_confirmation("extend", session, confirmation, self._pending.before)
+                self._await_confirmation(
+                    "extend", session, confirmation, self._pending.before, received_s
+                )
 
     async def cancel(self, session: Session, persist_id: str | None) -> None:
         """Undo the pending confirmed commit now. Raises RpcError or RpcErrors."""
@@ -147,13 +153,20 @@ class Commits:
                 raise RpcError("in-use", f"{datastore} is locked by {holder}", "protocol")
 
     def _await_confirmation(
-        self, event: ConfirmEvent, session: Session, confirmation: Confirmation, before: str
+        self,
+        event: ConfirmEvent,
+        session: Session,
+        confirmation: Confirmation,
+        before: str,
+        received_s: float,
     ) -> None:
         persist = confirmation.persist
         if self._pending is not None and persist is None:
             persist = self._pending.persist
         self._pending = PendingCommit(session, persist, before)
-        self._start_timer(confirmation.timeout_s)
+        # What the commit itself took is part of the wait; none is left if it took longer.
+        spent_s = asyncio.get_running_loop().time() - received_s
+        self._start_timer(confirmation.timeout_s - spent_s)
         self._events.confirmed_commit(event, session, confirmation.timeout_s)
         log.info("%s committed, to be confirmed within %d s", session, confirmation.timeout_s)
 
