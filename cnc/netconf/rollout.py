@@ -32,7 +32,7 @@ from cnc.netconf.parallel import before_any_change, unanimous
 from cnc.netconf.payload import desired_ports
 from cnc.netconf.preflight import examine, refuse
 from cnc.netconf.sessions import Sessions, sessions
-from cnc.netconf.timing import MARGIN_NS, base_time_ns
+from cnc.netconf.timing import base_time_ns, margin_ns
 from cnc.netconf.transaction import Progress, SwitchWork, Transaction
 from cnc.netconf.tree import PortConfiguration
 
@@ -229,7 +229,7 @@ class _Found:
             now_ns = self._now_tai_ns()
             start_ns = base_time_ns(now_ns, slowest_ns, self._goal.cycles_ns())
             # No confirm window reaches beyond the base time, by whichever clock.
-            lasts_s = (start_ns - now_ns + MARGIN_NS) / NS_PER_S
+            lasts_s = (start_ns - now_ns + margin_ns(slowest_ns)) / NS_PER_S
             journal = history.begin(
                 id=mark.id,
                 network=self._goal.network,
@@ -246,6 +246,7 @@ class _Found:
             journal,
             mark=mark,
             base_time_ns=start_ns,
+            margin_ns=margin_ns(slowest_ns),
             now_tai_ns=self._now_tai_ns,
             progress=progress,
         )

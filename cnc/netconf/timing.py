@@ -27,9 +27,11 @@ BASE_TIME_END_NS = 2**63  # the kernel's and YANG's int64
 # took to answer a question, of which a rollout has about a dozen, the commit being the longest.
 MIN_LEAD_NS = 5 * NS_PER_S
 LEAD_PER_ANSWER = 20
-# Between the last moment at which a switch goes back by itself and the base time: for the timer of
-# the switch and for its kernel, which takes its time to set eight ports.
-MARGIN_NS = 1 * NS_PER_S
+# Between the last moment at which a switch goes back by itself and the base time. A switch counts
+# from when it gets the commit: the margin is for the way there, and for the time it takes to set
+# its former lists, as long as a commit. Both grow with what the slowest switch takes to answer.
+MIN_MARGIN_NS = 1 * NS_PER_S
+MARGIN_PER_ANSWER = 4
 # The least part of the wait that must be left for the confirmations themselves.
 CONFIRM_SHARE = 4
 
@@ -54,6 +56,11 @@ def base_time_ns(now_tai_ns: int, slowest_answer_ns: int, cycles_ns: Iterable[in
     return chosen_ns
 
 
+def margin_ns(slowest_answer_ns: int) -> int:
+    """How long before the base time a switch that heard nothing more must begin to go back."""
+    return max(MIN_MARGIN_NS, MARGIN_PER_ANSWER * slowest_answer_ns)
+
+
 @dataclass(frozen=True, slots=True)
 class ConfirmWindow:
     """How long the switches wait. `ends_s` is on the controller's monotonic clock."""
@@ -62,12 +69,12 @@ class ConfirmWindow:
     ends_s: float
 
     @classmethod
-    def before(cls, base_time_ns: int, now_tai_ns: int) -> ConfirmWindow:
-        """The longest wait from now on that ends before the base time.
+    def before(cls, base_time_ns: int, now_tai_ns: int, margin_ns: int) -> ConfirmWindow:
+        """The longest wait from now on, in whole seconds, that ends a margin before the base time.
 
         Raises RolloutError when there is no time left.
         """
-        timeout_s = (base_time_ns - now_tai_ns - MARGIN_NS) // NS_PER_S
+        timeout_s = (base_time_ns - now_tai_ns - margin_ns) // NS_PER_S
         if timeout_s < 1:
             raise RolloutError(
                 f"the base time is only {(base_time_ns - now_tai_ns) / NS_PER_S:.3f} s ahead once "

@@ -70,6 +70,7 @@ class Transaction:
         *,
         mark: Mark,
         base_time_ns: int,
+        margin_ns: int,
         now_tai_ns: Callable[[], int],
         progress: Progress,
     ) -> None:
@@ -78,6 +79,7 @@ class Transaction:
         self._journal = journal
         self._mark = mark
         self._base_time_ns = base_time_ns
+        self._margin_ns = margin_ns
         self._now_tai_ns = now_tai_ns
         self._progress = progress
         self._window: ConfirmWindow | None = None
@@ -111,7 +113,9 @@ class Transaction:
 
     def _commit(self) -> ConfirmWindow:
         self._progress("committing on all switches")
-        window = self._window = ConfirmWindow.before(self._base_time_ns, self._now_tai_ns())
+        window = self._window = ConfirmWindow.before(
+            self._base_time_ns, self._now_tai_ns(), self._margin_ns
+        )
 
         def commit(device: Device) -> None:
             device.wait_at_most(window.timeout_s)

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from cnc.history import History, Journal
@@ -22,6 +23,30 @@ def _die() -> None:
 def before_the_decision() -> None:
     """All switches have committed and wait; the journal does not say that they are to keep it."""
     Journal.decide = lambda _: _die()  # type: ignore[method-assign]
+
+
+@dataclass(frozen=True)
+class WhileItsAgentHangs:
+    """This switch's agent hangs for `hold_s` from its commit on; then the controller dies."""
+
+    switch: str
+    agent_pid: int
+    hold_s: float
+
+    def __call__(self) -> None:
+        commit_confirmed = Device.commit_confirmed
+
+        def end_the_hold() -> None:
+            os.kill(self.agent_pid, signal.SIGCONT)
+            _die()
+
+        def commit(device: Device, timeout_s: int, persist: str) -> None:
+            if device.name == self.switch:
+                os.kill(self.agent_pid, signal.SIGSTOP)
+                threading.Timer(self.hold_s, end_the_hold).start()
+            commit_confirmed(device, timeout_s, persist)
+
+        Device.commit_confirmed = commit  # type: ignore[method-assign]
 
 
 def after_the_decision() -> None:

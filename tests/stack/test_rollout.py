@@ -6,6 +6,7 @@ Every moment of a rollout and every fault are walked through in the VM (tests/fa
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,14 @@ from cnc.netconf import ConnectOptions, Report, push, resume, roll_back
 from cnc.netconf.device import Device
 from cnc.planner import plan as compute
 from tests.scale.dying import (
+    WhileItsAgentHangs,
     after_the_decision,
     after_the_first_confirmation,
     before_the_decision,
     push_and_die,
 )
-from tests.scale.inspection import Inspector, inspector
-from tests.scale.orders import NETCONF_SERVER
+from tests.scale.inspection import Inspector, inspector, kernel_lists
+from tests.scale.orders import AGENT, NETCONF_SERVER
 from tests.scale.simulation import Simulation, simulated_switches
 from tests.stack.netconfd_process import wait_until
 
@@ -115,8 +117,17 @@ def test_switches_whose_lists_stay_see_no_change(
 
 
 def commits_logged(simulation: Simulation) -> Mapping[str, int]:
+    return logged(simulation, "committed")
+
+
+def commits_undone(simulation: Simulation) -> Mapping[str, int]:
+    return logged(simulation, "confirmed commit undone")
+
+
+def logged(simulation: Simulation, words: str) -> Mapping[str, int]:
+    """How often each NETCONF server has said these words."""
     return {
-        name: switch.log(NETCONF_SERVER).count("committed")
+        name: switch.log(NETCONF_SERVER).count(words)
         for name, switch in simulation.switches.items()
     }
 
@@ -145,6 +156,27 @@ def test_a_controller_killed_before_its_decision_leaves_the_former_plan(
     assert wait_until(lambda: seen.held() is None), seen.held()
     operator.push(plans.new)
     assert seen.lists() == plans.new.gates
+
+
+def test_a_switch_whose_commit_took_long_goes_back_before_the_base_time_as_the_others_do(
+    simulation: Simulation, operator: Operator, plans: Plans
+):
+    agent = simulation.switches["s2"].pids[AGENT]
+    undone = commits_undone(simulation)
+    push_and_die(
+        plans.new, operator.connect, operator.path, WhileItsAgentHangs("s2", agent, hold_s=2.5)
+    )
+    (left,) = operator.history.unfinished()
+    tai_minus_utc_ns = time.clock_gettime_ns(time.CLOCK_TAI) - time.time_ns()
+    all_undone = {name: count + 1 for name, count in undone.items()}
+    assert wait_until(lambda: commits_undone(simulation) == all_undone, GOES_BACK_WITHIN_S)
+    assert kernel_lists(simulation.switches.values()) == plans.former.gates
+    back_ns = {
+        name: each.chassis.kernel.stat().st_mtime_ns + tai_minus_utc_ns
+        for name, each in simulation.switches.items()
+    }
+    assert all(at_ns < left.base_time_ns for at_ns in back_ns.values()), back_ns
+    operator.push(plans.new)
 
 
 def test_a_controller_killed_before_it_told_anybody_its_decision_leaves_no_choice_to_make(

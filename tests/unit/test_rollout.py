@@ -5,6 +5,7 @@ The same rollout against real switches is in tests/kernel/test_end_to_end.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -276,6 +277,32 @@ def test_a_base_time_too_near_for_any_confirmation_changes_nothing(plan, devices
         push(plan, connect=CONNECT)
     assert "no switch was changed" in str(error.value)
     assert not any("commit_confirmed" in device.calls for device in devices.values())
+
+
+@pytest.mark.parametrize(("answer_s", "margin_s"), [(0.01, 1), (1, 4), (10, 40)])
+def test_the_wait_ends_the_longer_before_the_base_time_the_slower_a_switch_answers(
+    plan, devices, clock, answer_s, margin_s
+):
+    answers, waits_s = devices["s2"].state, {}
+
+    def slow_state(ports):
+        asked_ns = clock.now_ns
+        clock.sleep(answer_s)
+        return replace(answers(ports), asked_ns=asked_ns)
+
+    devices["s2"].state = slow_state
+    for name, device in devices.items():
+        commit = device.commit_confirmed
+
+        def counted(timeout_s, persist, name=name, commit=commit):
+            waits_s[name] = clock.monotonic() + timeout_s
+            commit(timeout_s, persist)
+
+        device.commit_confirmed = counted
+    report = push(plan, connect=CONNECT)
+    starts_s = (report.base_time_ns - TAI_MINUS_MONOTONIC_NS) / NS_PER_S
+    assert set(waits_s) == set(devices)
+    assert all(margin_s <= starts_s - end_s for end_s in waits_s.values())
 
 
 def test_a_switch_that_takes_most_of_its_wait_to_change_takes_all_back(plan, devices, clock):
