@@ -124,7 +124,7 @@ class Commits:
             if self._pending is not None:
                 try:
                     await self._restore(self._pending, "the server ends", self._own)
-                except (RpcErrors, OSError) as error:
+                except Exception as error:  # noqa: BLE001  it must not keep the server from ending
                     log.error("cannot undo the confirmed commit, next start will: %s", error)
                 self._forget_pending()
 
@@ -144,6 +144,11 @@ class Commits:
                 raise RpcError(
                     "resource-denied", f"cannot keep what is running, to go back to it: {error}"
                 ) from None
+            raise
+        except Exception:
+            # How far it came is not known, and without a timer the way back would wait for a start.
+            self._pending = PendingCommit(session, None, before)
+            await self._restore_or_retry(self._pending, "it failed inside the server", session)
             raise
 
     def _check_unlocked(self, session: Session) -> None:
@@ -213,7 +218,7 @@ class Commits:
     ) -> None:
         try:
             await self._restore(pending, reason, by)
-        except (RpcErrors, OSError) as error:
+        except Exception as error:  # noqa: BLE001  the next attempt may do better
             self._undo_later(pending, str(error), reason, by)
 
     def _undo_later(

@@ -6,9 +6,10 @@ import asyncio
 import selectors
 
 import pytest
+import sysrepo
 
 from agent.netconfd.access import Account
-from agent.netconfd.confirmed_commit import Commits
+from agent.netconfd.confirmed_commit import RETRY_S, Commits
 from agent.netconfd.errors import RpcError
 from agent.netconfd.pending_commit import Confirmation
 from agent.netconfd.session import Session, Sessions
@@ -159,3 +160,37 @@ def test_an_extension_that_is_refused_leaves_the_first_time_to_confirm(on_server
         return [round(at_s - begun_s, 3) for at_s in await server.undone_s()]
 
     assert on_server(course) == [3.0]
+
+
+def test_an_undo_that_fails_inside_the_server_is_tried_again(on_server):
+    async def course(server):
+        begun_s = server.clock.now_s
+        await server.commit(timeout_s=3)
+        server.datastores.fails = [sysrepo.SysrepoInternalError("no"), RuntimeError("nor now")]
+        undone_s = [round(at_s - begun_s, 3) for at_s in await server.undone_s()]
+        return undone_s, server.kept.config, server.commits.pending_owner
+
+    assert on_server(course) == ([3.0 + 2 * RETRY_S], None, None)
+
+
+def test_a_commit_that_fails_inside_the_server_is_undone(on_server):
+    async def course(server):
+        server.datastores.fails = [sysrepo.SysrepoInternalError("no"), RuntimeError("nor now")]
+        with pytest.raises(sysrepo.SysrepoError):
+            await server.commit(timeout_s=3)
+        begun_s = server.clock.now_s
+        undone_s = [round(at_s - begun_s, 3) for at_s in await server.undone_s()]
+        await server.commit(timeout_s=3)
+        return undone_s
+
+    assert on_server(course) == [RETRY_S]
+
+
+def test_what_cannot_be_undone_at_the_end_does_not_keep_the_server_from_ending(on_server):
+    async def course(server):
+        await server.commit(timeout_s=3)
+        server.datastores.fails = [sysrepo.SysrepoInternalError("no")]
+        await server.commits.close()
+        return server.kept.config
+
+    assert on_server(course) == "<before/>"
