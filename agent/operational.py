@@ -151,9 +151,7 @@ def _interface(
     on_interfaces: bool,
 ) -> Node:
     gate_table = _gate_table(
-        state,
-        history if history and history.describes(state) else None,
-        now_ns(state.taprio.clock if state.taprio else Clock.TAI),
+        state, history if history and history.describes(state) else None, now_ns
     )
     node: Node = {
         "name": state.name,
@@ -180,14 +178,18 @@ def _counter(name: str, count: int) -> int | str:
     return count % COUNTER32_SIZE if name in SHORT_COUNTERS else str(count)
 
 
-def _gate_table(state: PortState, history: GateHistory | None, now_ns: int) -> Node:
+def _gate_table(
+    state: PortState, history: GateHistory | None, now_ns: Callable[[Clock], int]
+) -> Node:
     running = state.running
-    waits = history is not None and state.taprio is not None and history.change_time_ns > now_ns
+    port_ns = now_ns(state.taprio.clock if state.taprio else Clock.TAI)
+    waits = history is not None and state.taprio is not None and history.change_time_ns > port_ns
     node: Node = {
-        "oper-gate-states": gate_states(running, now_ns) if running else ALL_GATES_OPEN,
+        "oper-gate-states": gate_states(running, port_ns) if running else ALL_GATES_OPEN,
         "config-pending": state.pending is not None or waits,
         "config-change-error": str(history.change_errors if history else 0),
-        "current-time": _ptp_time(now_ns),
+        # The leaf is a PTP time whatever clock the list runs on: who chooses a base time reads it.
+        "current-time": _ptp_time(now_ns(Clock.TAI)),
         **_limits(state.limits),
     }
     if state.taprio:

@@ -34,7 +34,7 @@ from cnc.netconf.monitoring import ServerReport, server_filter, server_report
 from cnc.netconf.readback import Element
 from cnc.netconf.topology import TopologyReport, topology_filter, topology_report
 from cnc.netconf.transport import open_session
-from cnc.netconf.tree import AgentReport, PortReport, StoredPort
+from cnc.netconf.tree import CLOCK, AgentReport, PortReport, StoredPort
 
 LOG = logging.getLogger(__name__)
 
@@ -117,12 +117,27 @@ class SwitchState:
     def tai_minus_monotonic_ns(self) -> tuple[int, int] | None:
         """Bounds of (switch's TAI minus controller's monotonic clock); None without a clock.
 
-        The switch read its clock at some moment between question and answer.
+        The switch read its clock at some moment between question and answer. Agents up to 0.1.0
+        report the time of the clock on which a port's list runs: where that is not TAI, the port
+        counts only if the switch has no other, and may be wrong (`is_tai_certain`).
         """
-        clocks = [p.current_time_ns for p in self.ports.values() if p.current_time_ns is not None]
+        clocks = self._clocks_ns(is_tai=True) or self._clocks_ns(is_tai=False)[-1:]
         if not clocks:
             return None
         return max(clocks) - self.answered_ns, min(clocks) - self.asked_ns
+
+    @property
+    def is_tai_certain(self) -> bool:
+        """Whether the clock was read where it can be no other than TAI."""
+        return bool(self._clocks_ns(is_tai=True))
+
+    def _clocks_ns(self, *, is_tai: bool) -> list[int]:
+        """The times, in order, of the ports whose list runs on TAI (or that have none), or not."""
+        return sorted(
+            port.current_time_ns
+            for port in self.ports.values()
+            if port.current_time_ns is not None and (port.clock in {None, CLOCK}) is is_tai
+        )
 
 
 class Device:

@@ -228,6 +228,7 @@ class _Found:
         with before_any_change():
             now_ns = self._now_tai_ns()
             start_ns = base_time_ns(now_ns, slowest_ns, self._goal.cycles_ns())
+            self._refuse_past(start_ns)
             # No confirm window reaches beyond the base time, by whichever clock.
             lasts_s = (start_ns - now_ns + margin_ns(slowest_ns)) / NS_PER_S
             journal = history.begin(
@@ -280,6 +281,27 @@ class _Found:
             for name, reasons in self.reasons.items()
             if (where := managed[name]) is not None
         }
+
+    def _refuse_past(self, start_ns: int) -> None:
+        """Raise RolloutError where a base time would have passed by TAI as it is known here.
+
+        A clock that is certain to be TAI needs no such check, and is better than this machine's.
+        """
+        for name, state in self._states.items():
+            if state.is_tai_certain:
+                continue
+            offset_s = (state.agent.tai_offset_s or 0) if state.agent else 0
+            late_ns = time.time_ns() + offset_s * NS_PER_S - start_ns
+            if late_ns >= 0:
+                raise RolloutError(
+                    f"{name}: by the time it reports, the base time would have been "
+                    f"{late_ns / NS_PER_S:.3f} s ago (TAI here is UTC and its TAI offset of "
+                    f"{offset_s} s); its lists run on other clocks than TAI, of which agents up to "
+                    "0.1.0 tell the time",
+                    hint=f"put a newer tsn-agent on {name}, or remove its lists there with `tc "
+                    "qdisc del dev PORT root`, and push again; if this machine's clock is wrong, "
+                    "set it",
+                )
 
     def _now_tai_ns(self) -> int:
         """The latest any switch's TAI clock can be now."""

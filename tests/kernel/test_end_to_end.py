@@ -15,13 +15,19 @@ from pathlib import Path
 
 import pytest
 import yaml
+from lxml import etree
 
 from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.lab.switch import AGENT, NETCONF_SERVER
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
 from cnc.netconf import ConnectOptions, push, status
+from cnc.netconf.device import Device
+from cnc.netconf.mark import Mark
+from cnc.netconf.payload import desired_ports, edit_config
+from cnc.netconf.tree import TSN_LINUX
 from cnc.planner import plan as compute
+from tests.kernel.test_agent_watch import set_tai_offset
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 READY_TIMEOUT_S = 60
@@ -346,3 +352,40 @@ def test_drift_is_named_and_the_next_push_puts_it_right(line3: Bench) -> None:
     report = push(line3.plan, connect=reach(line3))
     assert [str(change.port) for change in report.changes] == ["s2/s3"]
     assert all(port.agrees for port in status(line3.plan, connect=reach(line3)))
+
+
+@pytest.fixture
+def tai_offset_of_today() -> Iterator[None]:
+    """CLOCK_TAI is 37 s ahead of UTC, as ptp4l or chrony set it."""
+    set_tai_offset(37)
+    yield
+    set_tai_offset(0)
+
+
+def configure_lists_on(clock: str, bench: Bench) -> None:
+    """Let all lists of all switches run on another kernel clock than TAI."""
+    for bridge in bench.plan.intent.network.bridges.values():
+        ports = desired_ports(bench.plan, bridge.name)
+        with Device(bridge, reach(bench)) as switch:
+            mark = Mark.of_this_controller()
+            config = edit_config(ports, 0, switch.stored(ports).ports, mark)
+            for taprio in config.iter(f"{{{TSN_LINUX}}}taprio"):
+                etree.SubElement(taprio, f"{{{TSN_LINUX}}}clock").text = clock
+            switch.edit(config)
+            switch.commit_confirmed(60, mark.id)
+            switch.confirm(mark.id)
+
+
+@pytest.mark.usefixtures("tai_offset_of_today")
+def test_lists_on_utc_are_brought_to_tai_with_a_base_time_ahead_of_tai(line3: Bench) -> None:
+    configure_lists_on("realtime", line3)
+    ports = list(line3.plan.gates)
+    assert all("clockid REALTIME" in tc_qdisc(line3, port) for port in ports)
+    begun_tai_ns = time.clock_gettime_ns(time.CLOCK_TAI)
+    report = push(line3.plan, connect=reach(line3))
+    assert report.base_time_ns is not None
+    assert report.base_time_ns > begun_tai_ns
+    for port in ports:
+        shown = tc_qdisc(line3, port)
+        assert "clockid TAI" in shown
+        assert report.base_time_ns in {base for base, _ in schedules_in(shown)}

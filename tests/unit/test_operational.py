@@ -78,12 +78,14 @@ def test_a_link_of_unknown_speed_publishes_none():
     assert "link-speed-bps" not in kernel_of(state)
 
 
-def test_the_current_time_is_that_of_the_clock_the_schedule_runs_on():
-    asked = []
-    taprio = dataclasses.replace(TWO_CLASSES, clock=Clock.MONOTONIC)
-    state = dataclasses.replace(port("p1"), taprio=taprio)
-    interface_of(state, now_ns=lambda clock: asked.append(clock) or 0)
-    assert asked == [Clock.MONOTONIC]
+@pytest.mark.parametrize("clock", Clock)
+def test_the_current_time_is_tai_and_the_gates_move_by_the_clock_of_their_list(clock):
+    now_ns = {Clock.TAI: 37_000_000_000, Clock.MONOTONIC: 1_000, Clock.REALTIME: 1_059}
+    now_ns[Clock.BOOTTIME] = 1_060
+    taprio = dataclasses.replace(TWO_CLASSES, clock=clock)
+    gates = gates_of(dataclasses.replace(RUNNING, taprio=taprio), now_ns=now_ns.__getitem__)
+    assert gates["current-time"] == {"seconds": "37", "nanoseconds": 0}
+    assert gates["oper-gate-states"] == gate_states(SCHEDULE, now_ns[clock])
 
 
 def test_an_agent_that_did_not_see_the_change_reports_the_base_time_as_its_time():

@@ -57,6 +57,8 @@ class FakeDevice:
         self.breaks = {}
         self.breaks_once = {}
         self.clock_ahead_ns = 0
+        self.clocks = {}
+        self.clocks_ahead_ns = {}
         self.candidate = None
         self.kernel = {}
         self.running = StoredSwitch({}, None)
@@ -75,13 +77,13 @@ class FakeDevice:
         return PortReport(
             root_qdisc="taprio" if schedule else "noqueue",
             mode=self.breaks.get("mode", GateMode.SOFTWARE) if schedule else None,
-            clock="tai" if schedule else None,
+            clock=self.clocks.get(port, "tai" if schedule else None),
             running=None,
             pending=schedule,
             priority_map=wanted.priority_map if wanted else (0,) * 8,
             number_of_classes=wanted.number_of_classes if wanted else 0,
             dscp_priorities=wanted.dscp_priorities if wanted else {},
-            current_time_ns=clock_ns,
+            current_time_ns=clock_ns + self.clocks_ahead_ns.get(port, 0),
             limits=self.limits.get(port, GateLimits()),
         )
 
@@ -102,6 +104,7 @@ class FakeDevice:
         self.former = (self.running, self.kernel)
         self.persist = persist
         self.running = self.candidate
+        self.clocks, self.clocks_ahead_ns = {}, {}
         self.kernel = {
             port: (stored.configuration, self._scheduled(stored))
             for port, stored in self.candidate.ports.items()
@@ -157,6 +160,9 @@ class Clock:
     def monotonic(self):
         return self.now_ns / NS_PER_S
 
+    def time_ns(self):
+        return TAI_MINUS_MONOTONIC_NS + self.now_ns - 37 * NS_PER_S
+
     def sleep(self, duration_s):
         self.now_ns += round(duration_s * NS_PER_S)
 
@@ -202,6 +208,58 @@ def test_switches_whose_tai_clocks_differ_are_refused_before_any_lock(plan, devi
         push(plan, connect=CONNECT)
     assert "no switch was changed" in str(error.value)
     assert all(device.calls == ["close"] for device in devices.values())
+
+
+# How far the clocks on which a list may run are ahead of TAI.
+REALTIME = ("realtime", -37 * NS_PER_S)
+MONOTONIC = ("monotonic", -TAI_MINUS_MONOTONIC_NS)
+
+
+def run_on(devices, ports, clock, *, reports_tai):
+    """Let lists run on another clock than TAI; an older agent reports the time of that clock."""
+    name, ahead_ns = clock
+    for port in ports:
+        switch = devices[port.node]
+        switch.clocks[port.port] = name
+        switch.clocks_ahead_ns[port.port] = 0 if reports_tai else ahead_ns
+
+
+def bridge_ports(plan):
+    network = plan.intent.network
+    return [port for port in network.links if port.node in network.bridges]
+
+
+@pytest.mark.parametrize("other", [REALTIME, MONOTONIC], ids=["realtime", "monotonic"])
+def test_lists_on_another_clock_are_brought_to_tai_by_a_push(plan, devices, clock, other):
+    run_on(devices, bridge_ports(plan), other, reports_tai=True)
+    report = push(plan, connect=CONNECT)
+    ahead_ns = report.base_time_ns - TAI_MINUS_MONOTONIC_NS - clock.monotonic_ns()
+    assert ahead_ns >= timing.MIN_LEAD_NS
+    assert {change.port for change in report.changes} == set(plan.gates)
+
+
+@pytest.mark.parametrize("other", [REALTIME, MONOTONIC], ids=["realtime", "monotonic"])
+def test_a_port_whose_list_runs_on_another_clock_is_not_what_time_is_read_from(
+    plan, devices, clock, other
+):
+    run_on(devices, [PortRef("s2", "s3")], other, reports_tai=False)
+    report = push(plan, connect=CONNECT)
+    ahead_ns = report.base_time_ns - TAI_MINUS_MONOTONIC_NS - clock.monotonic_ns()
+    assert timing.MIN_LEAD_NS <= ahead_ns < timing.MIN_LEAD_NS + plan.intent.hyperperiod_ns()
+
+
+@pytest.mark.parametrize(
+    ("other", "ago_s"), [(REALTIME, r"3[12]\.\d+"), (MONOTONIC, r"1799999\d+\.\d+")]
+)
+def test_an_older_agent_whose_ports_all_run_on_another_clock_gives_no_base_time_in_the_past(
+    plan, devices, other, ago_s
+):
+    run_on(devices, bridge_ports(plan), other, reports_tai=False)
+    with pytest.raises(RolloutError, match=f"the base time would have been {ago_s} s ago") as error:
+        push(plan, connect=CONNECT)
+    assert "no switch was changed" in str(error.value)
+    assert "put a newer tsn-agent on s1" in error.value.hint
+    assert not any("edit" in device.calls for device in devices.values())
 
 
 def test_a_refused_commit_cancels_those_that_had_taken_it(plan, devices):

@@ -51,6 +51,15 @@ def test_a_switch_without_a_clock_is_left_out():
     assert offsets({}, 0) == {}
 
 
+def test_a_port_whose_list_runs_on_another_clock_does_not_put_its_switch_off():
+    def since_boot(reports):
+        other = dataclasses.replace(reports["s3"], clock="monotonic", current_time_ns=10**12)
+        return {**reports, "s3": other}
+
+    asked = {**states(s1=0, s3=0), "s2": look("s2", ports=since_boot).state}
+    assert off_beyond(offsets(asked, 0), 0) == {}
+
+
 def test_of_two_tai_offsets_the_one_nobody_set_is_odd():
     asked = {
         "s1": look("s1", agent=AgentReport(0, 0)).state,
