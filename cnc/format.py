@@ -5,6 +5,11 @@ from __future__ import annotations
 from cnc.model import NS_PER_S, GateControlList, GateLimits
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number of things: 1 frame, 2 frames; `many` where the plural is not `one` with an s."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
+
+
 def microseconds(time_ns: int) -> str:
     """A time in microseconds without its unit, exact, no trailing zeros: 8.704."""
     return f"{time_ns / 1000:.3f}".rstrip("0").rstrip(".")

@@ -147,6 +147,7 @@ class PortState(TypedDict):
     agrees: bool
     """The kernel runs what is intended, and nothing else is pending."""
     verdict: str
+    """running, pending, no gates, or in words how the port differs or why nobody can tell."""
     intended: Gates | None
     running: RunningGates | None
     pending: RunningGates | None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
 
 from cnc.errors import CncError
-from cnc.model import Bridge, GateControlList, Plan, PortRef
+from cnc.model import Bridge, GateControlList, GateMode, Plan, PortRef
+from cnc.netconf import wording
 from cnc.netconf.device import ADMISSION, ConnectOptions, Device, DeviceError
 from cnc.netconf.payload import desired_ports
 from cnc.netconf.tree import CLOCK, KernelSchedule, PortConfiguration, PortReport, StoredPort
@@ -89,21 +93,14 @@ def difference_of(
         return f"a gate control list is still there ({report.root_qdisc})" if newest else None
     if newest is None:
         return f"no gate control list (root qdisc {report.root_qdisc})"
-    for what, have, want in (
-        ("gate control list", newest.gates, wanted.gates),
-        ("mode", report.mode, wanted.mode),
-        ("clock", report.clock, CLOCK),
-        ("number of traffic classes", report.number_of_classes, wanted.number_of_classes),
-        ("priority map", report.priority_map, wanted.priority_map),
-        ("DSCP rules", dict(report.dscp_priorities), dict(wanted.dscp_priorities)),
-    ):
-        if have != want:
-            return f"{what} is {have}, wanted {want}"
+    if difference := _apart(_run_of(report), _run_wanted(wanted), _Relation.WANTED):
+        return difference
     # A list that runs already keeps its own base time when only classes or rules change around it.
     apart_ns = newest.base_time_ns - (base_time_ns or 0)
     awaited = base_time_ns is not None and report.pending is not None
     if apart_ns if awaited else apart_ns % newest.gates.cycle_ns:
-        return f"base time is {newest.base_time_ns}, wanted {base_time_ns or 'whole cycles'}"
+        wanted_time = f"{base_time_ns} ns" if base_time_ns else "a multiple of the cycle"
+        return f"base time is {newest.base_time_ns} ns, wanted {wanted_time}"
     return None
 
 
@@ -111,24 +108,85 @@ def difference_between(before: PortReport | None, now: PortReport | None) -> str
     """What a kernel has that it had not before, in words; None when it runs as it did."""
     if before is None or now is None:
         return None if before is now else "the port has gone" if before else "the port is new"
-    for what, had, has in (
-        ("gate control list", _gates(before), _gates(now)),
-        ("mode", before.mode, now.mode),
-        ("clock", before.clock, now.clock),
-        ("priority map", before.priority_map, now.priority_map),
-        ("DSCP rules", dict(before.dscp_priorities), dict(now.dscp_priorities)),
-    ):
-        if had != has:
-            return f"{what} is {has}, was {had}"
+    if difference := _apart(_run_of(now), _run_of(before), _Relation.BEFORE):
+        return difference
     if before.newest and now.newest:
         apart_ns = before.newest.base_time_ns - now.newest.base_time_ns
         if apart_ns % now.newest.gates.cycle_ns:
-            return f"base time is {now.newest.base_time_ns}, was {before.newest.base_time_ns}"
+            return f"base time is {now.newest.base_time_ns} ns, was {before.newest.base_time_ns} ns"
     return None
 
 
-def _gates(report: PortReport) -> GateControlList | None:
-    return report.newest.gates if report.newest else None
+class _Run(NamedTuple):
+    """All that decides when which frame leaves by a port, but the base time."""
+
+    gates: GateControlList | None
+    mode: GateMode | None
+    clock: str | None
+    number_of_classes: int
+    priority_map: tuple[int, ...]
+    dscp_priorities: Mapping[int, int]
+
+
+def _run_of(report: PortReport) -> _Run:
+    return _Run(
+        report.newest.gates if report.newest else None,
+        report.mode,
+        report.clock,
+        report.number_of_classes,
+        report.priority_map,
+        dict(report.dscp_priorities),
+    )
+
+
+def _run_wanted(wanted: PortConfiguration) -> _Run:
+    return _Run(
+        wanted.gates,
+        wanted.mode,
+        CLOCK,
+        wanted.number_of_classes,
+        wanted.priority_map,
+        dict(wanted.dscp_priorities),
+    )
+
+
+class _Relation(Enum):
+    """What something is compared with; how that is said, and what of a thing too many."""
+
+    WANTED = ("wanted", "is not wanted")
+    BEFORE = ("was", "was not there")
+
+    def __init__(self, words: str, surplus: str) -> None:
+        self.words = words
+        self.surplus = surplus
+
+
+def _apart(has: _Run, other: _Run, relation: _Relation) -> str | None:
+    """The first difference in words, None if there is none."""
+    if has.gates != other.gates:
+        return _gates_apart(has.gates, other.gates, relation)
+    for what, its, the_other in (
+        ("mode", has.mode, other.mode),
+        ("clock", has.clock, other.clock),
+        ("number of traffic classes", has.number_of_classes, other.number_of_classes),
+    ):
+        if its != the_other:
+            return f"{what} is {its}, {relation.words} {the_other}"
+    if has.priority_map != other.priority_map:
+        return wording.priorities_apart(has.priority_map, other.priority_map)
+    if has.dscp_priorities != other.dscp_priorities:
+        return wording.rules_apart(has.dscp_priorities, other.dscp_priorities, relation.surplus)
+    return None
+
+
+def _gates_apart(
+    has: GateControlList | None, other: GateControlList | None, relation: _Relation
+) -> str:
+    if has is None:
+        return "the gate control list is gone"
+    if other is None:
+        return f"a gate control list that {relation.surplus}: {wording.gates(has)}"
+    return wording.gates_apart(has, other)
 
 
 def _port_status(

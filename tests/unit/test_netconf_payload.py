@@ -22,7 +22,7 @@ from cnc.model import (
     PortRef,
     TrafficClass,
 )
-from cnc.netconf.compare import difference_of, needs_change
+from cnc.netconf.compare import difference_between, difference_of, needs_change
 from cnc.netconf.mark import Mark, mark_in
 from cnc.netconf.payload import desired_ports, edit_config
 from cnc.netconf.readback import agent_report, port_reports, state_filter, stored_ports
@@ -310,9 +310,100 @@ def test_a_list_that_runs_in_another_way_than_wanted_is_a_difference(
 def test_a_rule_somebody_removed_is_a_difference(plan: Plan) -> None:
     wanted = wanted_of(plan)
     report = dataclasses.replace(running(wanted, 0), dscp_priorities={46: 5})
-    difference = difference_of(wanted, report, 0)
-    assert difference is not None
-    assert difference.startswith("DSCP rules is {46: 5}")
+    assert difference_of(wanted, report, 0) == (
+        "DSCP 0 to priority 0 is missing, DSCP 48 to priority 7 is missing, "
+        "DSCP 56 to priority 7 is missing"
+    )
+
+
+def lists_of(count: int, **last: int) -> GateControlList:
+    """A list of so many entries of 1 ms, the last of which may be another one."""
+    entries = [GateEntry(0x80 | index % 2, 1_000_000) for index in range(count)]
+    entries[-1] = dataclasses.replace(entries[-1], **last)
+    return GateControlList(sum(entry.interval_ns for entry in entries), tuple(entries))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "plan_has", "words"),
+    [
+        (
+            lists_of(134),
+            lists_of(23, gate_states=0x41),
+            (
+                "134 entries, cycle 134 ms instead of 23 entries, cycle 23 ms; first difference in "
+                "entry 22: gates 0x80 for 1 ms instead of gates 0x41 for 1 ms"
+            ),
+        ),
+        (
+            lists_of(1),
+            lists_of(2),
+            (
+                "1 entry, cycle 1 ms instead of 2 entries, cycle 2 ms; "
+                "first difference in entry 1: none instead of gates 0x81 for 1 ms"
+            ),
+        ),
+        (
+            lists_of(1, interval_ns=1_000_001),
+            lists_of(1),
+            (
+                "1 entry, cycle 1000001 ns instead of 1 entry, cycle 1 ms; "
+                "first difference in entry 0: gates 0x80 for 1000001 ns instead of gates 0x80 "
+                "for 1 ms"
+            ),
+        ),
+        (
+            dataclasses.replace(lists_of(2), cycle_ns=3_000_000),
+            lists_of(2),
+            "2 entries, cycle 3 ms instead of 2 entries, cycle 2 ms",
+        ),
+    ],
+    ids=["other entries", "shorter", "by one nanosecond", "another cycle"],
+)
+def test_another_list_is_told_by_its_size_and_where_it_parts_first(
+    plan: Plan, kernel: GateControlList, plan_has: GateControlList, words: str
+) -> None:
+    wanted = dataclasses.replace(wanted_of(plan), gates=plan_has)
+    report = running(dataclasses.replace(wanted, gates=kernel), 0)
+    assert difference_of(wanted, report, 0) == f"another gate control list: {words}"
+    assert difference_between(running(wanted, 0), report) == f"another gate control list: {words}"
+
+
+def test_another_priority_map_and_other_rules_are_told_one_by_one_and_not_all_of_many(
+    plan: Plan,
+) -> None:
+    wanted = wanted_of(plan)
+    report = dataclasses.replace(running(wanted, 0), priority_map=(1, 1, 1, 1, 1, 5, 1, 7))
+    assert difference_of(wanted, report, 0) == (
+        "another priority map: priority 5 in class 5 instead of 6"
+    )
+    rules = dict.fromkeys(range(20, 40), 3)
+    report = dataclasses.replace(
+        running(wanted, 0), dscp_priorities={**wanted.dscp_priorities, **rules}
+    )
+    assert difference_of(wanted, report, 0) == (
+        "DSCP 20 to priority 3 is not wanted, DSCP 21 to priority 3 is not wanted, "
+        "DSCP 22 to priority 3 is not wanted, DSCP 23 to priority 3 is not wanted and 16 more"
+    )
+    assert difference_between(running(wanted, 0), report) == (
+        "DSCP 20 to priority 3 was not there, DSCP 21 to priority 3 was not there, "
+        "DSCP 22 to priority 3 was not there, DSCP 23 to priority 3 was not there and 16 more"
+    )
+
+
+def test_a_kernel_that_was_bare_or_is_bare_now_runs_not_as_before(plan: Plan) -> None:
+    full = running(wanted_of(plan), 0)
+    bare = dataclasses.replace(full, running=None, mode=None, clock=None, number_of_classes=0)
+    assert difference_between(full, bare) == "the gate control list is gone"
+    assert difference_between(bare, full) == (
+        "a gate control list that was not there: 2 entries, cycle 1 ms"
+    )
+    assert difference_between(full, full) is None
+
+
+def test_another_number_of_classes_is_a_difference_from_before(plan: Plan) -> None:
+    before = running(wanted_of(plan), 0)
+    now = dataclasses.replace(before, number_of_classes=2)
+    assert difference_between(before, now) == "number of traffic classes is 2, was 8"
 
 
 @pytest.mark.parametrize(
