@@ -148,7 +148,7 @@ class Transaction:
         """Take all switches back when the block fails, and tell what became of each."""
         try:
             yield
-        except (CncError, KeyboardInterrupt) as error:
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # others may have committed
             with _uninterrupted() as asked:
                 self._progress("taking all switches back")
                 told = self._take_back()
@@ -158,7 +158,11 @@ class Transaction:
             words = "\n".join(filter(None, [str(error), *told]))
             if asked or isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt(words) from error
-            raise RolloutError(words, hint=error.hint) from error
+            if isinstance(error, CncError):
+                raise RolloutError(words, hint=error.hint) from error
+            # A fault of this program keeps its traceback, and the operator the word on the network.
+            error.add_note("\n".join(told))
+            raise
 
     def _take_back(self) -> list[str]:
         """Lines to add to the error: that nothing has changed, or which switch did not say so."""
@@ -188,9 +192,11 @@ class Transaction:
             try:
                 self._cancel(device)
                 self._see_former(device)
-            except DeviceError:
+            except Exception as error:
                 if time.monotonic() >= give_up_s:
-                    raise
+                    if isinstance(error, DeviceError):
+                        raise
+                    raise DeviceError(device.name, f"taking it back failed: {error}") from error
                 time.sleep(RETRY_S)
                 device = self._renewed(device, give_up_s)
             else:

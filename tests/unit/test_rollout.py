@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from cnc import intent as intents
@@ -279,6 +280,32 @@ def test_a_switch_that_cannot_be_taken_back_is_named(plan, devices):
     with pytest.raises(RolloutError, match="s3 was not seen to go back") as error:
         push(plan, connect=CONNECT)
     assert "no switch was changed" not in str(error.value)
+
+
+def test_a_session_that_breaks_in_a_way_nobody_foresaw_takes_all_back(plan, devices, store):
+    def commit(_timeout_s, _persist):
+        raise paramiko.SSHException("while re-keying")
+
+    devices["s2"].commit_confirmed = commit
+    with pytest.raises(paramiko.SSHException) as error:
+        push(plan, connect=CONNECT, history=store)
+    assert error.value.__notes__ == ["no switch was changed"]
+    assert all(device.running.mark is None for device in devices.values())
+    assert [each.phase for each in store.rollouts()] == [Phase.TAKEN_BACK]
+
+
+def test_a_switch_that_breaks_while_it_is_taken_back_is_tried_again(plan, devices):
+    cancel = devices["s1"].cancel_commit
+
+    def cancel_the_second_time(persist):
+        devices["s1"].cancel_commit = cancel
+        raise paramiko.SSHException("while re-keying")
+
+    devices["s1"].cancel_commit = cancel_the_second_time
+    devices["s2"].breaks["commit_confirmed"] = "no"
+    with pytest.raises(RolloutError, match="no switch was changed"):
+        push(plan, connect=CONNECT)
+    assert devices["s1"].running.mark is None
 
 
 def test_a_kernel_that_runs_something_else_takes_all_back(plan, devices):
