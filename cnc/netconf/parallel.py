@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,9 +27,15 @@ N = TypeVar("N", bound=Named)
 
 
 def answers(items: Sequence[N], ask: Callable[[N], T]) -> dict[str, T | DeviceError]:
-    """What each item answers, or why it does not: nobody's failure hides another's answer."""
-    with ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
+    """What each item answers, or why it does not: nobody's failure hides another's answer.
+
+    Ctrl-C counts when all have answered, or have kept silent for as long as is waited for a reply:
+    what comes next, such as taking a change back, must not meet a switch that still makes it.
+    """
+    with uninterrupted() as asked, ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
         futures = {item.name: pool.submit(ask, item) for item in items}
+    if asked:
+        signal.raise_signal(signal.SIGINT)  # for whoever handles it outside
     found: dict[str, T | DeviceError] = {}
     for name, future in futures.items():
         try:
@@ -63,3 +71,20 @@ def before_any_change() -> Iterator[None]:
         raise RolloutError(f"{error}\n{UNCHANGED}", hint=error.hint) from error
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(UNCHANGED) from error
+
+
+@contextmanager
+def uninterrupted() -> Iterator[list[int]]:
+    """Let no Ctrl-C end the block, which takes seconds and whose half is no state.
+
+    Yields where each is noted, for whoever comes after.
+    """
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    former = signal.signal(signal.SIGINT, lambda number, _frame: asked.append(number))
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, former)

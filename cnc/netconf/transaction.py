@@ -11,8 +11,6 @@ itself. After it there is no way but forward: what cannot be confirmed is left t
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,7 +21,7 @@ from cnc.history import Journal, Outcome, Phase
 from cnc.netconf.compare import difference_between, difference_of
 from cnc.netconf.device import Device, DeviceError, SwitchState
 from cnc.netconf.mark import Mark
-from cnc.netconf.parallel import UNCHANGED
+from cnc.netconf.parallel import UNCHANGED, uninterrupted
 from cnc.netconf.payload import edit_config
 from cnc.netconf.sessions import Sessions
 from cnc.netconf.timing import SLOWER, ConfirmWindow
@@ -92,7 +90,7 @@ class Transaction:
             window = self._commit()
             self._journal.decide()
             window.refuse_if_late()  # a disk may take its time, and nobody was told yet
-        with _uninterrupted() as asked:
+        with uninterrupted() as asked:
             self._confirm()
         if asked:
             raise KeyboardInterrupt(_TOO_LATE)
@@ -149,7 +147,7 @@ class Transaction:
         try:
             yield
         except (Exception, KeyboardInterrupt, SystemExit) as error:  # others may have committed
-            with _uninterrupted() as asked:
+            with uninterrupted() as asked:
                 self._progress("taking all switches back")
                 told = self._take_back()
                 with suppress(CncError):  # then the next controller finds that it was abandoned
@@ -342,20 +340,3 @@ def _unresolved(confirmed: Mapping[str, object]) -> str:
 
 
 _TOO_LATE = "it was too late to stop: all switches run the new lists"
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[list[int]]:
-    """Let no Ctrl-C end the block, which takes seconds and whose half is no state.
-
-    Yields where each is noted, for whoever comes after.
-    """
-    asked: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    former = signal.signal(signal.SIGINT, lambda number, _frame: asked.append(number))
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, former)

@@ -5,6 +5,9 @@ The same rollout against real switches is in tests/kernel/test_end_to_end.py.
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -280,6 +283,22 @@ def test_a_switch_that_cannot_be_taken_back_is_named(plan, devices):
     with pytest.raises(RolloutError, match="s3 was not seen to go back") as error:
         push(plan, connect=CONNECT)
     assert "no switch was changed" not in str(error.value)
+
+
+def test_ctrl_c_takes_back_only_when_no_switch_is_still_asked(plan, devices):
+    edit = devices["s2"].edit
+
+    def edit_slowly(config):
+        for _ in range(2):  # people press it again
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+        edit(config)
+
+    devices["s2"].edit = edit_slowly
+    with pytest.raises(KeyboardInterrupt, match="no switch was changed"):
+        push(plan, connect=CONNECT)
+    for device in devices.values():
+        assert device.calls[2:] == ["edit", "discard_changes", "unlock", "close"]
 
 
 def test_a_session_that_breaks_in_a_way_nobody_foresaw_takes_all_back(plan, devices, store):
