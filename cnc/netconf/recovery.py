@@ -60,7 +60,7 @@ def settle(
 def _ends_by_itself(left: Rollout, connect: ConnectOptions, history: History) -> bool:
     """Whether all its switches turned out to be on one side, and the rollout has been ended."""
     # From then on a switch that has the record was told to keep it, and one that has not was not.
-    time.sleep(max(0.0, (left.confirm_by - datetime.now(UTC)).total_seconds()))
+    time.sleep(_waits_s(left))
     with sessions(_managed(left), connect) as opened:
         marks = opened.attempt(opened.reach(), lambda device: device.mark())
         kept = [n for n, mark in marks.items() if isinstance(mark, Mark) and mark.id == left.id]
@@ -73,6 +73,17 @@ def _ends_by_itself(left: Rollout, connect: ConnectOptions, history: History) ->
         return False
     _close(left, history, Phase.TAKEN_BACK, "none of its switches had been told to keep it")
     return True
+
+
+def _waits_s(left: Rollout) -> float:
+    """How much longer its switches may wait for the confirmation.
+
+    The wall clock may have been set since: they never wait longer than they were told to, counted
+    from now if the rollout seems to begin only later.
+    """
+    now, at_most = datetime.now(UTC), left.confirm_by - left.started
+    remaining = at_most if now < left.started else left.confirm_by - now
+    return max(0.0, min(remaining, at_most).total_seconds())
 
 
 def resume(
@@ -186,9 +197,10 @@ def _managed(left: Rollout) -> tuple[Managed, ...]:
 
 
 def _cancel(left: Rollout, connect: ConnectOptions) -> None:
-    """Spare whoever can be reached the wait: go back now, where the commit is still pending."""
-    if datetime.now(UTC) > left.confirm_by:
-        return
+    """Spare whoever can be reached the wait: go back now, where the commit is still pending.
+
+    Whether it is the switches know best: this machine's clock may have been set since.
+    """
 
     def cancel(device: Device) -> None:
         mark = device.mark()

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import paramiko
@@ -585,9 +586,7 @@ def runs(devices, plan):
 # --- the controller dies -----------------------------------------------------------------------
 
 
-def test_a_rollout_whose_controller_died_before_the_decision_is_cancelled_by_the_next(
-    plan, devices, store, monkeypatch
-):
+def push_and_die_before_the_decision(plan, store, monkeypatch):
     def die(journal):
         journal.close()  # as the kernel does
         raise Died
@@ -596,6 +595,12 @@ def test_a_rollout_whose_controller_died_before_the_decision_is_cancelled_by_the
         patched.setattr("cnc.history.Journal.decide", die)
         with pytest.raises(Died):
             push(plan, connect=CONNECT, history=store)
+
+
+def test_a_rollout_whose_controller_died_before_the_decision_is_cancelled_by_the_next(
+    plan, devices, store, monkeypatch
+):
+    push_and_die_before_the_decision(plan, store, monkeypatch)
     assert all(device.persist for device in devices.values())
     assert push(plan, connect=CONNECT, history=store).changes
     assert runs(devices, plan)
@@ -604,6 +609,40 @@ def test_a_rollout_whose_controller_died_before_the_decision_is_cancelled_by_the
 
 class Died(BaseException):
     """Stands for SIGKILL: nothing may handle it."""
+
+
+def set_clock_ahead(monkeypatch, ahead):
+    """Set the wall clock by which recovery goes; switches and monotonic clocks go on."""
+
+    class Set(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + ahead
+
+    monkeypatch.setattr(recovery, "datetime", Set)
+
+
+def test_a_controller_whose_clock_was_set_back_waits_no_longer_than_the_switches(
+    plan, devices, store, clock, monkeypatch
+):
+    interrupted(plan, devices, store)
+    (left,) = store.unfinished()
+    set_clock_ahead(monkeypatch, -timedelta(days=365))
+    begun_s = clock.monotonic()
+    with pytest.raises(RolloutError, match="was not confirmed everywhere"):
+        push(plan, connect=CONNECT, history=store)
+    waited_s = clock.monotonic() - begun_s
+    assert waited_s == pytest.approx((left.confirm_by - left.started).total_seconds())
+
+
+def test_a_controller_whose_clock_was_set_forward_still_cancels_what_is_pending(
+    plan, devices, store, monkeypatch
+):
+    push_and_die_before_the_decision(plan, store, monkeypatch)
+    set_clock_ahead(monkeypatch, timedelta(days=365))
+    assert push(plan, connect=CONNECT, history=store).changes
+    assert all("cancel_commit" in device.calls for device in devices.values())
+    assert runs(devices, plan)
 
 
 def test_a_decision_that_cannot_be_written_takes_all_back(plan, devices, store, monkeypatch):
