@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -71,20 +71,24 @@ def needs_change(
         return "no gate control list yet"
     if have != wanted:
         return "the gate control list changes" if have.gates != wanted.gates else "classes change"
+    if stored.extras:
+        return wording.configured_beside(stored.extras)
     if stored.base_time_ns % wanted.gates.cycle_ns:
         return "the base time is not a multiple of the cycle"
-    if difference := difference_of(wanted, report, stored.base_time_ns):
-        return f"the kernel drifted: {difference}"
-    return None
+    difference = difference_of(wanted, report, stored.base_time_ns)
+    return f"the kernel drifted: {difference}" if difference else None
 
 
 def difference_of(
-    wanted: PortConfiguration | None, report: PortReport | None, base_time_ns: int | None
+    wanted: PortConfiguration | None,
+    report: PortReport | None,
+    base_time_ns: int | None,
+    extras: Collection[str] = (),
 ) -> str | None:
     """What the kernel has that the plan has not, in words; None when they agree.
 
     A pending list must start exactly at `base_time_ns`, a running one whole cycles from it; without
-    it any multiple of the cycle will do.
+    it any multiple of the cycle will do. `extras` may be there besides: those of a `StoredPort`.
     """
     if report is None:
         return "the switch has no such port"
@@ -93,7 +97,7 @@ def difference_of(
         return f"a gate control list is still there ({report.root_qdisc})" if newest else None
     if newest is None:
         return f"no gate control list (root qdisc {report.root_qdisc})"
-    if difference := _apart(_run_of(report), _run_wanted(wanted), _Relation.WANTED):
+    if difference := _apart(_run_of(report), _run_wanted(wanted, extras), _Relation.WANTED):
         return difference
     # A list that runs already keeps its own base time when only classes or rules change around it.
     apart_ns = newest.base_time_ns - (base_time_ns or 0)
@@ -126,6 +130,7 @@ class _Run(NamedTuple):
     number_of_classes: int
     priority_map: tuple[int, ...]
     dscp_priorities: Mapping[int, int]
+    extras: tuple[str, ...]
 
 
 def _run_of(report: PortReport) -> _Run:
@@ -136,10 +141,11 @@ def _run_of(report: PortReport) -> _Run:
         report.number_of_classes,
         report.priority_map,
         dict(report.dscp_priorities),
+        report.extras,
     )
 
 
-def _run_wanted(wanted: PortConfiguration) -> _Run:
+def _run_wanted(wanted: PortConfiguration, extras: Collection[str]) -> _Run:
     return _Run(
         wanted.gates,
         wanted.mode,
@@ -147,6 +153,7 @@ def _run_wanted(wanted: PortConfiguration) -> _Run:
         wanted.number_of_classes,
         wanted.priority_map,
         dict(wanted.dscp_priorities),
+        tuple(extras),
     )
 
 
@@ -176,7 +183,7 @@ def _apart(has: _Run, other: _Run, relation: _Relation) -> str | None:
         return wording.priorities_apart(has.priority_map, other.priority_map)
     if has.dscp_priorities != other.dscp_priorities:
         return wording.rules_apart(has.dscp_priorities, other.dscp_priorities, relation.surplus)
-    return None
+    return wording.extras_apart(has.extras, other.extras, relation.surplus) or None
 
 
 def _gates_apart(

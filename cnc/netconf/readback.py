@@ -7,16 +7,18 @@ and is not raises ValueError naming the node.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from fractions import Fraction
 
 from lxml import etree
 from lxml.builder import ElementMaker
 
+from cnc.format import counted
 from cnc.model import NS_PER_S, GateControlList, GateEntry, GateLimits, GateMode
 from cnc.netconf.tree import (
     BRIDGE,
+    CLOCK,
     DATASTORES,
     INTERFACES,
     NMDA,
@@ -38,6 +40,7 @@ _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
+_SET = "set-gate-states"  # the operation of the entries that a rollout brings
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
@@ -106,10 +109,12 @@ def _stored_port(port: Element) -> StoredPort:
     }
     table = port.find("g:gate-parameter-table", _NAMESPACES)
     configuration, base_time_ns = None, 0
+    extras: tuple[str, ...] = ()
     if table is not None and _text(table, "g:gate-enabled") == "true":
         base_time_ns = _ptp_time(table.find("g:admin-base-time", _NAMESPACES)) or 0
         configuration = _configuration(port, table, rules)
-    return StoredPort(configuration, base_time_ns, frozenset(rules))
+        extras = tuple(_stored_extras(port, table))
+    return StoredPort(configuration, base_time_ns, frozenset(rules), extras)
 
 
 def _configuration(
@@ -139,6 +144,63 @@ def _configuration(
         ),
         dscp_priorities={d: p for d, p in rules.items() if p is not None},
     )
+
+
+def _stored_extras(port: Element, table: Element) -> Iterator[str]:
+    clock = _text(port, "t:taprio/t:clock")
+    if clock not in {None, CLOCK}:
+        yield f"clock {clock}"
+    yield from _max_sdu(table.iterfind("g:queue-max-sdu-table", _NAMESPACES), "g:", "queue-max-sdu")
+    yield from _operations(
+        table.iterfind("g:admin-control-list/g:gate-control-entry", _NAMESPACES),
+        "g:",
+        "operation-name",
+    )
+    yield from _queues(port.iterfind("t:taprio/t:queue", _NAMESPACES))
+
+
+def _kernel_extras(kernel: Element) -> Iterator[str]:
+    """Without the clock, which is reported for itself."""
+    yield from _max_sdu(kernel.iterfind("t:max-sdu", _NAMESPACES), "t:", "octets")
+    schedules = {
+        _text(each, "t:state"): each for each in kernel.iterfind("t:schedule", _NAMESPACES)
+    }
+    newest = schedules.get("pending", schedules.get("running"))
+    if newest is not None:
+        yield from _operations(newest.iterfind("t:entry", _NAMESPACES), "t:", "operation")
+    yield from _queues(kernel.iterfind("t:queue", _NAMESPACES))
+
+
+def _max_sdu(rows: Iterable[Element], prefix: str, leaf: str) -> Iterator[str]:
+    limits = {
+        int(_require(row, f"{prefix}traffic-class")): _number(row, f"{prefix}{leaf}")
+        for row in rows
+    }
+    for traffic_class, octets in sorted(limits.items()):
+        if octets:
+            yield f"queue-max-sdu of {octets} octets for traffic class {traffic_class}"
+
+
+def _operations(entries: Iterable[Element], prefix: str, leaf: str) -> Iterator[str]:
+    names = {
+        int(_require(entry, f"{prefix}index")): _text(entry, f"{prefix}{leaf}") for entry in entries
+    }
+    for index, name in sorted(names.items()):
+        operation = (name or _SET).rpartition(":")[2]  # an identity comes with its module's prefix
+        if operation != _SET:
+            yield f"{operation} in entry {index}"
+
+
+def _queues(rows: Iterable[Element]) -> Iterator[str]:
+    ranges = {
+        int(_require(row, "t:traffic-class")): (_number(row, "t:count"), _number(row, "t:offset"))
+        for row in rows
+    }
+    for traffic_class, (count, offset) in sorted(ranges.items()):
+        # One queue a class, which has its number, is what there is without any configuration.
+        if (count, offset) != (1, traffic_class):
+            queues = counted(count or 1, "TX queue")
+            yield f"{queues} from {offset} on for traffic class {traffic_class}"
 
 
 def port_reports(data: Element) -> dict[str, PortReport]:
@@ -175,6 +237,7 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             oper_status=_text(interface, "if:oper-status"),
             link_speed_bps=_number(kernel, "t:link-speed-bps"),
             tx_queues=_number(kernel, "t:tx-queues"),
+            extras=tuple(_kernel_extras(kernel)),
         )
     return reports
 

@@ -221,8 +221,10 @@ class Transaction:
 
     def _is_as_stored(self, report: PortReport | None, stored: StoredPort | None) -> bool:
         """A port that had drifted from its configuration is mended when that is set again."""
-        wanted = stored.configuration if stored else None
-        return difference_of(wanted, report, stored.base_time_ns if stored else None) is None
+        if stored is None:
+            return difference_of(None, report, None) is None
+        wanted, base_time_ns = stored.configuration, stored.base_time_ns
+        return difference_of(wanted, report, base_time_ns, stored.extras) is None
 
     # --- after the decision ------------------------------------------------------------------
 

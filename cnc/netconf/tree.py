@@ -46,12 +46,14 @@ class StoredPort:
     """A port as the running datastore has it.
 
     `configuration` is None where gates are off or the stored values are no complete schedule;
-    `dscps` are those of the stored rules, whatever else is there.
+    `dscps` are those of the stored rules, whatever else is there. `extras` says in words what is
+    set that no rollout sets, and that changes what the port does with frames.
     """
 
     configuration: PortConfiguration | None
     base_time_ns: int
     dscps: frozenset[int]
+    extras: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class PortReport:
 
     `mode` and `clock` (a name of tsn-linux) are None where the port has no taprio.
     `current_time_ns` is the port's TAI clock when the switch answered. `oper_status` is RFC 8343's.
+    `extras` are as those of `StoredPort`, in the same words.
     """
 
     root_qdisc: str
@@ -83,6 +86,7 @@ class PortReport:
     oper_status: str | None = None
     link_speed_bps: int | None = None
     tx_queues: int | None = None
+    extras: tuple[str, ...] = ()
 
     @property
     def foreign_qdisc(self) -> str | None:

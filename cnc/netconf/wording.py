@@ -48,6 +48,21 @@ def rules_apart(has: Mapping[int, int], other: Mapping[int, int], surplus: str) 
     return named(f"DSCP {dscp} to priority {priority} {what}" for dscp, priority, what in parted)
 
 
+def configured_beside(extras: Sequence[str]) -> str:
+    """What a port has besides what a rollout sets; there is at least one such thing."""
+    return f"also configured, but in no plan: {named(extras)}"
+
+
+def extras_apart(has: Sequence[str], other: Sequence[str], surplus: str) -> str:
+    """Two sets of what a port has besides, "" if equal; of one too many is said `surplus`."""
+    return named(
+        [
+            *(f"{extra} is missing" for extra in other if extra not in has),
+            *(f"{extra} {surplus}" for extra in has if extra not in other),
+        ]
+    )
+
+
 def named(things: Iterable[str]) -> str:
     """All of them, or the first and how many more there are."""
     listed = list(things)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from cnc.netconf.compare import agent_down, difference_of
 from cnc.netconf.mark import Mark
 from cnc.netconf.tree import AgentReport, PortConfiguration, StoredPort
+from cnc.netconf.wording import configured_beside
 from cnc.watch.condition import WHOLE, Kind, Verdicts
 from cnc.watch.observation import Look
 
@@ -57,7 +58,8 @@ def silent(switch: str, reason: str) -> Verdicts:
 def _otherwise_configured(want: PortConfiguration | None, stored: StoredPort | None) -> str | None:
     have = stored.configuration if stored else None
     if have == want:
-        return None
+        extras = stored.extras if stored else ()
+        return configured_beside(extras) if extras else None
     if have is None:
         return "no gate control list is configured"
     if want is None:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from lxml import etree
 
 from cnc.errors import RolloutError
 from cnc.history import History, Outcome, Phase
 from cnc.model import Plan
-from cnc.netconf import ConnectOptions, Report, push, resume, roll_back
+from cnc.netconf import ConnectOptions, Report, push, resume, roll_back, status
 from cnc.netconf.device import Device
+from cnc.netconf.tree import BRIDGE, INTERFACES, NETCONF, SCHED_BRIDGE
 from cnc.planner import plan as compute
 from tests.scale.dying import (
     WhileItsAgentHangs,
@@ -100,6 +102,38 @@ def test_a_switch_that_reboots_comes_back_with_what_was_rolled_out(
     simulation.switches["s2"].reboot()
     with inspector(simulation) as seen:
         assert seen.lists() == plans.new.gates
+
+
+def test_a_frame_size_limit_set_by_hand_is_told_and_goes_with_the_next_push(
+    simulation: Simulation, operator: Operator, plans: Plans, seen: Inspector
+):
+    port = min(plans.former.gates)
+    bridge = plans.former.intent.network.bridges[port.node]
+    with Device(bridge, simulation.connect) as switch:
+        switch.edit(limit_frames(port.port, traffic_class=6, octets=46))
+        switch.commit_confirmed(60, "by-hand")
+        switch.confirm("by-hand")
+    limit = "queue-max-sdu of 46 octets for traffic class 6"
+    differing = [s for s in status(plans.former, connect=operator.connect) if not s.agrees]
+    assert [(s.port, s.verdict) for s in differing] == [(port, f"differs: {limit} is not wanted")]
+    report = operator.push(plans.former)
+    assert all(port.agrees for port in status(plans.former, connect=operator.connect))
+    assert [(change.port, change.why) for change in report.changes] == [
+        (port, f"also configured, but in no plan: {limit}")
+    ]
+    operator.push(plans.new)
+
+
+def limit_frames(port: str, *, traffic_class: int, octets: int):
+    """The `<config>` that limits the frames of a traffic class, as a person would send it."""
+    return etree.fromstring(
+        f"<config xmlns='{NETCONF}'><interfaces xmlns='{INTERFACES}'><interface>"
+        f"<name>{port}</name><bridge-port xmlns='{BRIDGE}'>"
+        f"<gate-parameter-table xmlns='{SCHED_BRIDGE}'><queue-max-sdu-table>"
+        f"<traffic-class>{traffic_class}</traffic-class><queue-max-sdu>{octets}</queue-max-sdu>"
+        "</queue-max-sdu-table></gate-parameter-table></bridge-port></interface></interfaces>"
+        "</config>"
+    )
 
 
 def test_switches_whose_lists_stay_see_no_change(

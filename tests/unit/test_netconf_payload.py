@@ -153,6 +153,53 @@ def test_a_table_that_is_not_in_force_is_no_configuration(
     assert as_stored(config)["p2"].configuration is None
 
 
+MAX_SDU = (
+    "g:gate-parameter-table",
+    (
+        "<queue-max-sdu-table xmlns='{g}'><traffic-class>6</traffic-class>"
+        "<queue-max-sdu>46</queue-max-sdu></queue-max-sdu-table>"
+    ),
+)
+NO_MAX_SDU = (MAX_SDU[0], MAX_SDU[1].replace("46", "0"))
+QUEUES = (
+    "t:taprio",
+    "<queue xmlns='{t}'><traffic-class>6</traffic-class><count>2</count><offset>6</offset></queue>",
+)
+OTHER_CLOCK = ("t:taprio", "<clock xmlns='{t}'>realtime</clock>")
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "extras"),
+    [
+        (*MAX_SDU, ("queue-max-sdu of 46 octets for traffic class 6",)),
+        (*NO_MAX_SDU, ()),
+        (*QUEUES, ("2 TX queues from 6 on for traffic class 6",)),
+        (*OTHER_CLOCK, ("clock realtime",)),
+    ],
+    ids=["frame size limit", "no limit", "queues", "clock"],
+)
+def test_what_is_configured_beside_a_plan_makes_the_port_change(
+    plan: Plan, where: str, what: str, extras: tuple[str, ...]
+) -> None:
+    wanted = wanted_of(plan)
+    config = edit_config({"p2": wanted}, 0, {}, MARK)
+    table = config.find(f".//{where}", PATHS)
+    assert table is not None
+    table.append(etree.fromstring(what.format(**PATHS)))
+    found = as_stored(config)["p2"]
+    assert (found.configuration, found.extras) == (wanted, extras)
+    assert needs_change(wanted, found, running(wanted, 0)) == (
+        f"also configured, but in no plan: {extras[0]}" if extras else None
+    )
+
+
+def test_an_entry_that_holds_preemptable_frames_is_not_the_plans(plan: Plan) -> None:
+    config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
+    operations = config.findall(".//g:operation-name", PATHS)
+    operations[1].text = "sched:set-and-hold-mac"
+    assert as_stored(config)["p2"].extras == ("set-and-hold-mac in entry 1",)
+
+
 KERNEL = """
 <data>
  <interfaces xmlns="urn:ietf:params:xml:ns:yang:ietf-interfaces"><interface><name>p2</name>
@@ -192,6 +239,38 @@ def test_the_kernels_dump_is_read_with_entries_in_index_order() -> None:
     assert report.dscp_priorities == {46: 5}
     assert report.priority_map == (0, 0, 0, 0, 0, 6, 0, 0)
     assert (report.mode, report.clock) == (GateMode.FULL_OFFLOAD, "tai")
+
+
+KERNEL_BESIDE = KERNEL.replace("<index>1</index>", "<index>1</index><operation>{}</operation>")
+
+
+def test_what_a_kernel_has_beside_its_list_is_a_difference(plan: Plan) -> None:
+    (report,) = port_reports(etree.fromstring(KERNEL)).values()
+    assert report.extras == ()
+    beside = KERNEL_BESIDE.format("set-and-hold-mac").replace(
+        "<mode>",
+        "<max-sdu><traffic-class>6</traffic-class><octets>46</octets></max-sdu>"
+        "<queue><traffic-class>0</traffic-class><count>1</count><offset>0</offset></queue>"
+        "<queue><traffic-class>1</traffic-class><count>1</count><offset>2</offset></queue><mode>",
+    )
+    (beside_report,) = port_reports(etree.fromstring(beside)).values()
+    extras = (
+        "queue-max-sdu of 46 octets for traffic class 6",
+        "set-and-hold-mac in entry 1",
+        "1 TX queue from 2 on for traffic class 1",
+    )
+    assert beside_report.extras == extras
+    wanted = wanted_of(plan)
+    now = dataclasses.replace(running(wanted, 0), extras=extras[:1])
+    assert difference_of(wanted, now, 0) == f"{extras[0]} is not wanted"
+    assert difference_of(wanted, now, 0, extras[:1]) is None
+    assert difference_between(running(wanted, 0), now) == f"{extras[0]} was not there"
+    assert difference_between(now, running(wanted, 0)) == f"{extras[0]} is missing"
+
+
+def test_an_entry_that_sets_the_gates_and_no_more_is_the_plans() -> None:
+    (report,) = port_reports(etree.fromstring(KERNEL_BESIDE.format("set-gate-states"))).values()
+    assert report.extras == ()
 
 
 def test_limits_are_read_in_whole_nanoseconds_that_the_port_surely_keeps() -> None:

@@ -114,6 +114,18 @@ def test_a_port_configured_for_another_plan_is_no_drift(observer):
     assert observer.snapshot().drifted == frozenset()
 
 
+def test_what_is_configured_beside_the_plan_is_told(observer):
+    def beside(stored):
+        limit = "queue-max-sdu of 46 octets for traffic class 6"
+        return {**stored, "s3": dataclasses.replace(stored["s3"], extras=(limit,))}
+
+    (event,) = observer.take(look("s2", 0, stored=beside))
+    assert told([event]) == began("configuration", "s2", "s3")
+    assert event.text == (
+        "also configured, but in no plan: queue-max-sdu of 46 octets for traffic class 6"
+    )
+
+
 def test_a_rollout_that_the_history_does_not_know_is_told_with_its_author(observer):
     assert observer.take(look("s1", 0, mark=Mark(OURS, "ann@noc", "now"))) == []
     (event,) = observer.take(look("s1", 10, mark=Mark(THEIRS, "bob@laptop", "2026-11-21T14:00Z")))
