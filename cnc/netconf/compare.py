@@ -11,9 +11,14 @@ from typing import NamedTuple
 from cnc.errors import CncError
 from cnc.model import Bridge, GateControlList, GateMode, Plan, PortRef
 from cnc.netconf import wording
-from cnc.netconf.device import ADMISSION, ConnectOptions, Device, DeviceError
+from cnc.netconf.device import ADMISSION, ConnectOptions, Device, DeviceError, SwitchState
 from cnc.netconf.payload import desired_ports
 from cnc.netconf.tree import CLOCK, KernelSchedule, PortConfiguration, PortReport, StoredPort
+
+_LEFTOVER = (
+    "which is not configured there either, so a push finds nothing to change: restart tsn-agent, "
+    "which removes it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
         try:
             with Device(bridge, connect) as device:
                 state = device.state(desired)
+                leftover = _leftover_ports(device, desired, state)
             if state.agent is None:
                 raise agent_down(bridge.name)
         except CncError as error:
@@ -51,13 +57,33 @@ def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
                 for ref in (PortRef(bridge.name, port) for port in desired)
             ]
         return [
-            _port_status(PortRef(bridge.name, port), wanted, state.ports.get(port))
+            _port_status(
+                PortRef(bridge.name, port),
+                wanted,
+                state.ports.get(port),
+                is_leftover=port in leftover,
+            )
             for port, wanted in desired.items()
         ]
 
     bridges = list(plan.intent.network.bridges.values())
     with ThreadPoolExecutor(max_workers=max(1, len(bridges))) as pool:
         return [port for ports in pool.map(ask, bridges) for port in ports]
+
+
+def _leftover_ports(
+    device: Device, desired: Mapping[str, PortConfiguration | None], state: SwitchState
+) -> set[str]:
+    """The ports with gates that neither the plan nor the switch's configuration has."""
+    unwanted = {
+        port
+        for port, wanted in desired.items()
+        if wanted is None and (report := state.ports.get(port)) and report.newest
+    }
+    if not unwanted:
+        return unwanted
+    stored = device.stored(unwanted).ports
+    return {port for port in unwanted if port not in stored or stored[port].configuration is None}
 
 
 def needs_change(
@@ -197,10 +223,16 @@ def _gates_apart(
 
 
 def _port_status(
-    ref: PortRef, wanted: PortConfiguration | None, report: PortReport | None
+    ref: PortRef,
+    wanted: PortConfiguration | None,
+    report: PortReport | None,
+    *,
+    is_leftover: bool,
 ) -> PortStatus:
     difference = difference_of(wanted, report, None)
-    if difference:
+    if is_leftover:
+        verdict = f"differs: {difference}, {_LEFTOVER}"
+    elif difference:
         verdict = f"differs: {difference}"
     elif report and report.pending:
         verdict = "pending"
