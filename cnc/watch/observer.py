@@ -93,7 +93,11 @@ class Observer:
             self._drifted[look.switch] = set()
         else:
             self._drifted[look.switch] = set(found[Kind.DRIFT])
-            found[Kind.DRIFT] = {**self._reported[look.switch], **found[Kind.DRIFT]}
+            reported = self._reported[look.switch]
+            # What is seen after a report is newer. A port that is not there cannot be seen.
+            for port in look.state.ports:
+                reported.pop(port, None)
+            found[Kind.DRIFT] = {**reported, **found[Kind.DRIFT]}
         return [
             *self._conditions.settle(look.switch, found, look.at),
             *self._compared(look.state.answered_ns, look.at),

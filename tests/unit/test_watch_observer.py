@@ -52,16 +52,32 @@ def test_a_lost_schedule_is_told_once_when_it_is_lost_and_once_when_it_is_back(o
     assert (event.at - event.since).total_seconds() == 20
 
 
-def test_a_reported_drift_is_told_at_once_and_lasts_until_the_agent_takes_it_back(observer):
+def test_a_reported_drift_is_told_at_once_and_lasts_until_the_port_is_seen_to_be_right(observer):
     observer.take(look("s2", 0))
     (event,) = observer.take(
-        notice("s2", "port-drift", interface="s3", difference="queue 7 of 8 has gone")
+        notice("s2", "port-drift", interface="s3", difference="the gate control list is gone")
     )
     assert told([event]) == began("drift", "s2", "s3")
-    assert event.text == "queue 7 of 8 has gone"
-    assert observer.take(look("s2", 1)) == []
-    assert observer.take(notice("s2", "port-restored", interface="s3")) == []
+    assert event.text == "the gate control list is gone"
+    assert observer.take(look("s2", 1, ports=lambda reports: bare(reports, "s3"))) == []
     assert told(observer.take(look("s2", 2))) == ended("drift", "s2", "s3")
+
+
+def test_a_reported_drift_that_the_agent_takes_back_is_over_with_the_next_look(observer):
+    observer.take(notice("s2", "port-drift", interface="s3", difference="gone"))
+    assert observer.take(notice("s2", "port-restored", interface="s3")) == []
+    assert told(observer.take(look("s2", 1))) == ended("drift", "s2", "s3")
+
+
+def test_a_drift_of_a_port_that_vanished_is_over_when_it_is_back_and_right(observer):
+    observer.take(look("s2", 0))
+    observer.take(notice("s2", "port-drift", interface="s3", difference="gone"))
+    gone = {"ports": lambda reports: {p: r for p, r in reports.items() if p != "s3"}}
+    assert told(observer.take(look("s2", 1, **gone))) == began("link-down", "s2", "s3")
+    assert told(observer.take(look("s2", 2))) == [
+        *ended("drift", "s2", "s3"),
+        *ended("link-down", "s2", "s3"),
+    ]
 
 
 def test_a_reported_drift_of_a_port_that_is_not_in_the_plan_is_not_ours(observer):
