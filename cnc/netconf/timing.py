@@ -21,7 +21,10 @@ from cnc.model import NS_PER_S
 
 SLOWER = "a switch or the network is slower than its first answers were; push again"
 
-BASE_TIME_END_NS = 2**63  # the kernel's and YANG's int64
+# How long the cycles may take to come to an instant that all share. The switches wait for their
+# confirmation until then, and so does whoever meets a rollout that was abandoned. It is the default
+# of <confirm-timeout> (RFC 6241 section 8.4), and keeps base times within the kernel's int64.
+PHASE_WAIT_MAX_NS = 600 * NS_PER_S
 
 # A rollout to a few switches takes well under a second. The lead grows with what the slowest switch
 # took to answer a question, of which a rollout has about a dozen, the commit being the longest.
@@ -42,15 +45,17 @@ def base_time_ns(now_tai_ns: int, slowest_answer_ns: int, cycles_ns: Iterable[in
     `now_tai_ns` is the latest that any switch's clock can be now. Lists whose base times are
     multiples of their cycles are in phase with those that run, which are so, too.
 
-    Raises RolloutError when the cycles share none that a kernel can count to.
+    Raises RolloutError when the cycles share none soon.
     """
     lead_ns = max(MIN_LEAD_NS, LEAD_PER_ANSWER * slowest_answer_ns)
     common_ns = math.lcm(1, *cycles_ns)
     chosen_ns = -(-(now_tai_ns + lead_ns) // common_ns) * common_ns
-    if chosen_ns >= BASE_TIME_END_NS:
+    phase_wait_ns = chosen_ns - now_tai_ns - lead_ns
+    if phase_wait_ns > PHASE_WAIT_MAX_NS:
         raise RolloutError(
-            f"the cycles have no instant in common before the kernel's clock ends: they share one "
-            f"every {common_ns / NS_PER_S:.0f} s",
+            f"the cycles share an instant only every {common_ns / NS_PER_S:.0f} s, the next "
+            f"in {phase_wait_ns / NS_PER_S:.0f} s; every switch would wait that long for its "
+            f"confirmation, and at most {PHASE_WAIT_MAX_NS // NS_PER_S} s are accepted",
             hint="choose periods that divide one another",
         )
     return chosen_ns

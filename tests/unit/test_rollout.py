@@ -196,6 +196,23 @@ def test_every_switch_is_told_the_same_base_time_a_multiple_of_every_cycle(plan,
     assert timing.MIN_LEAD_NS <= lead_ns < timing.MIN_LEAD_NS + plan.intent.hyperperiod_ns()
 
 
+def just_missed_ns(common_s):
+    """A time at which the lead just misses an instant that cycles share every `common_s`."""
+    return common_s * NS_PER_S * 7 - timing.MIN_LEAD_NS + 1
+
+
+@pytest.mark.parametrize("common_s", [601, 3_600, 10**11])
+def test_cycles_that_share_an_instant_only_much_later_are_refused(common_s):
+    with pytest.raises(RolloutError, match=f"only every {common_s} s, the next in") as error:
+        timing.base_time_ns(just_missed_ns(common_s), 0, (common_s * NS_PER_S, 1_000_000))
+    assert "choose periods that divide one another" in error.value.hint
+
+
+def test_cycles_that_share_an_instant_within_ten_minutes_are_waited_for():
+    chosen_ns = timing.base_time_ns(just_missed_ns(600), 0, (200 * NS_PER_S, 3 * NS_PER_S))
+    assert chosen_ns == 600 * NS_PER_S * 8
+
+
 def test_all_commit_before_the_first_confirms_and_locks_are_given_back(plan, devices):
     push(plan, connect=CONNECT)
     for device in devices.values():
