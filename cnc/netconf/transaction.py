@@ -260,18 +260,31 @@ class Transaction:
         """Confirm, over a new session if the old one broke, as long as the switch waits."""
         window = self._window
         assert window is not None  # noqa: S101  there is no decision without a commit
+        is_locked = True
         while True:
             device.wait_at_most(max(RETRY_S, window.left_s()))
             try:
+                if not is_locked:
+                    self._take_candidate(device)
                 self._confirm_or_see(device)
             except DeviceError as error:
                 if error.is_final or window.left_s() <= 0:
                     raise
                 time.sleep(RETRY_S)
-                device = self._renewed(device, window.ends_s)
+                device, is_locked = self._renewed(device, window.ends_s), False
             else:
                 self._note(device.name, Outcome.CONFIRMED)
                 return
+
+    def _take_candidate(self, device: Device) -> None:
+        """Lock candidate as the lost session had it: to confirm is to commit it once more."""
+        try:
+            device.discard_changes()
+        except DeviceError as error:
+            if error.tags:
+                return  # somebody else has the lock, which keeps our commit out as well
+            raise
+        device.lock("candidate")
 
     def _confirm_or_see(self, device: Device) -> None:
         """Confirm. Where nothing waits for it, the reply to an earlier one was lost."""

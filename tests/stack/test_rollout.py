@@ -18,7 +18,7 @@ from cnc.errors import RolloutError
 from cnc.history import History, Outcome, Phase
 from cnc.model import Plan
 from cnc.netconf import ConnectOptions, Report, push, resume, roll_back, status
-from cnc.netconf.device import Device
+from cnc.netconf.device import Device, DeviceError
 from cnc.netconf.tree import BRIDGE, INTERFACES, NETCONF, SCHED_BRIDGE
 from cnc.planner import plan as compute
 from tests.scale.dying import (
@@ -239,6 +239,41 @@ def test_a_controller_killed_between_confirmations_leaves_the_choice_to_an_opera
     assert seen.held() is None
     operator.push(plans.new)
     assert seen.lists() == plans.new.gates
+
+
+def test_a_confirmation_over_a_new_session_does_not_commit_what_others_edited(
+    simulation: Simulation, operator: Operator, plans: Plans, monkeypatch: pytest.MonkeyPatch
+):
+    port = min(plans.former.gates)
+    bridge = plans.former.intent.network.bridges[port.node]
+    confirm = Device.confirm
+    edited = threading.Event()
+
+    def lose_the_session(device, persist):
+        if device.name != bridge.name or edited.is_set():
+            confirm(device, persist)
+            return
+        device.abandon()
+        with Device(bridge, simulation.connect) as another:
+            limit = limit_frames(port.port, traffic_class=6, octets=46)
+            assert wait_until(lambda: is_taken(another, limit))
+            edited.set()
+        raise DeviceError(device.name, "the session broke")
+
+    monkeypatch.setattr(Device, "confirm", lose_the_session)
+    operator.push(plans.new)
+    assert edited.is_set()
+    with Device(bridge, simulation.connect) as switch:
+        assert switch.stored([port.port]).ports[port.port].extras == ()
+
+
+def is_taken(switch: Device, config) -> bool:
+    """Whether candidate took the edit: its lock may be somebody else's still."""
+    try:
+        switch.edit(config)
+    except DeviceError:
+        return False
+    return True
 
 
 @pytest.fixture

@@ -468,6 +468,29 @@ def test_a_confirmation_that_is_lost_is_sent_again_over_a_new_session(plan, devi
     assert all(device.persist is None for device in devices.values())
 
 
+def test_a_confirmation_over_a_new_session_commits_nothing_that_others_edited(plan, devices):
+    devices["s1"].breaks_once["confirm"] = lost("s1")
+    push(plan, connect=CONNECT)
+    after_the_loss = devices["s1"].calls[devices["s1"].calls.index("end_session") + 1 :]
+    assert after_the_loss[:3] == ["discard_changes", "lock candidate", "confirm"]
+
+
+def test_a_confirmation_that_was_lost_counts_though_another_has_locked_candidate_since(
+    plan, devices
+):
+    device = devices["s1"]
+    confirm = device.confirm
+
+    def confirm_and_go_silent(persist):
+        device.confirm = confirm
+        confirm(persist)
+        device.breaks["discard_changes"] = DeviceError("s1", "locked", tags=["in-use"])
+        raise lost("s1")
+
+    device.confirm = confirm_and_go_silent
+    assert push(plan, connect=CONNECT).changes
+
+
 def test_a_confirmation_whose_reply_was_lost_counts(plan, devices):
     confirm = devices["s1"].confirm
 
