@@ -6,7 +6,6 @@ verified against a known_hosts file; an unknown key is refused, never learnt.
 
 from __future__ import annotations
 
-import base64
 import getpass
 import logging
 import time
@@ -45,8 +44,6 @@ ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration
 
 # ncclient may wait for the reply of a server that is gone: nobody needs it for as long as another.
 CLOSE_TIMEOUT_S = 2.0
-
-_KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "ssh-rsa")
 
 
 class DeviceError(CncError):
@@ -355,11 +352,9 @@ def _connect(switch: str, management: Management, options: ConnectOptions) -> ma
         return open_session(
             host=management.address,
             port=management.port,
-            username=management.user,
-            key_filename=str(options.identity),
-            hostkey_b64=_host_key(switch, management, options.known_hosts),
-            allow_agent=False,
-            look_for_keys=False,
+            user=management.user or getpass.getuser(),
+            identity=options.identity,
+            host_keys=_host_keys(switch, management, options.known_hosts),
             timeout_s=options.timeout_s,
         )
     except AuthenticationError as error:
@@ -383,8 +378,8 @@ def _connect(switch: str, management: Management, options: ConnectOptions) -> ma
         ) from error
 
 
-def _host_key(switch: str, management: Management, known_hosts: Path) -> str:
-    """The switch's key from `known_hosts`, base64."""
+def _host_keys(switch: str, management: Management, known_hosts: Path) -> list[paramiko.PKey]:
+    """The switch's keys in `known_hosts`, in their order there."""
     host = (
         management.address
         if management.port == paramiko.config.SSH_PORT
@@ -398,9 +393,8 @@ def _host_key(switch: str, management: Management, known_hosts: Path) -> str:
             f"cannot read {known_hosts}: {error.strerror}",
             hint="--known-hosts names the file of the switches' host keys",
         ) from error
-    for key_type in _KEY_TYPES:
-        if keys and (key := keys.get(key_type)):
-            return base64.b64encode(key.asbytes()).decode()
+    if keys:
+        return list(keys.values())
     raise HostKeyRefused(
         switch,
         f"{known_hosts} has no host key for {host}",

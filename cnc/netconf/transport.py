@@ -10,11 +10,14 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import paramiko
 from ncclient import manager
 from ncclient.transport import SSHSession
-from ncclient.transport.errors import TransportError
+from ncclient.transport.errors import SSHUnknownHostError, TransportError
 from ncclient.transport.session import NetconfBase
 
 LOG = logging.getLogger(__name__)
@@ -23,20 +26,29 @@ END_OF_MESSAGE = b"]]>]]>"  # RFC 6242 4.3
 END_OF_CHUNKS = b"\n##\n"  # RFC 6242 4.2
 
 
-def open_session(*, timeout_s: float, **where: Any) -> manager.Manager:
-    """What `manager.connect` does, over a prompt session; `where` is for `SSHSession.connect`.
+def open_session(
+    *,
+    host: str,
+    port: int,
+    user: str,
+    identity: Path,
+    host_keys: Sequence[paramiko.PKey],
+    timeout_s: float,
+) -> manager.Manager:
+    """What `manager.connect` does, over a prompt session.
 
-    `timeout_s` is how long to wait for a connection, and for each reply. Raises OSError, and what
-    ncclient and paramiko raise.
+    `host_keys` are those to accept, `timeout_s` is how long to wait for a connection, and for each
+    reply. Raises OSError, SSHUnknownHostError for another host key, AuthenticationError for a user
+    or a key that is not let in, and what ncclient and paramiko raise.
     """
     handler = manager.make_device_handler(None)
     session = PromptSession(handler, timeout_s)
-    connected = socket.create_connection((where["host"], where["port"]), timeout_s)
+    connected = socket.create_connection((host, port), timeout_s)
     # Or the kernel keeps a short message back until the peer has acknowledged the one before it,
     # which that does after 40 ms where it has nothing to say itself (RFC 896, RFC 1122 4.2.3.2).
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        session.connect(**where, sock=connected, timeout=timeout_s)
+        session.connect(connected, host, user, identity, host_keys)
     except BaseException:
         if session.transport:
             session.close()
@@ -52,6 +64,40 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         super().__init__(device_handler)
         self._timeout_s = timeout_s
         self._sending = threading.Lock()
+
+    def connect(
+        self,
+        connected: socket.socket,
+        host: str,
+        user: str,
+        identity: Path,
+        host_keys: Sequence[paramiko.PKey],
+    ) -> None:
+        """Log in over a connection, and exchange hellos; see `open_session`.
+
+        ncclient's own asks for an RSA key by the name of its format. RFC 8332 names the signatures
+        that such a key makes, and a server answers to nothing else, or with SHA-1.
+        """
+        self._host = host
+        self._transport = transport = paramiko.Transport(connected)
+        transport.get_security_options().key_types = [
+            algorithm for key in host_keys for algorithm in _signatures(key)
+        ]
+        try:
+            transport.start_client()
+        except paramiko.ssh_exception.IncompatiblePeer as error:
+            if "host key" not in str(error):
+                raise
+            kinds = ", ".join(key.get_name() for key in host_keys)
+            raise SSHUnknownHostError(host, f"it has none of the kind {kinds}") from error
+        shown = transport.get_remote_server_key()
+        if shown.asbytes() not in [key.asbytes() for key in host_keys]:
+            raise SSHUnknownHostError(host, shown.fingerprint)
+        self._auth(user, None, [str(identity)], allow_agent=False, look_for_keys=False)
+        self._connected = True
+        self._channel = transport.open_session()
+        self._channel.invoke_subsystem("netconf")  # RFC 6242 3
+        self._post_connect(self._timeout_s)
 
     def send(self, message: str) -> None:
         """Send now. Raises TransportError or OSError."""
@@ -71,5 +117,8 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         LOG.debug("from %s: %s", self._host, raw)
         super()._dispatch_message(raw)
 
-    def load_known_hosts(self, filename: str | None = None) -> None:
-        """Read none: the one key to accept is given with the connection."""
+
+def _signatures(key: paramiko.PKey) -> tuple[str, ...]:
+    """The signature algorithms by which a server proves that it has `key`; none with SHA-1."""
+    name = key.get_name()
+    return ("rsa-sha2-512", "rsa-sha2-256") if name == "ssh-rsa" else (name,)

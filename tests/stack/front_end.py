@@ -21,6 +21,7 @@ import asyncssh
 import ncclient.transport.session
 import paramiko
 from ncclient import manager
+from ncclient.transport import SSHSession
 from ncclient.xml_ import to_ele
 
 # ncclient looks for replies once per tick; its own 100 ms is most of a test's time.
@@ -32,7 +33,31 @@ OWN_NAMES = "tsn-test-"
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
 # In this order, if a server is known by several.
-_KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "ssh-rsa")
+_KEY_TYPES = ("ssh-ed25519", *(f"ecdsa-sha2-nistp{bits}" for bits in (256, 384, 521)), "ssh-rsa")
+
+
+class _Transport(paramiko.Transport):
+    """Asks for an RSA host key by the signatures it makes (RFC 8332); ncclient names its format."""
+
+    @property
+    def _preferred_keys(self):
+        return self._host_key_algorithms
+
+    @_preferred_keys.setter
+    def _preferred_keys(self, names):
+        rsa = ("rsa-sha2-512", "rsa-sha2-256")
+        self._host_key_algorithms = [
+            algorithm for name in names for algorithm in (rsa if name == "ssh-rsa" else (name,))
+        ]
+
+
+class _Session(SSHSession):
+    """ncclient's session over such a transport, and no other session's."""
+
+    def __setattr__(self, name, value):
+        if name == "_transport" and value is not None:
+            value.__class__ = _Transport
+        super().__setattr__(name, value)
 
 
 class NotUsable(Exception):
@@ -62,7 +87,15 @@ class FrontEnd:
             "look_for_keys": False,
             "timeout": REPLY_TIMEOUT_S,
         }
-        return manager.connect(**(options | changes))
+        handler = manager.make_device_handler(None)
+        session = _Session(handler)
+        try:
+            session.connect(**(options | changes))
+        except BaseException:
+            if session.transport:
+                session.close()
+            raise
+        return manager.Manager(session, handler)
 
     async def log_in(self, **changes):
         """An SSH connection that checked the host key, and no session on it yet."""
