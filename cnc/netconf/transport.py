@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,24 +39,55 @@ def open_session(
 ) -> manager.Manager:
     """What `manager.connect` does, over a prompt session.
 
-    `host_keys` are those to accept, `timeout_s` is how long to wait for a connection, and for each
-    reply. Raises OSError, SSHUnknownHostError for another host key, AuthenticationError for a user
-    or a key that is not let in, and what ncclient and paramiko raise.
+    `host_keys` are those to accept. `timeout_s` is how long to wait for a session, whatever the
+    host sends until then, and for each reply. Raises OSError, SSHUnknownHostError for another host
+    key, AuthenticationError for a user or key that is not let in, and what ncclient and paramiko
+    raise.
     """
     handler = manager.make_device_handler(None)
     session = PromptSession(handler, timeout_s)
+    begun_s = time.monotonic()
     connected = socket.create_connection((host, port), timeout_s)
     # Or the kernel keeps a short message back until the peer has acknowledged the one before it,
     # which that does after 40 ms where it has nothing to say itself (RFC 896, RFC 1122 4.2.3.2).
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    left_s = max(0.0, timeout_s - (time.monotonic() - begun_s))
+    overdue = threading.Event()
     try:
-        session.connect(connected, host, user, identity, host_keys)
-    except BaseException:
+        with _ended_after(left_s, connected, overdue):
+            session.connect(connected, host, user, identity, host_keys)
+    except BaseException as error:
         if session.transport:
             session.close()
         connected.close()
+        if overdue.is_set() and isinstance(error, Exception):
+            raise TimeoutError(f"no NETCONF session within {timeout_s:g} s") from error
         raise
     return manager.Manager(session, handler, timeout=timeout_s)
+
+
+@contextmanager
+def _ended_after(
+    left_s: float, connected: socket.socket, overdue: threading.Event
+) -> Iterator[None]:
+    """Shut a connection down, and set `overdue`, if the block takes longer.
+
+    paramiko's own limits are those of a line or a step, and a host that sends all the time passes
+    each of them.
+    """
+
+    def end() -> None:
+        overdue.set()
+        with suppress(OSError):  # the host may have closed it
+            connected.shutdown(socket.SHUT_RDWR)
+
+    watchdog = threading.Timer(left_s, end)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.cancel()
 
 
 class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types

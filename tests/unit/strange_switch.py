@@ -40,6 +40,7 @@ class StrangeSwitch:
     answer: Callable[[str], str]
     hello: str
     directory: Path
+    end_of_message: bytes
     port: int = 0
     asked: list[str] = field(default_factory=list)
 
@@ -64,7 +65,7 @@ class StrangeSwitch:
 
     async def serve(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
         with suppress(asyncio.IncompleteReadError, OSError, asyncssh.Error):
-            process.stdout.write(self.hello.encode() + END_OF_MESSAGE)
+            process.stdout.write(self.hello.encode() + self.end_of_message)
             await process.stdin.readuntil(END_OF_MESSAGE)  # the client's hello
             while True:
                 request = (await process.stdin.readuntil(END_OF_MESSAGE)).decode()
@@ -72,7 +73,7 @@ class StrangeSwitch:
                 number = re.search(r'message-id="([^"]*)"', request)
                 body = OK if "close-session" in request else self.answer(request)
                 reply = f'<rpc-reply xmlns="{BASE}" message-id="{number[1]}">{body}</rpc-reply>'
-                process.stdout.write(reply.encode() + END_OF_MESSAGE)
+                process.stdout.write(reply.encode() + self.end_of_message)
                 await process.stdout.drain()
         process.exit(0)
 
@@ -89,9 +90,10 @@ def strange_switch(
     answer: Callable[[str], str] = lambda _: OK,
     hello: str = HELLO,
     kind: str = "ssh-ed25519",
+    end_of_message: bytes = END_OF_MESSAGE,
 ) -> Iterator[StrangeSwitch]:
     """A switch with a host key of this kind that says `hello`, and `answer(request)` in replies."""
-    switch = StrangeSwitch(answer, hello, directory)
+    switch = StrangeSwitch(answer, hello, directory, end_of_message)
     key_of("ssh-ed25519").write_private_key(str(switch.identity))
     authorized = directory / "authorized_keys"
     authorized.write_text(line(key_of("ssh-ed25519")))
@@ -130,11 +132,11 @@ async def _ended(server: asyncssh.SSHAcceptor) -> None:
 
 
 @contextmanager
-def speaking(octets: bytes) -> Iterator[Management]:
-    """A host that repeats these octets to whoever connects, and reads nothing."""
+def speaking(first: bytes, then: bytes) -> Iterator[Management]:
+    """A host that tells whoever connects `first`, and `then` for ever; it reads nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         end = threading.Event()
-        talks = threading.Thread(target=_talk, args=(listening, octets, end))
+        talks = threading.Thread(target=_talk, args=(listening, first, then, end))
         talks.start()
         try:
             yield Management("127.0.0.1", listening.getsockname()[1], "operator")
@@ -143,16 +145,17 @@ def speaking(octets: bytes) -> Iterator[Management]:
             talks.join()
 
 
-def _talk(listening: socket.socket, octets: bytes, end: threading.Event) -> None:
+def _talk(listening: socket.socket, first: bytes, then: bytes, end: threading.Event) -> None:
     listening.settimeout(0.05)
     connected: list[socket.socket] = []
     while not end.wait(0.01):
         with suppress(OSError):
             connection, _ = listening.accept()
             connection.setblocking(False)
+            connection.send(first)
             connected.append(connection)
         for connection in connected:
             with suppress(OSError):
-                connection.send(octets)
+                connection.send(then)
     for connection in connected:
         connection.close()
