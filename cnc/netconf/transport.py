@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import paramiko
+from lxml import etree
 from ncclient import manager
 from ncclient.transport import SSHSession
-from ncclient.transport.errors import SSHUnknownHostError, TransportError
+from ncclient.transport.errors import SessionError, SSHUnknownHostError, TransportError
 from ncclient.transport.session import NetconfBase
 
 LOG = logging.getLogger(__name__)
@@ -130,7 +131,11 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         self._connected = True
         self._channel = transport.open_session()
         self._channel.invoke_subsystem("netconf")  # RFC 6242 3
-        self._post_connect(self._timeout_s)
+        try:
+            self._post_connect(self._timeout_s)
+        except (etree.LxmlError, AttributeError, TypeError, ValueError) as error:
+            # Whatever ncclient meets in a <hello> that is none, or is written to do harm.
+            raise SessionError(f"its <hello> cannot be read: {error}") from error
 
     def send(self, message: str) -> None:
         """Send now. Raises TransportError or OSError."""

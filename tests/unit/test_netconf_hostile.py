@@ -6,7 +6,8 @@ import pytest
 
 from cnc.netconf import ConnectOptions
 from cnc.netconf.device import Device, DeviceError, Managed
-from tests.unit.strange_switch import key_of, line, speaking, strange_switch
+from cnc.netconf.sessions import Sessions
+from tests.unit.strange_switch import HELLO, key_of, line, speaking, strange_switch
 
 TIMEOUT_S = 0.2
 # In these words, because libraries give up as well: in others, after 15 s or never.
@@ -46,3 +47,35 @@ def test_a_switch_that_never_ends_its_hello_is_given_up_after_the_timeout(tmp_pa
         pytest.raises(DeviceError, match=GIVEN_UP),
     ):
         Device(switch.managed, switch.options(TIMEOUT_S))
+
+
+ENTITIES = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+BOMB = f'<!DOCTYPE bomb [<!ENTITY e0 "{"x" * 100}">{ENTITIES}]>'
+
+
+@pytest.mark.parametrize(
+    "hello",
+    [
+        BOMB + HELLO.replace("7</", "&e11;</"),
+        HELLO.replace("</hello>", ""),
+        HELLO.replace("urn:ietf:params:netconf:base:1.0", ""),
+        HELLO.replace("urn:ietf:params:netconf:base:1.0", "<x/>"),
+    ],
+    ids=["entity bomb", "cut short", "empty capability", "element as capability"],
+)
+def test_a_hello_that_cannot_be_read_is_told_in_words(hello, tmp_path):
+    with (
+        strange_switch(tmp_path, hello=hello) as switch,
+        pytest.raises(DeviceError, match=r"cannot reach .*: its <hello> cannot be read: "),
+    ):
+        Device(switch.managed, switch.options())
+
+
+def test_a_new_session_in_the_place_of_a_broken_one_meets_an_unreadable_hello_in_words(tmp_path):
+    with strange_switch(tmp_path) as switch:
+        opened = Sessions([switch.managed], switch.options())
+        opened.open()
+        switch.hello = BOMB + HELLO.replace("7</", "&e11;</")
+        with pytest.raises(DeviceError, match="its <hello> cannot be read"):
+            opened.renew("s1", 10.0)
+        opened.close()
