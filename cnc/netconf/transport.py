@@ -24,6 +24,10 @@ from ncclient.transport.errors import SessionError, SSHUnknownHostError, Transpo
 from ncclient.transport.session import NetconfBase
 
 LOG = logging.getLogger(__name__)
+# Where nobody listens, Python prints what is logged as a warning or worse: paramiko logs the
+# traceback of every failure. What it was is in the exception that `open_session` passes on.
+for _library in ("ncclient", "paramiko"):
+    logging.getLogger(_library).addHandler(logging.NullHandler())
 
 END_OF_MESSAGE = b"]]>]]>"  # RFC 6242 4.3
 END_OF_CHUNKS = b"\n##\n"  # RFC 6242 4.2
@@ -58,6 +62,7 @@ def open_session(
         with _ended_after(left_s, connected, overdue):
             session.connect(connected, host, user, identity, host_keys)
     except BaseException as error:
+        LOG.debug("%s port %d: no session: %r", host, port, error)
         if session.transport:
             session.close()
         connected.close()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from cnc.netconf import ConnectOptions
@@ -79,3 +82,26 @@ def test_a_new_session_in_the_place_of_a_broken_one_meets_an_unreadable_hello_in
         with pytest.raises(DeviceError, match="its <hello> cannot be read"):
             opened.renew("s1", 10.0)
         opened.close()
+
+
+@pytest.mark.parametrize("option", [None, "-vv"])
+def test_of_a_host_that_speaks_no_ssh_the_controller_says_what_it_is_without_a_traceback(
+    option, tmp_path
+):
+    with speaking(b"", b"HTTP/1.1 400 Bad Request\r\n" * 20) as management:
+        connect = options(tmp_path, management.port)
+        told = subprocess.run(
+            [
+                *(sys.executable, "-m", "cnc", "discover", f"127.0.0.1:{management.port}"),
+                *("--identity", connect.identity, "--known-hosts", connect.known_hosts),
+                *filter(None, [option]),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stderr
+    assert "cannot reach the NETCONF server" in told
+    assert "Indecipherable protocol version" in told
+    assert "Traceback" not in told
+    assert "Exception (client)" not in told
+    assert ("no session: SSHException(" in told) == (option == "-vv")
