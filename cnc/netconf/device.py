@@ -32,7 +32,7 @@ from cnc.netconf.mark import Mark, mark_filter, mark_in
 from cnc.netconf.monitoring import ServerReport, server_filter, server_report
 from cnc.netconf.readback import Element
 from cnc.netconf.topology import TopologyReport, topology_filter, topology_report
-from cnc.netconf.transport import open_session
+from cnc.netconf.transport import ERRORS_MAX, open_session
 from cnc.netconf.tree import CLOCK, AgentReport, PortReport, StoredPort
 
 LOG = logging.getLogger(__name__)
@@ -40,6 +40,8 @@ LOG = logging.getLogger(__name__)
 _SLOW = "is it overloaded, or stopped? --timeout gives it longer; its journal tells more"
 _GONE = "`cnc doctor` tells which switches answer; the switch's journal says why it did not"
 _STRANGE = "`cnc -vv` shows the messages"
+# Of the text of one error of a switch, in characters.
+_TEXT_MAX = 4000
 ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration"
 
 # ncclient may wait for the reply of a server that is gone: nobody needs it for as long as another.
@@ -317,8 +319,11 @@ class Device:
     def _refusal(self, what: str, refused: RPCError) -> DeviceError:
         """All errors of a reply in the switch's own words, each once."""
         words = [
-            (e.message or e.tag or "refused without a reason").strip() for e in _errors(refused)
+            _shortened((e.message or e.tag or "refused without a reason").strip())
+            for e in _errors(refused)[:ERRORS_MAX]
         ]
+        if len(_errors(refused)) > ERRORS_MAX:
+            words.append(f"and more errors than these {ERRORS_MAX}")
         hint, tags = None, _tags(refused)
         if "access-denied" in tags:
             hint = f"user {self._user} may not {what} on {self.name}: {ADMISSION}"
@@ -339,6 +344,11 @@ def _logged(switch: str, what: str) -> Iterator[None]:
 def _errors(refused: RPCError) -> list[RPCError]:
     """All errors of a reply: with several ncclient raises one without a tag that holds them."""
     return getattr(refused, "errors", None) or [refused]
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a text of any length."""
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}… ({len(text)} characters)"
 
 
 def _tags(refused: RPCError) -> set[str]:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,16 @@ from ncclient.transport import SSHSession
 from ncclient.transport.errors import SessionError, SSHUnknownHostError, TransportError
 from ncclient.transport.session import NetconfBase
 
+from cnc.netconf.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder
+from cnc.netconf.tree import NETCONF
+
 LOG = logging.getLogger(__name__)
 # Where nobody listens, Python prints what is logged as a warning or worse: paramiko logs the
 # traceback of every failure. What it was is in the exception that `open_session` passes on.
 for _library in ("ncclient", "paramiko"):
     logging.getLogger(_library).addHandler(logging.NullHandler())
-
-END_OF_MESSAGE = b"]]>]]>"  # RFC 6242 4.3
-END_OF_CHUNKS = b"\n##\n"  # RFC 6242 4.2
+# Nobody reads more, and a reply of 10 MB has room for 50,000.
+ERRORS_MAX = 100
 
 
 def open_session(
@@ -103,6 +106,16 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         super().__init__(device_handler)
         self._timeout_s = timeout_s
         self._sending = threading.Lock()
+        self._decoder = Decoder()
+        self.parser = self  # ncclient's session gives what it receives to `parse` of that
+
+    def parse(self, received: bytes) -> None:
+        """Hand on each message that is whole with these octets. Raises what `Decoder` does."""
+        self._decoder.feed(received)
+        while (
+            message := self._decoder.next_message(chunked=self._base == NetconfBase.BASE_11)
+        ) is not None:
+            self._dispatch_message(message)
 
     def connect(
         self,
@@ -158,10 +171,29 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
 
     def _dispatch_message(self, raw: str) -> None:
         LOG.debug("from %s: %s", self._host, raw)
-        super()._dispatch_message(raw)
+        super()._dispatch_message(_with_first_errors(raw))
 
 
 def _signatures(key: paramiko.PKey) -> tuple[str, ...]:
     """The signature algorithms by which a server proves that it has `key`; none with SHA-1."""
     name = key.get_name()
     return ("rsa-sha2-512", "rsa-sha2-256") if name == "ssh-rsa" else (name,)
+
+
+def _with_first_errors(message: str) -> str:
+    """A message without its `<rpc-error>`s after the first ERRORS_MAX and the last one.
+
+    ncclient makes an object, and several texts, of each. Raises etree.XMLSyntaxError.
+    """
+    if message.count("rpc-error") <= 2 * ERRORS_MAX:
+        return message
+    errors = etree.iterparse(
+        BytesIO(message.encode()), tag=f"{{{NETCONF}}}rpc-error", resolve_entities=False
+    )
+    for number, (_, error) in enumerate(errors):
+        parent, former = error.getparent(), error.getprevious()
+        if number <= ERRORS_MAX or parent is None or former is None:
+            continue
+        if former.tag == error.tag:
+            parent.remove(former)
+    return message if errors.root is None else etree.tostring(errors.root, encoding="unicode")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
+import time
 
 import pytest
 
 from cnc.netconf import ConnectOptions
 from cnc.netconf.device import Device, DeviceError, Managed
+from cnc.netconf.framing import Decoder
 from cnc.netconf.sessions import Sessions
 from tests.unit.strange_switch import HELLO, key_of, line, speaking, strange_switch
 
@@ -84,17 +87,13 @@ def test_a_new_session_in_the_place_of_a_broken_one_meets_an_unreadable_hello_in
         opened.close()
 
 
-@pytest.mark.parametrize("option", [None, "-vv"])
-def test_of_a_host_that_speaks_no_ssh_the_controller_says_what_it_is_without_a_traceback(
-    option, tmp_path
-):
+def test_of_a_host_that_speaks_no_ssh_the_controller_says_so_without_a_traceback(tmp_path):
     with speaking(b"", b"HTTP/1.1 400 Bad Request\r\n" * 20) as management:
         connect = options(tmp_path, management.port)
         told = subprocess.run(
             [
                 *(sys.executable, "-m", "cnc", "discover", f"127.0.0.1:{management.port}"),
                 *("--identity", connect.identity, "--known-hosts", connect.known_hosts),
-                *filter(None, [option]),
             ],
             capture_output=True,
             text=True,
@@ -104,4 +103,80 @@ def test_of_a_host_that_speaks_no_ssh_the_controller_says_what_it_is_without_a_t
     assert "Indecipherable protocol version" in told
     assert "Traceback" not in told
     assert "Exception (client)" not in told
-    assert ("no session: SSHException(" in told) == (option == "-vv")
+
+
+def test_what_ended_an_attempt_at_a_session_is_logged_for_vv(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG, "cnc")
+    with (
+        speaking(b"", b"HTTP/1.1 400 Bad Request\r\n" * 20) as management,
+        pytest.raises(DeviceError),
+    ):
+        Device(Managed("s1", management), options(tmp_path, management.port))
+    assert f"127.0.0.1 port {management.port}: no session: SSHException(" in caplog.text
+
+
+ERROR = (
+    "<rpc-error><error-type>application</error-type><error-tag>operation-failed</error-tag>"
+    "<error-severity>error</error-severity><error-message>{}</error-message></rpc-error>"
+)
+
+
+def test_of_thousands_of_errors_in_a_reply_the_first_hundred_are_read(tmp_path):
+    reply = "".join(ERROR.format(f"no {number}") for number in range(5000))
+    with (
+        strange_switch(tmp_path, answer=lambda _: reply) as switch,
+        Device(switch.managed, switch.options()) as device,
+        pytest.raises(DeviceError) as refused,
+    ):
+        device.lock("running")
+    first, *others, last = refused.value.reason.splitlines()
+    assert (first, others[-1], len(others)) == ("no 0", "no 99", 99)
+    assert last == "and more errors than these 100"
+    assert len(refused.value.__cause__.errlist) < 110  # ncclient never saw the others
+
+
+def test_a_hundred_errors_of_a_reply_are_all_told(tmp_path):
+    reply = "".join(ERROR.format(f"no {number}") for number in range(100))
+    with (
+        strange_switch(tmp_path, answer=lambda _: reply) as switch,
+        Device(switch.managed, switch.options()) as device,
+        pytest.raises(DeviceError) as refused,
+    ):
+        device.lock("running")
+    assert refused.value.reason.splitlines() == [f"no {number}" for number in range(100)]
+
+
+def test_of_an_error_text_of_any_length_the_beginning_is_told(tmp_path):
+    with (
+        strange_switch(tmp_path, answer=lambda _: ERROR.format("x" * 100_000)) as switch,
+        Device(switch.managed, switch.options()) as device,
+        pytest.raises(DeviceError) as refused,
+    ):
+        device.lock("running")
+    assert refused.value.reason == f"{'x' * 4000}… (100000 characters)"
+
+
+def test_a_reply_that_does_not_end_is_given_up_when_it_is_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr("cnc.netconf.framing.MESSAGE_MAX_OCTETS", 50_000)
+    with (
+        strange_switch(tmp_path, answer=lambda _: "x" * 100_000) as switch,
+        Device(switch.managed, switch.options()) as device,
+    ):
+        with pytest.raises(DeviceError, match="lock running failed: a message of more than 50000 "):
+            device.lock("running")
+        device.abandon()
+
+
+def test_what_it_takes_to_cut_out_a_message_grows_with_its_length_alone():
+    octets = 16_000_000
+    framed = b"\n#%d\n%b\n##\n" % (octets, b"x" * octets)
+    messages = []
+    begun_s = time.process_time()
+    decoder = Decoder()
+    for start in range(0, len(framed), 4096):
+        decoder.feed(framed[start : start + 4096])
+        messages.append(decoder.next_message(chunked=True))
+    assert len(messages.pop()) == octets
+    assert not any(messages)
+    # It takes a hundredth of that; ncclient's own, which reads all again with each piece, 16 s.
+    assert time.process_time() - begun_s < 2
