@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import paramiko
 from lxml import etree
@@ -46,6 +46,9 @@ ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration
 
 # ncclient may wait for the reply of a server that is gone: nobody needs it for as long as another.
 CLOSE_TIMEOUT_S = 2.0
+
+# What ncclient and paramiko raise of a session that is of no use any more, or never was.
+_BROKEN = (NCClientError, paramiko.SSHException, EOFError, OSError)
 
 
 class DeviceError(CncError):
@@ -167,7 +170,7 @@ class Device:
         self.wait_at_most(min(CLOSE_TIMEOUT_S, self._session.timeout))
         try:
             self._session.close_session()
-        except (NCClientError, OSError):
+        except (*_BROKEN, etree.LxmlError):
             self._transport.close()
 
     @property
@@ -192,13 +195,13 @@ class Device:
         """The running configuration of these ports, and the rollout it comes from."""
         wanted = [*readback.configuration_filter(ports), mark_filter()]
         with self._asking("get-config"):
-            data = self._session.get_config("running", filter=wanted).data_ele
+            data = _data(self._session.get_config("running", filter=wanted))
             return StoredSwitch(readback.stored_ports(data), mark_in(data))
 
     def mark(self) -> Mark | None:
         """The rollout that the running configuration comes from."""
         with self._asking("get-config"):
-            return mark_in(self._session.get_config("running", filter=[mark_filter()]).data_ele)
+            return mark_in(_data(self._session.get_config("running", filter=[mark_filter()])))
 
     def state(self, ports: Iterable[str]) -> SwitchState:
         """What the agent and the kernel say now."""
@@ -296,8 +299,7 @@ class Device:
                 if "operation-not-supported" not in _tags(error):
                     raise
                 self._has_get_data = False
-        data: Element = self._session.get(filter=wanted).data_ele
-        return data
+        return _data(self._session.get(filter=wanted))
 
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
@@ -309,9 +311,10 @@ class Device:
         except TimeoutExpiredError as error:
             self.abandon()  # who waited once in vain would wait for everything that follows
             raise DeviceError(self.name, f"no answer to {what} in time", hint=_SLOW) from error
-        except (NCClientError, OSError) as error:
-            raise DeviceError(self.name, f"{what} failed: {error}", hint=_GONE) from error
-        except (ValueError, etree.XMLSyntaxError) as error:
+        except _BROKEN as error:
+            why = str(error) or "the session ended"
+            raise DeviceError(self.name, f"{what} failed: {why}", hint=_GONE) from error
+        except (ValueError, etree.LxmlError) as error:
             raise DeviceError(
                 self.name, f"unexpected reply to {what}: {error}", hint=_STRANGE
             ) from error
@@ -344,6 +347,14 @@ def _logged(switch: str, what: str) -> Iterator[None]:
 def _errors(refused: RPCError) -> list[RPCError]:
     """All errors of a reply: with several ncclient raises one without a tag that holds them."""
     return getattr(refused, "errors", None) or [refused]
+
+
+def _data(reply: Any) -> Element:
+    """What a reply to a question holds. Raises ValueError where that is nothing."""
+    data: Element | None = reply.data_ele
+    if data is None:
+        raise ValueError("it has no <data>")
+    return data
 
 
 def _shortened(text: str) -> str:
@@ -380,7 +391,7 @@ def _connect(switch: str, management: Management, options: ConnectOptions) -> ma
             hint=f"if the switch was set up anew, correct its line in {options.known_hosts}; if "
             "not, somebody else answers in its place",
         ) from error
-    except (NCClientError, paramiko.SSHException, EOFError, OSError) as error:
+    except _BROKEN as error:
         raise DeviceError(
             switch,
             f"cannot reach the NETCONF server at {where}: {error}",

@@ -71,7 +71,7 @@ class StrangeSwitch:
                 request = (await process.stdin.readuntil(END_OF_MESSAGE)).decode()
                 self.asked.append(request)
                 number = re.search(r'message-id="([^"]*)"', request)
-                body = OK if "close-session" in request else self.answer(request)
+                body = self.answer(request)
                 reply = f'<rpc-reply xmlns="{BASE}" message-id="{number[1]}">{body}</rpc-reply>'
                 process.stdout.write(reply.encode() + self.end_of_message)
                 await process.stdout.drain()

@@ -6,7 +6,9 @@ import logging
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
+import paramiko
 import pytest
 
 from cnc.netconf import ConnectOptions
@@ -180,3 +182,48 @@ def test_what_it_takes_to_cut_out_a_message_grows_with_its_length_alone():
     assert not any(messages)
     # It takes a hundredth of that; ncclient's own, which reads all again with each piece, 16 s.
     assert time.process_time() - begun_s < 2
+
+
+QUESTIONS = {
+    "get-config": lambda device: device.stored(["p1"]),
+    "get": lambda device: device.topology(),
+    "lock running": lambda device: device.lock("running"),
+}
+STRANGE_REPLIES = ["<ok/>", "", "text", "<data/>", "<data>&e;</data>", "<rpc-error/>", "<data"]
+
+
+@pytest.mark.parametrize("what", QUESTIONS)
+@pytest.mark.parametrize("reply", STRANGE_REPLIES)
+def test_a_strange_reply_is_an_answer_or_an_error_in_words(reply, what, tmp_path):
+    with (
+        strange_switch(tmp_path, answer=lambda _: reply) as switch,
+        Device(switch.managed, switch.options()) as device,
+        suppress(DeviceError),
+    ):
+        QUESTIONS[what](device)
+
+
+def test_a_reply_without_data_is_told_as_such(tmp_path):
+    with (
+        strange_switch(tmp_path) as switch,
+        Device(switch.managed, switch.options()) as device,
+        pytest.raises(DeviceError, match="unexpected reply to get-config: it has no <data>"),
+    ):
+        device.mark()
+
+
+@pytest.mark.parametrize("broken", [paramiko.SSHException("no new keys"), EOFError()])
+def test_a_session_that_breaks_while_it_sends_is_an_error_of_the_switch(
+    broken, tmp_path, monkeypatch
+):
+    with (
+        strange_switch(tmp_path) as switch,
+        Device(switch.managed, switch.options()) as device,
+    ):
+
+        def send(*_):
+            raise broken
+
+        monkeypatch.setattr(paramiko.Channel, "sendall", send)
+        with pytest.raises(DeviceError, match="lock running failed: "):
+            device.lock("running")
