@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
+
 from cnc.model import NS_PER_S, GateControlList, GateLimits
 
 
@@ -50,3 +53,35 @@ def gate_limits(limits: GateLimits) -> str:
     if limits.tick_ns > 1:
         known.append(f"a tick of {duration(limits.tick_ns)}")
     return ", ".join(known) or "no limits"
+
+
+# Of the categories C and Z a text keeps what lines and tables are made of.
+_KEPT = "\n\t"
+
+
+class _Escapes(dict[int, str]):
+    """For `str.translate`: each character that is not printed, as JSON escapes it."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        if (category[0] != "C" and category not in {"Zl", "Zp"}) or character in _KEPT:
+            shown = character
+        elif code <= 0xFFFF:  # noqa: PLR2004  json leaves DEL as it is
+            shown = f"\\u{code:04x}"
+        else:
+            shown = json.dumps(character)[1:-1]
+        self[code] = shown
+        return shown
+
+
+_ESCAPES = _Escapes()
+
+
+def printable(text: str) -> str:
+    """`text` with its control characters, and those that change the direction of writing, escaped.
+
+    The escapes are those of JSON, where such characters are in strings only: so a JSON document
+    stays what it is.
+    """
+    return text.translate(_ESCAPES)

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from cnc.chart.axis import classes_of, open_times, tick_ns
 from cnc.format import microseconds as us
+from cnc.format import printable
 from cnc.model import ClassRole, GateControlList, Plan, PortRef, TrafficClass
 
 _LEVELS = "▁▂▃▄▅▆▇"
@@ -93,7 +94,10 @@ class _Chart:
             "\n".join(
                 [
                     self._paint("streams without a place", _BOLD),
-                    *(f"  {name}: {why}" for name, why in sorted(self._plan.refused.items())),
+                    *(
+                        f"  {name}: {printable(why)}"
+                        for name, why in sorted(self._plan.refused.items())
+                    ),
                 ]
             )
         ]

@@ -9,6 +9,7 @@ import click
 
 from cnc.cli import planning, render
 from cnc.cli.options import FILE, JSON, connect_options, connection
+from cnc.cli.terminal import echo
 from cnc.errors import CncError, PlanRejected
 from cnc.model import Intent, Plan
 
@@ -115,7 +116,7 @@ def plan(  # noqa: PLR0917  one parameter an option
     done = planning.judged(planning.Request(intent, algorithm, keep, best_effort, executor, seed))
     text = planfile.dump(done.plan, output)
     if as_json:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
     else:
         render.plan(done.plan, output)
         if running:
@@ -148,11 +149,11 @@ def show(file: Path, svg: Path | None, html: Path | None, as_json: bool) -> None
     for target, draw in ((svg, chart.svg), (html, page.html)):
         if target:
             whole_file.write(target, draw(shown))
-            click.echo(f"wrote {target}")
+            echo(f"wrote {target}")
     if svg or html:
         return
     if as_json:
-        click.echo(planfile.dump(shown, None), nl=False)
+        echo(planfile.dump(shown, None), nl=False)
     else:
         render.chart(shown)
 

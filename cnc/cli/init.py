@@ -9,6 +9,7 @@ import click
 
 from cnc import whole_file
 from cnc.cli.options import refuse_to_overwrite
+from cnc.cli.terminal import echo
 
 
 @click.command()
@@ -24,7 +25,7 @@ def init(file: Path, force: bool) -> None:
     refuse_to_overwrite(file, force=force)
     example = resources.files(__package__).joinpath("example.yaml")
     whole_file.write(file, example.read_text(encoding="utf-8"))
-    click.echo(
+    echo(
         f"wrote {file}. Make its switches, links and streams yours, then:\n"
         f"  cnc check {file}     is it sound?\n"
         f"  cnc plan {file}      does all of it fit? prints every bound\n"

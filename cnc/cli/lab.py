@@ -13,6 +13,7 @@ from cnc.cli.commands import load_intent
 from cnc.cli.completion import Files, labs, nodes
 from cnc.cli.measure import measure
 from cnc.cli.options import JSON
+from cnc.cli.terminal import echo
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
 
@@ -79,9 +80,9 @@ def import_topology(file: Path, topo: str | None, output: Path | None) -> None:
     text = imported.text(file)
     if output:
         whole_file.write(output, text)
-        click.echo(f"wrote {output}")
+        echo(f"wrote {output}")
     else:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
 
 
 @lab.command()
@@ -167,7 +168,7 @@ def _imported(file: Path, topo: str | None) -> Imported:
 
     imported = mininet.read(file, topo)
     for line in imported.ignored:
-        click.echo(f"cnc: {line}", err=True)
+        echo(f"cnc: {line}", err=True)
     return imported
 
 

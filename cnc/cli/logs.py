@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from cnc.format import printable
+
 
 def listen(context: click.Context, _option: click.Parameter, count: int) -> None:
     """1: each request to a switch and what it took; 2: the messages as well.
@@ -13,12 +15,18 @@ def listen(context: click.Context, _option: click.Parameter, count: int) -> None
     if count and not context.resilient_parsing:
         import logging  # noqa: PLC0415
 
+        class Printable(logging.Formatter):
+            """Messages are a switch's own words as well."""
+
+            def format(self, record: logging.LogRecord) -> str:
+                return printable(super().format(record))
+
         logger = logging.getLogger("cnc")
         level = logging.INFO if count == 1 else logging.DEBUG
         if not logger.handlers:
             handler = logging.StreamHandler()
             handler.setFormatter(
-                logging.Formatter("%(asctime)s.%(msecs)03d %(message)s", datefmt="%H:%M:%S")
+                Printable("%(asctime)s.%(msecs)03d %(message)s", datefmt="%H:%M:%S")
             )
             logger.addHandler(handler)
             logger.propagate = False

@@ -8,6 +8,7 @@ import click
 
 from cnc.cli import render
 from cnc.cli.options import FILE, JSON
+from cnc.cli.terminal import echo
 from cnc.errors import CncError
 
 
@@ -30,7 +31,7 @@ def measure(file: Path, output: Path | None, as_json: bool) -> None:
     """
     from cnc.lab import experiments  # noqa: PLC0415
 
-    found = experiments.measure(file, output or Path(file.stem), lambda s: click.echo(s, err=True))
+    found = experiments.measure(file, output or Path(file.stem), lambda s: echo(s, err=True))
     render.measured(found, as_json=as_json)
     if found.report.disagreements:
         raise click.exceptions.Exit(CncError.exit_code)

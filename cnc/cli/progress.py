@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 from time import monotonic as monotonic_s
 from typing import TYPE_CHECKING
 
-import click
+from cnc.cli.terminal import echo
+from cnc.format import printable
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -28,7 +29,7 @@ def steps() -> Iterator[Say]:
         yield logging.getLogger(__name__).info
         return
     begun = monotonic_s()
-    yield lambda step: click.echo(f"{monotonic_s() - begun:6.2f} s  {step}", err=True)
+    yield lambda step: echo(f"{monotonic_s() - begun:6.2f} s  {step}", err=True)
 
 
 @contextmanager
@@ -51,11 +52,11 @@ def _changing_line() -> Iterator[Say]:
         def say(text: str) -> None:
             nonlocal line
             if line is not None:
-                line.update(text)
+                line.update(printable(text))
             elif monotonic_s() - begun >= _QUIET_S:
                 from rich.console import Console  # noqa: PLC0415
 
-                line = stack.enter_context(Console(stderr=True).status(text))
+                line = stack.enter_context(Console(stderr=True).status(printable(text)))
 
         yield say
 
@@ -68,7 +69,7 @@ def _lines() -> Iterator[Say]:
         nonlocal due
         now = monotonic_s()
         if now >= due:
-            click.echo(text, err=True)
+            echo(text, err=True)
             due = now + _LINE_EVERY_S
 
     yield say

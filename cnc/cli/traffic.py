@@ -13,6 +13,7 @@ import click
 from cnc.cli.commands import is_plan, load_intent, load_plan, planned, within_limits
 from cnc.cli.options import FILE, JSON
 from cnc.cli.render import traffic as render
+from cnc.cli.terminal import echo
 from cnc.errors import CncError
 from cnc.model import NS_PER_S, Plan
 
@@ -105,6 +106,6 @@ def traffic(  # noqa: PLR0917  one parameter an option
     platform = Platform.here()
     render.flows(found, measure.wake_up_error(sent, recording), platform, as_json=as_json)
     if output and not as_json:
-        click.echo(f"every frame is in {output}/frames.csv")
+        echo(f"every frame is in {output}/frames.csv")
     if platform.exact and not all(summary.kept for summary in found):
         raise click.exceptions.Exit(CncError.exit_code)

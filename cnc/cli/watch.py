@@ -15,6 +15,7 @@ import click
 
 from cnc.cli.commands import plan_to_compare
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli.terminal import echo
 from cnc.format import duration
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def watch(  # noqa: PLR0917  one parameter an option
     watchdog = service_manager.Watchdog()
 
     def ready() -> None:
-        click.echo(f"watching {name}: {count} switches", err=True)
+        echo(f"watching {name}: {count} switches", err=True)
         service_manager.notify("READY=1")
 
     with open_history(state_dir) as history:
@@ -144,7 +145,7 @@ def _print_line(event: Event) -> None:
         lasted = f" (after {duration(round(lasted_s * 1000) * 1_000_000)})"
     # A refused push has a reason for each switch, in lines of their own.
     text = "; ".join(event.text.splitlines())
-    click.echo(f"{_clock(event.at)}  {where}  {what}: {text}{lasted}")
+    echo(f"{_clock(event.at)}  {where}  {what}: {text}{lasted}")
 
 
 def _clock(at: datetime) -> str:
@@ -161,4 +162,4 @@ def _print_json(event: Event) -> None:
         "text": event.text,
         "since": event.since.isoformat() if event.since else None,
     }
-    click.echo(json.dumps(document))
+    echo(json.dumps(document))

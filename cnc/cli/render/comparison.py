@@ -6,9 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
 from cnc.cli.render.output import gates_json, new_table, print_json, print_table, some
+from cnc.cli.terminal import echo
 from cnc.format import duration, gate_summary
 from cnc.model import GateControlList, PortRef, StreamPlan
 
@@ -32,7 +31,7 @@ def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
         print_json(_difference_json(found))
         return
     if not found:
-        click.echo("nothing differs: no stream, no gate control list, nothing they rest on")
+        echo("nothing differs: no stream, no gate control list, nothing they rest on")
         return
     for names, what in (
         (found.added, "added"),
@@ -40,7 +39,7 @@ def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
         (found.refused, "new but without a place"),
     ):
         if names:
-            click.echo(f"streams {what}: {some(names, ', ')}")
+            echo(f"streams {what}: {some(names, ', ')}")
     wanted = [row for name, its in found.wanted.items() for row in _fields(name, its)]
     placed = [row for name, its in found.placed.items() for row in _placement(name, its)]
     _print_rows("stream", wanted + placed)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from cnc.cli.render.output import new_table, print_json, print_table
+from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
     from cnc.cli import documents
@@ -27,7 +26,7 @@ def options_set(files: Sequence[Path], options: Sequence[InForce], *, as_json: b
         print_json(document)
         return
     read = ", ".join(map(str, files))
-    click.echo(f"read {read}" if read else "no file is there")
+    echo(f"read {read}" if read else "no file is there")
     table = new_table("", "option", "value", "from")
     for option in options:
         table.add_row(option.name, option.value, option.origin or "default")

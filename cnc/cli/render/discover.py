@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from cnc.cli.render.output import print_json
+from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
     from cnc.discover import Draft
@@ -21,14 +20,14 @@ def discovered(draft: Draft, text: str, output: Path | None, *, as_json: bool) -
         print_json(as_data(draft))
         return
     if output is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return
     parts = (
         ("switches", draft.switches),
         ("end stations", draft.end_stations),
         ("links", draft.links),
     )
-    click.echo(f"wrote {output}: " + ", ".join(f"{what} {len(found)}" for what, found in parts))
+    echo(f"wrote {output}: " + ", ".join(f"{what} {len(found)}" for what, found in parts))
     for remark in draft.remarks:
-        click.echo(f"  {remark}")
-    click.echo(f"Read the comments, add streams, then: cnc plan {output}")
+        echo(f"  {remark}")
+    echo(f"Read the comments, add streams, then: cnc plan {output}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
+from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
     from cnc.cli import documents
@@ -36,12 +35,12 @@ def diagnosis(
     for verdict in _WORST_FIRST[:-1]:
         _explain(verdict, [finding for finding in findings if finding.verdict == verdict])
     if no_plan:
-        click.echo(f"no gate control lists to compare with: {no_plan}")
+        echo(f"no gate control lists to compare with: {no_plan}")
     failures = sum(finding.verdict == "failed" for finding in findings)
     if failures:
-        click.echo(f"{failures} of {len(findings)} checks failed: a push would be refused")
+        echo(f"{failures} of {len(findings)} checks failed: a push would be refused")
     else:
-        click.echo(f"{len(findings)} checks on {len(switches)} switches: a push can go ahead")
+        echo(f"{len(findings)} checks on {len(switches)} switches: a push can go ahead")
 
 
 def _table(network: str, switches: Sequence[str], findings: Sequence[Finding]) -> None:
@@ -75,4 +74,4 @@ def _explain(verdict: str, findings: Sequence[Finding]) -> None:
         head = f"{verdict}: {check}: {some(places, ', ')}: {text}"
         console.print(head, style=_STYLES[verdict], highlight=False, soft_wrap=True)
         if hint:
-            click.echo(f"  hint: {hint}")
+            echo(f"  hint: {hint}")

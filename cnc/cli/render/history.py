@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import click
-
 from cnc.cli.render.output import (
     gates_json,
     new_table,
@@ -16,6 +14,7 @@ from cnc.cli.render.output import (
     print_table,
     some,
 )
+from cnc.cli.terminal import echo
 from cnc.format import gate_summary
 from cnc.model import GateControlList
 
@@ -33,7 +32,7 @@ def rollouts(unfinished: Sequence[Rollout], newest: Sequence[Rollout], *, as_jso
     for rollout in unfinished:
         _tell(rollout)
     if not newest:
-        click.echo("no rollout is recorded")
+        echo("no rollout is recorded")
         return
     table = new_table("", ">", "started", "network", "by", "what", "phase", ">switches", ">ports")
     for rollout in (*newest, *older):
@@ -62,13 +61,13 @@ def rollout(told: Rollout, *, as_json: bool) -> None:
             }
         print_json(document)
         return
-    click.echo(f"rollout {told.number} of {told.network}: {told.what}")
-    click.echo(f"  id       {told.id}")
-    click.echo(f"  by       {told.operator}")
-    click.echo(f"  started  {_when(told.started)}")
-    click.echo(f"  phase    {_phase(told)}{f': {told.detail}' if told.detail else ''}")
+    echo(f"rollout {told.number} of {told.network}: {told.what}")
+    echo(f"  id       {told.id}")
+    echo(f"  by       {told.operator}")
+    echo(f"  started  {_when(told.started)}")
+    echo(f"  phase    {_phase(told)}{f': {told.detail}' if told.detail else ''}")
     if told.ended:
-        click.echo(f"  ended    {_when(told.ended)}")
+        echo(f"  ended    {_when(told.ended)}")
     if not told.phase.has_ended:
         _tell(told)
     switches = new_table("", "switch", "managed at", "result", "ports", "detail")
@@ -91,14 +90,14 @@ def _tell(unfinished: Rollout) -> None:
 
     which = f"rollout {unfinished.number} of {unfinished.network}"
     if unfinished.under_way:
-        click.echo(f"{which} is under way")
+        echo(f"{which} is under way")
     elif unfinished.phase is Phase.CONFIRMING:
         open_console().print(
             describe(unfinished), style="bold red", highlight=False, soft_wrap=True
         )
-        click.echo(f"hint: {CHOICES}")
+        echo(f"hint: {CHOICES}")
     else:
-        click.echo(
+        echo(
             f"{which} was given up before its decision: its switches have gone back by themselves, "
             f"or do by {_when(unfinished.confirm_by)}"
         )

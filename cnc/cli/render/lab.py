@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from cnc.cli.render.output import new_table, print_json, print_table
+from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
     from cnc.cli import documents
@@ -25,7 +24,7 @@ def lab_up(running: Lab, *, timed_wires: bool, as_json: bool) -> None:
         }
         print_json(document)
         return
-    click.echo(
+    echo(
         f"lab {running.intent.name} is up, with {'timed' if timed_wires else 'instant'} wires. "
         "To push to it:\n"
         f"  export CNC_IDENTITY={running.identity} CNC_KNOWN_HOSTS={running.known_hosts}"
@@ -38,7 +37,7 @@ def lab_status(name: str | None, nodes: Sequence[NodeStatus], *, as_json: bool) 
         print_json(list(nodes))
         return
     if not nodes:
-        click.echo(f"no lab {name} is up" if name else "no lab is up")
+        echo(f"no lab {name} is up" if name else "no lab is up")
         return
     table = new_table(f"lab {name}", "node", "addresses", "namespace", "processes")
     for node in nodes:

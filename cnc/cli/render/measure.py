@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from cnc.cli.render.output import new_table, open_console, print_json, print_table
+from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
     from cnc.lab.experiments import Measured
@@ -19,16 +18,16 @@ def measured(found: Measured, *, as_json: bool) -> None:
     if as_json:
         print_json(experiments.summary_of(found.directory))
         return
-    click.echo(f"{found.description.title}\nMeasured on {found.platform}.\n")
+    echo(f"{found.description.title}\nMeasured on {found.platform}.\n")
     for sheet in found.report.sheets:
         table = new_table(sheet.title, *sheet.columns)
         for row in sheet.rows:
             table.add_row(*row)
         print_table(table)
     for remark in found.report.remarks:
-        click.echo(f"{remark}\n")
+        echo(f"{remark}\n")
     for line in found.report.disagreements:
         open_console().print(
             f"DISAGREES  {line}", style="bold red", highlight=False, soft_wrap=True
         )
-    click.echo(f"{found.directory / experiments.PAGE} shows it all.")
+    echo(f"{found.directory / experiments.PAGE} shows it all.")

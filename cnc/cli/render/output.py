@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnc.cli import settings
+from cnc.cli.terminal import echo
 from cnc.errors import CncError
+from cnc.format import printable
 from cnc.model import GateControlList, PortRef
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from cnc.cli import documents
 
@@ -36,11 +39,11 @@ def error(raised: CncError, *, as_json: bool = False) -> None:
         _error_json(str(raised), raised.hint, raised.exit_code)
         return
     head, *items = str(raised).split("\n")
-    click.echo(f"cnc: {head}", err=True)
+    echo(f"cnc: {head}", err=True)
     if items:
-        click.echo(some(items, "\n"), err=True)
+        echo(some(items, "\n"), err=True)
     if raised.hint:
-        click.echo(f"hint: {raised.hint}", err=True)
+        echo(f"hint: {raised.hint}", err=True)
 
 
 def misuse(raised: click.ClickException, *, as_json: bool) -> None:
@@ -56,7 +59,7 @@ def misuse(raised: click.ClickException, *, as_json: bool) -> None:
         return
     raised.show()
     if hint:
-        click.echo(f"hint: {hint}", err=True)
+        echo(f"hint: {hint}", err=True)
 
 
 def interrupted(raised: BaseException, *, as_json: bool) -> None:
@@ -65,14 +68,14 @@ def interrupted(raised: BaseException, *, as_json: bool) -> None:
     if as_json:
         _error_json("\n".join(filter(None, ["interrupted", told])), None, INTERRUPTED)
         return
-    click.echo("cnc: interrupted", err=True)
+    echo("cnc: interrupted", err=True)
     if told:
-        click.echo(told, err=True)
+        echo(told, err=True)
 
 
 def _error_json(message: str, hint: str | None, exit_code: int) -> None:
     document: documents.Error = {"error": message, "hint": hint, "exit_code": exit_code}
-    click.echo(json.dumps(document, indent=2), err=True)
+    echo(json.dumps(document, indent=2), err=True)
 
 
 def some(texts: Sequence[str], separator: str) -> str:
@@ -84,7 +87,7 @@ def some(texts: Sequence[str], separator: str) -> str:
 
 
 def print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2, default=_plain))
+    echo(json.dumps(data, indent=2, default=_plain))
 
 
 def _plain(value: Any) -> Any:
@@ -120,12 +123,18 @@ def print_table(table: Table, wanted: int = 0, *, whole: str = "the plan file") 
     """Print a table; if it shows fewer rows than `wanted`, say so and that `whole` has all."""
     open_console().print(table)
     if wanted > table.row_count:
-        click.echo(f"  and {wanted - table.row_count} more; {whole} has all\n")
+        echo(f"  and {wanted - table.row_count} more; {whole} has all\n")
 
 
 def open_console() -> Any:
     from rich.console import Console  # noqa: PLC0415
 
+    class Printing(Console):
+        """Makes the text of every cell and line printable."""
+
+        def render_str(self, text: str, **how: Any) -> Text:
+            return super().render_str(printable(text), **how)
+
     # A pipe has no width: wide enough that no cell is folded. Text in [brackets] is no markup.
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(markup=False, width=None if has_width else _PIPE_COLUMNS)
+    return Printing(markup=False, width=None if has_width else _PIPE_COLUMNS)

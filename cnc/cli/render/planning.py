@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
+from cnc.cli.terminal import echo
 from cnc.format import duration, gate_limits
 from cnc.model import GateLimits, Intent, Plan, PortRef
 
@@ -37,7 +38,7 @@ def intent(checked: Intent, *, as_json: bool) -> None:
         return
     counts = list(found.items())[2:]
     words = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in counts)
-    click.echo(f"{checked.name} is sound: {words}")
+    echo(f"{checked.name} is sound: {words}")
 
 
 def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> None:
@@ -53,10 +54,10 @@ def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> No
         print_json(document)
         return
     for violation in violations:
-        click.echo(f"{violation.code} {violation.where}: {violation.text}")
+        echo(f"{violation.code} {violation.where}: {violation.text}")
     refused(plan)
     state = f"{len(violations)} violations" if violations else "valid"
-    click.echo(
+    echo(
         f"plan of {plan.intent.name}: {state} "
         f"({_placed(plan)}, {len(plan.gates)} gate control lists)"
     )
@@ -67,9 +68,9 @@ def limits(stated: Mapping[PortRef, GateLimits]) -> None:
     alike: dict[str, list[str]] = {}
     for port, its in stated.items():
         alike.setdefault(gate_limits(its), []).append(str(port))
-    click.echo("what the switches state of their ports' gates:")
+    echo("what the switches state of their ports' gates:")
     for words, ports in alike.items():
-        click.echo(f"  {words}: {some(ports, ', ')}")
+        echo(f"  {words}: {some(ports, ', ')}")
 
 
 def plan(computed: Plan, output: Path | None) -> None:
@@ -101,9 +102,9 @@ def plan(computed: Plan, output: Path | None) -> None:
         ports.add_row(str(port), duration(gates.cycle_ns), str(len(gates.entries)))
     print_table(ports, len(computed.gates))
     if full := _full_lists(computed):
-        click.echo(f"near the limit of their port: {some(full, ', ')}")
+        echo(f"near the limit of their port: {some(full, ', ')}")
     refused(computed)
-    click.echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
+    echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
 
 
 def difference(running: Plan, computed: Plan, *, anew: bool) -> None:
@@ -115,12 +116,12 @@ def difference(running: Plan, computed: Plan, *, anew: bool) -> None:
     if anew:
         movers = moved(running, computed)
         names = f": {some(movers, ', ')}" if movers else ""
-        click.echo(f"{len(movers)} of {len(both)} running streams would move{names}")
+        echo(f"{len(movers)} of {len(both)} running streams would move{names}")
         return
     kept = unchanged(computed.intent, running)
     added = len(computed.streams) - len(both)
     removed = sum(name not in computed.intent.streams for name in running.streams)
-    click.echo(
+    echo(
         f"kept {len(kept)} running streams where they are, placed {len(both) - len(kept)} changed "
         f"ones anew, added {added}, removed {removed}"
     )
@@ -142,6 +143,7 @@ def chart(shown: Plan) -> None:
 
     console = open_console()
     color = console.color_system is not None and not console.no_color
+    # It has printed foreign text already, and paints with escape sequences of its own.
     click.echo(text(shown, width=console.width, color=color), color=color)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from cnc.cli.render.output import entries_json, gates_json, new_table, print_json, print_table
+from cnc.cli.terminal import echo
 from cnc.format import duration, gate_summary
 from cnc.model import NS_PER_S
 
@@ -38,7 +37,7 @@ def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
         print_json(document)
         return
     if not report.changes:
-        click.echo("no change: every port already runs its gate control list")
+        echo("no change: every port already runs its gate control list")
         return
     table = new_table("would change" if dry_run else "changed", "port", "why", "before", "after")
     for change in report.changes:
@@ -47,10 +46,10 @@ def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
         )
     print_table(table)
     if dry_run:
-        click.echo("dry run: nothing was sent")
+        echo("dry run: nothing was sent")
         return
     seconds, nanoseconds = divmod(report.base_time_ns or 0, NS_PER_S)
-    click.echo(
+    echo(
         f"all switches confirmed in {duration(report.total_ns)}; the schedule starts at TAI "
         f"{seconds}.{nanoseconds:09}"
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from cnc.cli.render.output import new_table, print_json, print_table
+from cnc.cli.terminal import echo
 from cnc.format import duration, microseconds, rate
 
 if TYPE_CHECKING:
@@ -48,12 +47,12 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
             style=None if its.kept else "bold red",
         )
     print_table(table)
-    click.echo(
+    echo(
         f"talkers woke late by {duration(wake_up.mean_ns)} on average, {duration(wake_up.max_ns)} "
         f"at worst; {platform}"
     )
     if not platform.exact:
-        click.echo("on this clock frames tell how punctual the machine is: they are not judged")
+        echo("on this clock frames tell how punctual the machine is: they are not judged")
 
 
 def _figures(its: Summary) -> documents.FlowFigures:
@@ -81,4 +80,4 @@ def throughput(found: Throughput, *, as_json: bool) -> None:
     if found.packets is not None:
         line += f"; of {found.packets} packets {found.lost_packets} lost, {found.out_of_order} "
         line += f"out of order; jitter {duration(found.jitter_ns or 0)}"
-    click.echo(line)
+    echo(line)
