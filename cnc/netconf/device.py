@@ -28,6 +28,7 @@ from cnc.errors import CncError
 from cnc.format import duration
 from cnc.model import Bridge, Management
 from cnc.netconf import readback
+from cnc.netconf.known_hosts import KnownHosts
 from cnc.netconf.mark import Mark, mark_filter, mark_in
 from cnc.netconf.monitoring import ServerReport, server_filter, server_report
 from cnc.netconf.readback import Element
@@ -407,24 +408,33 @@ def _host_keys(switch: str, management: Management, known_hosts: Path) -> list[p
         else (f"[{management.address}]:{management.port}")
     )
     try:
-        keys = _known(known_hosts, known_hosts.stat().st_mtime_ns).lookup(host)
+        known = _known(known_hosts, known_hosts.stat().st_mtime_ns)
     except OSError as error:
         raise HostKeyRefused(
             switch,
             f"cannot read {known_hosts}: {error.strerror}",
             hint="--known-hosts names the file of the switches' host keys",
         ) from error
+    keys = known.keys_of(host)
+    if accepted := [key for key in keys if key.asbytes() not in known.revoked]:
+        return accepted
     if keys:
-        return list(keys.values())
+        raise HostKeyRefused(
+            switch,
+            f"{known_hosts}:{known.revoked[keys[0].asbytes()]}: the host key of {host} is revoked",
+            hint="give the switch a new host key, and put that into the file",
+        )
+    unread = ", ".join(map(str, known.unreadable))
     raise HostKeyRefused(
         switch,
-        f"{known_hosts} has no host key for {host}",
+        f"{known_hosts} has no host key for {host}"
+        + (f" (skipped for want of a usable key: line {unread})" if unread else ""),
         hint=f"compare it with the switch's own, then: ssh-keyscan -p {management.port} "
         f"{management.address} >> {known_hosts}",
     )
 
 
 @lru_cache(maxsize=1)
-def _known(known_hosts: Path, _changed_ns: int) -> paramiko.HostKeys:
+def _known(known_hosts: Path, _changed_ns: int) -> KnownHosts:
     """The file, read once for all switches and again when it has changed."""
-    return paramiko.HostKeys(str(known_hosts))
+    return KnownHosts.read(known_hosts)

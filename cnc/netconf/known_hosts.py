@@ -1,0 +1,68 @@
+"""The file of the host keys that an operator trusts, as OpenSSH has it (sshd(8)).
+
+A line that cannot be read is skipped, as OpenSSH does, which keeps nobody from the other hosts; who
+misses its key is told of the line. A key that is revoked for any host is refused for all.
+Certificate authorities and wildcards are not used: no key is found by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import paramiko
+from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
+
+
+@dataclass(slots=True)
+class KnownHosts:
+    """The keys of a file; `unreadable` and `revoked` name the lines of it."""
+
+    _entries: list[HostKeyEntry] = field(default_factory=list)
+    revoked: dict[bytes, int] = field(default_factory=dict)
+    unreadable: list[int] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Raises OSError."""
+        found = cls()
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for number, line in enumerate(text.splitlines(), start=1):
+            found._add(number, line.strip())
+        return found
+
+    def _add(self, number: int, line: str) -> None:
+        marker, _, rest = line.partition(" ") if line.startswith("@") else ("", "", line)
+        if not line or line.startswith("#") or marker == "@cert-authority":
+            return
+        try:
+            entry = HostKeyEntry.from_line(" ".join(rest.split()), number)
+        except (InvalidHostKey, paramiko.SSHException, ValueError):
+            entry = None
+        if entry is None or entry.key is None or marker not in {"", "@revoked"}:
+            self.unreadable.append(number)
+        elif marker:
+            self.revoked[entry.key.asbytes()] = number
+        else:
+            self._entries.append(entry)
+
+    def keys_of(self, host: str) -> list[paramiko.PKey]:
+        """All keys of a host, in the order of the file, the revoked ones among them."""
+        return list(self._keys_of(host))
+
+    def _keys_of(self, host: str) -> Iterator[paramiko.PKey]:
+        for entry in self._entries:
+            if any(_is(name, host) for name in entry.hostnames or ()) and entry.key:
+                yield entry.key
+
+
+def _is(name: str, host: str) -> bool:
+    """Whether a name in the file, which may be hashed, is that of the host."""
+    if not name.startswith("|1|"):
+        return name == host
+    try:
+        return paramiko.HostKeys.hash_host(host, name) == name
+    except (ValueError, AssertionError, IndexError):  # its salt is none
+        return False
