@@ -52,6 +52,7 @@ def dump(plan: Plan, path: Path | None = None) -> str:
 def load(path: Path) -> Plan:
     """Read a plan file, or raise `InputError` with the place, what is there and what should be."""
     try:
+        whole_file.refuse_special(path)
         size = path.stat().st_size
         if size > SIZE_MAX_OCTETS:
             raise InputError(

@@ -1,13 +1,34 @@
-"""Files that others read: the old one or the new one, whoever interrupts the writing."""
+"""Files that others read: the old one or the new one, whoever interrupts the writing.
+
+And what is read as a file: who reads a named pipe waits for a writer that may never come.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
 from pathlib import Path
 
 from cnc.errors import InputError
+
+# Where a process finds what its shell has opened for it: a pipe, or the terminal.
+_MEANT = (Path("/dev/stdin"), Path(os.devnull))
+_OPENED = (Path("/dev/fd"), Path("/proc/self/fd"))
+
+
+def refuse_special(path: Path) -> None:
+    """Raise OSError if `path` is a pipe, a device or a socket, or is not there.
+
+    But standard input, other descriptors by which a shell hands on a command's output, and
+    /dev/null are meant to be read.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # to open a directory fails by itself
+        return
+    if path not in _MEANT and path.parent not in _OPENED:
+        raise OSError(errno.EINVAL, "not a regular file")
 
 
 def write(path: Path, text: str) -> None:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import click
 from click.core import ParameterSource
 
+from cnc import whole_file
 from cnc.errors import InputError
 
 SYSTEM_FILE = Path("/etc/cnc/config.toml")
@@ -190,6 +191,7 @@ class _File:
         import tomllib  # noqa: PLC0415
 
         try:
+            whole_file.refuse_special(self._path)
             text = self._path.read_text(encoding="utf-8")
             document = tomllib.loads(text)
         except OSError as error:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from cnc import collector
+from cnc import collector, whole_file
 from cnc.errors import InputError
 from cnc.intent import shape
 from cnc.intent.meaning import understand
@@ -35,6 +35,7 @@ def load(path: Path) -> Intent:
 def read(path: Path) -> Problems:
     """The YAML file `path` as plain data, with the lines and what is wrong with its text."""
     try:
+        whole_file.refuse_special(path)
         with path.open("rb") as file:
             text = file.read(SIZE_MAX_OCTETS + 1)
     except OSError as error:

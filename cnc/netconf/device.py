@@ -24,6 +24,7 @@ from ncclient.operations.errors import TimeoutExpiredError
 from ncclient.transport import session as ncclient_session
 from ncclient.transport.errors import AuthenticationError, SSHUnknownHostError
 
+from cnc import whole_file
 from cnc.errors import CncError
 from cnc.format import duration
 from cnc.model import Bridge, Management
@@ -370,13 +371,22 @@ def _tags(refused: RPCError) -> set[str]:
 
 def _connect(switch: str, management: Management, options: ConnectOptions) -> manager.Manager:
     where = f"{management.address} port {management.port}"
+    host_keys = _host_keys(switch, management, options.known_hosts)
+    try:
+        whole_file.refuse_special(options.identity)
+    except OSError as error:
+        raise LoginRefused(
+            switch,
+            f"cannot read the key {options.identity}: {error.strerror}",
+            hint="--identity names the private key that the switches accept",
+        ) from error
     try:
         return open_session(
             host=management.address,
             port=management.port,
             user=management.user or getpass.getuser(),
             identity=options.identity,
-            host_keys=_host_keys(switch, management, options.known_hosts),
+            host_keys=host_keys,
             timeout_s=options.timeout_s,
         )
     except AuthenticationError as error:

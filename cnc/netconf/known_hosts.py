@@ -15,6 +15,8 @@ from typing import Self
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
+from cnc import whole_file
+
 
 @dataclass(slots=True)
 class KnownHosts:
@@ -28,6 +30,7 @@ class KnownHosts:
     def read(cls, path: Path) -> Self:
         """Raises OSError."""
         found = cls()
+        whole_file.refuse_special(path)
         text = path.read_text(encoding="utf-8", errors="replace")
         for number, line in enumerate(text.splitlines(), start=1):
             found._add(number, line.strip())
