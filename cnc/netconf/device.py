@@ -42,6 +42,9 @@ LOG = logging.getLogger(__name__)
 _SLOW = "is it overloaded, or stopped? --timeout gives it longer; its journal tells more"
 _GONE = "`cnc doctor` tells which switches answer; the switch's journal says why it did not"
 _STRANGE = "`cnc -vv` shows the messages"
+# How sysrepo, below tsn-netconfd and netopeer2, refuses the lock of a candidate with uncommitted
+# edits (RFC 6241 7.5); their error-tags differ, and none is for this alone.
+_UNCOMMITTED = "have already been modified"
 # Of the text of one error of a switch, in characters.
 _TEXT_MAX = 4000
 ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration"
@@ -332,6 +335,11 @@ class Device:
         hint, tags = None, _tags(refused)
         if "access-denied" in tags:
             hint = f"user {self._user} may not {what} on {self.name}: {ADMISSION}"
+        elif what == "lock candidate" and any(_UNCOMMITTED in word for word in words):
+            hint = (
+                f"nobody holds a lock: candidate on {self.name} has edits that somebody made and "
+                "did not commit; have them committed, or thrown away with discard-changes"
+            )
         return DeviceError(self.name, "\n".join(dict.fromkeys(words)), hint=hint, tags=tags)
 
 

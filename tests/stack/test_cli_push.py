@@ -9,10 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from lxml import etree
 
 from cnc import planfile
 from cnc.history import FILE_NAME, History, Phase
 from cnc.model import Plan
+from cnc.netconf.device import Device
+from cnc.netconf.mark import Mark, element_of
+from cnc.netconf.tree import NETCONF
 from cnc.planner import plan as compute
 from tests.json_documents import documented
 from tests.scale.inspection import Inspector, inspector
@@ -224,3 +228,26 @@ def test_an_error_of_a_push_is_documented_and_on_the_error_stream(operator: Oper
     assert "has no host key" in error["error"]
     assert "ssh-keyscan" in error["hint"]
     assert error["exit_code"] == 1
+
+
+def test_uncommitted_edits_of_somebody_are_told_as_such_with_what_to_do(
+    operator: Operator, former: Plan, new: Plan, simulation: Simulation, seen: Inspector
+):
+    edit = etree.Element(f"{{{NETCONF}}}config")
+    edit.append(element_of(Mark.of_this_controller()))
+    with Device(new.intent.network.bridges["s2"], simulation.connect) as somebody:
+        somebody.edit(edit)
+    try:
+        refused = operator.push(new)
+        examined = operator.cnc("doctor")
+    finally:
+        with Device(new.intent.network.bridges["s2"], simulation.connect) as somebody:
+            somebody.discard_changes()
+    assert refused.returncode == 1
+    assert "no switch was changed" in refused.stderr
+    for told in (refused.stderr, examined.stdout):
+        assert "hint: nobody holds a lock: candidate on s2 has edits that somebody made" in told
+        assert "discard-changes" in told
+        assert "another operator" not in told
+    assert seen.lists() == former.gates
+    assert operator.push(new).returncode == 0
