@@ -4,11 +4,11 @@ import sys
 
 
 def main() -> None:
-    """Run `cnc`; a bare `pip install tsn-control-plane` has not brought what it needs."""
+    """Run `cnc`; an installation without dependencies has not brought what it needs."""
     try:
         from cnc.cli import main as command_line  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        sys.exit(f"cnc: no Python package {error.name}; pip install 'tsn-control-plane[cnc]'")
+        sys.exit(f"cnc: no Python package {error.name}; pip install tsn-control-plane")
     command_line()
 
 
