@@ -113,8 +113,9 @@ class GateLimits:
 class ClassCounters:
     """What the kernel counted for one traffic class since its taprio was set.
 
-    `tx_overruns` (frames still on the wire when their gate closed) and `window_drops` are counted
-    by hardware alone; None where the kernel has no such count.
+    `frames` were sent, `backlog_frames` wait in the class's queues now. `tx_overruns` (frames still
+    on the wire when their gate closed) and `window_drops` are counted by hardware alone; None where
+    the kernel has no such count.
     """
 
     frames: int
@@ -122,6 +123,7 @@ class ClassCounters:
     drops: int
     tx_overruns: int | None = None
     window_drops: int | None = None
+    backlog_frames: int = 0
 
 
 @dataclass(frozen=True, slots=True)

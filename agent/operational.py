@@ -297,6 +297,7 @@ def _class_statistics(traffic_class: int, counters: ClassCounters) -> Node:
         "frames": str(counters.frames),
         "octets": str(counters.octets),
         "drops": str(counters.drops),
+        "backlog-frames": str(counters.backlog_frames),
     }
     if counters.window_drops is not None:
         node["window-drops"] = str(counters.window_drops)

@@ -47,11 +47,12 @@ class RootQdisc:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """What one transmit queue counted."""
+    """What one transmit queue counted, and how many frames wait in it."""
 
     frames: int
     octets: int
     drops: int
+    backlog_frames: int
 
 
 def read(
@@ -158,6 +159,7 @@ def _class_counters(
             drops=sum(each.drops for each in own),
             tx_overruns=_sum(hardware, numbers, "TCA_TAPRIO_OFFLOAD_STATS_TX_OVERRUNS"),
             window_drops=_sum(hardware, numbers, "TCA_TAPRIO_OFFLOAD_STATS_WINDOW_DROPS"),
+            backlog_frames=sum(each.backlog_frames for each in own),
         )
         for numbers in (range(each.offset, each.offset + each.count) for each in shown.queues)
         for own in [[counted[number] for number in numbers if number in counted]]
@@ -169,7 +171,8 @@ def _queue(message: Any, overhead_octets: int) -> _Queue:
     basic = _stats2(message, "TCA_STATS_BASIC")
     frames = basic["packets"]
     octets = basic["bytes"] - frames * overhead_octets
-    return _Queue(frames, octets, _stats2(message, "TCA_STATS_QUEUE")["drops"])
+    waiting = _stats2(message, "TCA_STATS_QUEUE")
+    return _Queue(frames, octets, waiting["drops"], waiting["qlen"])
 
 
 def _stats2(message: Any, attribute: str) -> Any:

@@ -268,6 +268,7 @@ def test_the_kernels_own_words_are_published_beside_the_standards(client):
             "octets": str(64 * t),
             "drops": "0",
             "window-drops": "0",
+            "backlog-frames": "0",
         }
         for t in range(2)
     ]

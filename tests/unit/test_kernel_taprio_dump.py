@@ -28,14 +28,14 @@ def message(kind, handle, parent, *attributes, number=RTM_NEWQDISC):
     return read
 
 
-def statistics(frames=0, octets=0, drops=0, window_drops=None, tx_overruns=None):
+def statistics(*, frames=0, octets=0, drops=0, backlog=0, window_drops=None, tx_overruns=None):
     counts = ((2, window_drops), (3, tx_overruns))
     app = b"".join(attribute(i, struct.pack("=Q", n)) for i, n in counts if n is not None)
     return nested(
         7,
         *([nested(4, app)] if app else []),
         attribute(1, struct.pack("=QI", octets, frames)),
-        attribute(3, struct.pack("=IIIII", 0, 0, drops, 0, 0)),
+        attribute(3, struct.pack("=IIIII", backlog, 0, drops, 0, 0)),
     )
 
 
@@ -103,6 +103,11 @@ def test_the_counters_of_a_class_are_the_sums_of_its_queues_without_what_the_wir
     )
     assert qdisc.counters == (ClassCounters(1, 100, 1), ClassCounters(6, 600, 2))
     assert qdisc.drops == 5 + 1 + 2
+
+
+def test_the_backlog_of_a_class_is_what_waits_in_all_its_queues():
+    qdisc = read(Dump(root(), queue(0), queue(1, backlog=2), queue(3, backlog=1000), queue(4)))
+    assert [counted.backlog_frames for counted in qdisc.counters] == [0, 1002]
 
 
 def test_overruns_and_window_drops_come_from_hardware_where_it_counts_them():

@@ -142,19 +142,26 @@ def test_frame_size_limits_are_published_for_every_class_and_in_the_kernels_word
     assert kernel_of(state)["max-sdu"] == [{"traffic-class": 1, "octets": 300}]
 
 
-def test_overruns_and_window_drops_are_published_only_where_they_are_counted():
-    counters = (ClassCounters(5, 320, 1), ClassCounters(2**40, 2**41, 0, 7, 8))
+def test_a_class_publishes_what_it_sent_and_what_waits_and_of_overruns_only_what_is_counted():
+    counters = (ClassCounters(5, 320, 1), ClassCounters(2**40, 2**41, 0, 7, 8, 1000))
     state = dataclasses.replace(RUNNING, counters=counters)
     table = gates_of(state)["queue-max-sdu-table"]
     assert [row.get("transmission-overrun") for row in table] == [None, "7"]
     assert kernel_of(state)["class-statistics"] == [
-        {"traffic-class": 0, "frames": "5", "octets": "320", "drops": "1"},
+        {
+            "traffic-class": 0,
+            "frames": "5",
+            "octets": "320",
+            "drops": "1",
+            "backlog-frames": "0",
+        },
         {
             "traffic-class": 1,
             "frames": str(2**40),
             "octets": str(2**41),
             "drops": "0",
             "window-drops": "8",
+            "backlog-frames": "1000",
         },
     ]
 
