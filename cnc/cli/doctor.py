@@ -32,9 +32,7 @@ def doctor(file: Path, identity: Path, known_hosts: Path, timeout_s: float, as_j
     intent = plan.intent if plan else load_intent(file)
     with progress.steps() as say:
         say(f"asking {len(intent.network.bridges)} switches")
-        visits = room.visit(
-            intent.network, connect=connect_options(identity, known_hosts, timeout_s)
-        )
+        visits = room.visit(intent, connect=connect_options(identity, known_hosts, timeout_s))
     no_plan = None
     if plan is None:
         limits = stated(intent.network, room.states(visits))

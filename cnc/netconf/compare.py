@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cnc.errors import CncError
 from cnc.model import Bridge, GateControlList, GateMode, Plan, PortRef
-from cnc.netconf import wording
+from cnc.netconf import starvation, wording
 from cnc.netconf.device import ADMISSION, ConnectOptions, Device, DeviceError, SwitchState
 from cnc.netconf.payload import desired_ports
 from cnc.netconf.tree import CLOCK, KernelSchedule, PortConfiguration, PortReport, StoredPort
@@ -26,7 +26,8 @@ class PortStatus:
     """One port: what the plan wants and what the kernel has.
 
     `verdict` says running, pending, no gates, how it differs, or why the switch gave no answer; and
-    if the port has no link. That is not part of the plan: such a port still `agrees`.
+    if the port has no link. That is not part of the plan: such a port still `agrees`; one that
+    starves a scheduled class does not. `hints` say what to do.
     """
 
     port: PortRef
@@ -35,6 +36,7 @@ class PortStatus:
     pending: KernelSchedule | None
     verdict: str
     agrees: bool
+    hints: tuple[str, ...] = ()
 
 
 def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
@@ -49,6 +51,7 @@ def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
             with Device(bridge, connect) as device:
                 state = device.state(desired)
                 leftover = _leftover_ports(device, desired, state)
+                starved = starvation.starved_ports(device, state, plan.intent)
             if state.agent is None:
                 raise agent_down(bridge.name)
         except CncError as error:
@@ -61,6 +64,7 @@ def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
                 PortRef(bridge.name, port),
                 wanted,
                 state.ports.get(port),
+                starved.get(port),
                 is_leftover=port in leftover,
             )
             for port, wanted in desired.items()
@@ -226,6 +230,7 @@ def _port_status(
     ref: PortRef,
     wanted: PortConfiguration | None,
     report: PortReport | None,
+    starved: str | None,
     *,
     is_leftover: bool,
 ) -> PortStatus:
@@ -240,13 +245,16 @@ def _port_status(
         verdict = "running" if wanted else "no gates"
     if report and report.link_fault:
         verdict += f"; {report.link_fault}"
+    if starved:
+        verdict += f"; starved: {starved}"
     return PortStatus(
         port=ref,
         intended=wanted.gates if wanted else None,
         running=report.running if report else None,
         pending=report.pending if report else None,
         verdict=verdict,
-        agrees=difference is None,
+        agrees=difference is None and starved is None,
+        hints=(starvation.HINT,) if starved else (),
     )
 
 

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from lxml import etree
 
-from cnc.model import Bridge, Network, Plan
+from cnc.model import Bridge, Intent, Plan
+from cnc.netconf import starvation
 from cnc.netconf.device import (
     ConnectOptions,
     Device,
@@ -53,8 +54,9 @@ class Visit:
     state: SwitchState | None
 
 
-def visit(network: Network, *, connect: ConnectOptions) -> dict[str, Visit]:
-    """Ask every switch of the network. One that does not answer raises nothing: it is a finding."""
+def visit(intent: Intent, *, connect: ConnectOptions) -> dict[str, Visit]:
+    """Ask every switch of the intent. One that does not answer raises nothing: it is a finding."""
+    network = intent.network
     ports = {
         name: {link.port for link in network.links if link.node == name} for name in network.bridges
     }
@@ -62,7 +64,7 @@ def visit(network: Network, *, connect: ConnectOptions) -> dict[str, Visit]:
     def ask(bridge: Bridge) -> Visit:
         try:
             with Device(bridge, connect) as device:
-                return _Visit(device).make(ports[bridge.name])
+                return _Visit(device, intent).make(ports[bridge.name])
         except DeviceError as error:
             return Visit((_no_session(error),), None)
 
@@ -99,8 +101,9 @@ def _no_session(error: DeviceError) -> Finding:
 class _Visit:
     """The questions to one switch, in a session that is open."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, intent: Intent) -> None:
         self._device = device
+        self._intent = intent
         self._findings: list[Finding] = []
 
     def make(self, ports: set[str]) -> Visit:
@@ -113,6 +116,8 @@ class _Visit:
             self._modules(server)
             self._locks(server)
         state = self._asked(Check.AGENT, lambda: device.state(ports))
+        if state and state.agent:
+            self._starvation(state)
         stored = self._asked(Check.ROLLOUT, lambda: device.stored(ports))
         mark = stored.mark if stored else None
         if stored:
@@ -156,6 +161,16 @@ class _Visit:
                 "another operator or tool is at work; try again when it is done",
             )
 
+    def _starvation(self, state: SwitchState) -> None:
+        """Frames that wait for ever now. A push is not refused for it: one may be the cure."""
+        starved = self._asked(
+            Check.STARVATION,
+            lambda: starvation.starved_ports(self._device, state, self._intent),
+        )
+        for port, words in (starved or {}).items():
+            text = f"starved: {words}"
+            self._found(Check.STARVATION, Verdict.WARNING, text, starvation.HINT, port=port)
+
     def _rehearse(self, mark: Mark) -> None:
         """Lock, and let the server test an edit; both end with the session.
 
@@ -188,8 +203,16 @@ class _Visit:
             self._found(check, Verdict.FAILED, error.reason, error.hint)
             return None
 
-    def _found(self, check: Check, verdict: Verdict, text: str, hint: str | None = None) -> None:
-        finding = Finding(self._device.name, None, check, verdict, text, hint)
+    def _found(
+        self,
+        check: Check,
+        verdict: Verdict,
+        text: str,
+        hint: str | None = None,
+        *,
+        port: str | None = None,
+    ) -> None:
+        finding = Finding(self._device.name, port, check, verdict, text, hint)
         self._findings.append(finding)
 
 

@@ -26,6 +26,7 @@ from cnc.netconf.tree import (
     SCHED_BRIDGE,
     TSN_LINUX,
     AgentReport,
+    ClassTraffic,
     KernelSchedule,
     PortConfiguration,
     PortReport,
@@ -238,8 +239,20 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             link_speed_bps=_number(kernel, "t:link-speed-bps"),
             tx_queues=_number(kernel, "t:tx-queues"),
             extras=tuple(_kernel_extras(kernel)),
+            traffic=dict(_traffic(kernel)),
         )
     return reports
+
+
+def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:
+    """Of each traffic class; an older agent does not tell what waits."""
+    for row in kernel.iterfind("t:class-statistics", _NAMESPACES):
+        sent_frames, backlog_frames = _number(row, "t:frames"), _number(row, "t:backlog-frames")
+        if sent_frames is not None and backlog_frames is not None:
+            yield (
+                int(_require(row, "t:traffic-class")),
+                ClassTraffic(sent_frames, backlog_frames),
+            )
 
 
 def _gate_limits(table: Element | None) -> GateLimits:

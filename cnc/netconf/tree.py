@@ -7,7 +7,7 @@ Paths and names are those of `yang/`: IEEE 802.1Qcw's gate table under the bridg
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cnc.model import GateControlList, GateLimits, GateMode
 
@@ -65,12 +65,21 @@ class KernelSchedule:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassTraffic:
+    """What a port sent of a traffic class since its taprio was set, and what waits in it now."""
+
+    sent_frames: int
+    backlog_frames: int
+
+
+@dataclass(frozen=True, slots=True)
 class PortReport:
     """What a switch's kernel runs on one port, read back over NETCONF, and what the port can do.
 
     `mode` and `clock` (a name of tsn-linux) are None where the port has no taprio.
     `current_time_ns` is the port's TAI clock when the switch answered. `oper_status` is RFC 8343's.
     `extras` are as those of `StoredPort`, in the same words.
+    `traffic` is by traffic class, empty where the switch does not tell.
     """
 
     root_qdisc: str
@@ -87,6 +96,7 @@ class PortReport:
     link_speed_bps: int | None = None
     tx_queues: int | None = None
     extras: tuple[str, ...] = ()
+    traffic: Mapping[int, ClassTraffic] = field(default_factory=dict)
 
     @property
     def foreign_qdisc(self) -> str | None:

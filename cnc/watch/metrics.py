@@ -132,6 +132,10 @@ def _counters(answers: Mapping[str, Look]) -> Iterator[Metric]:
     overruns = CounterMetricFamily(
         "tsn_port_overruns", "Frames still being sent when their gate closed.", labels=by_class
     )
+    sent = CounterMetricFamily("tsn_port_transmitted_frames", "Frames sent.", labels=by_class)
+    backlog = GaugeMetricFamily(
+        "tsn_port_backlog_frames", "Frames that wait to be sent.", labels=by_class
+    )
     for name, look in answers.items():
         for port, counted in look.counters.items():
             if counted.config_change_errors is not None:
@@ -143,4 +147,8 @@ def _counters(answers: Mapping[str, Look]) -> Iterator[Metric]:
             ):
                 for number, count in counts.items():
                     family.add_metric([name, port, str(number)], count)
-    yield from (errors, drops, window_drops, overruns)
+        for port, report in look.state.ports.items():
+            for number, traffic in report.traffic.items():
+                sent.add_metric([name, port, str(number)], traffic.sent_frames)
+                backlog.add_metric([name, port, str(number)], traffic.backlog_frames)
+    yield from (errors, drops, window_drops, overruns, sent, backlog)

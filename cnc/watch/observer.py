@@ -12,6 +12,7 @@ from cnc.model import ClassRole, Plan, PortRef
 from cnc.netconf import tree
 from cnc.netconf.payload import desired_ports
 from cnc.netconf.recovery import describe
+from cnc.netconf.starvation import Starvation
 from cnc.watch import clocks, judge, noting
 from cnc.watch.condition import WHOLE, Condition, Conditions, Event, Kind
 from cnc.watch.growth import Growth
@@ -48,6 +49,7 @@ class Observer:
         self._looks: dict[str, Look | None] = {}
         self._drifted: dict[str, set[str]] = defaultdict(set)
         self._reported: dict[str, dict[str, str]] = defaultdict(dict)
+        self._starvation = {name: Starvation(plan.intent) for name in network.bridges}
         self._growth: dict[tuple[str, str, Kind], Growth] = defaultdict(Growth)
         self._clocks: Mapping[str, clocks.Offset] = {}
         self._unresolved = 0
@@ -98,6 +100,7 @@ class Observer:
             for port in look.state.ports:
                 reported.pop(port, None)
             found[Kind.DRIFT] = {**reported, **found[Kind.DRIFT]}
+            found[Kind.STARVED] = self._starvation[look.switch].update(look.state)
         return [
             *self._conditions.settle(look.switch, found, look.at),
             *self._compared(look.state.answered_ns, look.at),

@@ -155,6 +155,28 @@ def test_a_drift_that_the_agent_reports_is_told_without_waiting_for_the_next_loo
     assert process.wait_for("ended", "drift", switch="s1", port="p2")["since"] == event["time"]
 
 
+def test_frames_that_wait_and_never_leave_are_told_by_watch_and_status_and_doctor(
+    network: Network, watch: Start
+):
+    process = watch("--interval", "1")
+    running = network.kernel.ports[EGRESS.port]
+    assert running.taprio
+    network.kernel.ports[EGRESS.port] = dataclasses.replace(
+        running,
+        running=running.taprio.schedule,
+        pending=None,
+        counters=tuple(
+            dataclasses.replace(counted, backlog_frames=1000) for counted in running.counters
+        ),
+    )
+    waits = "class 6 has 1000 frames waiting and sent none in"
+    assert waits in process.wait_for("began", "starved", switch="s1", port="p2")["text"]
+    for command, exit_code in (("status", 1), ("doctor", 0)):
+        done = CliRunner().invoke(cli.cnc, [command, str(network.plan)], env=network.environment)
+        assert (done.exit_code, f"starved: {waits} 2 s" in done.output) == (exit_code, True)
+        assert "gate-margin" in done.output
+
+
 def test_what_nobody_reports_is_noticed_by_looking(network: Network, watch: Start):
     process = watch(*OFTEN)
     network.lose_schedule()
@@ -274,6 +296,8 @@ def test_metrics_say_what_the_switch_says(network: Network, watch: Start):
         ("tsn_port_config_change_errors_total", {"port": "p2"}, 0),
         ("tsn_port_overruns_total", {"port": "p2", "traffic_class": "6"}, 7),
         ("tsn_port_drops_total", {"port": "p2", "traffic_class": "6"}, 0),
+        ("tsn_port_transmitted_frames_total", {"port": "p2", "traffic_class": "6"}, 6),
+        ("tsn_port_backlog_frames", {"port": "p2", "traffic_class": "6"}, 0),
         ("tsn_rollout_unfinished", {}, 0),
     ):
         assert now(name, **labels) == [value], name

@@ -32,6 +32,7 @@ from cnc.netconf.tree import (
     NETCONF,
     SCHED_BRIDGE,
     TSN_LINUX,
+    ClassTraffic,
     KernelSchedule,
     PortConfiguration,
     PortReport,
@@ -220,6 +221,9 @@ KERNEL = """
      <entry><index>1</index><gate-states>1</gate-states><interval-ns>700000</interval-ns></entry>
      <entry><index>0</index><gate-states>64</gate-states><interval-ns>300000</interval-ns></entry>
     </schedule>
+    <class-statistics><traffic-class>5</traffic-class><frames>3</frames></class-statistics>
+    <class-statistics><traffic-class>6</traffic-class><frames>7</frames>
+     <backlog-frames>1000</backlog-frames></class-statistics>
     <dscp-rule><dscp>46</dscp><priority>5</priority></dscp-rule>
    </kernel></taprio>
   </bridge-port></interface></interfaces>
@@ -271,6 +275,11 @@ def test_what_a_kernel_has_beside_its_list_is_a_difference(plan: Plan) -> None:
 def test_an_entry_that_sets_the_gates_and_no_more_is_the_plans() -> None:
     (report,) = port_reports(etree.fromstring(KERNEL_BESIDE.format("set-gate-states"))).values()
     assert report.extras == ()
+
+
+def test_what_a_class_sent_is_read_where_the_switch_tells_what_waits() -> None:
+    report = port_reports(etree.fromstring(KERNEL))["p2"]
+    assert report.traffic == {6: ClassTraffic(sent_frames=7, backlog_frames=1000)}
 
 
 def test_limits_are_read_in_whole_nanoseconds_that_the_port_surely_keeps() -> None:

@@ -10,7 +10,7 @@ from cnc.model import ClassRole, GateControlList
 from cnc.netconf.counters import PortCounters
 from cnc.netconf.mark import Mark
 from cnc.netconf.subscription import NETCONF_EVENTS
-from cnc.netconf.tree import AgentReport, PtpReport
+from cnc.netconf.tree import AgentReport, ClassTraffic, PtpReport
 from cnc.watch.observer import Observer
 from tests.unit.watched_switches import PLAN, bare, look, notice, report, silence
 
@@ -116,6 +116,25 @@ def test_without_an_agent_nothing_is_said_of_the_kernel(observer):
         *ended("agent-down", "s2"),
         *ended("drift", "s2", "s3"),
     ]
+
+
+def waiting(sent):
+    def ports(reports):
+        traffic = {SCHEDULED: ClassTraffic(sent, 1000), BEST_EFFORT: ClassTraffic(0, 1000)}
+        return {**reports, "s3": dataclasses.replace(reports["s3"], traffic=traffic)}
+
+    return ports
+
+
+def test_a_scheduled_class_that_sends_nothing_is_starved_until_it_does(observer):
+    assert observer.take(look("s2", 0, ports=waiting(5))) == []
+    (event,) = observer.take(look("s2", 10, ports=waiting(5)))
+    assert told([event]) == began("starved", "s2", "s3")
+    assert event.text == f"class {SCHEDULED} has 1000 frames waiting and sent none in 10 s"
+    assert observer.take(look("s2", 15, agent=None))[0].kind == "agent-down"
+    observer.take(look("s2", 20, ports=waiting(5)))
+    assert observer.take(look("s2", 30, ports=waiting(5))) == []
+    assert told(observer.take(look("s2", 40, ports=waiting(6)))) == ended("starved", "s2", "s3")
 
 
 def test_a_port_configured_for_another_plan_is_no_drift(observer):

@@ -81,6 +81,8 @@ def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
             style=None if port.agrees else "bold red",
         )
     print_table(table)
+    for hint in dict.fromkeys(hint for port in ports for hint in port.hints):
+        echo(f"hint: {hint}")
 
 
 def _schedule_json(schedule: KernelSchedule | None) -> documents.RunningGates | None:
