@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cnc import margin
 from cnc.cli import planning, render
 from cnc.cli.options import FILE, JSON, connect_options, connection
 from cnc.cli.terminal import echo
@@ -121,6 +122,7 @@ def plan(  # noqa: PLR0917  one parameter an option
         render.plan(done.plan, output)
         if running:
             render.difference(running, done.plan, anew=reoptimise)
+        warn_of_margin(done.plan)
     if done.interrupted and done.plan.refused:
         raise CncError(
             f"interrupted: the plan is INCOMPLETE, {len(done.plan.refused)} of "
@@ -156,6 +158,12 @@ def show(file: Path, svg: Path | None, html: Path | None, as_json: bool) -> None
         echo(planfile.dump(shown, None), nl=False)
     else:
         render.chart(shown)
+
+
+def warn_of_margin(plan: Plan) -> None:
+    """Tell of ports whose windows a late timer misses."""
+    if text := margin.warning(plan):
+        render.warning(text, margin.HINT)
 
 
 def is_plan(file: Path) -> bool:

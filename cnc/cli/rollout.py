@@ -15,6 +15,7 @@ from cnc.cli.commands import (
     load_plan,
     plan_to_compare,
     planned,
+    warn_of_margin,
     within_limits,
 )
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
@@ -88,6 +89,8 @@ def push(  # noqa: PLR0917  one parameter an option
         wanted = load_plan(file)
     else:  # the rollout judges whatever it is given
         wanted = planned(within_limits(load_intent(file), connect), judged=False)
+    if not as_json:
+        warn_of_margin(wanted)
     with open_history(state_dir) as history, progress.steps() as say:
         report = netconf.push(
             wanted,

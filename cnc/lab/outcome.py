@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cnc import clock
 from cnc.lab.measure import Spread, Summary
 from cnc.netconf import PortStatus
 
@@ -33,8 +34,7 @@ class Platform:
         return cls(
             kernel=f"Linux {platform.release()}, {names.get(lane, lane)}",
             clock="virtual time" if virtual else "real time",
-            # QEMU's virtual time counts instructions: computing takes time there.
-            exact=virtual and lane == "uml",
+            exact=clock.is_exact(),
         )
 
     def __str__(self) -> str:

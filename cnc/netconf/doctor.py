@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from lxml import etree
 
+from cnc import margin
 from cnc.model import Bridge, Intent, Plan
 from cnc.netconf import starvation
 from cnc.netconf.device import (
@@ -81,6 +82,11 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
     """Everything found, with what `plan` asks of the switches. It may be one without any list."""
     network = plan.intent.network
     findings = [finding for visit in visits.values() for finding in visit.findings]
+    findings += [
+        Finding(name, None, Check.MARGIN, Verdict.WARNING, text, margin.HINT)
+        for name in states(visits)
+        if (text := margin.warning(plan, name))
+    ]
     return findings + examine(
         {name: desired_ports(plan, name) for name in network.bridges},
         states(visits),

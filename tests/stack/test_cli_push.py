@@ -171,8 +171,13 @@ def test_ctrl_c_while_switches_confirm_comes_too_late_and_is_told_so(
     assert operator.last_phase() is Phase.DONE
 
 
-def test_without_v_a_push_says_only_what_came_of_it(operator: Operator, new: Plan):
-    assert operator.push(new).stderr == ""
+def test_without_v_a_push_says_only_what_came_of_it_and_what_may_go_wrong(
+    operator: Operator, new: Plan
+):
+    warning, hint = operator.push(new).stderr.splitlines()
+    assert warning.startswith("cnc: warning: ")
+    assert "frames may never leave" in warning
+    assert hint.startswith("hint: gate-margin: ")
 
 
 def test_v_tells_of_each_request_to_each_switch_and_what_it_took(operator: Operator, new: Plan):

@@ -275,7 +275,7 @@ def test_nothing_heavy_is_imported_for_a_small_plan(command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stderr == "\n"
+    assert done.stderr.splitlines()[-1] == ""  # above it may be what plan warns of
 
 
 def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from cnc.cli.render.doctor import diagnosis
 from cnc.cli.render.history import rollout, rollouts
 from cnc.cli.render.lab import lab_status, lab_up
 from cnc.cli.render.measure import measured
-from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse
+from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
 from cnc.cli.render.switches import push, status
 
@@ -32,4 +32,5 @@ __all__ = [
     "rollouts",
     "status",
     "verdict",
+    "warning",
 ]

@@ -46,6 +46,11 @@ def error(raised: CncError, *, as_json: bool = False) -> None:
         echo(f"hint: {raised.hint}", err=True)
 
 
+def warning(text: str, hint: str) -> None:
+    """What may go wrong although the command does its work, on the error stream."""
+    click.echo(f"cnc: warning: {text}\nhint: {hint}", err=True)
+
+
 def misuse(raised: click.ClickException, *, as_json: bool) -> None:
     """What is wrong with a command line, and where a value comes from that was not in it."""
     context = raised.ctx if isinstance(raised, click.UsageError) else None

@@ -28,6 +28,7 @@ class Check(StrEnum):
     QUEUES = "transmit queues"
     QDISC = "root qdisc"
     LIMITS = "limits of gates"
+    MARGIN = "gate margin"
     STARVATION = "frames leave"
     TAI_OFFSET = "TAI offset"
     CLOCKS = "clocks agree"
