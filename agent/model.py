@@ -148,7 +148,7 @@ class PortState:
     `counters[t]` belongs to traffic class t. `limits` hold for `taprio.mode`, for the software mode
     where there is no taprio. `statistics` has the names of RFC 8343. `has_mac_merge`: the port can
     interrupt a preemptable frame (IEEE 802.3 clause 99). `carrier_losses` counts how often the link
-    went down.
+    went down. `bridge` is the Linux bridge that the port is a member of.
     """
 
     name: str
@@ -169,6 +169,7 @@ class PortState:
     has_mac_merge: bool = False
     statistics: Mapping[str, int] = field(default_factory=dict)
     carrier_losses: int = 0
+    bridge: str | None = None
 
     @property
     def link_is_up(self) -> bool:

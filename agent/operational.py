@@ -279,6 +279,8 @@ def _kernel(state: PortState) -> Node:
     }
     if state.driver is not None:
         node["driver"] = state.driver
+    if state.bridge is not None:
+        node["bridge"] = state.bridge
     if state.link_speed_bps is not None:
         node["link-speed-bps"] = str(state.link_speed_bps)
     if state.taprio:

@@ -107,6 +107,7 @@ class Kernel:
                 has_mac_merge=port.index in with_mac_merge,
                 statistics=_statistics(port, qdisc),
                 carrier_losses=port.carrier_losses,
+                bridge=port.bridge,
             )
         return states
 

@@ -23,7 +23,10 @@ _OPER_STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`qdisc` is the root queueing discipline's kind, also where the qdisc dump omits it (noop)."""
+    """`qdisc` is the root queueing discipline's kind, also where the qdisc dump omits it (noop).
+
+    `bridge` is the name of the bridge that forwards the frames of this interface.
+    """
 
     index: int
     name: str
@@ -33,10 +36,13 @@ class Link:
     mac_address: str | None
     statistics: Mapping[str, int]
     carrier_losses: int
+    bridge: str | None
 
 
 def read(ipr: IPRoute) -> list[Link]:
     """Every interface of the network namespace except the loopback."""
+    messages = list(ipr.get_links())
+    names = {message["index"]: message.get("IFLA_IFNAME") for message in messages}
     return [
         Link(
             index=message["index"],
@@ -47,10 +53,16 @@ def read(ipr: IPRoute) -> list[Link]:
             mac_address=message.get("IFLA_ADDRESS"),
             statistics=_statistics(message.get("IFLA_STATS64") or {}),
             carrier_losses=message.get("IFLA_CARRIER_DOWN_COUNT") or 0,
+            bridge=names.get(message.get("IFLA_MASTER")) if _is_bridged(message) else None,
         )
-        for message in ipr.get_links()
+        for message in messages
         if message.get("IFLA_IFNAME") != "lo"
     ]
+
+
+def _is_bridged(message: Any) -> bool:
+    """Whether its master is a bridge: a bond, a team or a VRF is a master, too."""
+    return bool(message.get(("linkinfo", "slave_kind")) == "bridge")
 
 
 def _statistics(counted: Mapping[str, Any]) -> dict[str, int]:

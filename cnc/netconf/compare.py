@@ -13,7 +13,14 @@ from cnc.model import Bridge, GateControlList, GateMode, Plan, PortRef
 from cnc.netconf import starvation, wording
 from cnc.netconf.device import ADMISSION, ConnectOptions, Device, DeviceError, SwitchState
 from cnc.netconf.payload import desired_ports
-from cnc.netconf.tree import CLOCK, KernelSchedule, PortConfiguration, PortReport, StoredPort
+from cnc.netconf.tree import (
+    CLASSIFY_BRIDGED,
+    CLOCK,
+    KernelSchedule,
+    PortConfiguration,
+    PortReport,
+    StoredPort,
+)
 
 _LEFTOVER = (
     "which is not configured there either, so a push finds nothing to change: restart tsn-agent, "
@@ -26,8 +33,8 @@ class PortStatus:
     """One port: what the plan wants and what the kernel has.
 
     `verdict` says running, pending, no gates, how it differs, or why the switch gave no answer; and
-    if the port has no link. That is not part of the plan: such a port still `agrees`; one that
-    starves a scheduled class does not. `hints` say what to do.
+    if the port has no link or is bridged. That is not part of the plan: such a port still `agrees`;
+    one that starves a scheduled class does not. `hints` say what to do.
     """
 
     port: PortRef
@@ -245,8 +252,13 @@ def _port_status(
         verdict = "running" if wanted else "no gates"
     if report and report.link_fault:
         verdict += f"; {report.link_fault}"
+    hints = []
+    if wanted and wanted.dscp_priorities and report and report.unclassified:
+        verdict += f"; {report.unclassified}"
+        hints.append(CLASSIFY_BRIDGED)
     if starved:
         verdict += f"; starved: {starved}"
+        hints.append(starvation.HINT)
     return PortStatus(
         port=ref,
         intended=wanted.gates if wanted else None,
@@ -254,7 +266,7 @@ def _port_status(
         pending=report.pending if report else None,
         verdict=verdict,
         agrees=difference is None and starved is None,
-        hints=(starvation.HINT,) if starved else (),
+        hints=tuple(hints),
     )
 
 

@@ -240,6 +240,7 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             tx_queues=_number(kernel, "t:tx-queues"),
             extras=tuple(_kernel_extras(kernel)),
             traffic=dict(_traffic(kernel)),
+            bridge=_text(kernel, "t:bridge"),
         )
     return reports
 

@@ -23,6 +23,11 @@ TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 
 PRIORITIES = 8
 FOREIGN = "foreign: "  # how tsn-linux marks a root qdisc that somebody else set
+CLASSIFY_BRIDGED = (
+    "route these frames; or classify them at each port they come in by, on the switch: "
+    "tc qdisc add dev PORT clsact; tc filter add dev PORT ingress protocol ip flower "
+    "ip_tos TOS/0xfc action skbedit priority PRIORITY (TOS is four times the DSCP)"
+)
 CLOCK = "tai"  # all base times are TAI; tsn-linux has it as the default, so it is never sent
 
 
@@ -79,7 +84,8 @@ class PortReport:
     `mode` and `clock` (a name of tsn-linux) are None where the port has no taprio.
     `current_time_ns` is the port's TAI clock when the switch answered. `oper_status` is RFC 8343's.
     `extras` are as those of `StoredPort`, in the same words.
-    `traffic` is by traffic class, empty where the switch does not tell.
+    `traffic` is by traffic class, empty where the switch does not tell; `bridge` the Linux bridge
+    that the port is a member of.
     """
 
     root_qdisc: str
@@ -97,6 +103,7 @@ class PortReport:
     tx_queues: int | None = None
     extras: tuple[str, ...] = ()
     traffic: Mapping[int, ClassTraffic] = field(default_factory=dict)
+    bridge: str | None = None
 
     @property
     def foreign_qdisc(self) -> str | None:
@@ -110,6 +117,15 @@ class PortReport:
         # RFC 8343: an interface that cannot tell (a tunnel, a dummy) is unknown for ever.
         has_link = self.oper_status in {None, "up", "unknown"}
         return None if has_link else f"the link is {self.oper_status}"
+
+    @property
+    def unclassified(self) -> str | None:
+        """Which frames get no class by the DSCP rules of the port; None: all that it sends do."""
+        if self.bridge is None:
+            return None
+        return (
+            f"frames bridged by {self.bridge} are not classified: DSCP rules see routed frames only"
+        )
 
     def limits_in(self, mode: GateMode) -> GateLimits:
         """What the port can do in `mode`, as far as the switch says.

@@ -213,7 +213,8 @@ KERNEL = """
     <supported-interval-max>999999</supported-interval-max>
    </gate-parameter-table>
    <taprio xmlns="urn:tsn-control-plane:yang:tsn-linux"><kernel>
-    <tx-queues>8</tx-queues><root-qdisc>taprio</root-qdisc><traffic-classes>8</traffic-classes>
+    <tx-queues>8</tx-queues><bridge>br0</bridge>
+    <root-qdisc>taprio</root-qdisc><traffic-classes>8</traffic-classes>
     <mode>full-offload</mode><clock>tai</clock>
     <priority-map><priority>5</priority><traffic-class>6</traffic-class></priority-map>
     <schedule><state>pending</state><base-time-ns>2000000</base-time-ns>
@@ -280,6 +281,13 @@ def test_an_entry_that_sets_the_gates_and_no_more_is_the_plans() -> None:
 def test_what_a_class_sent_is_read_where_the_switch_tells_what_waits() -> None:
     report = port_reports(etree.fromstring(KERNEL))["p2"]
     assert report.traffic == {6: ClassTraffic(sent_frames=7, backlog_frames=1000)}
+
+
+def test_the_bridge_of_a_port_is_read() -> None:
+    report = port_reports(etree.fromstring(KERNEL))["p2"]
+    assert report.bridge == "br0"
+    assert report.unclassified
+    assert dataclasses.replace(report, bridge=None).unclassified is None
 
 
 def test_limits_are_read_in_whole_nanoseconds_that_the_port_surely_keeps() -> None:

@@ -189,6 +189,11 @@ def test_the_state_of_the_interface_is_published():
     }
 
 
+def test_the_bridge_that_forwards_the_frames_of_a_port_is_published():
+    assert kernel_of(dataclasses.replace(port("p1"), bridge="br0"))["bridge"] == "br0"
+    assert "bridge" not in kernel_of(port("p1"))
+
+
 def test_a_short_counter_starts_again_from_0():
     state = dataclasses.replace(port("p1"), statistics={"in-errors": 2**32 + 3})
     assert interface_of(state)["statistics"]["in-errors"] == 3

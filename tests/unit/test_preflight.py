@@ -94,6 +94,12 @@ def test_the_absence_of_ptp_is_not_known_to_be_wrong(plan):
         ({"link_speed_bps": 2_500_000_000}, Check.SPEED, Verdict.WARNING, "runs at 2.5 Gb/s"),
         ({"link_speed_bps": 100_000_000}, Check.SPEED, Verdict.FAILED, "runs at 100 Mb/s"),
         ({"root_qdisc": "foreign: prio 5:"}, Check.QDISC, Verdict.FAILED, "qdisc prio 5: was set"),
+        (
+            {"bridge": "br0"},
+            Check.CLASSIFICATION,
+            Verdict.WARNING,
+            "frames bridged by br0 are not classified: DSCP rules see routed frames only",
+        ),
         ({"limits": GateLimits(entries_max=2)}, Check.LIMITS, Verdict.FAILED, "the port holds 2"),
     ],
 )

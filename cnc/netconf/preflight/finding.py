@@ -27,6 +27,7 @@ class Check(StrEnum):
     SPEED = "link speed"
     QUEUES = "transmit queues"
     QDISC = "root qdisc"
+    CLASSIFICATION = "classification"
     LIMITS = "limits of gates"
     MARGIN = "gate margin"
     STARVATION = "frames leave"

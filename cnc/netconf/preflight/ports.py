@@ -8,7 +8,7 @@ from cnc.check import Violation, judge_limits
 from cnc.format import rate
 from cnc.model import Link, Network, PortRef, transmission_ns
 from cnc.netconf.preflight.finding import Check, Finding, Verdict
-from cnc.netconf.tree import PortConfiguration, PortReport
+from cnc.netconf.tree import CLASSIFY_BRIDGED, PortConfiguration, PortReport
 
 # net/sched/sch_taprio.c: the speed where none is known (taprio_set_picos_per_byte), and what an
 # interval has to hold at least (fill_sched_entry: ETH_ZLEN).
@@ -45,6 +45,8 @@ def examine_port(
         yield found(Check.SPEED, *_speed(report.link_speed_bps, link, wanted))
     if wanted and report.tx_queues is not None:
         yield found(Check.QUEUES, *_queues(report.tx_queues, wanted.number_of_classes))
+    if wanted and wanted.dscp_priorities and report.unclassified:
+        yield found(Check.CLASSIFICATION, Verdict.WARNING, report.unclassified, CLASSIFY_BRIDGED)
     if report.foreign_qdisc:
         yield found(
             Check.QDISC,

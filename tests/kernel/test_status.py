@@ -1,4 +1,4 @@
-"""Scheduled frames that never leave, in a real kernel: `cnc status` tells, and its hint helps."""
+"""What `cnc status` says of frames that do not leave as planned, of real kernels."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def send(running: Lab) -> None:
     subprocess.run(argv, check=True, timeout=60)
 
 
-def status(running: Lab, file: Path) -> tuple[int, str]:
+def cnc(running: Lab, command: str, file: Path) -> tuple[int, str]:
     keys = {"CNC_IDENTITY": str(running.identity), "CNC_KNOWN_HOSTS": str(running.known_hosts)}
     done = subprocess.run(
-        [sys.executable, "-m", "cnc", "status", file],
+        [sys.executable, "-m", "cnc", command, file],
         env={**os.environ, **keys, "CNC_STATE_DIR": str(file.parent)},
         capture_output=True,
         text=True,
@@ -114,12 +114,12 @@ def test_status_tells_of_frames_that_never_leave_and_its_hint_lets_them(network)
     running, file = network
     run_plan_of(running, file)
     send(running)
-    exit_code, told = status(running, file)
+    exit_code, told = cnc(running, "status", file)
     assert (exit_code, "starved" in told) == (0, False)
 
     make_frames_too_long(running)
     send(running)
-    exit_code, told = status(running, file)
+    exit_code, told = cnc(running, "status", file)
     assert f"running; starved: class 6 has {FRAMES} frames waiting and sent none in 2 s" in told
     assert "hint:" in told
     assert "gate-margin" in told
@@ -128,7 +128,24 @@ def test_status_tells_of_frames_that_never_leave_and_its_hint_lets_them(network)
     file.write_text(INTENT.replace("gate-margin: 0ns", "gate-margin: 50us"))
     run_plan_of(running, file)
     send(running)
-    exit_code, told = status(running, file)
+    exit_code, told = cnc(running, "status", file)
     assert "starved" not in told
     assert "running" in told
     assert exit_code == 0
+
+
+def test_status_and_doctor_tell_that_a_bridged_port_classifies_nothing(network) -> None:
+    running, file = network
+    run_plan_of(running, file)
+    subprocess.run(
+        running.command("s1", ["ip", "link", "add", "br0", "type", "bridge"]), check=True
+    )
+    words = "frames bridged by br0 are not classified: DSCP rules see routed frames only"
+    for change, is_told in (("master br0", True), ("nomaster", False)):
+        enslave = f"ip link set p2 {change}".split()
+        subprocess.run(running.command("s1", enslave), check=True)
+        exit_code, told = cnc(running, "status", file)
+        assert (exit_code, f"; {words}" in told) == (0, is_told)
+        assert ("tc qdisc add dev PORT clsact" in told) is is_told
+        exit_code, told = cnc(running, "doctor", file)
+        assert (exit_code, f"warning: classification: s1/p2: {words}" in told) == (0, is_told)

@@ -1,0 +1,39 @@
+"""What is made of the kernel's messages about interfaces."""
+
+from __future__ import annotations
+
+import pytest
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+from agent.kernel import link
+
+
+def message(index: int, name: str, **attributes: object) -> ifinfmsg:
+    """An interface, as it comes from the kernel."""
+    sent = ifinfmsg()
+    sent["index"] = index
+    sent["attrs"] = [("IFLA_IFNAME", name), *attributes.items()]
+    sent.encode()
+    received = ifinfmsg(sent.data)
+    received.decode()
+    return received
+
+
+class Dump:
+    """Answers as IPRoute does."""
+
+    def __init__(self, *messages: ifinfmsg) -> None:
+        self._messages = messages
+
+    def get_links(self) -> tuple[ifinfmsg, ...]:
+        return self._messages
+
+
+@pytest.mark.parametrize(("kind", "bridge"), [("bridge", "m0"), ("bond", None), ("vrf", None)])
+def test_only_a_master_that_is_a_bridge_forwards_the_frames_of_a_port(kind, bridge):
+    member = {
+        "IFLA_MASTER": 9,
+        "IFLA_LINKINFO": {"attrs": [("IFLA_INFO_SLAVE_KIND", kind)]},
+    }
+    dump = Dump(message(2, "p1", **member), message(3, "p2"), message(9, "m0"))
+    assert [found.bridge for found in link.read(dump)] == [bridge, None, None]
