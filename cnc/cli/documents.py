@@ -239,12 +239,16 @@ class Event(TypedDict):
 
 
 class LabUp(TypedDict):
-    """`cnc lab up`. Programs push to it with --identity and --known-hosts."""
+    """`cnc lab up`. Programs push to it with --identity and --known-hosts.
+
+    `gates_refused` says why its kernel runs no gate control lists; null: it does.
+    """
 
     name: str
     wires: Literal["timed", "instant"]
     identity: str
     known_hosts: str
+    gates_refused: str | None
 
 
 class FlowFigures(TypedDict):

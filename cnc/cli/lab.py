@@ -61,7 +61,9 @@ def up(file: Path, topo: str | None, wires: str | None, as_json: bool) -> None:
     intent, shaped = _network(file, topo)
     timed = wires == "timed" if wires else shaped or Platform.here().exact
     running = lifecycle.up(intent, timed_wires=timed)
-    render.lab_up(running, timed_wires=timed, as_json=as_json)
+    render.lab_up(
+        running, timed_wires=timed, gates_refused=running.gates_refused(), as_json=as_json
+    )
 
 
 @lab.command("import")

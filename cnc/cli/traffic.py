@@ -12,6 +12,7 @@ import click
 
 from cnc.cli.commands import is_plan, load_intent, load_plan, planned, within_limits
 from cnc.cli.options import FILE, JSON
+from cnc.cli.render import lab_without_gates
 from cnc.cli.render import traffic as render
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
@@ -84,6 +85,8 @@ def traffic(  # noqa: PLR0917  one parameter an option
     intent = given.intent if given else load_intent(file)
     length_ns = cycles * intent.hyperperiod_ns() if cycles else duration_ns or NS_PER_S
     lab = attach.attach(intent)
+    if not as_json and (refused := lab.gates_refused()):
+        lab_without_gates(refused)
     if iperf3:
         if flows_file or stamps or output:
             raise click.UsageError("--iperf3 excludes --flows, --stamps and --output")

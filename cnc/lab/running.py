@@ -114,6 +114,17 @@ class Lab:
                     )
                 time.sleep(POLL_INTERVAL_S)
 
+    def gates_refused(self) -> str | None:
+        """Why no switch of the lab can run a gate control list, in an agent's words.
+
+        None: all can, or none answers. One answer will do, since all have the same kernel.
+        """
+        for bridge in self.intent.network.bridges.values():
+            with contextlib.suppress(DeviceError), Device(bridge, self.connect) as device:
+                if agent := device.state([management.SWITCH_PORT]).agent:
+                    return agent.gates_refused
+        return None
+
 
 def management_of(intent: Intent, switch: str) -> Management:
     found = intent.network.bridges[switch].management

@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from agent.datastore.subscriptions import Datastore
 from agent.model import PtpPortState, PtpStatus
 from cnc import cli
+from cnc import intent as intents
+from cnc.lab import Lab
 from tests.stack.front_end import BASE
 from tests.stack.netconfd_process import running_netconfd
 from tests.stack.recording_kernel import port
@@ -143,7 +145,21 @@ def test_an_agent_that_does_not_run_is_the_one_failure(server, doctor):
 
 def test_a_kernel_without_taprio_is_quoted(agent, doctor, kernel):
     kernel.gates_refused = "this kernel has no sch_taprio: modprobe it"
-    assert failures(doctor("--json"))["kernel"].startswith(kernel.gates_refused)
+    failed = failures(doctor("--json"))["kernel"]
+    assert failed.startswith(kernel.gates_refused)
+    assert "scripts/vm" in failed
+
+
+def test_a_lab_knows_why_its_kernel_has_no_gates(agent, server, kernel, tmp_path):
+    file = tmp_path / "small.yaml"
+    file.write_text(INTENT.format(user="operator", port=server.port, latency="500us"))
+    lab = Lab(intents.load(file), tmp_path)
+    lab.identity.symlink_to(server.client_key)
+    key = server.host_key.with_suffix(".pub").read_text()
+    lab.known_hosts.write_text(f"[127.0.0.1]:{server.port} {key}")
+    assert lab.gates_refused() is None
+    kernel.gates_refused = "this kernel has no sch_taprio"
+    assert lab.gates_refused() == kernel.gates_refused
 
 
 @pytest.mark.parametrize(

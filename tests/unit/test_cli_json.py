@@ -119,7 +119,10 @@ def test_labs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         lifecycle,
         "up",
         lambda intent, **_: SimpleNamespace(
-            intent=intent, identity=tmp_path / "id", known_hosts=tmp_path / "hosts"
+            intent=intent,
+            identity=tmp_path / "id",
+            known_hosts=tmp_path / "hosts",
+            gates_refused=lambda: None,
         ),
     )
     assert documented("lab up", printed("lab", "up", LINE3))["wires"] == "instant"

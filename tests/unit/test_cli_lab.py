@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 from cnc import cli
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.lab import lifecycle
+from cnc.lab import attach, iperf, lifecycle
+from cnc.lab.iperf import Throughput
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 LINE3, TOPO = SCHEDULES / "line3.yaml", SCHEDULES / "mininet-line.py"
@@ -34,13 +35,21 @@ def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def brought_up(labs: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What `up` is asked for, without doing it."""
+def brought_up(
+    labs: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> list[dict[str, Any]]:
+    """What `up` is asked for, without doing it; its kernel has gates unless a test says why not."""
+    gates_refused = getattr(request, "param", None)
     asked: list[dict[str, Any]] = []
 
     def up(intent, *, timed_wires):
         asked.append({"name": intent.name, "timed": timed_wires})
-        return SimpleNamespace(intent=intent, identity=Path("key"), known_hosts=Path("hosts"))
+        return SimpleNamespace(
+            intent=intent,
+            identity=Path("key"),
+            known_hosts=Path("hosts"),
+            gates_refused=lambda: gates_refused,
+        )
 
     monkeypatch.setattr(lifecycle, "up", up)
     return asked
@@ -145,6 +154,45 @@ def test_wires_are_timed_where_the_clock_is_exact(
     monkeypatch.setenv("TSN_VM", "uml")
     monkeypatch.setenv("TSN_VIRTUAL_TIME", "1")
     assert "with timed wires" in cnc("up", LINE3).stdout
+
+
+NO_GATES = "this kernel has no sch_taprio"
+
+
+@pytest.mark.parametrize("brought_up", [NO_GATES], indirect=True)
+@pytest.mark.usefixtures("brought_up")
+def test_a_lab_in_a_kernel_without_gates_comes_up_with_a_warning():
+    done = cnc("up", LINE3)
+    assert done.exit_code == 0
+    assert "is up" in done.stdout
+    assert "To push to it" not in done.stdout
+    assert f"warning: no gate control list can run in this lab: {NO_GATES}" in done.stderr
+    assert "a push is refused" in done.stderr
+    assert "scripts/vm bash SCRIPT" in done.stderr
+    told = cnc("up", LINE3, "--json")
+    assert (json.loads(told.stdout)["gates_refused"], told.stderr) == (NO_GATES, "")
+
+
+@pytest.mark.parametrize("refused", [NO_GATES, None])
+def test_traffic_through_ports_that_have_no_gates_is_warned_of_before_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch, refused: str | None
+):
+    lab = SimpleNamespace(gates_refused=lambda: refused)
+    monkeypatch.setattr(attach, "attach", lambda _: lab)
+    throughput = Throughput("TCP", 1, 1, None, None, None, None, {})
+    monkeypatch.setattr(iperf, "measure", lambda *_: throughput)
+    done = cnc("traffic", LINE3, "--iperf3", "t1", "l1")
+    assert done.exit_code == 0
+    assert (
+        f"the ports of this lab have no gates, frames come as they can: {refused}" in done.stderr
+    ) is bool(refused)
+    assert cnc("traffic", LINE3, "--iperf3", "t1", "l1", "--json").stderr == ""
+
+
+@pytest.mark.usefixtures("brought_up")
+def test_a_lab_in_a_kernel_with_gates_comes_up_without_a_word_of_them():
+    done = cnc("up", LINE3)
+    assert (done.stderr, "To push to it" in done.stdout) == ("", True)
 
 
 def test_what_a_topo_says_in_vain_is_told_on_the_error_stream(

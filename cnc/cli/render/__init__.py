@@ -4,7 +4,7 @@ from cnc.cli.render.comparison import plan_difference
 from cnc.cli.render.config import options_set
 from cnc.cli.render.doctor import diagnosis
 from cnc.cli.render.history import rollout, rollouts
-from cnc.cli.render.lab import lab_status, lab_up
+from cnc.cli.render.lab import lab_status, lab_up, lab_without_gates
 from cnc.cli.render.measure import measured
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
@@ -20,6 +20,7 @@ __all__ = [
     "interrupted",
     "lab_status",
     "lab_up",
+    "lab_without_gates",
     "limits",
     "measured",
     "misuse",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cnc.cli.render.output import new_table, print_json, print_table
+from cnc.cli.render.output import new_table, print_json, print_table, warning
 from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -13,21 +13,37 @@ if TYPE_CHECKING:
     from cnc.lab import Lab, NodeStatus
 
 
-def lab_up(running: Lab, *, timed_wires: bool, as_json: bool) -> None:
-    """How to push to a lab that has come up."""
+_NO_GATES = (
+    "nodes, addresses and NETCONF work, a push is refused; for all of it run the commands in a "
+    "kernel with sch_taprio: scripts/vm bash SCRIPT"
+)
+
+
+def lab_up(running: Lab, *, timed_wires: bool, gates_refused: str | None, as_json: bool) -> None:
+    """How to push to a lab that has come up, or why that is no use (`gates_refused`)."""
     if as_json:
         document: documents.LabUp = {
             "name": running.intent.name,
             "wires": "timed" if timed_wires else "instant",
             "identity": str(running.identity),
             "known_hosts": str(running.known_hosts),
+            "gates_refused": gates_refused,
         }
         print_json(document)
         return
     echo(
         f"lab {running.intent.name} is up, with {'timed' if timed_wires else 'instant'} wires. "
-        "To push to it:\n"
+        f"To {'reach its switches' if gates_refused else 'push to it'}:\n"
         f"  export CNC_IDENTITY={running.identity} CNC_KNOWN_HOSTS={running.known_hosts}"
+    )
+    if gates_refused:
+        warning(f"no gate control list can run in this lab: {gates_refused}", _NO_GATES)
+
+
+def lab_without_gates(gates_refused: str) -> None:
+    """Why frames that are sent through a lab say nothing of a schedule."""
+    warning(
+        f"the ports of this lab have no gates, frames come as they can: {gates_refused}", _NO_GATES
     )
 
 

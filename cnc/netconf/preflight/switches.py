@@ -12,6 +12,11 @@ from cnc.netconf.preflight.finding import Check, Finding, Verdict
 from cnc.netconf.preflight.ports import examine_limits, examine_port
 from cnc.netconf.tree import AgentReport, PortConfiguration
 
+_NO_GATES = (
+    "a switch: modprobe sch_taprio, or boot a kernel that has it, such as Debian's "
+    "linux-image-amd64; a lab: run the commands in such a kernel, scripts/vm bash SCRIPT"
+)
+
 Wanted = Mapping[str, Mapping[str, PortConfiguration | None]]
 
 
@@ -77,7 +82,7 @@ def _kernel(
 ) -> Finding:
     """Gates and DSCP rules, which the agent refuses where the kernel has no means for them."""
     if agent.gates_refused:
-        text, hint = agent.gates_refused, None
+        text, hint = agent.gates_refused, _NO_GATES
     elif agent.classifier == "none" and any(p.dscp_priorities for p in ports.values() if p):
         text = "its kernel has neither iptables nor nftables: DSCP rules are refused"
         hint = "load ip_tables and ip6_tables, or nf_tables, and install iptables on the switch"
