@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from agent.model import PortConfig, PortState, Schedule, Taprio
 from agent.reconcile import SetDscpPriorities, SetTaprio, plan_steps
+from agent.wording import counted
 
 
 def drift(wanted: Mapping[str, PortConfig], states: Mapping[str, PortState]) -> dict[str, str]:
@@ -44,7 +45,7 @@ def _fixed_parts(one: Taprio, other: Taprio) -> list[str]:
 
 def _list(schedule: Schedule) -> str:
     return (
-        f"{len(schedule.entries)} entries, cycle {schedule.cycle_time_ns} ns, "
+        f"{counted(len(schedule.entries), 'entry')}, cycle {schedule.cycle_time_ns} ns, "
         f"base time {schedule.base_time_ns} ns"
     )
 

@@ -20,6 +20,7 @@ from agent.model import (
     Taprio,
     TaprioMode,
 )
+from agent.wording import counted
 
 PRIORITIES = 16  # Linux maps skb priorities 0..15 to traffic classes
 MAX_CLASSES = 8  # 802.1Q; Linux would take 16
@@ -55,7 +56,7 @@ class SetTaprio:
         schedule = self.after.schedule
         return (
             f"port {self.port}: {'set' if self.before is None else 'change'} the schedule: "
-            f"{len(schedule.entries)} entries, cycle {schedule.cycle_time_ns} ns, "
+            f"{counted(len(schedule.entries), 'entry')}, cycle {schedule.cycle_time_ns} ns, "
             f"base time {schedule.base_time_ns} ns"
         )
 
@@ -221,7 +222,7 @@ def _port_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
 def _class_problems(taprio: Taprio) -> Iterator[str]:
     classes = len(taprio.queues)
     if not 1 <= classes <= MAX_CLASSES:
-        yield f"{classes} traffic classes; 1..{MAX_CLASSES} are possible"
+        yield f"{counted(classes, 'traffic class')}; 1..{MAX_CLASSES} are possible"
     if len(taprio.priority_map) != PRIORITIES:
         yield f"{len(taprio.priority_map)} priorities are mapped; Linux needs {PRIORITIES}"
     for priority, traffic_class in enumerate(taprio.priority_map):
@@ -236,7 +237,7 @@ def _queue_problems(taprio: Taprio, tx_queues: int) -> Iterator[str]:
     needed = max((queue.offset + queue.count for queue in taprio.queues), default=0)
     if needed > tx_queues:
         yield (
-            f"needs {needed} TX queues, has {tx_queues} "
+            f"needs {counted(needed, 'TX queue')}, has {tx_queues} "
             "(the kernel: Multi-queue device is required); use an interface with more queues or "
             "fewer traffic classes"
         )
@@ -254,14 +255,14 @@ def _queue_problems(taprio: Taprio, tx_queues: int) -> Iterator[str]:
 def _max_sdu_problems(taprio: Taprio) -> Iterator[str]:
     classes = len(taprio.queues)
     if taprio.max_sdu_octets and len(taprio.max_sdu_octets) != classes:
-        yield (
-            f"queue-max-sdu of {len(taprio.max_sdu_octets)} traffic classes; the port has {classes}"
-        )
+        limited = counted(len(taprio.max_sdu_octets), "traffic class")
+        yield f"queue-max-sdu of {limited}; the port has {classes}"
     for traffic_class, octets in enumerate(taprio.max_sdu_octets):
         if octets and octets < MIN_SDU_OCTETS:
             yield (
-                f"queue-max-sdu of traffic class {traffic_class} is {octets} octets, but every "
-                f"Ethernet frame carries {MIN_SDU_OCTETS} or more: none would pass; 0 is no limit"
+                f"queue-max-sdu of traffic class {traffic_class} is {counted(octets, 'octet')}, "
+                f"but every Ethernet frame carries {MIN_SDU_OCTETS} or more: none would pass; 0 is "
+                "no limit"
             )
 
 
@@ -273,8 +274,8 @@ def _limit_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
     if count > list_max:
         who = f"the driver {state.driver} takes" if by_driver else "the kernel can show"
         yield (
-            f"admin-control-list has {count} entries; {who} lists of at most {list_max} "
-            "(supported-list-max)"
+            f"admin-control-list has {counted(count, 'entry')}; {who} lists of at most "
+            f"{list_max} (supported-list-max)"
         )
     if limits.cycle_max_ns and limits.cycle_max_ns < schedule.cycle_time_ns <= INT_MAX:
         yield (

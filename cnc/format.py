@@ -8,9 +8,13 @@ import unicodedata
 from cnc.model import NS_PER_S, GateControlList, GateLimits
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number of things: 1 frame, 2 frames; `many` where the plural is not `one` with an s."""
-    return f"{count} {one if count == 1 else many or f'{one}s'}"
+def counted(count: int, one: str) -> str:
+    """A number of things: 1 frame, 2 frames, 2 entries, 2 switches."""
+    if count == 1:
+        return f"1 {one}"
+    if one.endswith("y"):
+        return f"{count} {one[:-1]}ies"
+    return f"{count} {one}{'es' if one.endswith(('s', 'ch')) else 's'}"
 
 
 def microseconds(time_ns: int) -> str:
@@ -38,14 +42,14 @@ def gate_summary(gates: GateControlList | None) -> str:
     """A gate control list in a table's cell."""
     if gates is None:
         return "–"  # noqa: RUF001
-    return f"{duration(gates.cycle_ns)}, {len(gates.entries)} entries"
+    return f"{duration(gates.cycle_ns)}, {counted(len(gates.entries), 'entry')}"
 
 
 def gate_limits(limits: GateLimits) -> str:
     """What a port can do, as far as it is known."""
     known = []
     if limits.entries_max:
-        known.append(f"{limits.entries_max} entries")
+        known.append(counted(limits.entries_max, "entry"))
     if limits.interval_max_ns:
         known.append(f"intervals up to {duration(limits.interval_max_ns)}")
     if limits.cycle_max_ns:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns, tick_ns
+from cnc.format import counted
 from cnc.format import microseconds as us
 from cnc.model import ClassRole, Hop, Plan, PortRef, Stream, TrafficClass
 
@@ -99,7 +100,8 @@ class _Drawing:
         yield f'<text x="24" y="34" class="title">{name}</text>'
         missing = f"{len(plan.refused)} without a place, " if plan.refused else ""
         facts = (
-            f"{len(plan.streams)} streams, {missing}{len(plan.gates)} gated ports, "
+            f"{counted(len(plan.streams), 'stream')}, {missing}"
+            f"{counted(len(plan.gates), 'gated port')}, "
             f"{us(self._span_ns)} µs shown, planned by {plan.algorithm}"
         )
         yield f'<text x="24" y="54" class="fact">{escape(facts)}</text>'
@@ -118,7 +120,8 @@ class _Drawing:
             target = self._plan.intent.network.links[port].target.node
             facts = f"→ {target}, talker"
             if gates := self._plan.gates.get(port):
-                facts = f"→ {target}, cycle {us(gates.cycle_ns)} µs, {len(gates.entries)} entries"
+                entries = counted(len(gates.entries), "entry")
+                facts = f"→ {target}, cycle {us(gates.cycle_ns)} µs, {entries}"
             yield (
                 f'<text x="24" y="{lanes[0].y - 7}" class="halo">'
                 f'<tspan class="port">{escape(str(port))}</tspan>'

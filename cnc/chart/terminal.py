@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from cnc.chart.axis import classes_of, open_times, tick_ns
+from cnc.format import counted, printable
 from cnc.format import microseconds as us
-from cnc.format import printable
 from cnc.model import ClassRole, GateControlList, Plan, PortRef, TrafficClass
 
 _LEVELS = "▁▂▃▄▅▆▇"
@@ -52,7 +52,7 @@ class _Chart:
     def _port(self, port: PortRef, gates: GateControlList) -> str:
         target = self._plan.intent.network.links[port].target
         heading = f"{self._paint(str(port), _BOLD)} → {target.node}"
-        facts = f"   cycle {us(gates.cycle_ns)} µs, {len(gates.entries)} entries"
+        facts = f"   cycle {us(gates.cycle_ns)} µs, {counted(len(gates.entries), 'entry')}"
         rows = [self._row(c, gates) for c in self._classes]
         return "\n".join([heading + self._paint(facts, _DIM), *rows, *self._ruler(gates.cycle_ns)])
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from cnc.check.openings import GateCycle
 from cnc.check.violation import Violation
 from cnc.check.wire import blocking_ns
+from cnc.format import counted
 from cnc.model import Hop, Intent, Link, Plan, PortRef, Stream, StreamPlan
 
 
@@ -75,7 +76,7 @@ def judge_streams(
 def _judge_paths(intent: Intent, stream: Stream, planned: StreamPlan) -> Iterator[Violation]:
     """What the paths of a stream have in common, and what they must not."""
     if len(planned.paths) != stream.paths:
-        text = f"has {len(planned.paths)} paths in the plan, {stream.paths} asked for"
+        text = f"has {counted(len(planned.paths), 'path')} in the plan, {stream.paths} asked for"
         yield Violation("paths", stream.name, text)
     for one, other in combinations(planned.paths, 2):
         taken = {hop.egress for hop in other}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cnc.check.violation import Violation
+from cnc.format import counted
 from cnc.model import GateControlList, GateMode, Link, Network, PortRef, transmission_ns
 
 _INTERVAL_MIN_OCTETS = 60  # taprio wants room for the smallest frame, without its FCS
@@ -32,7 +33,7 @@ def _judge_length(network: Network, link: Link, gates: GateControlList) -> Itera
         limits.append(_KERNEL_ENTRIES_MAX)
     limit = min(filter(None, limits), default=len(gates.entries))
     if len(gates.entries) > limit:
-        text = f"{len(gates.entries)} entries, the port holds {limit}"
+        text = f"{counted(len(gates.entries), 'entry')}, the port holds {limit}"
         yield Violation("gate-entries", str(link.source), text)
 
 

@@ -12,6 +12,7 @@ from cnc.cli import planning, render
 from cnc.cli.options import FILE, JSON, connect_options, connection
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, PlanRejected
+from cnc.format import counted
 from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def plan(  # noqa: PLR0917  one parameter an option
     if done.interrupted and done.plan.refused:
         raise CncError(
             f"interrupted: the plan is INCOMPLETE, {len(done.plan.refused)} of "
-            f"{len(intent.streams)} streams have no place in it",
+            f"{counted(len(intent.streams), 'stream')} without a place in it",
             hint="plan again and let it finish, or use it only if you can do without them",
         )
 

@@ -10,6 +10,7 @@ from cnc.cli import progress, render
 from cnc.cli.commands import is_plan, load_intent, load_plan, planned
 from cnc.cli.options import FILE, JSON, connect_options, connection
 from cnc.errors import CncError, Unschedulable
+from cnc.format import counted
 from cnc.model import Intent, Plan
 
 
@@ -31,7 +32,7 @@ def doctor(file: Path, identity: Path, known_hosts: Path, timeout_s: float, as_j
     plan = load_plan(file) if is_plan(file) else None
     intent = plan.intent if plan else load_intent(file)
     with progress.steps() as say:
-        say(f"asking {len(intent.network.bridges)} switches")
+        say(f"asking {counted(len(intent.network.bridges), 'switch')}")
         visits = room.visit(intent, connect=connect_options(identity, known_hosts, timeout_s))
     no_plan = None
     if plan is None:

@@ -16,7 +16,7 @@ import click
 from cnc.cli.commands import plan_to_compare
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.cli.terminal import echo
-from cnc.format import duration
+from cnc.format import counted, duration
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -86,7 +86,7 @@ def watch(  # noqa: PLR0917  one parameter an option
     watchdog = service_manager.Watchdog()
 
     def ready() -> None:
-        echo(f"watching {name}: {count} switches", err=True)
+        echo(f"watching {name}: {counted(count, 'switch')}", err=True)
         service_manager.notify("READY=1")
 
     with open_history(state_dir) as history:

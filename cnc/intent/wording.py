@@ -6,6 +6,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
+from cnc.format import counted
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.intent.shape import Shape
 
@@ -32,12 +33,12 @@ def explain(detail: ErrorDetails, model: type[Shape], problems: Problems) -> Non
             expected = one_of(_keys_at(model, path[:-1]), str(path[-1]))
         case "too_short":
             found, expected = (
-                f"{context['actual_length']} values",
+                counted(context["actual_length"], "value"),
                 f"at least {context['min_length']}",
             )
         case "too_long":
             found, expected = (
-                f"{context['actual_length']} values",
+                counted(context["actual_length"], "value"),
                 f"at most {context['max_length']}",
             )
         case "model_type":

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from cnc.check import judge
 from cnc.errors import CncError, PlanRejected
+from cnc.format import counted
 from cnc.intent import load
 from cnc.lab import report
 from cnc.lab.endpoint import tai_ns
@@ -111,7 +112,7 @@ def _demonstrate(options: argparse.Namespace, steps: _Steps) -> Outcome:
             "\n".join(f"{v.where}: {v.text}" for v in violations),
             hint="this is a defect of the planner; please report it with the intent file",
         )
-    steps.begin(f"starting {len(intent.network.bridges)} switches")
+    steps.begin(f"starting {counted(len(intent.network.bridges), 'switch')}")
     with lab(intent, timed_wires=Platform.here().exact) as running:
         pushed = push(planned, connect=running.connect, progress=steps.begin)
         figures = Figures(
@@ -139,7 +140,8 @@ def _with_traffic(
 ) -> Outcome:
     sent = flows(planned)
     duration_ns = options.cycles * planned.intent.hyperperiod_ns()
-    steps.begin(f"sending {options.cycles} cycles of traffic ({duration_ns / NS_PER_S:.1f} s)")
+    cycles = counted(options.cycles, "cycle")
+    steps.begin(f"sending {cycles} of traffic ({duration_ns / NS_PER_S:.1f} s)")
     with tempfile.TemporaryDirectory() as scratch:
         frames = run(running, sent, duration_ns, options.records or Path(scratch))
     steps.begin("reading back what the kernels run")

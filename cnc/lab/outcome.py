@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cnc import clock
+from cnc.format import counted
 from cnc.lab.measure import Spread, Summary
 from cnc.netconf import PortStatus
 
@@ -106,12 +107,12 @@ class Outcome:
         for stream in self.streams:
             name = stream.flow.name
             if stream.lost:
-                found.append(f"{name}: {stream.lost} of {stream.sent} frames were lost")
+                found.append(f"{name}: {stream.lost} of {counted(stream.sent, 'frame')} lost")
             if stream.late:
-                found.append(f"{name}: {stream.late} of {stream.sent} frames were late")
+                found.append(f"{name}: {stream.late} of {counted(stream.sent, 'frame')} late")
             if stream.outside:
                 found.append(
-                    f"{name}: {stream.outside} frames left through a closed gate, "
+                    f"{name}: {counted(stream.outside, 'frame')} left through a closed gate, "
                     f"the worst {stream.outside_max_ns} ns from its window"
                 )
         return found

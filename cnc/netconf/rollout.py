@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cnc.errors import RolloutError
+from cnc.format import counted
 from cnc.history import History, SwitchChange
 from cnc.model import NS_PER_S, Bridge, GateControlList, Plan, PortRef
 from cnc.netconf.compare import needs_change
@@ -131,7 +132,7 @@ def roll_out(
     begun_ns = time.monotonic_ns()
     with ExitStack() as stack:
         with before_any_change():
-            progress(f"connecting to {len(goal.switches)} switches")
+            progress(f"connecting to {counted(len(goal.switches), 'switch')}")
             open_sessions = stack.enter_context(sessions(goal.switches, connect))
             open_sessions.open()
             found = _Found(goal, open_sessions)

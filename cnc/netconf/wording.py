@@ -23,7 +23,7 @@ def gates_apart(has: GateControlList, other: GateControlList) -> str:
 
 
 def gates(its: GateControlList) -> str:
-    return f"{counted(len(its.entries), 'entry', 'entries')}, cycle {_exact(its.cycle_ns)}"
+    return f"{counted(len(its.entries), 'entry')}, cycle {_exact(its.cycle_ns)}"
 
 
 def priorities_apart(has: Sequence[int], other: Sequence[int]) -> str:

@@ -40,7 +40,8 @@ function percent(share) {
 }
 
 function counted(number, what) {
-  return `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
+  const many = what.endsWith("y") ? `${what.slice(0, -1)}ies` : `${what}${/(s|ch)$/.test(what) ? "es" : "s"}`;
+  return `${number.toLocaleString("en")} ${number === 1 ? what : many}`;
 }
 
 function nodeNames(numbers) {

@@ -11,7 +11,7 @@ const HOP_COLUMNS = [
 function drawHeading() {
   const facts = [counted(plan.streams.length, "stream")];
   if (plan.refused.length) facts.push(`${plan.refused.length.toLocaleString("en")} without a place`);
-  facts.push(`${plan.ports.filter((port) => port.cycle_ns).length} gated ports`, `${duration(plan.span_ns)} shown`);
+  facts.push(counted(plan.ports.filter((port) => port.cycle_ns).length, "gated port"), `${duration(plan.span_ns)} shown`);
   facts.push(`planned by ${plan.algorithm}`);
   byId("facts").append(facts.join(" · "));
   const verdict = byId("verdict"), wrong = plan.verdict.length;

@@ -212,7 +212,7 @@ function drawPortHeading(scene, { port, top }) {
   const after = 18 + context.measureText(name).width;
   context.font = scene.small;
   context.fillStyle = colors.quiet;
-  const gates = cycle ? `cycle ${us(cycle)} µs, ${entries} entries` : "no gates";
+  const gates = cycle ? `cycle ${us(cycle)} µs, ${counted(entries, "entry")}` : "no gates";
   context.fillText(`→ ${plan.nodes[to].name} · ${gates} · ${percent(load)} planned`, after, y);
 }
 

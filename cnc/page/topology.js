@@ -17,7 +17,7 @@ function drawTopology() {
   const { svg } = topology;
   const total = plan.nodes.filter((node) => node.bridge).length;
   svg.setAttribute("aria-label",
-    `${counted(total, "switch").replace("switchs", "switches")}, ${counted(plan.nodes.length - total, "end station")}; ` +
+    `${counted(total, "switch")}, ${counted(plan.nodes.length - total, "end station")}; ` +
     "the list of ports has the same figures");
   svg.classList.toggle("crowded", plan.nodes.length > CROWDED_NODES);
   topology.halves = plan.ports.map(half);

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from cnc.format import counted
 from cnc.history import Rollout
 from cnc.model import ClassRole, Plan, PortRef
 from cnc.netconf import tree
@@ -146,15 +147,14 @@ class Observer:
             errors = counters.config_change_errors
             drops = {c: count for c, count in counters.drops.items() if c in self._no_drops}
             for kind, counts, words in (
-                (Kind.CONFIG_CHANGE_ERROR, {} if errors is None else {0: errors}, _LATE),
-                (Kind.OVERRUNS, counters.overruns, _OVERRUN),
-                (Kind.DROPS, drops, _DROPPED),
+                (Kind.CONFIG_CHANGE_ERROR, {} if errors is None else {0: errors}, _late),
+                (Kind.OVERRUNS, counters.overruns, _overrun),
+                (Kind.DROPS, drops, _dropped),
             ):
                 growth = self._growth[look.switch, port, kind]
                 if grown := growth.update(counts, look.state.answered_ns):
                     found[kind][port] = "; ".join(
-                        words.format(number=number, count=count)
-                        for number, count in sorted(grown.items())
+                        words(number, count) for number, count in sorted(grown.items())
                     )
         return found
 
@@ -178,6 +178,13 @@ class Observer:
         ]
 
 
-_LATE = "{count} schedules came after their base time"
-_OVERRUN = "{count} frames of class {number} were still being sent when their gate closed"
-_DROPPED = "{count} frames of class {number} were dropped"
+def _late(_number: int, count: int) -> str:
+    return f"{counted(count, 'schedule')} came after the base time"
+
+
+def _overrun(number: int, count: int) -> str:
+    return f"{counted(count, 'frame')} of class {number} still being sent when the gate closed"
+
+
+def _dropped(number: int, count: int) -> str:
+    return f"{counted(count, 'frame')} of class {number} dropped"

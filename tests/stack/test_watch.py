@@ -138,7 +138,7 @@ def test_a_network_that_runs_its_plan_is_no_news(network: Network, watch: Start)
     process = watch(*OFTEN)
     assert process.stop() == 0
     assert process.events == []
-    assert "watching small: 1 switches" in process.log
+    assert "watching small: 1 switch\n" in process.log
 
 
 def test_a_drift_that_the_agent_reports_is_told_without_waiting_for_the_next_look(

@@ -140,7 +140,7 @@ def test_best_effort_leaves_streams_out_and_says_which(tight: Path, tmp_path: Pa
     assert done.returncode == 0
     refused = json.loads(written.read_text())["refused"]
     assert 0 < len(refused) < 20
-    assert f"{len(refused)} of 20 streams have NO place:" in done.stdout
+    assert f"NO place for {len(refused)} of 20 streams:" in done.stdout
     for name, why in refused.items():
         assert f"  {name}: {why}\n" in done.stdout
     assert cnc("check", written).returncode == 0
@@ -165,7 +165,7 @@ def test_what_runs_is_kept_and_the_summary_counts_it(tmp_path: Path) -> None:
     done = cnc("plan", changed, "--keep", running, "-o", after)
     assert done.returncode == 0
     assert done.stdout.endswith(
-        "kept 2 running streams where they are, placed 1 changed ones anew, added 1, removed 1\n"
+        "kept 2 running streams in place, placed 1 changed one anew, added 1, removed 1\n"
     )
     before, now = (planfile.load(file).streams for file in (running, after))
     for kept in ("torque", "valves"):
@@ -221,7 +221,7 @@ def test_an_interrupted_search_leaves_the_best_plan_so_far(endless: Path, tmp_pa
     assert code == 1
     plan = json.loads(written.read_text())
     assert plan["streams"]
-    assert "streams have NO place" in out
+    assert "NO place for" in out
     assert f"the plan is INCOMPLETE, {len(plan['refused'])} of 500 streams" in err
     assert "Traceback" not in err
     assert cnc("check", written).returncode == 0
@@ -389,7 +389,7 @@ def test_a_push_says_which_streams_it_does_not_bring(
     partial.write_text(json.dumps(plan))
     monkeypatch.setattr(netconf, "push", lambda plan, **_: NOTHING_PUSHED)
     pushed = CliRunner().invoke(cli.cnc, ["push", str(partial)])
-    assert "1 of 4 streams have NO place" in pushed.output
+    assert "NO place for 1 of 4 streams" in pushed.output
     assert "camera: no room" in pushed.output
 
 

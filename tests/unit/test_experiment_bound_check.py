@@ -95,12 +95,12 @@ def test_a_frame_is_late_from_the_first_nanosecond_beyond_its_bound(
     assert (by_id["log"]["late"], by_id["log"]["slack_ns"]) == (0, 0)
     assert (by_id["recipe"]["late"], by_id["recipe"]["slack_ns"]) == (1, -1)
     late = [line for line in report.disagreements if "late" in line]
-    assert late == ["recipe: 1 of 1 frames were late, the worst took 58.945 µs of 58.944 µs"]
+    assert late == ["recipe: 1 of 1 frame late, the worst took 58.945 µs of 58.944 µs"]
 
 
 def test_a_lost_frame_is_a_disagreement_and_has_no_latency(check: BoundCheck, tmp_path: Path):
     report = reported(check, tmp_path, set_point_2=None)
-    assert report.disagreements == ["set-point-2: 1 of 1 frames were lost"]
+    assert report.disagreements == ["set-point-2: 1 of 1 frame lost"]
     (stream,) = (each for each in report.summary["streams"] if each["id"] == "set-point-2")
     assert stream["max_ns"] is stream["slack_ns"] is None
     assert report.sheets[0].rows[0][-6:] == ["–", "–", "–", "15.5", "–", "–"]  # noqa: RUF001
@@ -112,7 +112,7 @@ def test_a_frame_from_a_closed_gate_is_a_disagreement_even_within_its_bound(
     report = reported(check, tmp_path, picture=-40_000)
     assert report.summary["late"] == 0
     assert report.summary["out_of_window"] == 1
-    assert "picture: 1 frames left through a closed gate" in report.disagreements[0]
+    assert "picture: 1 frame left through a closed gate" in report.disagreements[0]
 
 
 def test_nothing_is_judged_on_a_real_clock(check: BoundCheck, tmp_path: Path):

@@ -132,7 +132,7 @@ def test_a_gate_that_holds_frames_too_long_is_told(tmp_path: Path):
 
 def test_frames_that_were_lost_are_told(tmp_path: Path):
     found = make_report(an_outcome(tmp_path, lost=3), tmp_path)
-    assert "best-effort at 30 %: 3 of 1000 frames were lost" in found.report.disagreements
+    assert "best-effort at 30 %: 3 of 1000 frames lost" in found.report.disagreements
 
 
 def test_the_page_opens_by_itself_and_shows_everything(tmp_path: Path):

@@ -106,8 +106,8 @@ def test_one_rollout_is_shown_with_the_result_on_each_switch(
     }
     assert lines["s1"] == "192.0.2.1 830 saved p1, p2, p3"
     assert lines["s2"] == "192.0.2.2 830 confirmed p1, p2, p3 startup is [read-only]"
-    assert lines["s1/p2"] == "500 µs, 1 entries 1 ms, 1 entries"
-    assert lines["s2/p3"] == "500 µs, 1 entries –"  # noqa: RUF001
+    assert lines["s1/p2"] == "500 µs, 1 entry 1 ms, 1 entry"
+    assert lines["s2/p3"] == "500 µs, 1 entry –"  # noqa: RUF001
 
 
 def test_programs_get_one_rollout_with_its_gate_control_lists(

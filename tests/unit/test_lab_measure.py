@@ -192,7 +192,7 @@ def test_a_port_that_runs_something_else_disagrees_on_every_clock():
 @pytest.mark.parametrize(("latency_ns", "words"), [(None, "lost"), (450, "late")])
 def test_frames_are_judged_only_where_the_clock_is_exact(latency_ns: int | None, words: str):
     bad = frame(0, latency_ns)
-    assert outcome(VIRTUAL, bad).disagreements() == [f"f: 1 of 1 frames were {words}"]
+    assert outcome(VIRTUAL, bad).disagreements() == [f"f: 1 of 1 frame {words}"]
     assert outcome(REAL, bad).disagreements() == []
 
 
@@ -228,4 +228,4 @@ def test_the_outcome_for_programs_holds_every_figure_as_plain_data():
     assert document["streams"][0]["lost"] == 0
     assert document["streams"][0]["latency"]["max_ns"] == 450
     assert document["figures"]["switches"]["s1"]["apply_ns"] == 6
-    assert document["disagreements"] == ["f: 1 of 1 frames were late"]
+    assert document["disagreements"] == ["f: 1 of 1 frame late"]

@@ -203,7 +203,7 @@ def test_a_good_configuration_has_no_problem():
         ),
         (
             replace(TAPRIO, max_sdu_octets=(500,)),
-            "queue-max-sdu of 1 traffic classes; the port has 2",
+            "queue-max-sdu of 1 traffic class; the port has 2",
         ),
         (
             replace(TAPRIO, mode=TaprioMode.TXTIME_ASSIST),

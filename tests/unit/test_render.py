@@ -45,7 +45,7 @@ def test_the_summary_names_every_stream_without_a_place(
     render.plan(partial, None)
     shown = capsys.readouterr().out
     assert "line3: 3 of 4 streams placed" in shown
-    assert f"1 of 4 streams have NO place:\n  camera: {REASON}\n" in shown
+    assert f"NO place for 1 of 4 streams:\n  camera: {REASON}\n" in shown
 
 
 def test_the_verdict_names_every_stream_without_a_place(
@@ -53,7 +53,7 @@ def test_the_verdict_names_every_stream_without_a_place(
 ) -> None:
     render.verdict(partial, [], as_json=False)
     assert capsys.readouterr().out == (
-        f"1 of 4 streams have NO place:\n  camera: {REASON}\n"
+        f"NO place for 1 of 4 streams:\n  camera: {REASON}\n"
         "plan of line3: valid (3 of 4 streams, 4 gate control lists)\n"
     )
 

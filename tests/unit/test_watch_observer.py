@@ -218,7 +218,7 @@ def test_counters_are_told_when_they_move_and_not_what_they_had_counted_before(o
     assert observer.take(look("s2", 10, **counting("s3", drops={SCHEDULED: 1000}))) == []
     (event,) = observer.take(look("s2", 20, **counting("s3", drops={SCHEDULED: 1003})))
     assert told([event]) == began("drops", "s2", "s3")
-    assert event.text == f"3 frames of class {SCHEDULED} were dropped"
+    assert event.text == f"3 frames of class {SCHEDULED} dropped"
 
 
 def test_a_counter_that_rests_for_a_minute_is_over_and_all_it_counted_is_told(observer):
@@ -226,7 +226,7 @@ def test_a_counter_that_rests_for_a_minute_is_over_and_all_it_counted_is_told(ob
         observer.take(look("s2", after_s, **counting("s3", overruns={1: count})))
     (event,) = observer.take(look("s2", 80, **counting("s3", overruns={1: 5})))
     assert told([event]) == ended("overruns", "s2", "s3")
-    assert event.text == "5 frames of class 1 were still being sent when their gate closed"
+    assert event.text == "5 frames of class 1 still being sent when the gate closed"
 
 
 def test_a_counter_that_began_anew_has_moved_by_what_it_shows(observer):

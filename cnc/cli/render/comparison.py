@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cnc.cli.render.output import gates_json, new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.format import duration, gate_summary
+from cnc.format import counted, duration, gate_summary
 from cnc.model import GateControlList, PortRef, StreamPlan
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _offsets(name: str, before: StreamPlan, after: StreamPlan) -> Iterator[_Row]
     ]
     if moved:
         mine, its = moved[0]
-        others = f" and {len(moved) - 1} ports more" if len(moved) > 1 else ""
+        others = f" and {counted(len(moved) - 1, 'port')} more" if len(moved) > 1 else ""
         yield _Row(
             name,
             f"leaves {mine.egress}{others}",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
+from cnc.format import counted
 
 if TYPE_CHECKING:
     from cnc.cli import documents
@@ -38,9 +39,10 @@ def diagnosis(
         echo(f"no gate control lists to compare with: {no_plan}")
     failures = sum(finding.verdict == "failed" for finding in findings)
     if failures:
-        echo(f"{failures} of {len(findings)} checks failed: a push would be refused")
+        echo(f"{failures} of {counted(len(findings), 'check')} failed: a push would be refused")
     else:
-        echo(f"{len(findings)} checks on {len(switches)} switches: a push can go ahead")
+        asked = counted(len(switches), "switch")
+        echo(f"{counted(len(findings), 'check')} on {asked}: a push can go ahead")
 
 
 def _table(network: str, switches: Sequence[str], findings: Sequence[Finding]) -> None:

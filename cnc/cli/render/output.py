@@ -48,7 +48,7 @@ def error(raised: CncError, *, as_json: bool = False) -> None:
 
 def warning(text: str, hint: str) -> None:
     """What may go wrong although the command does its work, on the error stream."""
-    click.echo(f"cnc: warning: {text}\nhint: {hint}", err=True)
+    echo(f"cnc: warning: {text}\nhint: {hint}", err=True)
 
 
 def misuse(raised: click.ClickException, *, as_json: bool) -> None:

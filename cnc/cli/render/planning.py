@@ -11,8 +11,8 @@ import click
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.format import duration, gate_limits
-from cnc.model import GateLimits, Intent, Plan, PortRef
+from cnc.format import counted, duration, gate_limits
+from cnc.model import GateLimits, Intent, Plan, PortRef, StreamPlan
 
 if TYPE_CHECKING:
     from cnc.check import Violation
@@ -36,9 +36,14 @@ def intent(checked: Intent, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    counts = list(found.items())[2:]
-    words = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in counts)
-    echo(f"{checked.name} is sound: {words}")
+    words = (
+        counted(found["switches"], "switch"),
+        counted(found["end_stations"], "end station"),
+        counted(found["links"], "link"),
+        counted(found["classes"], "class"),
+        counted(found["streams"], "stream"),
+    )
+    echo(f"{checked.name} is sound: {', '.join(words)}")
 
 
 def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> None:
@@ -56,10 +61,10 @@ def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> No
     for violation in violations:
         echo(f"{violation.code} {violation.where}: {violation.text}")
     refused(plan)
-    state = f"{len(violations)} violations" if violations else "valid"
+    state = counted(len(violations), "violation") if violations else "valid"
     echo(
         f"plan of {plan.intent.name}: {state} "
-        f"({_placed(plan)}, {len(plan.gates)} gate control lists)"
+        f"({_placed(plan)}, {counted(len(plan.gates), 'gate control list')})"
     )
 
 
@@ -89,8 +94,7 @@ def plan(computed: Plan, output: Path | None) -> None:
         table.add_row(
             name,
             computed.class_of(name).name,
-            f"{stream.talker} → {', '.join(stream.listeners)} "
-            f"({' + '.join(str(len(path)) for path in placed.paths)} hops)",
+            f"{stream.talker} → {', '.join(stream.listeners)} ({_hops(placed)})",
             duration(stream.period_ns),
             ", ".join(duration(path[0].offset_ns) for path in placed.paths),
             duration(placed.latency_bound_ns),
@@ -116,14 +120,14 @@ def difference(running: Plan, computed: Plan, *, anew: bool) -> None:
     if anew:
         movers = moved(running, computed)
         names = f": {some(movers, ', ')}" if movers else ""
-        echo(f"{len(movers)} of {len(both)} running streams would move{names}")
+        echo(f"{len(movers)} of {counted(len(both), 'running stream')} would move{names}")
         return
     kept = unchanged(computed.intent, running)
     added = len(computed.streams) - len(both)
     removed = sum(name not in computed.intent.streams for name in running.streams)
     echo(
-        f"kept {len(kept)} running streams where they are, placed {len(both) - len(kept)} changed "
-        f"ones anew, added {added}, removed {removed}"
+        f"kept {counted(len(kept), 'running stream')} in place, placed "
+        f"{counted(len(both) - len(kept), 'changed one')} anew, added {added}, removed {removed}"
     )
 
 
@@ -132,7 +136,7 @@ def refused(plan: Plan) -> None:
     if not plan.refused:
         return
     console = open_console()
-    warning = f"{len(plan.refused)} of {len(plan.intent.streams)} streams have NO place:"
+    warning = f"NO place for {len(plan.refused)} of {counted(len(plan.intent.streams), 'stream')}:"
     console.print(warning, style="bold red", highlight=False)
     reasons = some([f"  {name}: {why}" for name, why in plan.refused.items()], "\n")
     console.print(reasons, style="red", highlight=False, soft_wrap=True)
@@ -155,11 +159,20 @@ def _full_lists(plan: Plan) -> list[str]:
     for port, gates in plan.gates.items():
         limit = entries_max(plan.intent, plan.intent.network.links[port])
         if limit is not None and len(gates.entries) > limit * _FULL_FROM:
-            full.append(f"{port}: {len(gates.entries)} of {limit} entries")
+            full.append(f"{port}: {len(gates.entries)} of {counted(limit, 'entry')}")
     return full
 
 
 def _placed(plan: Plan) -> str:
     """How many streams have a place, and of how many if that is not all."""
     placed, wanted = len(plan.streams), len(plan.intent.streams)
-    return f"{placed} streams" if placed == wanted else f"{placed} of {wanted} streams"
+    streams = counted(wanted, "stream")
+    return streams if placed == wanted else f"{placed} of {streams}"
+
+
+def _hops(placed: StreamPlan) -> str:
+    """How many links each of its paths has."""
+    lengths = [len(path) for path in placed.paths]
+    if len(lengths) == 1:
+        return counted(lengths[0], "hop")
+    return f"{' + '.join(map(str, lengths))} hops"

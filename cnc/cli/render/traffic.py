@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
-from cnc.format import duration, microseconds, rate
+from cnc.format import counted, duration, microseconds, rate
 
 if TYPE_CHECKING:
     from cnc.cli import documents
@@ -78,6 +78,6 @@ def throughput(found: Throughput, *, as_json: bool) -> None:
     line = f"iperf3, {found.protocol}: sent {rate(round(found.sent_bps))}, received "
     line += rate(round(found.received_bps))
     if found.packets is not None:
-        line += f"; of {found.packets} packets {found.lost_packets} lost, {found.out_of_order} "
-        line += f"out of order; jitter {duration(found.jitter_ns or 0)}"
+        line += f"; of {counted(found.packets, 'packet')} {found.lost_packets} lost, "
+        line += f"{found.out_of_order} out of order; jitter {duration(found.jitter_ns or 0)}"
     echo(line)

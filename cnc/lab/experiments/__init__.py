@@ -18,6 +18,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
+from cnc.format import counted
 from cnc.lab import lab, vm
 from cnc.lab.experiments import page, pictures
 from cnc.lab.experiments.bound_check import BoundCheck
@@ -77,7 +78,8 @@ def run(file: Path, directory: Path, say: Progress) -> None:
     """The first half, here: rows, and the platform that they were made on."""
     experiment = understood(load(file), file)
     if isinstance(experiment, Emulated):
-        say(f"starting {len(experiment.emulated.network.bridges)} switches")
+        switches = len(experiment.emulated.network.bridges)
+        say(f"starting {counted(switches, 'switch')}")
         with lab(experiment.emulated, timed_wires=Platform.here().exact) as running:
             experiment.run_in(running, directory, say)
     else:

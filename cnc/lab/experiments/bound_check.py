@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cnc.format import duration, microseconds
+from cnc.format import counted, duration, microseconds
 from cnc.lab.experiments import bound_check_pictures, planned, sending
 from cnc.lab.experiments.description import BoundCheckDescription
 from cnc.lab.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
@@ -53,16 +53,16 @@ class Verdict:
         its = self.summary
         found = []
         if its.lost:
-            found.append(f"{self.name}: {its.lost} of {its.sent} frames were lost")
+            found.append(f"{self.name}: {its.lost} of {counted(its.sent, 'frame')} lost")
         if its.late and self.latency:
             found.append(
-                f"{self.name}: {its.late} of {its.sent} frames were late, the worst took "
+                f"{self.name}: {its.late} of {counted(its.sent, 'frame')} late, the worst took "
                 f"{microseconds(self.latency.max_ns)} µs of {microseconds(self.bound_ns)} µs"
             )
         if its.outside:
             found.append(
-                f"{self.name}: {its.outside} frames left through a closed gate, the worst "
-                f"{its.outside_max_ns} ns from its window"
+                f"{self.name}: {counted(its.outside, 'frame')} left through a closed gate, the "
+                f"worst {its.outside_max_ns} ns from its window"
             )
         return found
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from cnc import intent as intents
 from cnc.errors import CncError
+from cnc.format import counted
 from cnc.history import History
 from cnc.lab.experiments import control_overhead_pictures
 from cnc.lab.experiments.control_overhead_figures import (
@@ -84,7 +85,7 @@ class ControlOverhead:
             )
         in_kernel = own_kernel_has_taprio()
         (directory / MACHINE).write_text(json.dumps(_this_machine(in_kernel=in_kernel)))
-        say(f"starting {self.its.switches} switches")
+        say(f"starting {counted(self.its.switches, 'switch')}")
         running = self._lab() if in_kernel else self._rehearsal()
         with (
             running as line,
@@ -170,7 +171,7 @@ class ControlOverhead:
 
     def _rows(self, line: Line, history: History, say: Progress) -> Iterator[tuple[object, ...]]:
         for count in range(1, self.its.switches + 1):
-            say(f"pushing to {count} switches" if count > 1 else "pushing to 1 switch")
+            say(f"pushing to {counted(count, 'switch')}")
             reached = {name: line.managements[name] for name in list(line.managements)[:count]}
             turns = [self._intent(reached, payload) for payload in PAYLOADS_OCTETS]
             _timed_push(turns[0], line, history)  # the newest switch has had no list yet
@@ -234,7 +235,8 @@ def _timed_push(intent: Intent, line: Line, history: History) -> list[tuple[obje
     steps_ns = [after - before for before, after in pairwise(stamps_ns)]
     if len(pushed.changes) != len(names) or len(steps_ns) != len(STEPS):
         raise CncError(
-            f"a push changed {len(pushed.changes)} of {len(names)} ports in {len(steps_ns)} steps: "
+            f"a push changed {len(pushed.changes)} of {counted(len(names), 'port')} in "
+            f"{counted(len(steps_ns), 'step')}: "
             "what it took says nothing",
             hint="run the experiment again, with nothing else at the same switches",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from cnc.format import counted
 from cnc.lab.experiments import pictures
 from cnc.lab.experiments.experiment import Picture
 
@@ -83,7 +84,7 @@ def _steps(points: Sequence[Point], steps: Mapping[str, str]) -> Callable[[Figur
                 [point.steps_s[step] * MS_PER_S for step in steps],
                 height,
                 color=colour,
-                label=f"{number} switches" if number > 1 else "1 switch",
+                label=counted(number, "switch"),
             )
             axes.bar_label(bars, fmt="%.0f", padding=3, fontsize=8)
         axes.set_yticks(range(len(steps)), steps.values())

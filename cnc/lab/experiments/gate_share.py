@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cnc.format import duration, microseconds
+from cnc.format import counted, duration, microseconds
 from cnc.lab import Lab
 from cnc.lab.experiments import gate_share_pictures, gateway, sending
 from cnc.lab.experiments.description import GateShareDescription
@@ -70,7 +70,7 @@ class Point:
         """What is not as the closed form says, if anything."""
         here = f"{self.name} at {self.share} %"
         if self.lost:
-            return f"{here}: {self.lost} of {self.sent} frames were lost"
+            return f"{here}: {self.lost} of {counted(self.sent, 'frame')} lost"
         if abs(self.mean_ns - self.expected_mean_ns) > self.tolerance_ns:
             return (
                 f"{here}: {microseconds(round(self.mean_ns))} µs on average, the closed form says "

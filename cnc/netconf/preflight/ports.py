@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cnc.check import Violation, judge_limits
-from cnc.format import rate
+from cnc.format import counted, rate
 from cnc.model import Link, Network, PortRef, transmission_ns
 from cnc.netconf.preflight.finding import Check, Finding, Verdict
 from cnc.netconf.tree import CLASSIFY_BRIDGED, PortConfiguration, PortReport
@@ -94,10 +94,15 @@ def _speed(speed_bps: int | None, link: Link, wanted: PortConfiguration | None) 
 
 def _queues(tx_queues: int, classes: int) -> Outcome:
     if tx_queues >= classes:
-        return Verdict.OK, f"{tx_queues} for {classes} traffic classes", None
+        return (
+            Verdict.OK,
+            f"{tx_queues} for {counted(classes, 'traffic class')}",
+            None,
+        )
+    needed = counted(classes, "TX queue")
     return (
         Verdict.FAILED,
-        f"needs {classes} TX queues, has {tx_queues} (the kernel: Multi-queue device is required)",
+        f"needs {needed}, has {tx_queues} (the kernel: Multi-queue device is required)",
         "use an interface with more queues, or fewer traffic classes",
     )
 
@@ -128,4 +133,9 @@ def examine_limits(
                 "plan within what the switches state: cnc plan --ask-switches INTENT",
             )
         if not excess:
-            yield Finding(*port, Check.LIMITS, Verdict.OK, f"{len(lists[port].entries)} entries")
+            yield Finding(
+                *port,
+                Check.LIMITS,
+                Verdict.OK,
+                counted(len(lists[port].entries), "entry"),
+            )
