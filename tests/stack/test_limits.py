@@ -104,7 +104,7 @@ def test_a_pushed_intent_is_planned_within_the_limits_and_status_agrees(cnc, ker
     assert pushed.exit_code == 0, pushed.exception
     assert 0 < len(kernel.ports["p2"].taprio.schedule.entries) <= 8
     assert cnc("status", intent).exit_code == 0
-    assert cnc("push", intent).output.startswith("no change")
+    assert cnc("push", intent).stdout.startswith("no change")
 
 
 def test_status_tells_of_a_list_that_runs_on_a_port_without_a_link(cnc, kernel, tmp_path):
