@@ -94,11 +94,7 @@ def _speed(speed_bps: int | None, link: Link, wanted: PortConfiguration | None) 
 
 def _queues(tx_queues: int, classes: int) -> Outcome:
     if tx_queues >= classes:
-        return (
-            Verdict.OK,
-            f"{tx_queues} for {counted(classes, 'traffic class')}",
-            None,
-        )
+        return Verdict.OK, f"{tx_queues} for {counted(classes, 'traffic class')}", None
     needed = counted(classes, "TX queue")
     return (
         Verdict.FAILED,
@@ -133,9 +129,5 @@ def examine_limits(
                 "plan within what the switches state: cnc plan --ask-switches INTENT",
             )
         if not excess:
-            yield Finding(
-                *port,
-                Check.LIMITS,
-                Verdict.OK,
-                counted(len(lists[port].entries), "entry"),
-            )
+            entries = counted(len(lists[port].entries), "entry")
+            yield Finding(*port, Check.LIMITS, Verdict.OK, entries)
