@@ -40,7 +40,7 @@ PRIORITIES = 8  # of 802.1Q
 SKB_PRIORITIES = 16  # of a taprio priority map
 OPERATIONS = {f"ieee802-dot1q-sched:{operation}": operation for operation in GateOperation}
 
-# What a port can take; a table that holds nothing else asks for nothing.
+# What a port can take: no part of what is asked of it.
 LIMITS = {"supported-list-max", "supported-cycle-max", "supported-interval-max"}
 
 # 802.1Q Table 8-5: row n-1 is the recommended class of priorities 0..7 on a port with n classes.
@@ -104,7 +104,7 @@ def _port_taprio(interface: Tree, bridge_port: Tree, running: Taprio | None) -> 
         BRIDGE_GATE_TABLE: bridge_port.get(BRIDGE_GATE_TABLE, {}),
         INTERFACE_GATE_TABLE: interface.get(INTERFACE_GATE_TABLE, {}),
     }
-    asking = [table for table in tables.values() if table.keys() - LIMITS]
+    asking = [table for table in tables.values() if _asks_for_gates(table)]
     asked = [(_taprio(table, bridge_port, running), _is_draft(table)) for table in asking]
     if len(set(asked)) > 1:
         one, other = asking
@@ -118,6 +118,16 @@ def _port_taprio(interface: Tree, bridge_port: Tree, running: Taprio | None) -> 
             f"({', '.join(leaves)}); make them equal, or delete one"
         )
     return asked[0][0] if asked else None
+
+
+def _asks_for_gates(table: Tree) -> bool:
+    """Whether a gate table says what the gates are to do, be it as a list that is switched off.
+
+    The published modules demand limits and a cycle of every table that is there, so a client that
+    configures one of the two has to write those into the other as well.
+    """
+    has_list = bool(table.get("admin-control-list", {}).get("gate-control-entry"))
+    return has_list or bool(table.get("gate-enabled", False))
 
 
 def _is_draft(gates: Tree) -> bool:

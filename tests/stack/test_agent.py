@@ -109,6 +109,20 @@ def test_both_places_are_taken_if_they_agree_and_refused_by_name_if_not(client, 
     assert "(admin-base-time)" in str(refused.value)
 
 
+def test_a_table_with_limits_and_a_cycle_that_is_off_leaves_the_gates_to_the_other(client, kernel):
+    """The smallest instance of both published modules that uses the bridge port's table."""
+    off = {
+        "admin-cycle-time": {"numerator": 1, "denominator": 1},
+        "supported-list-max": 430,
+        "supported-cycle-max": {"numerator": 2, "denominator": 1},
+        "supported-interval-max": 2_000_000_000,
+    }
+    client.replace(gated("p1") | {INTERFACE_GATES: off})
+    assert kernel.ports["p1"].taprio is not None
+    client.replace(gated("p1") | {INTERFACE_GATES: off | {"gate-enabled": False}})
+    assert kernel.log == ["apply p1"]
+
+
 def test_the_kernels_refusal_arrives_word_for_word_and_nothing_changes(client, kernel):
     kernel.refuse = "port p1: the kernel refused the schedule: Multi-queue device is required"
     with pytest.raises(sysrepo.SysrepoError) as refused:

@@ -261,10 +261,21 @@ def test_a_draft_in_one_place_is_refused_even_while_the_other_runs():
         desired_ports(both_places(gate_table(), gate_table(config_change=False)), {"p1": state})
 
 
-def test_a_table_with_nothing_but_limits_asks_for_nothing():
+@pytest.mark.parametrize(
+    "switched_off",
+    [
+        {},
+        {"admin-cycle-time": {"numerator": 1, "denominator": 1}},
+        {"admin-cycle-time": {"numerator": 1, "denominator": 1}, "gate-enabled": False},
+        {"gate-enabled": False, "config-change": True, "admin-control-list": {}},
+    ],
+)
+def test_a_table_that_is_off_and_has_no_list_asks_for_nothing(switched_off):
     limits = {"supported-list-max": 16, "supported-cycle-max": {"numerator": 1, "denominator": 1}}
-    assert desired_ports(both_places(gate_table(), limits), {})["p1"].taprio is not None
-    assert desired_ports(both_places(limits, None), {})["p1"].taprio is None
+    off = limits | switched_off
+    assert desired_ports(both_places(gate_table(), off), {})["p1"].taprio is not None
+    assert desired_ports(both_places(off, gate_table()), {})["p1"].taprio is not None
+    assert desired_ports(both_places(off, None), {})["p1"].taprio is None
 
 
 @pytest.mark.parametrize(
