@@ -30,19 +30,19 @@ class Applied:
         while self._done:
             try:
                 self._done.pop().undo()
-            except AgentError as failure:
+            except (AgentError, OSError) as failure:
                 failures.append(str(failure))
         if failures:
             raise AgentError("not restored: " + "\n".join(failures))
 
 
 def execute(steps: tuple[Step, ...], actions: list[Action]) -> Applied:
-    """Do the actions in order. A refusal undoes those before it and is raised again."""
+    """Do the actions in order. Whatever ends one undoes those before it and is raised again."""
     done: list[Action] = []
     for action in actions:
         try:
             action.do()
-        except AgentError as refusal:
+        except BaseException as refusal:
             try:
                 Applied(steps, done).undo()
             except AgentError as failure:

@@ -58,7 +58,7 @@ class Classifier:
                 continue
             try:
                 self._tables.write(family, old, rules)
-            except AgentError:
+            except BaseException:
                 for done, former in changed:
                     own = tuple(rule for rule in former.rules if rule is not None)
                     self._tables.write(done, wanted, own)

@@ -65,6 +65,8 @@ class RestoreTables:
             )
         except FileNotFoundError:
             raise AgentError(f"{command} is not installed; install iptables") from None
+        except OSError as reason:  # no process more is allowed, no memory is left
+            raise AgentError(f"{command} could not be started: {reason}") from reason
         if result.returncode != 0:
             said = result.stderr.strip().splitlines() or [f"exit code {result.returncode}"]
             raise AgentError(f"{command}: {' '.join(said)}")

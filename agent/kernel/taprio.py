@@ -59,7 +59,7 @@ def change(
         return
     try:
         _replace(ipr, port, ifindex, after)
-    except AgentError:
+    except BaseException:
         if before is not None and not in_place:
             _replace(ipr, port, ifindex, before)
         raise
