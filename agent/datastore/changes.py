@@ -68,8 +68,13 @@ class Changes:
         self._read_running = read_running
         self._settle_timeout_s = settle_timeout_s
         self._wanted: Mapping[str, PortConfig] = {}
-        # The interfaces that were there when they were configured, by port: their indices.
+        # The interfaces that were there at the newest look or change, by port: their indices.
         self._met: Mapping[str, int] = {}
+        # Ports that came while the change is open, or so shortly before it that no look had seen
+        # them: they have never done what is wanted without it.
+        self._came: set[str] = set()
+        # Ports that the next look is to bring to what is wanted.
+        self._due: set[str] = set()
         # Ports that could not do what they are to, and the speed of their links then.
         self._unfit: dict[str, int | None] = {}
         self._open: _Open | None = None
@@ -99,6 +104,8 @@ class Changes:
                 if name not in before and self._wanted.get(name) == config
             }
             self._open = self._apply(request_id, tree, desired, before, missed)
+            self._came = self._new(before) | self._due
+            self._all_met(before)
             self._timer = threading.Timer(
                 self._patience_s(self._open), self._on_timeout, [self._open]
             )
@@ -132,10 +139,11 @@ class Changes:
             try:
                 desired = desired_ports(tree, before)
                 self._keep(self._apply(0, tree, desired, before))
+                self._all_met(before)
             except AgentError as error:
                 LOG.error("the running configuration is not what the ports do:\n%s", error)
                 self._wanted = possible_ports(tree, before)
-                self._met = _indices(before)
+                self._all_met(before)
                 for name in sorted(self._wanted.keys() & before.keys()):
                     self._enforce(name)
 
@@ -147,17 +155,21 @@ class Changes:
         switch. What a port cannot do is logged.
         """
         with self.lock:
-            present = {name: states[name].ifindex for name in self.wanted if name in states}
+            new = self._new(states)
+            self._met = _indices(states)
+            if self._open:
+                self._came |= new
             able = {
                 name
                 for name, speed_bps in self._unfit.items()
-                if name in present and states[name].link_speed_bps != speed_bps
+                if name in states and states[name].link_speed_bps != speed_bps
             }
-            new = [name for name, i in present.items() if self._met.get(name) != i or name in able]
-            self._met = present
-            for name in new:
+            self._due |= (new | able) & self.wanted.keys()
+            due = sorted(self._due & states.keys())
+            for name in due:
                 self._enforce(name)
-            return bool(new)
+                self._due.discard(name)
+            return bool(due)
 
     def remember(self, surroundings: Surroundings) -> None:
         """Keep what the schedules run in, for an agent that starts later."""
@@ -169,6 +181,15 @@ class Changes:
         with self.lock:
             self._forget_open()
 
+    def _new(self, states: Mapping[str, PortState]) -> set[str]:
+        """The interfaces that came since the newest look or change."""
+        return {name for name, state in states.items() if self._met.get(name) != state.ifindex}
+
+    def _all_met(self, states: Mapping[str, PortState]) -> None:
+        """All interfaces that are there have just been asked to do what is wanted."""
+        self._met = _indices(states)
+        self._due.clear()
+
     def _enforce(self, port: str) -> None:
         """Bring one port to the configuration in force; the others stay as they are."""
         before = self._switch.read()
@@ -177,7 +198,8 @@ class Changes:
             for name, state in before.items()
         }
         try:
-            change = self._apply(0, {}, as_they_are | {port: self.wanted[port]}, before)
+            wanted = self.wanted.get(port, PortConfig(port, None))
+            change = self._apply(0, {}, as_they_are | {port: wanted}, before)
         except AgentError as error:
             if port in before:  # it may be gone since somebody saw it
                 self._unfit[port] = before[port].link_speed_bps
@@ -207,7 +229,6 @@ class Changes:
         for step in applied.steps:
             LOG.info("%s", step.describe(), extra={"fields": {"TSN_PORT": step.port}})
         ports = {step.port for step in applied.steps}
-        self._met = _indices(before)
         return _Open(
             request_id,
             tree,
@@ -264,6 +285,7 @@ class Changes:
             change.applied.undo()
         except AgentError as error:
             LOG.error("change %d could not be taken back:\n%s", change.request_id, error)
+        self._due |= self._came
 
     def _forget_open(self) -> None:
         self._open = None

@@ -152,7 +152,12 @@ class RecordingKernel:
         self.log += [f"apply {step.port}" for step in changed]
 
         def undo() -> None:
-            self.ports = before
+            # An interface that came since is another one, of which nothing can be restored.
+            self.ports |= {
+                name: state
+                for name, state in before.items()
+                if name in self.ports and self.ports[name].ifindex == state.ifindex
+            }
             self.log += [f"undo {step.port}" for step in reversed(changed)]
 
         return RecordedChange(changed, undo)

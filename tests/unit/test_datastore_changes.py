@@ -220,6 +220,40 @@ def test_a_port_that_comes_while_a_change_is_open_gets_what_that_asks_and_loses_
     assert changes.wanted["p1"].taprio.schedule.base_time_ns == 30 * 10**9
 
 
+def test_a_port_that_was_replugged_right_before_a_change_does_what_it_did_if_that_is_taken_back(
+    changes, kernel
+):
+    changes.reconcile(tree(20))
+    kernel.ports["p1"] = port("p1", ifindex=9)
+    changes.change(1, {})
+    changes.abort(1)
+    assert changes.meet(kernel.read())
+    assert base_time_s(kernel) == 20
+
+
+def test_a_port_that_comes_while_a_change_is_open_loses_what_that_asked_if_it_is_taken_back(
+    changes, kernel
+):
+    changes.reconcile({})
+    changes.change(1, tree(30))
+    kernel.ports["p1"] = port("p1", ifindex=9)
+    changes.meet(kernel.read())
+    assert base_time_s(kernel) == 30
+    changes.abort(1)
+    assert changes.meet(kernel.read())
+    assert base_time_s(kernel) is None
+
+
+def test_what_somebody_did_to_a_port_is_left_when_a_change_is_taken_back(changes, kernel):
+    changes.reconcile(tree(20))
+    by_hand = port("p1", ifindex=kernel.ports["p1"].ifindex)
+    kernel.ports["p1"] = by_hand
+    changes.change(1, tree(30))
+    changes.abort(1)
+    assert not changes.meet(kernel.read())
+    assert kernel.ports["p1"] == by_hand
+
+
 def test_what_is_wanted_goes_back_with_a_change_that_is_taken_back(changes):
     changes.reconcile(tree(20))
     changes.change(1, tree(30))
