@@ -103,7 +103,11 @@ class Changes:
                 for name, config in desired.items()
                 if name not in before and self._wanted.get(name) == config
             }
-            self._open = self._apply(request_id, tree, desired, before, missed)
+            try:
+                self._open = self._apply(request_id, tree, desired, before, missed)
+            except Exception:
+                self._due |= _differing(before, self._switch.read())
+                raise
             self._came = self._new(before) | self._due
             self._all_met(before)
             self._timer = threading.Timer(
@@ -285,6 +289,7 @@ class Changes:
             change.applied.undo()
         except AgentError as error:
             LOG.error("change %d could not be taken back:\n%s", change.request_id, error)
+            self._due |= {step.port for step in change.applied.steps}
         self._due |= self._came
 
     def _forget_open(self) -> None:
@@ -296,3 +301,13 @@ class Changes:
 
 def _indices(states: Mapping[str, PortState]) -> dict[str, int]:
     return {name: state.ifindex for name, state in states.items()}
+
+
+def _differing(before: Mapping[str, PortState], now: Mapping[str, PortState]) -> set[str]:
+    """The ports that do not do what they did."""
+    return {
+        name
+        for name in before.keys() & now.keys()
+        if before[name].taprio != now[name].taprio
+        or before[name].dscp_priorities != now[name].dscp_priorities
+    }

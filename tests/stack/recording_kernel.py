@@ -152,6 +152,8 @@ class RecordingKernel:
         self.log += [f"apply {step.port}" for step in changed]
 
         def undo() -> None:
+            if self.refuse:
+                raise AgentError(f"not restored: {self.refuse}")
             # An interface that came since is another one, of which nothing can be restored.
             self.ports |= {
                 name: state

@@ -244,6 +244,38 @@ def test_a_port_that_comes_while_a_change_is_open_loses_what_that_asked_if_it_is
     assert base_time_s(kernel) is None
 
 
+@pytest.mark.parametrize(("before", "base_time_before_s"), [(tree(20), 20), ({}, None)])
+def test_a_change_that_the_kernel_did_not_let_go_of_is_taken_back_at_the_next_look(
+    changes, kernel, before, base_time_before_s
+):
+    changes.reconcile(before)
+    changes.change(1, tree(30))
+    kernel.refuse = "Cannot allocate memory"
+    changes.abort(1)
+    assert base_time_s(kernel) == 30
+    kernel.refuse = None
+    assert changes.meet(kernel.read())
+    assert base_time_s(kernel) == base_time_before_s
+    assert not changes.meet(kernel.read())
+
+
+def test_what_a_refused_change_left_behind_is_removed_at_the_next_look(
+    changes, kernel, monkeypatch
+):
+    def half_done(*ports):
+        RecordingKernel.apply(kernel, *ports)
+        raise AgentError("port p2: no\nnot restored: port p1: no")
+
+    changes.reconcile(tree(20))
+    with monkeypatch.context() as broken:
+        broken.setattr(kernel, "apply", half_done)
+        with pytest.raises(AgentError, match="not restored"):
+            changes.change(1, tree(30))
+    assert base_time_s(kernel) == 30
+    assert changes.meet(kernel.read())
+    assert base_time_s(kernel) == 20
+
+
 def test_what_somebody_did_to_a_port_is_left_when_a_change_is_taken_back(changes, kernel):
     changes.reconcile(tree(20))
     by_hand = port("p1", ifindex=kernel.ports["p1"].ifindex)
