@@ -146,9 +146,11 @@ class Changes:
                 self._all_met(before)
             except AgentError as error:
                 LOG.error("the running configuration is not what the ports do:\n%s", error)
-                self._wanted = possible_ports(tree, before)
+                self._forget_open()
+                self._wanted, impossible = possible_ports(tree, before)
                 self._all_met(before)
-                for name in sorted(self._wanted.keys() & before.keys()):
+                # Ports that are not configured any more, too: they lose what is ours.
+                for name in sorted(before.keys() - impossible):
                     self._enforce(name)
 
     def meet(self, states: Mapping[str, PortState]) -> bool:

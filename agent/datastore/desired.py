@@ -70,19 +70,24 @@ def desired_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, Port
     """
     desired, reasons = _ports(tree, states)
     if reasons:
-        raise AgentError("\n".join(reasons))
+        raise AgentError("\n".join(f"port {name}: {reason}" for name, reason in reasons.items()))
     return desired
 
 
-def possible_ports(tree: Tree, states: Mapping[str, PortState]) -> dict[str, PortConfig]:
-    """As `desired_ports`, without the ports that ask what taprio cannot do."""
-    desired, _ = _ports(tree, states)
-    return desired
+def possible_ports(
+    tree: Tree, states: Mapping[str, PortState]
+) -> tuple[dict[str, PortConfig], set[str]]:
+    """As `desired_ports`, without the ports that ask what taprio cannot do; the names of these."""
+    desired, reasons = _ports(tree, states)
+    return desired, set(reasons)
 
 
-def _ports(tree: Tree, states: Mapping[str, PortState]) -> tuple[dict[str, PortConfig], list[str]]:
+def _ports(
+    tree: Tree, states: Mapping[str, PortState]
+) -> tuple[dict[str, PortConfig], dict[str, str]]:
+    """What is asked of the ports that can do it, and by port why others cannot."""
     desired: dict[str, PortConfig] = {}
-    reasons: list[str] = []
+    reasons: dict[str, str] = {}
     for interface in tree.get("ietf-interfaces:interfaces", {}).get("interface", []):
         if BRIDGE_PORT not in interface and INTERFACE_GATE_TABLE not in interface:
             continue
@@ -91,7 +96,7 @@ def _ports(tree: Tree, states: Mapping[str, PortState]) -> tuple[dict[str, PortC
         try:
             taprio = _port_taprio(interface, bridge_port, state.taprio if state else None)
         except _Refused as reason:
-            reasons.append(f"port {name}: {reason}")
+            reasons[name] = str(reason)
             continue
         rules = bridge_port.get(DSCP_RULE, [])
         desired[name] = PortConfig(name, taprio, {rule["dscp"]: rule["priority"] for rule in rules})

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from agent.datastore.changes import Changes
+from agent.datastore.desired import BRIDGE_GATE_TABLE
 from agent.datastore.memory import Memory, MemoryFile
 from agent.model import AgentError
 from tests.stack.recording_kernel import RecordingKernel, port
@@ -136,6 +137,16 @@ def test_a_change_that_lands_after_it_was_taken_back_is_applied_again(changes, k
     assert base_time_s(kernel) == 20
 
 
+def test_a_change_that_lands_late_is_what_is_wanted_also_when_the_kernel_refuses_it(
+    changes, kernel
+):
+    changes.change(1, tree(20))
+    changes.change(2, tree(30))
+    kernel.refuse = "port p1: no"
+    changes.done(1, lambda: tree(20))
+    assert changes.wanted["p1"].taprio.schedule.base_time_ns == 20 * 10**9
+
+
 def test_reconciling_what_already_agrees_does_nothing(changes, kernel):
     changes.reconcile(tree())
     kernel.log.clear()
@@ -147,6 +158,25 @@ def test_a_running_configuration_the_switch_cannot_do_is_logged(changes, kernel,
     kernel.refuse = "port p1: needs 8 TX queues"
     changes.reconcile(tree())
     assert "port p1: needs 8 TX queues" in caplog.text
+
+
+@pytest.mark.parametrize("p9_can", [True, False])
+def test_a_port_that_cannot_do_what_it_is_to_keeps_no_other_from_losing_its_old_gates(
+    kernel, p9_can, caplog
+):
+    """p9 is gone, or asks what taprio has not; p1 was taken out while no agent ran."""
+    Changes(kernel, dict).reconcile(tree(20))
+    impossible = tree()
+    (p9,) = impossible["ietf-interfaces:interfaces"]["interface"]
+    p9["name"] = "p9"
+    if not p9_can:
+        gates = p9["ieee802-dot1q-bridge:bridge-port"][BRIDGE_GATE_TABLE]
+        gates["admin-cycle-time-extension"] = 5
+        kernel.ports["p9"] = by_hand = replace(kernel.ports["p1"], name="p9", ifindex=9)
+    Changes(kernel, dict).reconcile(impossible)
+    assert "port p9" in caplog.text
+    assert base_time_s(kernel) is None
+    assert p9_can or kernel.ports["p9"] == by_hand
 
 
 def test_a_change_of_others_is_taken_while_a_port_is_gone(changes, kernel):
