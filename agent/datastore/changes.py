@@ -110,11 +110,7 @@ class Changes:
                 raise
             self._came = self._new(before) | self._due
             self._all_met(before)
-            self._timer = threading.Timer(
-                self._patience_s(self._open), self._on_timeout, [self._open]
-            )
-            self._timer.daemon = True
-            self._timer.start()
+            self._start_timer(self._open, self._patience_s(self._open))
 
     def done(self, request_id: int, read_tree: Callable[[], Tree]) -> None:
         """The change landed in the datastore; `read_tree` is asked for it only if it was undone."""
@@ -254,9 +250,26 @@ class Changes:
         ahead_s = [start_s - TAKE_BACK_S for start_s in starts_s if start_s > 0]
         return min([self._settle_timeout_s, *(max(SETTLE_MIN_S, each) for each in ahead_s)])
 
+    def _start_timer(self, change: _Open, patience_s: float) -> None:
+        self._timer = threading.Timer(patience_s, self._on_timeout, [change])
+        self._timer.daemon = True
+        self._timer.start()
+
     def _on_timeout(self, change: _Open) -> None:
         # Read first: a callback that waits for our lock must not wait for sysrepo as well.
-        running = self._read_running()
+        try:
+            running = self._read_running()
+        except Exception:  # nobody else would ever end this change
+            LOG.exception(
+                "change %d: neither done nor abort came, and the running configuration cannot be "
+                "read; asking again in %g s",
+                change.request_id,
+                SETTLE_MIN_S,
+            )
+            with self.lock:
+                if self._open is change:
+                    self._start_timer(change, SETTLE_MIN_S)
+            return
         with self.lock:
             if self._open is change:
                 self._settle(change, running)

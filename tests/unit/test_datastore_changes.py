@@ -106,6 +106,24 @@ def test_a_change_that_nobody_ends_is_taken_back_by_the_timer(kernel):
     wait_until(lambda: kernel.log == ["apply p1", "undo p1"])
 
 
+def test_a_change_that_nobody_ends_is_taken_back_although_running_could_not_be_read_at_first(
+    kernel, monkeypatch, caplog
+):
+    monkeypatch.setattr("agent.datastore.changes.SETTLE_MIN_S", 0.01)
+    answers = iter([TimeoutError("sysrepo: Timeout expired"), {}])
+
+    def read_running():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    changes = Changes(kernel, read_running, settle_timeout_s=0.01)
+    changes.change(1, tree())
+    wait_until(lambda: kernel.log == ["apply p1", "undo p1"])
+    assert "Timeout expired" in caplog.text
+
+
 def test_a_change_that_landed_without_done_is_kept_by_the_timer(kernel):
     changes = Changes(kernel, tree, settle_timeout_s=0.05)
     changes.change(1, tree())
