@@ -33,6 +33,25 @@ SETTLE_TIMEOUT_S = 10.0
 # before a commit that is in no trouble has ended.
 TAKE_BACK_S = 0.5
 SETTLE_MIN_S = 1.0
+# A port that could not do what it is to is asked again this often: most of what can stand in its
+# way, such as a module that is not loaded, goes without a word.
+RETRY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfit:
+    """A port that could not do what it is to, as it was when it was asked, at `asked_s`."""
+
+    reason: str
+    link_speed_bps: int | None
+    foreign_qdisc: str | None
+    asked_s: float
+
+    def is_to_be_asked(self, state: PortState) -> bool:
+        """Whether what was in the way may be gone: it has changed, or it was a while ago."""
+        then = self.link_speed_bps, self.foreign_qdisc
+        changed = then != (state.link_speed_bps, state.foreign_qdisc)
+        return changed or time.monotonic() - self.asked_s >= RETRY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +94,7 @@ class Changes:
         self._came: set[str] = set()
         # Ports that the next look is to bring to what is wanted.
         self._due: set[str] = set()
-        # Ports that could not do what they are to, and the speed of their links then.
-        self._unfit: dict[str, int | None] = {}
+        self._unfit: dict[str, _Unfit] = {}
         self._open: _Open | None = None
         self._timer: threading.Timer | None = None
         self.lock = threading.RLock()
@@ -108,7 +126,7 @@ class Changes:
             except Exception:
                 self._due |= _differing(before, self._switch.read())
                 raise
-            self._came = self._new(before) | self._due
+            self._came = self._new(before) | self._due | self._unfit.keys()
             self._all_met(before)
             self._start_timer(self._open, self._patience_s(self._open))
 
@@ -153,8 +171,9 @@ class Changes:
         """Configure the interfaces that came since they were to be configured; whether any did.
 
         And those that may be able to now: while a link is down, Linux takes it for slow and refuses
-        short entries, and at boot all links are down. `states` is the newest `read()` of the
-        switch. What a port cannot do is logged.
+        short entries, and at boot all links are down; somebody's root qdisc was removed, or the
+        kernel's taprio was loaded. `states` is the newest `read()` of the switch. What a port
+        cannot do is logged, once.
         """
         with self.lock:
             new = self._new(states)
@@ -163,10 +182,10 @@ class Changes:
                 self._came |= new
             able = {
                 name
-                for name, speed_bps in self._unfit.items()
-                if name in states and states[name].link_speed_bps != speed_bps
+                for name, unfit in self._unfit.items()
+                if name in states and unfit.is_to_be_asked(states[name])
             }
-            self._due |= (new | able) & self.wanted.keys()
+            self._due |= (new & self.wanted.keys()) | able
             due = sorted(self._due & states.keys())
             for name in due:
                 self._enforce(name)
@@ -191,6 +210,7 @@ class Changes:
         """All interfaces that are there have just been asked to do what is wanted."""
         self._met = _indices(states)
         self._due.clear()
+        self._unfit.clear()
 
     def _enforce(self, port: str) -> None:
         """Bring one port to the configuration in force; the others stay as they are."""
@@ -203,13 +223,17 @@ class Changes:
             wanted = self.wanted.get(port, PortConfig(port, None))
             change = self._apply(0, {}, as_they_are | {port: wanted}, before)
         except AgentError as error:
-            if port in before:  # it may be gone since somebody saw it
-                self._unfit[port] = before[port].link_speed_bps
-            LOG.error(
-                "the running configuration is not what the port does:\n%s",
-                error,
-                extra={"fields": {"TSN_PORT": port}},
-            )
+            known, reason = self._unfit.get(port), str(error)
+            if state := before.get(port):  # it may be gone since somebody saw it
+                self._unfit[port] = _Unfit(
+                    reason, state.link_speed_bps, state.foreign_qdisc, time.monotonic()
+                )
+            if known is None or known.reason != reason:
+                LOG.error(
+                    "the running configuration is not what the port does:\n%s",
+                    reason,
+                    extra={"fields": {"TSN_PORT": port}},
+                )
         else:
             self._unfit.pop(port, None)
             self._write(self._memory_after(change))

@@ -248,6 +248,17 @@ def test_an_interface_that_is_missing_at_the_start_leaves_the_others_in_force(
     eventually(lambda: kernel.read()["p1"].taprio is not None)
 
 
+def test_a_port_gets_its_configuration_once_a_foreign_qdisc_is_out_of_its_way(
+    start, client, kernel, eventually
+):
+    client.replace(gated("p1"))
+    run("tc", "qdisc", "add", "dev", "p1", "root", "handle", "1:", "pfifo")
+    start()
+    assert kernel.read()["p1"].foreign_qdisc == "pfifo 1:"
+    run("tc", "qdisc", "del", "dev", "p1", "root")
+    eventually(lambda: kernel.read()["p1"].running is not None)
+
+
 @pytest.mark.virtual_time
 def test_an_interface_that_was_renamed_away_and_back_does_what_it_did(agent, told, in_phase):
     assert in_phase()

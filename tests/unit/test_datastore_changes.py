@@ -248,6 +248,53 @@ def test_what_a_port_could_not_do_it_is_asked_again_when_its_link_has_another_sp
     assert not changes.meet(kernel.read())  # it does what it is to
 
 
+def test_a_port_whose_foreign_qdisc_was_removed_gets_its_configuration(changes, kernel):
+    kernel.ports["p1"] = port("p1", foreign_qdisc="pfifo 1:")
+    kernel.refuse = "port p1: its root qdisc pfifo 1: was set by somebody else"
+    changes.reconcile(tree(20))
+    assert not changes.meet(kernel.read())
+    kernel.refuse = None
+    kernel.ports["p1"] = port("p1")
+    assert changes.meet(kernel.read())
+    assert base_time_s(kernel) == 20
+
+
+def test_a_port_is_asked_again_after_a_while_whatever_was_in_its_way(changes, kernel, monkeypatch):
+    kernel.refuse = "port p1: this kernel has no sch_taprio"
+    changes.reconcile(tree(20))
+    kernel.refuse = None
+    assert not changes.meet(kernel.read())
+    monkeypatch.setattr("agent.datastore.changes.RETRY_S", 0.0)
+    assert changes.meet(kernel.read())
+    assert base_time_s(kernel) == 20
+    assert not changes.meet(kernel.read())
+
+
+def test_what_a_port_cannot_do_is_said_once_for_each_reason(changes, kernel, monkeypatch, caplog):
+    monkeypatch.setattr("agent.datastore.changes.RETRY_S", 0.0)
+    kernel.refuse = "port p1: this kernel has no sch_taprio"
+    changes.reconcile(tree(20))
+    caplog.clear()
+    assert changes.meet(kernel.read())
+    assert caplog.text == ""
+    kernel.refuse = "port p1: Operation not permitted (EPERM)"
+    assert changes.meet(kernel.read())
+    assert changes.meet(kernel.read())
+    assert caplog.text.count("EPERM") == 1
+
+
+def test_a_port_that_is_no_longer_configured_is_left_alone_however_it_was_refused(
+    changes, kernel, monkeypatch
+):
+    monkeypatch.setattr("agent.datastore.changes.RETRY_S", 0.0)
+    kernel.refuse = "port p1: no"
+    changes.reconcile(tree(20))
+    kernel.refuse = None
+    changes.change(1, {})
+    changes.done(1, dict)
+    assert not changes.meet(kernel.read())
+
+
 def test_a_port_that_comes_back_as_the_same_interface_is_met_again(changes, kernel):
     changes.reconcile(tree())
     changes.meet({})
