@@ -54,6 +54,11 @@ class Surroundings:
         }
         return {clock: step for clock, step in steps_ns.items() if abs(step) >= STEP_MIN_NS}
 
+    def stopped(self, ports: Iterable[str]) -> Surroundings:
+        """The same, but the schedules of these ports stand still."""
+        links = dict.fromkeys(ports, Link(None, is_up=False))
+        return replace(self, links={**self.links, **links})
+
 
 def unremembered(states: Mapping[str, PortState]) -> Surroundings:
     """What is assumed of schedules that an agent finds without knowing where they come from.

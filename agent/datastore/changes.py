@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -191,6 +191,11 @@ class Changes:
                 self._enforce(name)
                 self._due.discard(name)
             return bool(due)
+
+    def ask_again(self, ports: Iterable[str]) -> None:
+        """Have the next look bring these ports to what is wanted: they may do it no longer."""
+        with self.lock:
+            self._due |= set(ports)
 
     def remember(self, surroundings: Surroundings) -> None:
         """Keep what the schedules run in, for an agent that starts later."""

@@ -56,8 +56,11 @@ class Switch(Protocol):
         `states` is the newest `read()`, if nothing has been applied since.
         """
 
-    def restart(self, states: Sequence[PortState]) -> None:
-        """Set the gate control lists of ports that stand still anew; raises `AgentError`."""
+    def restart(self, states: Sequence[PortState]) -> Mapping[str, str]:
+        """Set the gate control lists of ports that stand still anew.
+
+        Returns the kernel's reason by port where it refused; such a port may have lost its gates.
+        """
 
     def doorbell(self) -> Doorbell: ...
     def now_ns(self, clock: Clock) -> int: ...

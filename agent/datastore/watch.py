@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.datastore.changes import Changes
 from agent.datastore.switch import Switch
 from agent.drift import drift
 from agent.events import ClockStep, Event, PortDrift, PortRestored, PortStateChange
-from agent.model import AgentError, Clock, OperStatus, PortState
+from agent.model import Clock, OperStatus, PortState
 from agent.surroundings import Surroundings, standing_still, surroundings
 
 LOG = logging.getLogger(__name__)
@@ -65,8 +65,10 @@ class Watch:
             ports = states.keys() | self._changes.wanted.keys()
             now = surroundings(ports, states, self._switch.clock_offsets_ns(), before)
             if still := standing_still(states, before, now):
-                self._restart([states[name] for name in still])
+                refused = self._restart([states[name] for name in still])
                 states = self._switch.read()
+                self._changes.ask_again(refused)
+                now = now.stopped(name for name in refused if _has_gates(states.get(name)))
             self._changes.remember(now)
             events = [
                 *self._clock_steps(before, now),
@@ -76,13 +78,18 @@ class Watch:
         for event in events:
             self._notify(event)
 
-    def _restart(self, states: Sequence[PortState]) -> None:
+    def _restart(self, states: Sequence[PortState]) -> Collection[str]:
+        """The ports whose schedules could not be set anew."""
         names = ", ".join(state.name for state in states)
         LOG.info("set anew, because they stood still: the schedules of %s", names)
-        try:
-            self._switch.restart(states)
-        except AgentError as error:
-            LOG.error("schedules that stood still could not be set anew:\n%s", error)
+        refused = self._switch.restart(states)
+        for name, reason in refused.items():
+            LOG.error(
+                "a schedule that stood still could not be set anew:\n%s",
+                reason,
+                extra={"fields": {"TSN_PORT": name}},
+            )
+        return refused.keys()
 
     def _clock_steps(self, before: Surroundings, now: Surroundings) -> Iterator[Event]:
         if steps_ns := before.steps_ns(now):
@@ -108,3 +115,7 @@ class Watch:
             if name in states and name not in drifts:
                 yield PortRestored(name)
         self._drifts = drifts
+
+
+def _has_gates(state: PortState | None) -> bool:
+    return state is not None and state.taprio is not None

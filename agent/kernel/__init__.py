@@ -147,32 +147,32 @@ class Kernel:
         )
         return execute(steps, self._actions(steps, states, desired))
 
-    def restart(self, states: Sequence[PortState]) -> None:
+    def restart(self, states: Sequence[PortState]) -> dict[str, str]:
         """Set the gate control lists of these ports anew, so that they start with the next cycle.
 
-        AgentError names each port whose list the kernel refused.
+        Returns the kernel's reason by port where it refused; such a port may have no gates then.
         """
-        reasons = []
+        refused: dict[str, str] = {}
         waiting = [state for state in states if state.running and state.pending]
         for state in states:
             if first := _with_list(state, state.running or state.pending):
-                reasons += self._refusals(taprio.restart, state, first)
+                refused |= self._refusal(taprio.restart, state, first)
         # A list takes the place of another that has not started: both would not be set.
         cycles_ns = (state.running.cycle_time_ns for state in waiting if state.running)
         time.sleep(max(cycles_ns, default=0) / clock.NS_PER_S)
         for state in waiting:
             running = _with_list(state, state.running)
-            reasons += self._refusals(taprio.change, state, running, state.taprio)
-        refuse(reasons)
+            refused |= self._refusal(taprio.change, state, running, state.taprio)
+        return refused
 
-    def _refusals(
+    def _refusal(
         self, do: Callable[..., None], state: PortState, *lists: Taprio | None
-    ) -> list[str]:
+    ) -> dict[str, str]:
         try:
             do(self._ipr, state.name, state.ifindex, *lists)
-        except AgentError as reason:
-            return [str(reason)]
-        return []
+        except (AgentError, OSError) as reason:
+            return {state.name: str(reason)}
+        return {}
 
     def doorbell(self) -> Doorbell:
         """Rings when `read()` may have something new to say, or a clock was set."""

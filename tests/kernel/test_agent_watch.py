@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 from pyroute2 import IPRoute
 
+from agent.datastore.changes import RETRY_S
 from agent.model import PortConfig
 from tests.kernel.agent_notifications import subscribed
 from tests.kernel.conftest import FAR, QUEUES, VIRTUAL_TIME
@@ -208,6 +209,21 @@ def test_a_schedule_moves_on_after_a_loss_that_the_agent_slept_through(agent, in
     agent.send_signal(signal.SIGCONT)
     time.sleep(1)
     assert in_phase()
+
+
+def test_a_schedule_that_the_kernel_refused_to_set_anew_is_set_when_it_can_be(
+    agent, kernel, runs, lose_link, eventually
+):
+    """While the link is lost somebody leaves the port one queue, too few for its two classes."""
+    runs()
+    configured = kernel.read()["p1"].taprio
+    run("ethtool", "-L", "p1", "tx", "1")
+    lose_link()
+    eventually(lambda: kernel.read()["p1"].taprio is None)
+    run("ethtool", "-L", "p1", "tx", str(QUEUES))
+    time.sleep(RETRY_S)
+    eventually(lambda: kernel.read()["p1"].running is not None)
+    assert kernel.read()["p1"].taprio == configured
 
 
 @pytest.mark.virtual_time

@@ -46,6 +46,13 @@ def port(name: str, ifindex: int = 2, *, foreign_qdisc: str | None = None) -> Po
     )
 
 
+def bare(state: PortState) -> PortState:
+    """The port without gates."""
+    return dataclasses.replace(
+        state, root_qdisc="mq", taprio=None, running=None, pending=None, counters=()
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class RecordedStep:
     port: str
@@ -180,8 +187,13 @@ class RecordingKernel:
         self._doorbells.append(RecordedDoorbell())
         return self._doorbells[-1]
 
-    def restart(self, states: Sequence[PortState]) -> None:
+    def restart(self, states: Sequence[PortState]) -> Mapping[str, str]:
+        """Where `refuse` says so, a list is removed and not set again."""
         self.log += [f"restart {state.name}" for state in states]
+        if not self.refuse:
+            return {}
+        self.ports |= {state.name: bare(state) for state in states}
+        return dict.fromkeys((state.name for state in states), self.refuse)
 
     def clock_offsets_ns(self) -> Mapping[Clock, int]:
         return dict(self.offsets_ns)
