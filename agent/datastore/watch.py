@@ -114,7 +114,9 @@ class Watch:
         for name in self._drifts:
             if name in states and name not in drifts:
                 yield PortRestored(name)
-        self._drifts = drifts
+        # Of a port that is gone nobody can say yet whether it will do what is configured.
+        gone = {name: words for name, words in self._drifts.items() if name not in states}
+        self._drifts = gone | drifts
 
 
 def _has_gates(state: PortState | None) -> bool:

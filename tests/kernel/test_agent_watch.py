@@ -111,6 +111,11 @@ def run(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def create_p1():
+    queues = ("numtxqueues", str(QUEUES), "numrxqueues", str(QUEUES))
+    run("ip", "link", "add", "p1", *queues, "type", "veth", "peer", "name", "late")
+
+
 def set_clock_ahead(seconds):
     now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
     time.clock_settime_ns(time.CLOCK_REALTIME, now_ns + round(seconds * 1e9))
@@ -243,10 +248,21 @@ def test_an_interface_that_is_created_later_gets_its_configuration(
     run("ip", "link", "del", "p1")
     told.wait_for("port-state-change", interface="p1", **{"oper-status": "not-present"})
     client.replace(with_priority_1_in_class_1("p1"), gated("p2"))
-    queues = ("numtxqueues", str(QUEUES), "numrxqueues", str(QUEUES))
-    run("ip", "link", "add", "p1", *queues, "type", "veth", "peer", "name", "late")
+    create_p1()
     eventually(lambda: kernel.read()["p1"].taprio == wanted)
     assert told.named("port-drift") == []
+
+
+def test_an_interface_that_vanished_in_drift_is_told_to_be_restored_when_it_is_created_again(
+    agent, told, runs
+):
+    runs()
+    run("tc", "qdisc", "del", "dev", "p1", "root")
+    told.wait_for("port-drift", interface="p1")
+    run("ip", "link", "del", "p1")
+    told.wait_for("port-state-change", interface="p1", **{"oper-status": "not-present"})
+    create_p1()
+    told.wait_for("port-restored", interface="p1")
 
 
 def test_an_interface_that_is_missing_at_the_start_leaves_the_others_in_force(

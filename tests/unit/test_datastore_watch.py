@@ -9,7 +9,8 @@ import pytest
 
 from agent.datastore.changes import Changes
 from agent.datastore.watch import Watch
-from tests.stack.recording_kernel import RecordingKernel, port
+from agent.events import PortDrift, PortRestored, PortStateChange
+from tests.stack.recording_kernel import RecordingKernel, bare, port
 from tests.stack.sysrepo_client import NOW_NS, gated
 
 CONFIGURED = {"ietf-interfaces:interfaces": {"interface": [gated("p1")]}}
@@ -38,6 +39,35 @@ def look(kernel, changes, events):
     """Looks at the switch; its doorbell does not ring."""
     with closing(Watch(kernel, changes, events.append)) as watch:
         yield watch._look
+
+
+@pytest.mark.parametrize("looks_while_it_is_gone", [1, 3])
+def test_a_port_that_went_away_in_drift_is_told_to_be_restored_once_it_is_back_and_right(
+    kernel, look, events, looks_while_it_is_gone
+):
+    kernel.ports["p1"] = bare(kernel.ports["p1"])
+    look()
+    del kernel.ports["p1"]
+    for _ in range(looks_while_it_is_gone):
+        look()
+    assert [type(event) for event in events] == [PortDrift, PortStateChange]
+    kernel.ports["p1"] = port("p1", ifindex=9)
+    look()
+    look()
+    assert [type(event) for event in events[2:]] == [PortStateChange, PortRestored]
+
+
+def test_a_port_that_comes_back_with_the_drift_it_went_away_with_is_told_nothing_new(
+    kernel, look, events
+):
+    drifted = kernel.ports["p1"] = bare(kernel.ports["p1"])
+    look()
+    del kernel.ports["p1"]
+    look()
+    kernel.refuse = "port p1: no"
+    kernel.ports["p1"] = drifted
+    look()
+    assert [type(event) for event in events] == [PortDrift, PortStateChange, PortStateChange]
 
 
 def lose_link(kernel):
