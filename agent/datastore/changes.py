@@ -26,6 +26,9 @@ from agent.surroundings import Surroundings, unremembered
 
 LOG = logging.getLogger(__name__)
 
+# How a switch says no. Of a configuration that is in force already nobody hears it but the log.
+REFUSALS = (AgentError, OSError)
+
 # Longer than sysrepo lets the other subscribers of one change take (5 s), so that a slow commit is
 # not mistaken for a lost one.
 SETTLE_TIMEOUT_S = 10.0
@@ -158,7 +161,7 @@ class Changes:
                 desired = desired_ports(tree, before)
                 self._keep(self._apply(0, tree, desired, before))
                 self._all_met(before)
-            except AgentError as error:
+            except REFUSALS as error:
                 LOG.error("the running configuration is not what the ports do:\n%s", error)
                 self._forget_open()
                 self._wanted, impossible = possible_ports(tree, before)
@@ -227,7 +230,7 @@ class Changes:
         try:
             wanted = self.wanted.get(port, PortConfig(port, None))
             change = self._apply(0, {}, as_they_are | {port: wanted}, before)
-        except AgentError as error:
+        except REFUSALS as error:
             known, reason = self._unfit.get(port), str(error)
             if state := before.get(port):  # it may be gone since somebody saw it
                 self._unfit[port] = _Unfit(

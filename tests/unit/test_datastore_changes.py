@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from dataclasses import replace
 
@@ -281,6 +282,22 @@ def test_what_a_port_cannot_do_is_said_once_for_each_reason(changes, kernel, mon
     assert changes.meet(kernel.read())
     assert changes.meet(kernel.read())
     assert caplog.text.count("EPERM") == 1
+
+
+def test_an_error_of_the_system_keeps_a_port_from_its_configuration_no_longer_than_it_lasts(
+    changes, kernel, monkeypatch, caplog
+):
+    def without_memory(*_):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr("agent.datastore.changes.RETRY_S", 0.0)
+    with monkeypatch.context() as broken:
+        broken.setattr(kernel, "apply", without_memory)
+        changes.reconcile(tree(20))
+        assert changes.meet(kernel.read())
+    assert "Cannot allocate memory" in caplog.text
+    assert changes.meet(kernel.read())
+    assert base_time_s(kernel) == 20
 
 
 def test_a_port_that_is_no_longer_configured_is_left_alone_however_it_was_refused(
