@@ -18,6 +18,12 @@ SESSION_ID = f"{{{BASE}}}session-id"
 # A tag of four octets becomes a node of some two hundred. 2,048 gate control entries
 # take 20,000 tags.
 MAX_MARKUP = 262_144
+# libxml2 keeps the attributes of an element, and its namespace declarations, in lists: to look each
+# of them up, or to add it to the reply, takes time that grows with the square of their number.
+MAX_ATTRIBUTES = 64
+MAX_DECLARATIONS = 64
+
+_MANY_ATTRIBUTES = etree.XPath(f"descendant-or-self::*[@*[{MAX_ATTRIBUTES + 1}]]")
 
 
 class NotAHello(Exception):
@@ -84,13 +90,24 @@ def client_capabilities(message: bytes) -> set[str]:
 
 
 def parse_rpc(root: etree._Element) -> etree._Element:
-    """The operation element of a request. Raises RpcError."""
+    """The operation element of a request. Raises RpcError.
+
+    That is also raised (too-big) for more than `MAX_ATTRIBUTES` of an element, or more than
+    `MAX_DECLARATIONS` of namespaces by an element and those around it.
+    """
     name = etree.QName(root)
     if root.tag != f"{{{BASE}}}rpc":
         raise RpcError(
             "malformed-message",
             f"expected <rpc> in namespace {BASE}, "
             f"found <{name.localname}> in {name.namespace or 'none'}",
+            layer="rpc",
+        )
+    if _MANY_ATTRIBUTES(root) or _declares_many(root):
+        raise RpcError(
+            "too-big",
+            f"an element has at most {MAX_ATTRIBUTES} attributes, and it and those around it "
+            f"declare at most {MAX_DECLARATIONS} namespaces",
             layer="rpc",
         )
     if root.get("message-id") is None:
@@ -109,9 +126,15 @@ def parse_rpc(root: etree._Element) -> etree._Element:
 
 
 def reply_attributes(root: etree._Element) -> tuple[dict[str, str], dict[str | None, str]]:
-    """The attributes of an <rpc> and the namespaces they may use, both owed to its reply."""
+    """The attributes of an <rpc> and the namespaces they may use, both owed to its reply.
+
+    Of one that `parse_rpc` refuses for having too many: the message-id alone.
+    """
     if root.tag != f"{{{BASE}}}rpc":
         return {}, {}
+    if len(root.attrib) > MAX_ATTRIBUTES or len(root.nsmap) > MAX_DECLARATIONS:
+        message_id = root.get("message-id")
+        return ({} if message_id is None else {"message-id": message_id}), {}
     attributes = {str(key): str(value) for key, value in root.attrib.items()}
     return attributes, {key: value for key, value in root.nsmap.items() if key is not None}
 
@@ -127,3 +150,12 @@ def reply(
         root.set(key, value)
     root.extend(content or [etree.Element(f"{{{BASE}}}ok")])
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
+
+
+def _declares_many(root: etree._Element) -> bool:
+    declared = 0
+    for event, _ in etree.iterwalk(root, events=("start-ns", "end-ns")):
+        declared += 1 if event == "start-ns" else -1
+        if declared > MAX_DECLARATIONS:
+            return True
+    return False

@@ -42,11 +42,11 @@ def server(sysrepo_repository, tmp_path):
         yield server
 
 
-def said_until_the_end(server, *sent):
+def said_until_the_end(server, *sent, **login):
     """What the server says after its hello, until it ends the session itself."""
 
     async def talk():
-        connection, reader, writer = await server.connect_raw()
+        connection, reader, writer = await server.connect_raw(**login)
         async with asyncio.timeout(REPLY_TIMEOUT_S), connection:
             await reader.readuntil(END)
             for each in sent:

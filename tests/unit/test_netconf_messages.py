@@ -1,0 +1,70 @@
+"""What a message may hold before it is looked into, and what its reply repeats of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.netconfd import messages
+from agent.netconfd.errors import BASE, RpcError
+
+ATTRIBUTE = 'a{}=""'
+NAMESPACE = 'xmlns:p{}="u"'
+
+
+def rpc(attributes="", content="<get/>"):
+    text = f'<rpc xmlns="{BASE}" message-id="m" {attributes}>{content}</rpc>'
+    return messages.parse(text.encode())
+
+
+def many(count, pattern):
+    return " ".join(pattern.format(number) for number in range(count))
+
+
+def nested(depth):
+    """Elements in one another, of which each declares one namespace."""
+    return "".join(f'<get xmlns:p{each}="u">' for each in range(depth)) + "</get>" * depth
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        rpc(many(63, ATTRIBUTE)),
+        rpc(many(63, NAMESPACE)),
+        rpc(content="<get " + many(64, ATTRIBUTE) + "/>"),
+        rpc(content=nested(63)),
+        rpc(content=f"<get>{nested(1) * 1000}</get>"),
+    ],
+    ids=["attributes", "namespaces", "attributes inside", "namespaces inside", "side by side"],
+)
+def test_a_message_within_the_limits_is_a_request(root):
+    assert messages.parse_rpc(root) is root[0]
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        rpc(many(64, ATTRIBUTE)),
+        rpc(many(64, NAMESPACE)),
+        rpc(content="<get><x " + many(65, ATTRIBUTE) + "/></get>"),
+        rpc(content=nested(64)),
+    ],
+    ids=["attributes", "namespaces", "attributes inside", "namespaces inside"],
+)
+def test_a_message_with_too_many_attributes_is_refused_and_its_reply_can_be_matched(root):
+    attributes, namespaces = messages.reply_attributes(root)
+    with pytest.raises(RpcError, match="at most 64 attributes") as error:
+        messages.parse_rpc(root)
+
+    assert (error.value.tag, error.value.layer) == ("too-big", "rpc")
+    reply = messages.parse(messages.reply([error.value.element()], attributes, namespaces))
+    assert reply.get("message-id") == "m"
+    assert len(reply.attrib) <= 64
+
+
+def test_a_reply_repeats_the_attributes_of_its_request_and_what_they_mean():
+    root = rpc('xmlns:ex="urn:ex" ex:user="jo" xml:lang="en"')
+
+    reply = messages.parse(messages.reply([], *messages.reply_attributes(root)))
+
+    assert dict(reply.attrib) == dict(root.attrib)
+    assert reply.nsmap == root.nsmap
