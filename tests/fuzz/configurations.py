@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.fuzz.rpcs import BASE, TEXTS
 
 _OPERATIONS = ("merge", "replace", "create", "delete", "remove", "nothing")
+_LEFT_OUT = ("sysrepo", "ietf-netconf-acm", "fuzz-")
 _DEPTH = 12
 _CHILDREN = 4
 _NUMBERS = (
@@ -55,11 +56,14 @@ class Node:
 
 
 def schema(context: libyang.Context) -> tuple[Node, ...]:
-    """The configuration that the modules installed allow; without those that guard access."""
+    """The configuration that the modules installed allow; without those that guard access.
+
+    And without that of this fuzzer.
+    """
     return tuple(
         _node(top)
         for module in context
-        if module.implemented() and not module.name().startswith(("sysrepo", "ietf-netconf-acm"))
+        if module.implemented() and not module.name().startswith(_LEFT_OUT)
         for top in _configurable(module)
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
@@ -32,6 +32,13 @@ class Run:
         for file in sorted(directory.glob("*/*")):
             self._attempt(self._targets[file.parent.name], file.read_bytes())
         self._check("kept")
+
+    def all_of(self, name: str, inputs: Iterable[bytes]) -> None:
+        """These inputs of one target."""
+        for data in inputs:
+            if self.failures < MANY_FAILURES:
+                self._attempt(self._targets[name], data)
+        self._check(name)
 
     def fresh(self, count: int, seed_number: int, only: str | None = None) -> None:
         """`count` new inputs over the targets by their shares; the same for the same seed."""

@@ -17,6 +17,7 @@ import asyncssh
 from lxml import etree
 
 from agent.netconfd.framing import Decoder, encode
+from tests.fuzz import functions
 from tests.fuzz.configurations import Node, schema
 from tests.fuzz.rpcs import BASE
 from tests.stack.netconfd_process import NetconfdProcess, wait_until
@@ -27,6 +28,7 @@ T = TypeVar("T")
 
 CHECKOUT = Path(__file__).parents[2]
 PATIENCE_S = 10.0
+USERS = ("operator", "observer")
 _MAX_REPLY_OCTETS = 64 * 2**20
 # Threads and files that come and go with a session's end, or that a first use leaves for good.
 _SLACK = 12
@@ -102,8 +104,13 @@ class FuzzedServer:
 
         self._process = NetconfdProcess(directory / "netconfd")
         self._loop = asyncio.new_event_loop()
-        self._session: _Session | None = None
+        self._sessions: dict[str, _Session] = {}
         self._connection = sysrepo.SysrepoConnection()
+        with self._connection.start_session("running") as session:
+            with session.get_ly_ctx() as context:
+                kinds = context.parse_data_mem(functions.CONTENT, "xml", parse_only=True)
+            session.edit_batch_ly(kinds, "merge")
+            session.apply_changes()
         self._kept = {name: self._configuration(name) for name in ("running", "startup")}
         self._first: tuple[int, int, int] | None = None
         self.recent: deque[bytes] = deque(maxlen=20)
@@ -132,6 +139,14 @@ class FuzzedServer:
             raise Failure(reply.decode(errors="replace"))
         if reply is None or b"<close-session" in message:
             self._end_session()
+
+    def ask_as_each(self, message: bytes) -> None:
+        """The same to each user's session: to that of one who may write, and of one who may not."""
+        self.recent.append(message)
+        for user in USERS:
+            reply = self._reply(message, user)
+            if reply is None or b"internal server error" in reply:
+                raise Failure(f"{user} is answered {reply!r}")
 
     def edit(self, configuration: bytes) -> None:
         """An edit of candidate, and its commit where it was taken."""
@@ -200,7 +215,7 @@ class FuzzedServer:
 
     def restart(self) -> None:
         """After a crash or hang, as a service manager would."""
-        self._session = None
+        self._sessions.clear()
         self._process.kill()
         self._restore()
         self._process.start()
@@ -224,11 +239,12 @@ class FuzzedServer:
                 raise Failure(f"a good client's {operation} was answered: {reply!r}")
         self._end_session()
 
-    def _reply(self, message: bytes) -> bytes | None:
-        if self._session is None:
-            self._session = _Session(*self._run(self._process.connect_raw()))
-            self._run(self._session.greet())
-        reply = self._run(self._session.ask(message))
+    def _reply(self, message: bytes, user: str = USERS[0]) -> bytes | None:
+        if user not in self._sessions:
+            session = _Session(*self._run(self._process.connect_raw(username=user)))
+            self._run(session.greet())
+            self._sessions[user] = session
+        reply = self._run(self._sessions[user].ask(message))
         if reply is not None and etree.QName(etree.fromstring(reply)).localname != "rpc-reply":
             raise Failure(f"not a reply: {reply[:200]!r}")
         return reply
@@ -248,13 +264,12 @@ class FuzzedServer:
                 log = self._process.log
                 self.restart()
                 raise Failure(f"the server died: {error}\n{log[-4000:]}") from None
-            self._session = None
+            self._sessions.clear()
             raise Failure(f"the connection broke: {error}") from None
 
     def _end_session(self) -> None:
-        if self._session is not None:
-            self._run(self._session.close())
-            self._session = None
+        while self._sessions:
+            self._run(self._sessions.popitem()[1].close())
 
     def _usage(self) -> tuple[int, int, int]:
         """Threads, open files and resident octets of the server, once sessions are gone."""
@@ -297,6 +312,7 @@ def fuzzed_server(directory: Path) -> Iterator[FuzzedServer]:
     repository = Repository(directory / "sysrepo", f"tsnfuzz{os.getpid()}x")
     os.environ.update(repository.environment)
     subprocess.run([CHECKOUT / "yang" / "install"], check=True)
+    subprocess.run(["sysrepoctl", "--install", functions.MODULE], check=True)
     from agent.datastore.subscriptions import Datastore  # noqa: PLC0415  sysrepo reads it once
 
     agent = Datastore(RecordingKernel(port("p1", 2), port("p2", 3)))

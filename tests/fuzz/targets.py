@@ -15,7 +15,7 @@ from lxml import etree
 from agent.netconfd import filters, messages
 from agent.netconfd.errors import RpcError
 from agent.netconfd.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder, FramingError, encode
-from tests.fuzz import rpcs
+from tests.fuzz import functions, rpcs
 from tests.fuzz.configurations import configurations
 from tests.fuzz.server import Failure, FuzzedServer
 
@@ -49,13 +49,14 @@ class Target:
 
 
 def targets(server: FuzzedServer) -> Mapping[str, Target]:
-    """All of them, by name; the last four need the server."""
+    """All of them, by name; the last five need the server."""
     framed = st.lists(st.sampled_from(_PIECES) | st.binary(max_size=12), max_size=8).map(b"".join)
     streams = st.builds(_stream, st.sampled_from(_HELLOS) | rpcs.messages, framed)
     every = (
         Target("framing", 300, framed, framing),
         Target("parsing", 250, rpcs.messages, parsing),
-        Target("operation", 270, rpcs.messages, server.ask),
+        Target("operation", 250, rpcs.messages, server.ask),
+        Target("function", 20, functions.nested_requests, server.ask_as_each),
         Target("edit", 150, configurations(server.roots()).map(str.encode), server.edit),
         Target("stream", 28, streams, server.stream),
         Target("ssh", 2, st.binary(max_size=200), server.garbage),

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from agent.netconfd.framing import encode
+from agent.netconfd.operations.request import IETF_DATASTORES as DATASTORES
+from agent.netconfd.subscription import NOTIFICATION
+from tests.stack.netconf_client import BASE, NMDA
 from tests.stack.test_netconfd_access import HELLO_1_1, said_until_the_end
 
-BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 CLOSE = f'<rpc xmlns="{BASE}" message-id="close"><close-session/></rpc>'
 # Far more than these messages need, and far less than they took.
 CPU_S = 1.0
@@ -53,3 +55,30 @@ def test_a_user_without_rights_cannot_hold_up_the_server_by_attributes(netconfd,
 
     assert said.count("<error-tag>too-big</error-tag>") + said.count("malformed-message") == 3
     assert taken_s < 3 * CPU_S
+
+
+@pytest.mark.parametrize("operation", ["get", "get-config", "get-data", "create-subscription"])
+def test_no_function_in_a_filter_ends_the_server(netconfd, operation):
+    # each crashed libyang, on a leaf that is no leafref or on the root
+    crashing = ["//*[deref(.)]", "//*[bit-is-set(/, 'a')]", "//*[enum-value(/)]", "//*[sum(/)]"]
+    said, _ = answer(
+        netconfd,
+        *(_filtered(operation, expression) for expression in crashing),
+        username="observer",
+    )
+
+    assert said.count("this server does not evaluate") == len(crashing), said
+    assert netconfd.alive
+
+
+def _filtered(operation, expression):
+    filter_ = f'<filter type="xpath" select="{expression}"/>'
+    content = {
+        "get": f"<get>{filter_}</get>",
+        "get-config": f"<get-config><source><running/></source>{filter_}</get-config>",
+        "get-data": f'<get-data xmlns="{NMDA}" xmlns:ds="{DATASTORES}"><datastore>ds:operational'
+        f"</datastore><xpath-filter>{expression}</xpath-filter></get-data>",
+        "create-subscription": f'<create-subscription xmlns="{NOTIFICATION}">{filter_}'
+        "</create-subscription>",
+    }[operation]
+    return f'<rpc xmlns="{BASE}" message-id="1">{content}</rpc>'

@@ -77,6 +77,16 @@ def test_a_daemon_says_when_it_is_ready_and_that_it_lives_and_comes_back_when_ki
     assert service["RestartSec"] == "200ms"
 
 
+@pytest.mark.parametrize("name", ["tsn-agent.service", "tsn-netconfd.service"])
+def test_a_daemon_of_a_switch_is_started_again_however_often_it_failed(name):
+    daemon = unit(name)
+
+    assert daemon["Unit"]["StartLimitIntervalSec"] == "0"
+    assert "StartLimitBurst" not in daemon["Unit"]
+    # a pending confirmed commit goes back at the next start, so that must not be far off
+    assert daemon["Service"]["RestartMaxDelaySec"] == "5s"
+
+
 @pytest.mark.parametrize("name", DAEMONS)
 def test_a_daemon_is_nobody_else_and_cannot_become_root(name):
     service = unit(name)["Service"]
