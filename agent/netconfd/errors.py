@@ -15,6 +15,9 @@ from lxml import etree
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"
 
+# Of a text in an error: it may repeat a value of the client's, which may be as long as a message.
+MAX_TEXT_OCTETS = 4096
+
 Layer = Literal["transport", "rpc", "protocol", "application"]
 
 
@@ -41,18 +44,19 @@ class RpcError(Exception):
         _add(error, "error-severity", "error")
         if self.app_tag is not None:
             _add(error, "error-app-tag", self.app_tag)
-        if self.path is not None:
+        # A part of a path would be the path of something else.
+        if self.path is not None and shortened(self.path) == self.path:
             # The path's prefixes mean something only where they are declared.
             path = etree.SubElement(
                 error, f"{{{BASE}}}error-path", nsmap=dict(self.path_namespaces)
             )
             path.text = self.path
-        message = _add(error, "error-message", _printable(self.message))
+        message = _add(error, "error-message", _printable(shortened(self.message)))
         message.set("{http://www.w3.org/XML/1998/namespace}lang", "en")
         if self.info:
             info = etree.SubElement(error, f"{{{BASE}}}error-info")
             for name, value in self.info.items():
-                _add(info, name, _printable(value))
+                _add(info, name, _printable(shortened(value)))
         return error
 
 
@@ -96,6 +100,20 @@ def unknown_element(name: str, *, of: str) -> RpcError:
         f"<{of}> has no place for <{name}>",
         layer="protocol",
         info={"bad-element": name},
+    )
+
+
+def shortened(text: str) -> str:
+    """The text, or the beginning and end of one longer than `MAX_TEXT_OCTETS` in UTF-8."""
+    # No character takes more than four octets; whoever writes an error writes in ASCII mostly.
+    if len(text) * 4 <= MAX_TEXT_OCTETS or len(text.encode()) <= MAX_TEXT_OCTETS:
+        return text
+    octets, rest = text.encode(), MAX_TEXT_OCTETS // 4
+    begin, end = octets[: MAX_TEXT_OCTETS // 2], octets[-rest:]
+    left_out = len(octets) - len(begin) - len(end)
+    return (
+        f"{begin.decode(errors='ignore')} ... ({left_out} octets left out) ... "
+        f"{end.decode(errors='ignore')}"
     )
 
 

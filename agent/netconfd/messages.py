@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from lxml import etree
 
-from agent.netconfd.errors import BASE, RpcError, attribute_error
+from agent.netconfd.errors import BASE, RpcError, attribute_error, shortened
 
 BASE_1_0 = "urn:ietf:params:netconf:base:1.0"
 BASE_1_1 = "urn:ietf:params:netconf:base:1.1"
@@ -77,9 +77,10 @@ def client_capabilities(message: bytes) -> set[str]:
     try:
         root = parse(message)
     except RpcError as error:
-        raise NotAHello(error.message) from None
+        raise NotAHello(shortened(error.message)) from None
     if root.tag != f"{{{BASE}}}hello":
-        raise NotAHello(f"expected <hello>, found <{etree.QName(root).localname}>")
+        found = shortened(etree.QName(root).localname)
+        raise NotAHello(f"expected <hello>, found <{found}>")
     if root.find(SESSION_ID) is not None:
         raise NotAHello("a client's <hello> has no <session-id>")
     offered = root.findall(f"{{{BASE}}}capabilities/{{{BASE}}}capability")

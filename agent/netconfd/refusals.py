@@ -14,7 +14,7 @@ import libyang
 import sysrepo
 from _sysrepo import ffi, lib
 
-from agent.netconfd.errors import RpcError, RpcErrors
+from agent.netconfd.errors import RpcError, RpcErrors, shortened
 from agent.netconfd.libsysrepo import error_path
 
 _TAG_OF_CODE = {
@@ -36,7 +36,11 @@ _TEXTS: Sequence[tuple[re.Pattern[str], str, str]] = [
     (re.compile(r'Child element "(.*)" inside a terminal node'), "unknown-element", "bad-element"),
     (re.compile(r'List instance is missing its key "(.*)"'), "missing-element", "bad-element"),
     (re.compile(r'Mandatory node "(.*)" instance does not'), "missing-element", "bad-element"),
-    (re.compile(r'attribute ".*?([^:"]*)" not found'), "unknown-attribute", "bad-attribute"),
+    (
+        re.compile(r'attribute "(?:[^"]*:)?([^:"]*)" not found'),
+        "unknown-attribute",
+        "bad-attribute",
+    ),
     (re.compile(r'Missing mandatory prefix .*"(.*)"'), "unknown-attribute", "bad-attribute"),
 ]
 # RFC 7950 section 15 names these.
@@ -50,7 +54,7 @@ _APP_TAGS: Sequence[tuple[re.Pattern[str], str, str]] = [
     (re.compile(r"instance to insert next to not found"), "bad-attribute", "missing-instance"),
 ]
 
-_PATH_IN_TEXT = re.compile(r'\s*\(path "(.*)"\)$')
+_PATH_IN_TEXT = '(path "', '")'
 _ATTRIBUTE_STEP = re.compile(r"/([^/]+)/@(?:[\w.-]+:)?([\w.-]+)$")
 # One name step of a libyang path, or a string literal to be left alone.
 _NAME = re.compile(r"""("[^"]*"|'[^']*')|(?<=[/\[])(?:([A-Za-z_][\w.-]*):)?([A-Za-z_][\w.-]*)""")
@@ -93,10 +97,12 @@ def _text(message: object) -> str:
 
 
 def _error(item: Item, modules: Mapping[str, str]) -> RpcError:
-    code, text, path = item
+    code, whole, path = item
+    # The time that the patterns take grows with the square of the text's length, and while one is
+    # looked for, nothing else in this process goes on.
+    text = shortened(whole)
     error = RpcError(_TAG_OF_CODE.get(code, "operation-failed"), text)
-    in_text = _PATH_IN_TEXT.search(text)
-    path = path or (in_text and in_text.group(1)) or None
+    path = path or _path_in(whole)
     attribute = _ATTRIBUTE_STEP.search(path or "")
     if path and attribute:
         path = path[: attribute.start(2)].rpartition("/@")[0]
@@ -114,6 +120,12 @@ def _error(item: Item, modules: Mapping[str, str]) -> RpcError:
         if pattern.search(text):
             error.tag, error.app_tag = tag, app_tag
     return error
+
+
+def _path_in(text: str) -> str | None:
+    begin, end = _PATH_IN_TEXT
+    _, found, path = text.rpartition(begin)
+    return path.removesuffix(end) if found and path.endswith(end) else None
 
 
 def _info(tag: str, name: str, value: str, path: str | None) -> dict[str, str]:
