@@ -17,11 +17,12 @@ from agent.netconfd.errors import BASE, RpcError, attribute_error
 EVERYTHING = "/*"
 YANG_LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
 
-# A string literal, or @, or a name with what tells its kind: the colon of a prefix, the parenthesis
-# of a function, the two colons of an axis. A name that was read is not looked into again: the time
-# this takes grows with the length of the text, and no faster.
+# A string literal, or @, or what is not ASCII, or a name with what tells its kind: the colon of a
+# prefix, the parenthesis of a function, the two colons of an axis. A name that was read is not
+# looked into again: the time this takes grows with the length of the text, and no faster.
 _TOKEN = re.compile(
-    r"""("[^"]*"|'[^']*')|(@)|([A-Za-z_][\w.-]*+)(?:(:)(?=[A-Za-z_*])|\s*+(\(|::))?"""
+    r"""("[^"]*"|'[^']*')|(@)|([^\0-\x7f])|([A-Za-z_][\w.-]*+)(?:(:)(?=[A-Za-z_*])|\s*+(\(|::))?""",
+    re.ASCII,
 )
 # What makes libyang 3.13.6 read memory that is none: the first for a leaf that is no leafref, the
 # others for the root node. Only sum() is one of the functions that RFC 6241 section 8.9.1 asks for.
@@ -77,7 +78,10 @@ def _with_module_names(filter_: etree._Element, modules: Mapping[str, str]) -> s
     prefixes = filter_.nsmap
 
     def rename(match: re.Match[str]) -> str:
-        _, at, name, colon, opening = match.groups()
+        _, at, foreign, name, colon, opening = match.groups()
+        if foreign:
+            # libyang's text about it would have the first of its octets alone, which is no UTF-8.
+            raise _not_evaluated(f"has U+{ord(foreign):04X} in a name, and YANG's names are ASCII")
         if opening == "(" and name in _UNSAFE_FUNCTIONS:
             raise _not_evaluated(f"calls {name}(), which this server does not evaluate")
         # A step from an attribute is another way to crash libyang.

@@ -82,3 +82,22 @@ def _filtered(operation, expression):
         "</create-subscription>",
     }[operation]
     return f'<rpc xmlns="{BASE}" message-id="1">{content}</rpc>'
+
+
+def test_what_no_number_and_no_expression_can_be_is_an_invalid_value(netconfd):
+    digits = "9" * 5_000
+    operations = [
+        f"<commit><confirmed/><confirm-timeout>{digits}</confirm-timeout></commit>",
+        f"<kill-session><session-id>{digits}</session-id></kill-session>",
+        (
+            f'<get-data xmlns="{NMDA}" xmlns:ds="{DATASTORES}"><datastore>ds:running</datastore>'
+            f"<max-depth>{digits}</max-depth></get-data>"
+        ),
+        '<get><filter type="xpath" select="&#x10FFFF;"/></get>',
+    ]
+    said, _ = answer(
+        netconfd, *(f'<rpc xmlns="{BASE}" message-id="1">{each}</rpc>' for each in operations)
+    )
+
+    assert said.count("<error-tag>invalid-value</error-tag>") == len(operations), said
+    assert "Traceback" not in netconfd.log

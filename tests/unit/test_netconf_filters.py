@@ -56,6 +56,13 @@ def test_a_filter_for_attributes_is_refused(expression):
         xpath(expression)
 
 
+@pytest.mark.parametrize("expression", ["\U0010ffff", "/if:caf\xe9", "//*[\xe9deref(.)]"])
+def test_a_name_that_yang_cannot_have_is_refused(expression):
+    with pytest.raises(RpcError, match=r"has U\+(10FFFF|00E9) in a name"):
+        xpath(expression)
+    assert xpath(f"//*[.='{expression[0]}']") == f"//*[.='{expression[0]}']"
+
+
 @pytest.mark.parametrize(
     "expression", ["/{}", "/'{}", '/{0}"{0}', "/1{}", "/{} (", "/if:{}:"], ids=str
 )

@@ -18,6 +18,7 @@ from agent.netconfd.operations.request import (
     Parameters,
     Request,
     datastore_identity,
+    positive,
     qualified,
     text_of,
 )
@@ -99,9 +100,10 @@ def _max_depth(parameters: Parameters) -> int:
     text = parameters.text("max-depth") or "unbounded"
     if text == "unbounded":
         return 0
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_UINT16):
+    depth = positive(text, MAX_UINT16)
+    if depth is None:
         raise bad_element("max-depth", text, f"unbounded or a number from 1 to {MAX_UINT16}")
-    return int(text)
+    return depth
 
 
 def _config_filter(parameters: Parameters) -> bool | None:

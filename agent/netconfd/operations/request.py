@@ -119,9 +119,10 @@ class Parameters:
         text = self.text(name)
         if text is None:
             return None
-        if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_UINT32):
+        number = positive(text, MAX_UINT32)
+        if number is None:
             raise bad_element(name, text, f"a number from 1 to {MAX_UINT32}")
-        return int(text)
+        return number
 
     def source_or_target(self, name: str) -> etree._Element:
         """The element inside <source> or <target>."""
@@ -153,6 +154,16 @@ def text_of(element: etree._Element) -> str:
         name = etree.QName(element).localname
         raise unknown_element(etree.QName(element[0]).localname, of=name)
     return (element.text or "").strip()
+
+
+def positive(text: str, most: int) -> int | None:
+    """The number that these digits write, if it is from 1 to `most`; else None."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    # Python refuses to read thousands of digits.
+    digits = text.lstrip("0")
+    number = int(digits) if 1 <= len(digits) <= len(str(most)) else 0
+    return number if 1 <= number <= most else None
 
 
 def qualified(element: etree._Element) -> tuple[str | None, str]:
