@@ -13,6 +13,9 @@ from agent.netconfd.attributes import OPERATION
 from agent.netconfd.errors import RpcError
 from agent.netconfd.reading import DEFAULT
 
+# Of the namespaces declared around the nodes in a <config>, which the XML of each of them repeats.
+MAX_REPEATED_OCTETS = 16 * 2**20
+
 
 def parse(context: Any, config: etree._Element, modules: Mapping[str, str]) -> Any:
     """The edit as a tree, None if it is empty; the caller frees it.
@@ -54,7 +57,14 @@ def whole(context: Any, config: etree._Element, modules: Mapping[str, str]) -> s
 
 
 def _inner_xml(config: etree._Element) -> str:
-    """What <config> holds, each child complete with the namespaces it uses."""
+    """What <config> holds, each child complete with the namespaces it uses. Raises RpcError."""
+    if len(config) * sum(map(len, config.nsmap.values())) > MAX_REPEATED_OCTETS:
+        raise RpcError(
+            "too-big",
+            f"<config> holds {len(config)} nodes within the scope of long namespaces: declare "
+            "namespaces where they are used",
+            info={"bad-element": "config"},
+        )
     return "".join(etree.tostring(child, encoding="unicode", with_tail=False) for child in config)
 
 

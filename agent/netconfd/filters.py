@@ -7,7 +7,7 @@ it selects, so a subtree filter (RFC 6241 section 6) becomes a union of paths.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lxml import etree
@@ -24,6 +24,9 @@ _TOKEN = re.compile(
     r"""("[^"]*"|'[^']*')|(@)|([^\0-\x7f])|([A-Za-z_][\w.-]*+)(?:(:)(?=[A-Za-z_*])|\s*+(\(|::))?""",
     re.ASCII,
 )
+# Of what goes to sysrepo for one filter. Each path of a subtree filter repeats the content matches
+# around it, so that a message of 1 MB would else become 20 GB.
+MAX_XPATH_OCTETS = 2**20
 # What makes libyang 3.13.6 read memory that is none: the first for a leaf that is no leafref, the
 # others for the root node. Only sum() is one of the functions that RFC 6241 section 8.9.1 asks for.
 _UNSAFE_FUNCTIONS = frozenset({"deref", "bit-is-set", "enum-value", "sum"})
@@ -33,13 +36,14 @@ def to_xpath(filter_: etree._Element | None, modules: Mapping[str, str]) -> str 
     """The XPath of a <filter>, None if it selects nothing; `modules` maps namespace to name.
 
     Raises RpcError for a filter of unknown type, without its expression, or with one that would
-    crash libyang.
+    crash libyang; and too-big for one that becomes longer than `MAX_XPATH_OCTETS`.
     """
     if filter_ is None:
         return EVERYTHING
     kind = filter_.get("type", filter_.get(f"{{{BASE}}}type", "subtree"))
     if kind == "subtree":
-        paths = [path for node in filter_ for path in _paths(node, "", modules)]
+        written = _Written()
+        paths = [path for node in filter_ for path in _paths(node, "", modules, written)]
         return " | ".join(dict.fromkeys(paths)) or None
     if kind == "xpath":
         return _with_module_names(filter_, modules)
@@ -75,6 +79,8 @@ def _with_module_names(filter_: etree._Element, modules: Mapping[str, str]) -> s
             element="filter",
         )
 
+    written = _Written()
+    written.add(select)
     prefixes = filter_.nsmap
 
     def rename(match: re.Match[str]) -> str:
@@ -89,7 +95,7 @@ def _with_module_names(filter_: etree._Element, modules: Mapping[str, str]) -> s
             raise _not_evaluated("selects attributes, which configuration and state do not have")
         if colon is None:
             return match.group()
-        return modules.get(prefixes.get(name, ""), name) + ":"
+        return written.add(modules.get(prefixes.get(name, ""), name) + ":")
 
     return _TOKEN.sub(rename, select)
 
@@ -100,26 +106,52 @@ def _not_evaluated(why: str) -> RpcError:
     )
 
 
-def _paths(node: etree._Element, parent: str, modules: Mapping[str, str]) -> list[str]:
+class _Written:
+    """Counts what is written for a filter, and ends it before it takes much memory."""
+
+    def __init__(self) -> None:
+        self._characters = 0
+
+    def add(self, text: str) -> str:
+        """The text, one more. Raises RpcError too-big."""
+        self._characters += len(text)
+        if self._characters > MAX_XPATH_OCTETS:
+            raise RpcError(
+                "too-big",
+                f"the <filter> becomes an XPath of more than {MAX_XPATH_OCTETS} octets; "
+                "ask for less at once",
+                "protocol",
+                info={"bad-element": "filter"},
+            )
+        return text
+
+
+def _paths(
+    node: etree._Element, parent: str, modules: Mapping[str, str], written: _Written
+) -> Iterator[str]:
     """One path for each selection node at or below `node`; none where nothing can match."""
     step = _step(node, modules)
     if step is None:
-        return []
-    here = f"{parent}/{step}"
+        return
     matches = [child for child in node if _is_content_match(child)]
-    for match in matches:
-        match_step = _step(match, modules)
-        if match_step is None:
-            return []
-        here += f"[{match_step}={_literal(_value(match, modules))}]"
+    steps = [_step(match, modules) for match in matches]
+    if None in steps:
+        return
+    predicates = [
+        written.add(f"[{match_step}={_literal(_value(match, modules))}]")
+        for match, match_step in zip(matches, steps, strict=True)
+    ]
+    here = written.add(f"{parent}/{step}{''.join(predicates)}")
     others = [child for child in node if not _is_content_match(child)]
     if not others:
         if not parent and _is_content_match(node):
-            return [f"{here}[.={_literal(_value(node, modules))}]"]
-        return [here]
-    return [f"{here}/{_step(match, modules)}" for match in matches] + [
-        path for child in others for path in _paths(child, here, modules)
-    ]
+            here = written.add(f"{here}[.={_literal(_value(node, modules))}]")
+        yield here
+        return
+    for match_step in steps:
+        yield written.add(f"{here}/{match_step}")
+    for child in others:
+        yield from _paths(child, here, modules, written)
 
 
 def _is_content_match(node: etree._Element) -> bool:
@@ -152,5 +184,5 @@ def _literal(text: str) -> str:
         return f"'{text}'"
     if '"' not in text:
         return f'"{text}"'
-    pieces = ', "\'", '.join(f"'{piece}'" for piece in text.split("'"))
-    return f"concat({pieces})"
+    pieces = text.replace("'", """', "'", '""")
+    return f"concat('{pieces}')"

@@ -10,8 +10,9 @@ import pytest
 from agent.netconfd.framing import encode
 from agent.netconfd.operations.request import IETF_DATASTORES as DATASTORES
 from agent.netconfd.subscription import NOTIFICATION
-from tests.stack.netconf_client import BASE, NMDA
+from tests.stack.netconf_client import BASE, INTERFACES, NMDA
 from tests.stack.test_netconfd_access import HELLO_1_1, said_until_the_end
+from tests.stack.test_netconfd_limits import rss_mib
 
 CLOSE = f'<rpc xmlns="{BASE}" message-id="close"><close-session/></rpc>'
 # Far more than these messages need, and far less than they took.
@@ -101,3 +102,19 @@ def test_what_no_number_and_no_expression_can_be_is_an_invalid_value(netconfd):
 
     assert said.count("<error-tag>invalid-value</error-tag>") == len(operations), said
     assert "Traceback" not in netconfd.log
+
+
+def test_a_filter_that_repeats_a_long_value_takes_no_memory(netconfd):
+    before_mib = rss_mib(netconfd)
+    leaves = "".join(f"<a{number}/>" for number in range(20_000))
+    interface = f"<interface><name>{'x' * 1_000_000}</name>{leaves}</interface>"
+    filter_ = f'<filter><interfaces xmlns="{INTERFACES}">{interface}</interfaces></filter>'
+    said, taken_s = answer(
+        netconfd,
+        f'<rpc xmlns="{BASE}" message-id="1"><get>{filter_}</get></rpc>',
+        username="observer",
+    )
+
+    assert "<error-tag>too-big</error-tag>" in said
+    assert rss_mib(netconfd) - before_mib < 60
+    assert taken_s < CPU_S

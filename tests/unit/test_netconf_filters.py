@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from xml.sax.saxutils import quoteattr
 
 import pytest
@@ -71,3 +72,50 @@ def test_the_work_on_an_expression_grows_no_faster_than_its_length(expression):
     xpath(expression.format("a" * 500_000))
     # Looking into each name again at each of its letters took 48 s for 64,000 of them.
     assert time.process_time() - begun_s < 2
+
+
+def subtree(content):
+    interfaces = f"<interfaces xmlns='{INTERFACES}'>{content}</interfaces>"
+    return filters.to_xpath(etree.fromstring(f"<filter>{interfaces}</filter>"), MODULES)
+
+
+def test_a_subtree_becomes_a_path_for_each_of_its_selections():
+    selected = subtree('<interface><name>it\'s "1"</name><enabled/><type/></interface>')
+
+    here = (
+        "/ietf-interfaces:interfaces/ietf-interfaces:interface"
+        """[ietf-interfaces:name=concat('it', "'", 's "1"')]"""
+    )
+    assert selected.split(" | ") == [
+        f"{here}/ietf-interfaces:{leaf}" for leaf in ("name", "enabled", "type")
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"<interface><name>{'x' * 500_000}</name>{'<a/>' * 1_000}</interface>",
+        f"<interface><name>{'x' * 500_000}</name>{'<a>1</a>' * 1_000}<b/></interface>",
+        "<name>" + "x" * 500_000 + "</name>" + '<a><b xmlns="urn:none"/></a>' * 1_000,
+        f"<interface><name>{chr(39) * 500_000}{chr(34) * 500_000}</name></interface>",
+    ],
+    ids=["selections", "content matches", "without a selection", "quotes"],
+)
+def test_a_filter_that_becomes_far_longer_than_it_is_takes_no_memory_for_that(content):
+    tracemalloc.start()
+    try:
+        with pytest.raises(RpcError, match="more than 1048576 octets") as error:
+            subtree(content)
+        _, peak_octets = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert error.value.tag == "too-big"
+    assert peak_octets < 32 * 2**20
+
+
+@pytest.mark.parametrize("expression", ["/if:a" * 250_000, "if:a|" * 100_000])
+def test_an_expression_is_as_long_as_a_subtree_at_most(expression):
+    with pytest.raises(RpcError) as error:
+        xpath(expression)
+    assert error.value.tag == "too-big"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
-from agent.netconfd import messages
+from agent.netconfd import edits, messages
 from agent.netconfd.errors import BASE, RpcError
 
 ATTRIBUTE = 'a{}=""'
@@ -68,3 +70,17 @@ def test_a_reply_repeats_the_attributes_of_its_request_and_what_they_mean():
 
     assert dict(reply.attrib) == dict(root.attrib)
     assert reply.nsmap == root.nsmap
+
+
+def test_an_edit_does_not_repeat_a_long_namespace_for_each_of_its_nodes():
+    config = rpc(content=f"<config xmlns:p='{'u' * 200_000}'>{'<x/>' * 1000}</config>")[0]
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(RpcError, match="declare namespaces where they are used") as error:
+            edits.whole(None, config, {BASE: "base"})
+        _, peak_octets = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert error.value.tag == "too-big"
+    assert peak_octets < 32 * 2**20
