@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -85,6 +86,21 @@ def test_a_daemon_of_a_switch_is_started_again_however_often_it_failed(name):
     assert "StartLimitBurst" not in daemon["Unit"]
     # a pending confirmed commit goes back at the next start, so that must not be far off
     assert daemon["Service"]["RestartMaxDelaySec"] == "5s"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_service_takes_all_memory_or_all_processes(name):
+    service = unit(name)["Service"]
+
+    assert service["MemoryMax"].endswith(("M", "G"))
+    assert int(service["TasksMax"]) > 0
+
+
+def test_the_server_may_have_a_thread_for_each_session_that_its_limits_can_allow():
+    limits = (CHECKOUT / "yang" / "tsn-netconf-server.yang").read_text()
+    most = re.search(r'leaf max-sessions \{.*?range "1\.\.(\d+)"', limits, re.DOTALL)
+
+    assert int(unit("tsn-netconfd.service")["Service"]["TasksMax"]) > int(most[1])
 
 
 @pytest.mark.parametrize("name", DAEMONS)
