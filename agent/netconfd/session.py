@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# A connection to sysrepo has 255 places for read locks on one thing, a call takes about three of
+# them, and sysrepo answers whoever finds none with an internal error. More than these at once
+# would not be faster either.
+MAX_CALLS = 12
 
 
 @dataclass
@@ -46,6 +52,8 @@ class Session:
     peer: str
     datastores: Datastores
     disconnect: Callable[[], None]
+    # Held during each call into sysrepo.
+    turns: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
     # Datastore to when it was locked.
     locks: dict[str, datetime] = field(default_factory=dict)
     closing: bool = False
@@ -71,9 +79,14 @@ class Session:
         return f"session {self.number} {self.user}@{self.peer}"
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a blocking call in this session's thread, one at a time, in the order asked for."""
+        """Run a blocking call in this session's thread, one at a time, in the order asked for.
+
+        It waits for its turn, unless the session holds a lock: then others wait for the session,
+        and so does the way back from a confirmed commit.
+        """
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, lambda: function(*args, **kwargs))
+        async with nullcontext() if self.locks else self.turns:
+            return await loop.run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
     async def close(self) -> None:
         """End the sysrepo session, which gives up its locks."""
@@ -87,6 +100,7 @@ class Sessions:
 
     def __init__(self, connection: sysrepo.SysrepoConnection) -> None:
         self._connection = connection
+        self._turns = asyncio.Semaphore(MAX_CALLS)
         self._open: dict[int, Session] = {}
         self._last_number = 0
         self._ended = Counters()
@@ -98,7 +112,7 @@ class Sessions:
         """Start a session with the next number; numbers are not used twice."""
         self._last_number += 1
         datastores = Datastores(self._connection, account.name)
-        session = Session(self._last_number, account, peer, datastores, disconnect)
+        session = Session(self._last_number, account, peer, datastores, disconnect, self._turns)
         datastores.identify(session.number, account.name, peer)
         self._open[session.number] = session
         return session

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 
 import asyncssh
 import pytest
+import sysrepo
 from ncclient.transport.errors import SessionCloseError, SSHError
 
 from agent.netconfd.framing import encode
@@ -20,6 +22,10 @@ BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 SERVER = "urn:tsn-control-plane:yang:tsn-netconf-server"
 # The schema list is the largest thing a fresh server says.
 GET_LARGE = f'<rpc xmlns="{BASE}" message-id="1"><get/></rpc>'
+GET_AGENT_AND_SERVER = (
+    f'<rpc xmlns="{BASE}" message-id="1"><get><filter><netconf-server xmlns="{SERVER}"/>'
+    '<agent xmlns="urn:tsn-control-plane:yang:tsn-linux"/></filter></get></rpc>'
+)
 MIB = 2**20
 
 
@@ -263,4 +269,38 @@ def test_a_hundred_requests_in_one_breath_are_answered_in_order(netconfd, good):
     said = said_until_the_end(netconfd, HELLO_1_0, b"".join(requests) + close).split(END)
     assert len(said) == 102
     assert all(f'message-id="{number}"'.encode() in said[number] for number in range(101))
+    assert is_served(good)
+
+
+def test_a_hundred_sessions_that_read_at_once_are_all_answered(netconfd, good):
+    """Each holds what it read of running, and several of sysrepo's locks, while it reads state."""
+    set_limits(good, idle_timeout=77)
+    is_first = iter([True])
+
+    def answer(_xpath, _private):
+        # the agent has other things to do while they all arrive
+        time.sleep(1 if next(is_first, False) else 0)
+        return {"agent": {"pid": 7}}
+
+    async def read(writer, reader, _errors):
+        await reader.readuntil(END)
+        writer.write(HELLO_1_0)
+        writer.write(GET_AGENT_AND_SERVER.encode() + END)
+        return await reader.readuntil(END)
+
+    async def work():
+        async with AsyncExitStack() as stack, asyncio.timeout(5 * REPLY_TIMEOUT_S):
+            sessions = []
+            for _ in range(10):
+                connection = await stack.enter_async_context(await netconfd.log_in())
+                for _ in range(10):
+                    session = await connection.open_session(subsystem="netconf", encoding=None)
+                    sessions.append(session)
+            return await asyncio.gather(*(read(*session) for session in sessions))
+
+    with sysrepo.SysrepoConnection() as connection, connection.start_session() as session:
+        session.subscribe_oper_data_request("tsn-linux", "/tsn-linux:agent", answer)
+        replies = asyncio.run(work())
+    assert [each for each in replies if b"<pid>7</pid>" not in each] == []
+    assert len(replies) == 100
     assert is_served(good)
