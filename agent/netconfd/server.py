@@ -133,7 +133,7 @@ async def run(said: options.Options) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     pam = None if said.pam_service is None else Pam(said.pam_service)
-    with sysrepo.SysrepoConnection() as connection:
+    with sysrepo.SysrepoConnection(cache_running=True) as connection:
         check_stored(connection)
         server = Server(connection, said.state_dir)
         settings = server.settings
