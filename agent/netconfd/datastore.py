@@ -7,6 +7,7 @@ what may not be read is left out, what may not be written is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -35,6 +36,8 @@ from agent.netconfd.schemas import LIBRARY_PATH, Library
 CHANGE_TIMEOUT_MS = 20_000
 # Source and target. RFC 8341 asks for no access to their data (sections 3.2.6 and 3.2.9).
 UNRESTRICTED_COPIES = (("running", "startup"), ("running", "candidate"))
+# Where a library's own code gave up; the directories are those of the machine that built it.
+_SOURCE_LINE = re.compile(r"(?<=Internal error \()/(?:[^/()]*/)*")
 
 
 class Unreadable(Exception):
@@ -242,7 +245,10 @@ class Datastores:
             yield self._session
         except (sysrepo.SysrepoError, libyang.LibyangError) as error:
             # Read before any further call on the session overwrites it.
-            items = refusals.items_of(self._session, error)
+            items = [
+                item._replace(text=_SOURCE_LINE.sub("", item.text))
+                for item in refusals.items_of(self._session, error)
+            ]
             with self._session.get_ly_ctx() as context:
                 modules = {name: namespace for namespace, name in namespaces(context).items()}
             raise refusals.to_rpc_errors(items, modules) from None

@@ -12,7 +12,12 @@ import shutil
 from dataclasses import dataclass, field
 
 import pytest
+import sysrepo
+from sysrepo.session import SysrepoSession
 
+from agent.netconfd.access import AccessControl
+from agent.netconfd.datastore import Datastores
+from agent.netconfd.errors import RpcErrors
 from agent.netconfd.framing import Decoder, encode
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconf_client import BASE, INTERFACES, PREFIXES, ask, errors
@@ -357,3 +362,21 @@ def test_only_a_client_of_base_1_1_hears_of_malformed_messages(server, base, tag
             return await receive()
 
     assert tag in asyncio.run(ask_garbage())
+
+
+def test_an_internal_error_does_not_name_directories_of_the_machine_that_built_sysrepo(
+    sysrepo_repository, monkeypatch
+):
+    def give_up(_session):
+        raise sysrepo.SysrepoInternalError("Internal error (/home/me/sysrepo/src/common.c:12).")
+
+    monkeypatch.setattr(SysrepoSession, "validate", give_up)
+    with sysrepo.SysrepoConnection() as connection:
+        access = AccessControl(connection)
+        datastores = Datastores(connection)
+        with pytest.raises(RpcErrors) as caught:
+            datastores.validate("running")
+        datastores.close()
+        access.close()
+    assert "Internal error (common.c:12)." in caught.value.errors[0].message
+    assert "/home" not in caught.value.errors[0].message
