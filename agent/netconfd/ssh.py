@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import asyncssh
 
 from agent import whole_file
 from agent.netconfd.logins import Logins, UnsafeFile, is_user_name
+from agent.netconfd.newcomers import Newcomers
 from agent.netconfd.settings import Client, Settings
 
 log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class Endpoint:
         self.logins = logins
         self.settings = settings
         self.serve = serve
-        self.newcomers: Counter[str] = Counter()
+        self.newcomers = Newcomers()
         self._options = asyncssh.SSHServerConnectionOptions(
             server_factory=lambda: _Connection(self),
             server_host_keys=_key_pairs(host_key),
@@ -167,15 +167,17 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
     def connection_made(self, conn: Any) -> None:
         self._connection = conn
         self._peer = str((conn.get_extra_info("peername") or ("unknown",))[0])
-        newcomers = self._endpoint.newcomers
         limit = self._endpoint.settings.limits.max_unauthenticated
-        if newcomers.total() >= limit or newcomers[self._peer] >= limit // 2:
-            log.warning("%s refused: too many connections without a session", self._peer)
-            conn.abort()
-            return
-        newcomers[self._peer] += 1
-        self._is_newcomer = True
-        self._expect_session()
+        self._is_newcomer = self._endpoint.newcomers.admit(self, self._peer, limit)
+        if self._is_newcomer:
+            self._expect_session()
+        else:
+            self.give_way()
+
+    def give_way(self) -> None:
+        """Close: others are entitled to its place among those without a session."""
+        log.warning("%s refused: too many connections without a session", self._peer)
+        self._connection.abort()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._stop_expecting()
@@ -249,11 +251,8 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
         self._connection.abort()
 
     def _settle(self) -> None:
-        if self._is_newcomer:
-            self._is_newcomer = False
-            self._endpoint.newcomers[self._peer] -= 1
-            # Otherwise it would keep every address it has seen.
-            self._endpoint.newcomers += Counter()
+        self._is_newcomer = False
+        self._endpoint.newcomers.remove(self)
 
 
 class _Process(asyncssh.SSHServerProcess):  # type: ignore[misc]

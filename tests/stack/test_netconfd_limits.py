@@ -100,16 +100,34 @@ def test_connections_without_a_session_are_few_and_hinder_nobody_else(netconfd, 
     set_limits(good, max_unauthenticated=8)
     with ExitStack() as stack:
 
-        def one_more_is_refused():
+        def connects(address):
+            """Whether one more connection that says nothing is let in."""
             silent = stack.enter_context(
+                socket.create_connection(
+                    ("127.0.0.1", netconfd.port), REPLY_TIMEOUT_S, source_address=(address, 0)
+                )
+            )
+            return silent.recv(4) == b"SSH-"
+
+        assert wait_until(lambda: not connects("127.0.0.2"))
+        assert is_served(good)
+        # each of two addresses has its share now, and neither gets more
+        while connects("127.0.0.3"):
+            pass
+        assert not connects("127.0.0.2")
+        assert is_served(good)
+        assert asyncio.run(_opens_from(netconfd, "127.0.0.1"))
+
+
+def test_a_hundred_connections_of_one_address_are_let_in_at_once(netconfd):
+    with ExitStack() as stack:
+        connections = [
+            stack.enter_context(
                 socket.create_connection(("127.0.0.1", netconfd.port), REPLY_TIMEOUT_S)
             )
-            return silent.recv(4) == b""
-
-        assert wait_until(one_more_is_refused)
-        assert is_served(good)
-        # half of the places are for other addresses
-        assert asyncio.run(_opens_from(netconfd, "127.0.0.2"))
+            for _ in range(100)
+        ]
+        assert [each.recv(4) for each in connections] == [b"SSH-"] * 100
 
 
 async def _opens_from(netconfd, address):
