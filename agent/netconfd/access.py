@@ -10,7 +10,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,6 +107,10 @@ class Policy:
             return False
         return self.is_exec_default_permit
 
+    def permits_any(self, account: Account, operations: Iterable[tuple[str, str]]) -> bool:
+        """Whether it may execute one of them at least, besides closing its session."""
+        return any(self.permits(account, *each) for each in operations if each != _ALWAYS_PERMITTED)
+
 
 def _rules(rules: Sequence[Mapping[str, Any]]) -> Sequence[_Rule]:
     """Those that can match an operation: no other kind of target, and access right exec."""
@@ -144,6 +148,11 @@ class AccessControl:
         self._nacm.close()
         self._state.stop()
         self._session.stop()
+
+    @property
+    def policy(self) -> Policy:
+        """The rules about operations that are in force now."""
+        return self._policy
 
     def check_operation(self, account: Account, module: str, operation: str) -> None:
         """Raise RpcError access-denied if the user may not execute the operation."""

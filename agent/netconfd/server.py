@@ -22,14 +22,18 @@ from agent.netconfd.intake import Room
 from agent.netconfd.logins import Logins, NoPam, Pam, UnsafeFile
 from agent.netconfd.monitoring import Monitoring
 from agent.netconfd.notifications import Notifications
-from agent.netconfd.operations import CAPABILITIES, Services
+from agent.netconfd.operations import CAPABILITIES, NAMES, Services
 from agent.netconfd.session import Session, Sessions
 from agent.netconfd.settings import NotInstalled, Settings
 from agent.netconfd.snapshot import Snapshot
-from agent.netconfd.ssh import Endpoint, SshTransport
+from agent.netconfd.ssh import Endpoint, Refused, SshTransport
 from agent.service_manager import notify, watchdog_interval_s
 
 log = logging.getLogger(__name__)
+
+# The last of `max-sessions`, but half of them at most. Whoever only reads can keep nobody from
+# committing, confirming or cancelling by holding sessions.
+RESERVED_SESSIONS = 16
 
 
 class Server:
@@ -63,14 +67,18 @@ class Server:
         await self._commits.recover()
 
     async def serve(self, transport: SshTransport) -> None:
-        """Hold one session over this transport, to its end."""
+        """Hold one session over this transport, to its end. Raises Refused."""
         # Groups may come over the network.
         account = await asyncio.to_thread(access.look_up, transport.user)
-        refusal = self._refusal(transport.user)
+        may_commit = self._access.policy.permits(account, "ietf-netconf", "commit")
+        refusal = self._refusal(account, may_commit=may_commit)
         if refusal:
             log.warning("%s@%s refused: %s", transport.user, transport.peer, refusal)
-            return
-        session = self._sessions.open(account, transport.peer, transport.close)
+            raise Refused(refusal)
+        session = self._sessions.open(
+            account, transport.peer, transport.close, may_commit=may_commit
+        )
+        transport.accept()
         task = asyncio.current_task()
         self._conversations.add(task)
         log.info("%s opened", session)
@@ -104,14 +112,18 @@ class Server:
         await asyncio.to_thread(self._access.close)
         await asyncio.to_thread(self.settings.close)
 
-    def _refusal(self, user: str) -> str | None:
+    def _refusal(self, account: access.Account, *, may_commit: bool) -> str | None:
         if self._is_closing:
             # A session opened now would outlive the connection to sysrepo.
             return "the server ends"
+        if not self._access.policy.permits_any(account, NAMES):
+            return f"access control (NACM) does not let {account.name} execute anything"
         limits = self.settings.limits
-        if len(self._sessions) >= limits.max_sessions:
-            return f"{limits.max_sessions} sessions are open"
-        its_sessions = sum(each.user == user for each in self._sessions.all())
+        reserved = 0 if may_commit else min(RESERVED_SESSIONS, limits.max_sessions // 2)
+        if len(self._sessions) >= limits.max_sessions - reserved:
+            kept = f"; {reserved} kept free for users who may commit" if reserved else ""
+            return f"{len(self._sessions)} of {limits.max_sessions} sessions are open{kept}"
+        its_sessions = sum(each.user == account.name for each in self._sessions.all())
         if its_sessions >= limits.max_sessions_per_user:
             return f"its user has {its_sessions} sessions open"
         return None

@@ -100,7 +100,9 @@ class Sessions:
 
     def __init__(self, connection: sysrepo.SysrepoConnection) -> None:
         self._connection = connection
-        self._turns = asyncio.Semaphore(MAX_CALLS)
+        # By whether the user may commit: whoever can only read, and as slowly as it likes, keeps
+        # nobody from committing.
+        self._turns = {may_commit: asyncio.Semaphore(MAX_CALLS) for may_commit in (False, True)}
         self._open: dict[int, Session] = {}
         self._last_number = 0
         self._ended = Counters()
@@ -108,11 +110,15 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, account: Account, peer: str, disconnect: Callable[[], None]) -> Session:
+    def open(
+        self, account: Account, peer: str, disconnect: Callable[[], None], *, may_commit: bool
+    ) -> Session:
         """Start a session with the next number; numbers are not used twice."""
         self._last_number += 1
         datastores = Datastores(self._connection, account.name)
-        session = Session(self._last_number, account, peer, datastores, disconnect, self._turns)
+        session = Session(
+            self._last_number, account, peer, datastores, disconnect, self._turns[may_commit]
+        )
         datastores.identify(session.number, account.name, peer)
         self._open[session.number] = session
         return session

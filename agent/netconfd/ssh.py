@@ -68,15 +68,26 @@ _HOST_KEY_SIGNATURES = (
 )
 
 
+class Refused(Exception):
+    """There is no session for this client; says why."""
+
+
 class SshTransport:
     """One open `netconf` subsystem."""
 
-    def __init__(self, process: Any, connection: Any) -> None:
+    def __init__(self, process: Any, connection: Any, on_accept: Callable[[], None]) -> None:
         self._process = process
         self._connection = connection
+        self._on_accept = on_accept
+        self.is_accepted = False
         self.is_gone = False
         self.user = str(process.get_extra_info("username"))
         self.peer = str(process.get_extra_info("peername")[0])
+
+    def accept(self) -> None:
+        """There is a session on it: its connection is no newcomer any more."""
+        self.is_accepted = True
+        self._on_accept()
 
     async def read(self) -> bytes:
         """The next bytes, b"" at the end."""
@@ -111,7 +122,7 @@ class Endpoint:
         *,
         peer_timeout_s: float,
     ) -> None:
-        """Each `netconf` subsystem is handed to `serve`.
+        """Each `netconf` subsystem is handed to `serve`, which may raise Refused.
 
         A connection whose client has sent nothing for `peer_timeout_s`, not even answers to
         keepalives, is ended.
@@ -220,16 +231,24 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
         if process.subsystem != SUBSYSTEM:
             process.exit(1)
             return
+        transport = SshTransport(process, self._connection, self._session_opened)
+        try:
+            await self._endpoint.serve(transport)
+        except Refused as refusal:
+            process.stderr.write(f"{refusal}\n".encode())
+            process.exit(1)
+        else:
+            process.exit(0)
+        finally:
+            if transport.is_accepted:
+                self._sessions -= 1
+                if not self._sessions:
+                    self._expect_session()
+
+    def _session_opened(self) -> None:
         self._stop_expecting()
         self._settle()
         self._sessions += 1
-        try:
-            await self._endpoint.serve(SshTransport(process, self._connection))
-        finally:
-            self._sessions -= 1
-            if not self._sessions:
-                self._expect_session()
-        process.exit(0)
 
     def _channel_closed(self) -> None:
         self._channels -= 1

@@ -69,7 +69,7 @@ def test_sessions_are_limited_in_all(netconfd, good):
     with opened(netconfd, 2):
         with pytest.raises((SSHError, SessionCloseError, OSError)):
             wait_for_refusal(netconfd)
-        assert "3 sessions are open" in netconfd.log
+        assert "3 of 3 sessions are open" in netconfd.log
         assert is_served(good)
     assert wait_until(lambda: _opens(netconfd))
 
@@ -83,14 +83,21 @@ def test_sessions_are_limited_for_each_user(netconfd, good):
         netconfd.connect(username="observer").close_session()
 
 
+def test_the_last_sessions_are_for_those_who_may_commit(netconfd, good):
+    set_limits(good, max_sessions=2)
+    assert wait_until(lambda: not _opens(netconfd, username="observer"))
+    assert "1 of 2 sessions are open; 1 kept free for users who may commit" in netconfd.log
+    assert _opens(netconfd)
+
+
 def wait_for_refusal(netconfd):
     """The limit is in force soon after its commit."""
     assert wait_until(lambda: netconfd.connect().close_session() and False)
 
 
-def _opens(netconfd):
+def _opens(netconfd, **options):
     try:
-        netconfd.connect().close_session()
+        netconfd.connect(**options).close_session()
     except (SSHError, SessionCloseError, OSError):
         return False
     return True

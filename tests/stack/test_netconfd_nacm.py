@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from lxml import etree
 from ncclient.operations import RPCError
+from ncclient.transport.errors import SessionCloseError, SSHError
 from ncclient.xml_ import to_ele
 
-from tests.stack.front_end import OWN_NAMES
+from tests.stack.front_end import OWN_NAMES, REPLY_TIMEOUT_S
 from tests.stack.netconfd_process import wait_until
 from tests.stack.test_netconfd import INTERFACES, commit, described, edit, interfaces_in
 
@@ -27,14 +30,6 @@ def operator(netconfd):
 def observer(netconfd):
     with netconfd.connect(username="observer") as client:
         yield client
-
-
-@pytest.fixture
-def stranger(netconfd):
-    client = netconfd.connect(username="stranger")
-    yield client
-    if client.connected:
-        client.close_session()
 
 
 def edit_raw(client, xml):
@@ -124,12 +119,47 @@ def test_an_observer_cannot_see_who_may_log_in(operator, observer):
     assert b"77" in seen
 
 
-def test_a_stranger_may_only_leave(operator, stranger):
-    commit(operator, described(P1, "one"))
-    for read in (stranger.get, lambda: stranger.get_config("running")):
-        refused(read)
-    refused(edit, stranger, described(P2, "two"))
-    assert stranger.close_session().ok
+def opened(netconfd, username):
+    """A session of this user, None if there is none for it."""
+    try:
+        return netconfd.connect(username=username)
+    except (SSHError, SessionCloseError):
+        return None
+
+
+def test_a_stranger_gets_no_session_and_is_told_why(netconfd):
+    async def knock():
+        connection = await netconfd.log_in(username="stranger")
+        async with asyncio.timeout(REPLY_TIMEOUT_S), connection:
+            return await connection.run(subsystem="netconf", input="<hello/>" * 1000)
+
+    refusal = asyncio.run(knock())
+    assert (refusal.exit_status, refusal.stdout) == (1, "")
+    assert "does not let stranger execute anything" in refusal.stderr
+    assert "stranger@127.0.0.1 refused: access control (NACM)" in netconfd.log
+
+
+def test_who_may_do_one_thing_gets_a_session_for_it(operator, netconfd):
+    set_nacm(operator, permit_one("subscriber", "create-subscription"))
+    session = wait_until(lambda: opened(netconfd, "subscriber"))
+    session.create_subscription()
+    refused(session.get)
+    session.close_session()
+
+
+def test_to_close_a_session_is_no_reason_to_have_one(operator, netconfd):
+    set_nacm(operator, permit_one("leaver", "close-session") + permit_one("nobody1", "get"))
+    assert wait_until(lambda: opened(netconfd, "nobody1"))
+    assert opened(netconfd, "leaver") is None
+
+
+def permit_one(user, operation):
+    """A group of one user, and a rule that lets it execute one operation."""
+    return f"""
+      <groups><group><name>{user}s</name><user-name>{user}</user-name></group></groups>
+      <rule-list><name>{user}s</name><group>{user}s</group><rule><name>it</name>
+        <rpc-name>{operation}</rpc-name><access-operations>exec</access-operations>
+        <action>permit</action></rule></rule-list>"""
 
 
 def test_root_is_the_recovery_user(operator, netconfd):
@@ -157,8 +187,7 @@ def _is_denied(client):
 def test_a_denied_node_is_named_and_nothing_of_the_edit_stays(operator, netconfd):
     commit(operator, described(P1, "one") + described(P2, "two"))
     set_nacm(operator, permit_write("halves", P2))
-    with netconfd.connect(username="half") as half:
-        assert wait_until(lambda: not _is_denied(half))
+    with wait_until(lambda: opened(netconfd, "half")) as half:
         error = refused(edit, half, described(P2, "mine") + described(P1, "mine"))
         prefix = "ietf-interfaces"
         its_name = f"{prefix}:interfaces/{prefix}:interface[{prefix}:name='{P1}']"
@@ -171,8 +200,7 @@ def test_a_denied_node_is_named_and_nothing_of_the_edit_stays(operator, netconfd
 def test_a_commit_is_judged_by_what_it_changes(operator, netconfd):
     commit(operator, described(P1, "one") + described(P2, "two"))
     set_nacm(operator, permit_write("halves", P2))
-    with netconfd.connect(username="half") as half:
-        assert wait_until(lambda: not _is_denied(half))
+    with wait_until(lambda: opened(netconfd, "half")) as half:
         # candidate is everybody's: it holds the operator's change, too
         edit(operator, described(P1, "uno"))
         edit(half, described(P2, "dos"))
@@ -186,8 +214,7 @@ def test_a_commit_is_judged_by_what_it_changes(operator, netconfd):
 def test_keeping_running_for_the_next_start_needs_no_right_to_the_data(operator, netconfd):
     commit(operator, described(P1, "one"))
     set_nacm(operator, permit_write("halves", P2))
-    with netconfd.connect(username="half") as half:
-        assert wait_until(lambda: not _is_denied(half))
+    with wait_until(lambda: opened(netconfd, "half")) as half:
         half.copy_config(source="running", target="startup")
         assert names_in(half, "startup") == {P1}
         commit(operator, described(P1, "uno"))
@@ -203,8 +230,7 @@ def test_hidden_configuration_survives_an_undone_commit_of_its_blind_user(operat
         "<rule><name>one</name>",
     )
     set_nacm(operator, hidden)
-    with netconfd.connect(username="half") as half:
-        assert wait_until(lambda: not _is_denied(half))
+    with wait_until(lambda: opened(netconfd, "half")) as half:
         assert wait_until(lambda: names_in(half) == {P2})
         with half.locked("running"):
             edit(half, described(P2, "new"))
@@ -224,7 +250,7 @@ def test_an_expired_commit_is_undone_in_the_session_of_a_lock_holder_without_rig
         "<rule-list><name>lockers</name><group>lockers</group><rule><name>lock</name>"
         "<rpc-name>lock</rpc-name><action>permit</action></rule></rule-list>",
     )
-    with netconfd.connect(username="locker") as locker:
+    with wait_until(lambda: opened(netconfd, "locker")) as locker:
         edit(operator, described(P1, "uno"))
         operator.commit(confirmed=True, timeout="2", persist="x")
         assert wait_until(lambda: _locks(locker))
@@ -242,28 +268,27 @@ def _locks(client):
 
 def test_a_unix_group_is_a_group_if_external_groups_are_enabled(operator, netconfd):
     """`daemon` is a user and a group of every Debian."""
-    with netconfd.connect(username="daemon") as daemon:
-        assert _is_denied(daemon)
-        set_nacm(
-            operator,
-            "<rule-list><name>daemons</name><group>daemon</group><rule><name>all</name>"
-            "<action>permit</action></rule></rule-list>",
-        )
-        assert wait_until(lambda: not _is_denied(daemon))
+    assert opened(netconfd, "daemon") is None
+    set_nacm(
+        operator,
+        "<rule-list><name>daemons</name><group>daemon</group><rule><name>all</name>"
+        "<action>permit</action></rule></rule-list>",
+    )
+    with wait_until(lambda: opened(netconfd, "daemon")) as daemon:
+        assert not _is_denied(daemon)
         set_nacm(operator, "<enable-external-groups>false</enable-external-groups>")
         assert wait_until(lambda: _is_denied(daemon))
 
 
-def test_disabled_access_control_lets_everybody_in(operator, stranger):
+def test_disabled_access_control_lets_everybody_in(operator, netconfd):
     set_nacm(operator, "<enable-nacm>false</enable-nacm>")
-    assert wait_until(lambda: not _is_denied(stranger))
-    commit(stranger, described(P1, "one"))
+    with wait_until(lambda: opened(netconfd, "stranger")) as stranger:
+        commit(stranger, described(P1, "one"))
 
 
 def test_what_was_denied_is_counted(operator, observer, netconfd):
     set_nacm(operator, permit_write("halves", P2))
-    with netconfd.connect(username="half") as half:
-        assert wait_until(lambda: not _is_denied(half))
+    with wait_until(lambda: opened(netconfd, "half")) as half:
         before = _counters(operator)
         refused(edit, half, described(P1, "one"))
     refused(observer.commit)

@@ -11,7 +11,7 @@ from agent.netconfd.operations.request import Operations, Parameters, Request, S
 from agent.netconfd.session import Session
 from agent.netconfd.subscription import NOTIFICATION
 
-__all__ = ["CAPABILITIES", "Services", "perform"]
+__all__ = ["CAPABILITIES", "NAMES", "Services", "perform"]
 
 CAPABILITIES = (*base.CAPABILITIES, *subscription.CAPABILITIES, *nmda.CAPABILITIES)
 
@@ -32,6 +32,14 @@ _MODULES = {
 }
 
 
+def _name(operation: etree.QName) -> tuple[str, str]:
+    return _MODULES[operation.namespace or ""], operation.localname
+
+
+# Module and name of each operation, as access control knows them.
+NAMES = tuple(_name(etree.QName(tag)) for tag in _OPERATIONS)
+
+
 async def perform(
     operation: etree._Element, session: Session, services: Services
 ) -> list[etree._Element]:
@@ -45,7 +53,7 @@ async def perform(
             "protocol",
             info={"bad-element": name.localname},
         )
-    services.access.check_operation(session.account, _MODULES[name.namespace or ""], name.localname)
+    services.access.check_operation(session.account, *_name(name))
     try:
         return await function(Request(Parameters(operation), session, services))
     except RpcErrors as errors:
