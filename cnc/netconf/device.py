@@ -22,7 +22,7 @@ from ncclient import NCClientError, manager
 from ncclient.operations import RPCError
 from ncclient.operations.errors import TimeoutExpiredError
 from ncclient.transport import session as ncclient_session
-from ncclient.transport.errors import AuthenticationError, SSHUnknownHostError
+from ncclient.transport.errors import AuthenticationError, SessionCloseError, SSHUnknownHostError
 
 from cnc import whole_file
 from cnc.errors import CncError
@@ -409,6 +409,13 @@ def _connect(switch: str, management: Management, options: ConnectOptions) -> ma
             f"{where} has another host key than {options.known_hosts} says: {error.fingerprint}",
             hint=f"if the switch was set up anew, correct its line in {options.known_hosts}; if "
             "not, somebody else answers in its place",
+        ) from error
+    except SessionCloseError as error:
+        raise DeviceError(
+            switch,
+            f"the NETCONF server at {where} gives {management.user} no session: {error}",
+            hint=f"its log says why: too many sessions, or {management.user} is in no group of the "
+            "switch's NACM configuration",
         ) from error
     except _BROKEN as error:
         raise DeviceError(

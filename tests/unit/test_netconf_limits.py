@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from lxml import etree
 from ncclient.operations import RPCError
+from ncclient.transport.errors import SessionCloseError
 
 from cnc import intent as intents
 from cnc.errors import RolloutError
@@ -18,7 +19,7 @@ from cnc.netconf.device import Device, DeviceError, SwitchState
 from cnc.netconf.tree import DATASTORES, NETCONF, NMDA, AgentReport, PortReport
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
-CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
+CONNECT = ConnectOptions(Path("/dev/null"), Path("known_hosts"))
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +200,17 @@ def test_the_group_is_named_also_when_the_denial_is_one_of_several_errors(monkey
     refused = refused_with(RPCError(etree.Element("reply"), errs=[one, other]), monkeypatch)
     assert str(refused) == "s1: too long\nnot you"
     assert "user eve may not edit-config on s1" in refused.hint
+
+
+def test_a_user_who_is_refused_a_session_is_told_what_may_be_the_reason(monkeypatch):
+    def refuse(**_):
+        raise SessionCloseError("Unexpected session close")
+
+    monkeypatch.setattr(device, "open_session", refuse)
+    monkeypatch.setattr(device, "_host_keys", lambda *_: [])
+    with pytest.raises(DeviceError, match="gives eve no session: Unexpected") as refused:
+        Device(Bridge("s1", 0, 0, Management("192.0.2.1", user="eve")), CONNECT)
+    assert "eve is in no group of the switch's NACM configuration" in refused.value.hint
 
 
 def test_other_refusals_get_no_such_hint(monkeypatch):
