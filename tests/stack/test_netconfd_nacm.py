@@ -123,7 +123,7 @@ def opened(netconfd, username):
     """A session of this user, None if there is none for it."""
     try:
         return netconfd.connect(username=username)
-    except (SSHError, SessionCloseError):
+    except (SSHError, SessionCloseError, OSError):
         return None
 
 
@@ -131,7 +131,7 @@ def test_a_stranger_gets_no_session_and_is_told_why(netconfd):
     async def knock():
         connection = await netconfd.log_in(username="stranger")
         async with asyncio.timeout(REPLY_TIMEOUT_S), connection:
-            return await connection.run(subsystem="netconf", input="<hello/>" * 1000)
+            return await connection.run(subsystem="netconf")
 
     refusal = asyncio.run(knock())
     assert (refusal.exit_status, refusal.stdout) == (1, "")
