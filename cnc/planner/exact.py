@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cnc.errors import InputError
 from cnc.planner.algorithm import Budget, Progress, Result
 from cnc.planner.greedy import NoWait, Waiting
-from cnc.planner.problem import Member, Placement, Problem
+from cnc.planner.problem import Member, Placement, Problem, complete
 
 if TYPE_CHECKING:
     from cnc.planner.exact_model import Outcome
@@ -144,7 +144,17 @@ class _Search:
         if any(result.interrupted for result in results):
             raise KeyboardInterrupt
         best = max(results, key=lambda result: len(result.placements))
-        return self._solve(self._model.at(best.placements), _FIND_LIMIT).values or ()
+        in_time = {
+            member: placement
+            for member, placement in best.placements.items()
+            if member not in self._problem.kept and self._is_in_time(placement)
+        }
+        self._best = complete(self._problem, in_time)
+        return self._solve(self._model.at(self._best), _FIND_LIMIT).values or ()
+
+    def _is_in_time(self, placement: Placement) -> bool:
+        latency_max_ns = self._problem.stream(placement.route.member).max_latency_ns
+        return placement.route.latency_ns(placement.offsets_ns) <= latency_max_ns
 
     def _narrow(self) -> None:
         """Find a set of streams that cannot be placed together, although fewer could be.

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from ortools.sat.python import cp_model
 
-from cnc.planner.problem import Leg, Member, Placement, Problem, Route
+from cnc.planner.problem import Leg, Member, Placement, Problem, Route, Tree
 
 _Literal = Any  # OR-Tools has no types that a checker without it could read
 _Linear = Any
@@ -81,11 +81,14 @@ class PlacementModel:
             route, times, number = placement
             self._reserve(route, [_Offset(t, t, t) for t in times], (), {number: ()})
         for member in problem.members:
-            self._add(problem.route(member, problem.trees[member.stream][member.path]))
+            self._add(problem.route(member, self._tree(member)))
         for spans in (*self._links.values(), *self._queues.values()):
             for one, other in combinations(spans, 2):
                 if one.conditions or other.conditions:  # else both are kept
                     self._keep_apart(one, other)
+
+    def _tree(self, member: Member) -> Tree:
+        return self._problem.trees[member.stream][member.path]
 
     def placing(self, streams: Collection[str]) -> Any:
         """The constraints when exactly `streams` are placed."""
@@ -95,11 +98,16 @@ class PlacementModel:
         return cp
 
     def at(self, placements: Mapping[Member, Placement]) -> Any:
-        """With those streams that `placements` hold all paths of, just there.
+        """With those streams that `placements` hold all paths of on the trees of the problem, just
+        there. A stream on a detour is left out: the model has no variables for its links.
 
         There is no solution if they break a rule.
         """
-        missing = {member.stream for member in self._problem.members if member not in placements}
+        missing = {
+            member.stream
+            for member in self._problem.members
+            if member not in placements or placements[member].route.tree != self._tree(member)
+        }
         cp = self.placing(self.placed.keys() - missing)
         for member, (_, offsets) in self._members.items():
             if member.stream not in missing:

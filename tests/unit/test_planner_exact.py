@@ -345,6 +345,26 @@ def test_a_class_must_be_open_to_all_paths_of_a_stream(loose: tuple[str, ...]) -
     assert broken(problem, result) == []
 
 
+def test_a_stream_on_a_detour_keeps_its_place_and_its_way() -> None:
+    """All three start at one moment in one class: only one of them fits on each way."""
+    triangle = network(
+        [*pairwise(["s1", "s2", "s3"]), ("s3", "s1"), *((f"e{i}", "s1") for i in (1, 2, 3))]
+        + [(f"e{i}", "s2") for i in (4, 5, 6)]
+    )
+    now = {"window_us": (0, 0), "max_latency_us": 700}
+    problem = problem_of(
+        triangle, *(stream(f"f{i}", f"e{i}", f"e{i + 3}", **now) for i in (1, 2, 3))
+    )
+    router = Router(problem.intent)
+    trees = router.route_all(problem.intent.streams.values())
+    problem = replace(problem, trees=trees, router=router)
+    placed = Waiting().schedule(problem, Budget()).placements
+    assert any(p.route.tree != trees[member.stream][0] for member, p in placed.items())
+    result = solve(problem)
+    assert len(result.placements) >= len(placed)
+    assert broken(problem, result) == []
+
+
 def test_with_nothing_to_place_the_kept_streams_are_the_result() -> None:
     old = stream("kept", "e1")
     kept = solve(problem_of(line(), old)).placements

@@ -1,0 +1,12 @@
+"""A few of the random networks of `planner_fuzz`, among them each that once showed a fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.planner_fuzz import faults_of_plan
+
+
+@pytest.mark.parametrize("seed", [*range(1, 9), 47, 92, 116])
+def test_a_plan_by_the_default_algorithm_is_sound(seed: int) -> None:
+    assert faults_of_plan(seed) == []
