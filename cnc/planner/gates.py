@@ -152,17 +152,29 @@ class _Port:
 
     def shortened(self, frames: Sequence[Window], limit: int | None) -> GateControlList:
         """The gate stays open over the smallest gaps: as few of them as bring the list down to
-        `limit` entries."""
-        gaps = sorted({following.open_ns - w.close_ns for w, following in self._pairs(frames)})
-        low, high = 0, len(gaps) - 1
+        `limit` entries. Gaps of one length, as periodic streams leave, are taken one by one and
+        all over the cycle, so that best effort gets its turn in every part of it."""
+        mergeable = self._mergeable(frames)
+        low, high = 0, len(mergeable)
         while low < high:
             middle = (low + high) // 2
-            gates = self._list(self._merged(frames, gaps[middle]), lead=True)
+            gates = self._list(self._merged(frames, mergeable[:middle]), lead=True)
             if limit is None or len(gates.entries) <= limit:
                 high = middle
             else:
                 low = middle + 1
-        return self._list(self._merged(frames, gaps[low]), lead=True)
+        return self._list(self._merged(frames, mergeable[:low]), lead=True)
+
+    def _mergeable(self, frames: Sequence[Window]) -> list[int]:
+        """The gaps between windows of one class, smallest first, each as the index of the window
+        before it."""
+        bits = len(frames).bit_length()
+        gaps = [
+            (following.open_ns - w.close_ns, int(f"{index:0{bits}b}"[::-1], 2), index)
+            for index, (w, following) in enumerate(self._pairs(frames))
+            if w.traffic_class == following.traffic_class
+        ]
+        return [index for _, _, index in sorted(gaps)]
 
     def _pairs(self, frames: Sequence[Window]) -> Iterator[tuple[Window, Window]]:
         """Each window with the one after it, the last with the first of the next cycle."""
@@ -172,25 +184,19 @@ class _Port:
         )
         return pairwise([*frames, again])
 
-    def _merged(self, frames: Sequence[Window], gap_max_ns: int) -> list[Window]:
-        """Windows of one class that are at most `gap_max_ns` apart, made one."""
-        breaks = [
-            index
-            for index, (w, following) in enumerate(self._pairs(frames))
-            if following.open_ns - w.close_ns > gap_max_ns
-            or following.traffic_class != w.traffic_class
-        ]
+    def _merged(self, frames: Sequence[Window], gaps: Collection[int]) -> list[Window]:
+        """The windows on both sides of each of `gaps` made one."""
+        joined = set(gaps)
+        breaks = [index for index in range(len(frames)) if index not in joined]
         if not breaks:
             first = frames[0]
             return [first._replace(close_ns=first.open_ns + self._cycle_ns)]
-        start = breaks[-1] + 1  # begin after a gap: no merged window then crosses the seam
-        turned = [*frames[start:], *(self._next_cycle(w) for w in frames[:start])]
-        merged = [turned[0]]
-        for w in turned[1:]:
-            last = merged[-1]
-            near = w.open_ns - last.close_ns <= gap_max_ns
-            if near and w.traffic_class == last.traffic_class:
-                merged[-1] = last._replace(close_ns=max(last.close_ns, w.close_ns))
+        turn = breaks[-1] + 1  # begin after a gap: no merged window then crosses the seam
+        turned = [*frames[turn:], *(self._next_cycle(w) for w in frames[:turn])]
+        merged: list[Window] = []
+        for index, w in enumerate(turned, turn - 1):  # of the gap before `w`, modulo all
+            if index % len(frames) in joined:
+                merged[-1] = merged[-1]._replace(close_ns=max(merged[-1].close_ns, w.close_ns))
             else:
                 merged.append(w)
         return merged

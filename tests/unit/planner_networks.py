@@ -110,6 +110,46 @@ def with_streams(wanted: Intent, *streams: Stream) -> Intent:
     return replace(wanted, streams={s.name: s for s in streams})
 
 
+def zonal(*, entries_max: int) -> Intent:
+    """A car: four zone controllers in a ring around a central switch, 168 streams in one class
+    with periods from 1 to 20 ms, and ports that hold `entries_max` gate entries."""
+    random = seeded(168)
+    zones = [f"s{zone}" for zone in range(1, 5)]
+    devices = [f"d{zone[1]}{number}" for zone in zones for number in range(6)]
+    computers = ["c1", "c2"]
+    car = network(
+        *(f"s0-{zone}" for zone in zones),
+        *(f"{one}-{other}" for one, other in pairwise([*zones, zones[0]])),
+        *(f"{device}-s{device[1]}" for device in devices),
+        *(f"{computer}-s0" for computer in computers),
+        clock_error_ns=500,
+    )
+    streams = []
+    for number in range(168):
+        device, other = random.sample(devices, 2)
+        computer = random.choice(computers)
+        ends = random.choice([(device, computer), (device, computer), (computer, device)])
+        period = random.choice((1, 2, 5, 10, 20)) * MS
+        talker, listener = ends if number % 4 else (device, other)
+        streams.append(
+            stream(
+                f"f{number}",
+                talker,
+                listener,
+                period_ns=period,
+                payload_octets=random.choice((46, 64, 128, 256, 1000)),
+                max_latency_ns=period,
+            )
+        )
+    wanted = intent(with_full_offload(car), *streams)
+    return with_links(wanted, gate_entries_max=entries_max)
+
+
+def with_full_offload(net: Network) -> Network:
+    bridges = {n: replace(b, gate_mode=GateMode.FULL_OFFLOAD) for n, b in net.bridges.items()}
+    return replace(net, bridges=bridges)
+
+
 def cables(topology: str, bridges: list[str]) -> list[tuple[str, str]]:
     match topology:
         case "star":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,9 @@ from tests.unit.planner_networks import (
     intents,
     network,
     stream,
+    with_full_offload,
     with_links,
+    zonal,
 )
 
 BETWEEN = PortRef("s1", "s2")
@@ -139,6 +142,34 @@ def test_a_port_with_room_for_its_list_gets_it_exact() -> None:
     wanted = busy_line(5)
     with_room = with_links(wanted, gate_entries_max=16)
     assert plan(with_room).gates == plan(wanted).gates
+
+
+def test_of_gaps_of_one_length_no_more_stay_open_than_must() -> None:
+    """Eleven windows: with all nine equal gaps open, nothing would be left for best effort."""
+    net = with_full_offload(network("t-s1", "u-s1", "s1-l"))
+    two = [stream("fast", "t", "l"), stream("slow", "u", "l", period_ns=10 * MS)]
+    exact = plan(intent(net, *two))
+    port = PortRef("s1", "l")
+    assert len(exact.gates[port].entries) > 16
+    planned = plan(with_links(exact.intent, port, gate_entries_max=16))
+    assert judge(planned) == []
+    assert 14 <= len(planned.gates[port].entries) <= 16
+    longest_without_best_effort = max(
+        sum(e.interval_ns for e in run)
+        for is_open, run in groupby(
+            planned.gates[port].entries * 2, key=lambda e: bool(e.gate_states & 1)
+        )
+        if not is_open
+    )
+    assert longest_without_best_effort < 3 * MS
+
+
+@pytest.mark.parametrize("limit", [8, 16, 24, 32])
+def test_the_streams_of_a_car_fit_the_short_lists_of_its_switches(limit: int) -> None:
+    planned = plan(zonal(entries_max=limit))
+    assert len(planned.streams) == 168
+    assert judge(planned) == []
+    assert max(len(gates.entries) for gates in planned.gates.values()) <= limit
 
 
 def test_a_kernel_gets_no_more_entries_than_it_can_show() -> None:
