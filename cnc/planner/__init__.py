@@ -240,5 +240,7 @@ def _reasons(problem: Problem, result: Result, impossible: Mapping[str, str]) ->
             route = problem.route(Member(name, 0), problem.trees[name][0])
             reasons[name] = explain.no_place(table, route)
             if name in result.impossible:
-                reasons[name] += f". {explain.proved_together(result.impossible)}"
+                beside_kept = bool(problem.kept)
+                proof = explain.proved_together(result.impossible, beside_kept=beside_kept)
+                reasons[name] += f". {proof}"
     return reasons

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from cnc.planner import exact
 from cnc.planner.algorithm import Algorithm, Budget, Result
-from cnc.planner.capacity import has_way_around, overload
-from cnc.planner.greedy import Greedy, NoWait, Waiting
+from cnc.planner.capacity import crowded_queue, has_way_around, overload
+from cnc.planner.greedy import Dense, Greedy, NoWait, Waiting
 from cnc.planner.neighbourhood import Neighbourhood
 from cnc.planner.portfolio import Portfolio
 from cnc.planner.problem import Problem
@@ -19,7 +19,8 @@ _NO_WAIT_MISSES = 50  # one stream in so many may miss before waiting is tried f
 
 
 class Auto:
-    """No-wait first; if some stream does not fit, waiting; then ejection from several starts.
+    """No-wait first; if some stream does not fit, waiting, and frames right behind each other; then
+    ejection from several starts.
 
     A small network that is still not complete is searched exactly, which may prove that it cannot
     be. With an executor the starts run side by side.
@@ -36,15 +37,20 @@ class Auto:
         if plain.interrupted or not plain.unplaced:
             return plain.result(NoWait.name)
         waiting = Waiting().schedule(problem, budget)
-        if waiting.interrupted or waiting.is_complete(problem) or not budget.ejections:
+        if waiting.interrupted or waiting.is_complete(problem):
             return waiting
+        dense = Dense().schedule(problem, budget)
+        greedy = max(waiting, dense, key=lambda result: len(result.placements))
+        if dense.interrupted or greedy.is_complete(problem) or not budget.ejections:
+            return replace(greedy, interrupted=dense.interrupted)
         conflict = overload(problem)
-        if conflict and not has_way_around(problem, conflict):
-            return replace(waiting, impossible=conflict)
+        crowd = conflict or crowded_queue(problem)
+        if crowd and not has_way_around(problem, crowd):
+            return replace(greedy, impossible=conflict)
         found = Portfolio(_starts(problem), self._executor).schedule(problem, budget)
-        if len(found.placements) < len(waiting.placements):
-            # None of the starts was far enough when the operator interrupted.
-            return replace(waiting, impossible=found.impossible, interrupted=found.interrupted)
+        if len(found.placements) < len(greedy.placements):
+            # No start came so far, be it that the operator interrupted.
+            return replace(greedy, impossible=found.impossible, interrupted=found.interrupted)
         return found
 
 

@@ -106,7 +106,8 @@ def _stays(table: Timetable, route: Route) -> Iterator[tuple[Resource, int, int]
         yield table.links[leg.link], after, leg.window_ns
         if leg.parent is not None and len(classes) == 1:
             earliest = route.offsets_ns[leg.anchor] + leg.min_ns
-            yield table.queues[leg.link, classes[0]], earliest, after + leg.hold_ns - earliest
+            for others in table.rivals(route, leg, classes[0]):
+                yield others, earliest, after + leg.hold_ns - earliest
 
 
 def _edge_bans(route: Route) -> list[tuple[int, float, int]]:

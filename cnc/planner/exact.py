@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
+from functools import partial
 from importlib.util import find_spec
 from itertools import combinations_with_replacement
 from math import gcd
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cnc.errors import InputError
 from cnc.planner.algorithm import Budget, Progress, Result
-from cnc.planner.greedy import NoWait, Waiting
+from cnc.planner.greedy import Dense, NoWait, Waiting
 from cnc.planner.problem import Member, Placement, Problem, complete
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class _Search:
         try:
             self._solver = solve
             self._model = PlacementModel(self._problem)
+            self._certain_model = partial(PlacementModel, self._problem, only_certain=True)
             self._search()
         except KeyboardInterrupt:
             interrupted = True
@@ -129,7 +131,7 @@ class _Search:
             found = self._solve(model.placing(model.placed), _FIND_LIMIT)
             if found.is_impossible:
                 self._report("looking for a conflict")
-                self._narrow()
+                self._prove()
             if found.values is None:
                 self._report("placing as many as possible")
                 self._solve(model.most(values), _IMPROVE_LIMIT, improve=True)
@@ -140,7 +142,10 @@ class _Search:
 
     def _start(self) -> Sequence[int]:
         """A solution to improve on: what is found without a solver."""
-        results = [simple.schedule(self._problem, self._budget) for simple in (NoWait(), Waiting())]
+        results = [
+            simple.schedule(self._problem, self._budget)
+            for simple in (NoWait(), Waiting(), Dense())
+        ]
         if any(result.interrupted for result in results):
             raise KeyboardInterrupt
         best = max(results, key=lambda result: len(result.placements))
@@ -156,25 +161,34 @@ class _Search:
         latency_max_ns = self._problem.stream(placement.route.member).max_latency_ns
         return placement.route.latency_ns(placement.offsets_ns) <= latency_max_ns
 
-    def _narrow(self) -> None:
-        """Find a set of streams that cannot be placed together, although fewer could be.
+    def _prove(self) -> None:
+        """Find a set of streams that nobody could place together, although fewer could be.
 
-        Whoever is shown not to be needed for the conflict is left out of it, one by one.
+        That there is no way by all rules of this planner is no proof, since some are stricter than
+        they need be. Whoever is shown not to be needed for the conflict is left out, one by one.
         """
-        self._conflict = list(self._model.placed)
-        outcome = self._solve(self._model.assuming_all(), _NARROW_LIMIT)
+        certain = self._certain_model()
+        left = _NARROW_LIMIT * self._patience
+        outcome = self._ask(certain.assuming_all(), left)
         if not outcome.is_impossible:
             return
-        self._conflict = self._model.streams(outcome.core)
-        left = _NARROW_LIMIT * self._patience - outcome.spent
+        self._conflict = certain.streams(outcome.core)
+        left -= outcome.spent
         for name in sorted(self._conflict):
             if left <= 0:
                 return
             others = [other for other in self._conflict if other != name]
-            outcome = self._solve(self._model.placing(others), min(left, _EACH_LIMIT))
+            outcome = self._ask(certain.placing(others), min(left, _EACH_LIMIT * self._patience))
             left -= outcome.spent
             if outcome.is_impossible:
                 self._conflict = others
+
+    def _ask(self, constraints: Any, limit: float) -> Outcome:
+        """What the solver finds out; it does not count as a placement."""
+        outcome = self._solver(constraints, seed=self._problem.seed, limit=limit)
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        return outcome
 
     def _solve(self, constraints: Any, limit: float, *, improve: bool = False) -> Outcome:
         seed = self._problem.seed

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import combinations
 from math import gcd
 from typing import Any, NamedTuple
@@ -66,9 +67,14 @@ class Outcome(NamedTuple):
 
 
 class PlacementModel:
-    """Every rule of a problem, with one literal for each stream in `placed` left to decide."""
+    """Every rule of a problem, with one literal for each stream in `placed` left to decide.
 
-    def __init__(self, problem: Problem) -> None:
+    `only_certain` leaves out the rules that are this planner's own: that frames are alone in their
+    queue, and that windows keep room for gate entries. What the others rule out nobody can place.
+    """
+
+    def __init__(self, problem: Problem, *, only_certain: bool = False) -> None:
+        self._only_certain = only_certain
         self.placed: dict[str, _Literal] = {}
         self._cp = cp_model.CpModel()
         self._problem = problem
@@ -79,16 +85,31 @@ class PlacementModel:
         self._queues: defaultdict[tuple[int, int], list[_Span]] = defaultdict(list)
         for placement in problem.kept.values():
             route, times, number = placement
-            self._reserve(route, [_Offset(t, t, t) for t in times], (), {number: ()})
+            kept = [_Offset(t, t, t) for t in times]
+            self._reserve(self._ruled(route), kept, (), {number: ()})
         for member in problem.members:
-            self._add(problem.route(member, self._tree(member)))
+            self._add(self._ruled(problem.route(member, self._tree(member))))
         for spans in (*self._links.values(), *self._queues.values()):
             for one, other in combinations(spans, 2):
                 if one.conditions or other.conditions:  # else both are kept
                     self._keep_apart(one, other)
 
+    def _can_hold(self, route: Route) -> bool:
+        return route.is_held and route.tree == self._tree(route.member)
+
     def _tree(self, member: Member) -> Tree:
         return self._problem.trees[member.stream][member.path]
+
+    def _ruled(self, route: Route) -> Route:
+        """The route with no longer windows than the rules in force ask for."""
+        if not self._only_certain:
+            return route
+        name = route.member.stream
+        legs = (
+            leg._replace(window_ns=self._problem.busy_ns(name, leg.link), edge_min_ns=0)
+            for leg in route.legs
+        )
+        return replace(route, legs=tuple(legs))
 
     def placing(self, streams: Collection[str]) -> Any:
         """The constraints when exactly `streams` are placed."""
@@ -98,15 +119,16 @@ class PlacementModel:
         return cp
 
     def at(self, placements: Mapping[Member, Placement]) -> Any:
-        """With those streams that `placements` hold all paths of on the trees of the problem, just
-        there. A stream on a detour is left out: the model has no variables for its links.
+        """With those streams that `placements` hold all paths of, just there. Left out are those on
+        a detour, as the model has no variables for its links, and those no port holds back, as it
+        keeps frames of one ingress port apart too.
 
         There is no solution if they break a rule.
         """
         missing = {
             member.stream
             for member in self._problem.members
-            if member not in placements or placements[member].route.tree != self._tree(member)
+            if member not in placements or not self._can_hold(placements[member].route)
         }
         cp = self.placing(self.placed.keys() - missing)
         for member, (_, offsets) in self._members.items():
@@ -174,6 +196,8 @@ class PlacementModel:
             if leg.parent is not None:
                 arrival = offsets[leg.parent].at_ns + leg.max_ns
                 self._cp.add(offset.at_ns >= arrival).only_enforce_if(placed)
+                if self._only_certain:
+                    continue
                 # A frame must be gone before the next of its stream comes.
                 stay = offset.at_ns + leg.hold_ns - offsets[leg.anchor].at_ns - leg.min_ns
                 self._cp.add(stay <= route.period_ns).only_enforce_if(placed)
@@ -222,7 +246,7 @@ class PlacementModel:
             window = leg.window_ns
             span = _Span(period, at, at + window, most, least + window, window, conditions)
             self._links[leg.link].append(span)
-            if leg.parent is None:
+            if leg.parent is None or self._only_certain:
                 continue
             anchor = offsets[leg.anchor]
             for number, chosen in by_class.items():

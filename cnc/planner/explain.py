@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cnc.format import microseconds
 from cnc.model import PortRef
 from cnc.planner.circle import Circle
 from cnc.planner.problem import Problem, Route, start_delay_ns
-from cnc.planner.timetable import Timetable
+from cnc.planner.timetable import Resource, Timetable
 
 INTERRUPTED = "had no place yet when the search was interrupted"
 _NAMED_MAX = 8
@@ -35,11 +35,13 @@ def no_second_path(talker: str, listeners: tuple[str, ...]) -> str:
     )
 
 
-def proved_together(streams: tuple[str, ...]) -> str:
+def proved_together(streams: tuple[str, ...], *, beside_kept: bool = False) -> str:
+    """That `streams` surely do not go together; with `beside_kept`, where kept ones stay put."""
     names = ", ".join(streams[:_NAMED_MAX])
     if len(streams) > _NAMED_MAX:
         names += f" and {len(streams) - _NAMED_MAX} more"
-    return f"It is proved that no offsets on these routes carry these together: {names}"
+    beside = " beside the streams that are kept" if beside_kept else ""
+    return f"It is proved that no offsets on these routes carry these together{beside}: {names}"
 
 
 def hopeless(problem: Problem, route: Route) -> str | None:
@@ -127,7 +129,9 @@ def no_place(table: Timetable, route: Route) -> str:
         names = [c.name for c in problem.intent.classes.values() if c.number in tightest.classes]
         where = f"the queue of {' or '.join(names)} at {where}"
         taken = (
-            "A frame must be alone in its queue from its earliest arrival on. Stays already take"
+            "The planner keeps frames of different ingress ports apart in a queue, each from its "
+            "earliest arrival on, which is more than the standard asks for: this is no proof that "
+            "nothing fits. Stays already take"
         )
         helps[-2:] = ["another scheduled class", "less clock error or processing jitter"]
     if tightest.room.starts_ns:
@@ -158,10 +162,17 @@ def _places(table: Timetable, route: Route) -> Iterator[_Place]:
         yield _Place(room, port, (), leg.window_ns, link.load())
         if leg.parent is not None:
             stay = offset + leg.hold_ns - route.offsets_ns[leg.anchor] - leg.min_ns
-            queues = [table.queues[leg.link, number] for number in classes]
-            emptiest = max(queues, key=lambda queue: _room(queue.circle(period), stay))
-            room = _room(emptiest.circle(period), stay)
-            yield _Place(room, port, classes, stay, emptiest.load())
+            queues = [table.rivals(route, leg, number) for number in classes]
+            rooms = [(_room(_union(queue, period), stay), queue) for queue in queues]
+            room, emptiest = max(rooms, key=lambda item: item[0])
+            load = sum(others.load() for others in emptiest)
+            yield _Place(room, port, classes, stay, load)
+
+
+def _union(resources: Sequence[Resource], period_ns: int) -> Circle:
+    if len(resources) == 1:
+        return resources[0].circle(period_ns)
+    return Circle(period_ns, (r for its in resources for r in its.reservations.values()))
 
 
 def _room(circle: Circle, stay_ns: int) -> _Room:

@@ -35,6 +35,19 @@ class Waiting:
         return search.result(self.name)
 
 
+class Dense:
+    """Earliest fit right behind each other for frames that share their way: what comes in by one
+    port cannot change its order, so it need not be apart in the queue. In return no port is relied
+    on to hold the frames back, so that they need more room beside those of other ports."""
+
+    name = "dense"
+
+    def schedule(self, problem: Problem, budget: Budget) -> Result:
+        search = Greedy(problem, budget, paced=False, waiting=True, dense=True)
+        search.run()
+        return search.result(self.name)
+
+
 class Greedy:
     """A pass over the streams. `unplaced` are the members that found no place.
 
@@ -51,10 +64,12 @@ class Greedy:
         paced: bool,
         waiting: bool,
         beat: bool = False,
+        dense: bool = False,
         table: Timetable | None = None,
     ) -> None:
         """With `beat`, a place that leaves room for those who come later is taken if there is
-        one; with `table`, streams are added to what is there."""
+        one; if `dense`, frames that share their way follow each other, held back by no port,
+        where there is room for that; with `table`, streams are added to what is there."""
         self.problem = problem
         self.table = table or Timetable(problem)
         self.routes: dict[Member, Route] = {
@@ -67,6 +82,7 @@ class Greedy:
         self._detours: dict[Member, Route | None] = {}
         self._paced = paced
         self._waiting = waiting
+        self._dense = dense
         self._first_try = in_beat if beat else without_waiting
         self._budget = budget
 
@@ -100,6 +116,10 @@ class Greedy:
         """A free place for one member: without waiting if there is one, and rather on its first
         route than on the way around."""
         route = self.routes[member]
+        if self._dense:
+            early = self.problem.route(member, route.tree, held=False)
+            if placement := without_waiting(self.table, early):
+                return placement
         if placement := self._first_try(self.table, route):
             return placement
         if not self._waiting:

@@ -7,7 +7,9 @@ reception + propagation + greatest processing + clock error after `o`.
 
 A port holds each frame back to its planned time, unless it is *loose*: there the gate stays open
 longer than the frames need, to fit the port's list limit, and a frame may leave as soon as it lies
-in the queue. What is earliest is then counted from the last port that did hold it.
+in the queue. What is earliest is then counted from the last port that did hold it. A route that is
+not *held* counts so at every port: its frames need not be alone in a queue with frames that came in
+by the same port, of which one may then leave at another's time.
 
 Where gates change at multiples of a tick only, a window opens up to a tick early and closes up to a
 tick late: a frame may leave that much too soon, and the link is reserved for so much longer.
@@ -76,13 +78,15 @@ class Leg(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Route:
     """The legs of a member, and where they lie in time when no frame waits: `offsets_ns` after
-    the talker's start, with the latency bound that this gives."""
+    the talker's start, with the latency bound that this gives. Unless it `is_held`, no port is
+    relied on to hold its frames back, and they never wait."""
 
     member: Member
     period_ns: int
     legs: tuple[Leg, ...]
     offsets_ns: tuple[int, ...]
     least_latency_ns: int
+    is_held: bool = True
 
     @property
     def tree(self) -> Tree:
@@ -180,7 +184,7 @@ class Problem:
         """Whether there are queues enough for frames to wait at each bridge as paced ones do."""
         return min(map(len, self._class_numbers.values()), default=0) >= _CLASSES_TO_PACE
 
-    def route(self, member: Member, tree: Tree, *, paced: bool = False) -> Route:
+    def route(self, member: Member, tree: Tree, *, paced: bool = False, held: bool = True) -> Route:
         """The legs of `member` over `tree`.
 
         A paced frame waits at each bridge as long as the longest frame takes to get there. Frames
@@ -189,18 +193,23 @@ class Problem:
         longer than the stream allows, the route is not paced.
         """
         if paced:
-            route = self._route(member, tree, self._pace_octets)
+            route = self._route(member, tree, self._pace_octets, held=held)
             if route.least_latency_ns <= self.stream(member).max_latency_ns:
                 return route
-        key = member, tree
+        key = member, tree, held
         if key not in self._routes:
-            self._routes[key] = self._route(member, tree, None)
+            self._routes[key] = self._route(member, tree, None, held=held)
         return self._routes[key]
 
     def prices_ns(self, stream: str) -> list[int]:
         """For each link the time that a frame of the stream needs, at most, to the next queue."""
         octets = self.intent.streams[stream].payload_octets
         return [self._hop(number, octets).max_ns for number in range(len(self.links))]
+
+    def busy_ns(self, stream: str, link: int) -> int:
+        """How long no other frame may want the link, whoever plans: the window of a leg without
+        what this planner adds to it for ticks and for the shortest gate interval."""
+        return self._hop(link, self.intent.streams[stream].payload_octets).busy_ns
 
     def detour(self, member: Member, *, paced: bool = False) -> Route | None:
         """A route away from the fullest link of the stream's tree, if it has one tree only: two
@@ -214,7 +223,7 @@ class Problem:
         route = self.route(member, tree, paced=paced)
         return route if route.least_latency_ns <= stream.max_latency_ns else None
 
-    def _route(self, member: Member, tree: Tree, pace_octets: int | None) -> Route:
+    def _route(self, member: Member, tree: Tree, pace_octets: int | None, *, held: bool) -> Route:
         stream = self.stream(member)
         inbound: dict[str, int] = {}
         legs: list[Leg] = []
@@ -233,7 +242,7 @@ class Problem:
                 if pace_octets is not None:
                     greatest = max(greatest, self._hop(tree[parent], pace_octets).max_ns)
                 passed = parent if legs[parent].parent is None else legs[parent].anchor
-                anchor = passed if self._is_loose[tree[parent]] else parent
+                anchor = parent if held and not self._is_loose[tree[parent]] else passed
                 early_here = before.min_ns + (early[parent] if anchor != parent else 0)
                 least = early_here - error
                 edge = interval_min_ns(link)
@@ -251,7 +260,7 @@ class Problem:
             for offset, leg in zip(offsets, legs, strict=True)
             if leg.delivery_ns is not None
         )
-        return Route(member, stream.period_ns, tuple(legs), tuple(offsets), least_latency)
+        return Route(member, stream.period_ns, tuple(legs), tuple(offsets), least_latency, held)
 
     def _hop(self, number: int, payload_octets: int) -> _HopTimes:
         key = number, payload_octets
@@ -266,7 +275,8 @@ class Problem:
         bridge = network.bridges.get(link.target.node)
         rounding = link.gate_tick_ns - 1
         return _HopTimes(
-            window_ns=delay + network.occupation_ns(link, payload_octets) + rounding,
+            busy_ns=(busy := delay + network.occupation_ns(link, payload_octets)),
+            window_ns=busy + rounding,
             min_ns=flight + (bridge.processing_min_ns if bridge else 0) - rounding,
             max_ns=delay
             + flight
@@ -276,7 +286,7 @@ class Problem:
         )
 
     @cached_property
-    def _routes(self) -> dict[tuple[Member, Tree], Route]:
+    def _routes(self) -> dict[tuple[Member, Tree, bool], Route]:
         return {}
 
     @cached_property
@@ -331,6 +341,7 @@ def stream_plans(problem: Problem, placements: Mapping[Member, Placement]) -> di
 
 
 class _HopTimes(NamedTuple):
+    busy_ns: int
     window_ns: int
     min_ns: int
     max_ns: int

@@ -6,6 +6,8 @@ is the earliest there is.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cnc.planner.circle import Circle
 from cnc.planner.problem import Leg, Placement, Route
 from cnc.planner.timetable import Timetable
@@ -51,7 +53,7 @@ class _WithoutWaiting:
         ]
         self._classes = table.classes(route)
         # Looked up when first needed: mostly one is.
-        self._queues: dict[int, list[Circle | None]] = {}
+        self._queues: dict[int, list[_Stay]] = {}
 
     def earliest(self, first_ns: int, last_ns: int) -> tuple[int, Placement] | None:
         """The first free start from `first_ns` to `last_ns`, and the placement it gives."""
@@ -65,8 +67,8 @@ class _WithoutWaiting:
             delays = []
             for number in self._classes:
                 if number not in self._queues:
-                    self._queues[number] = _queue_circles(self._table, route, number)
-                delay = _queue_delay(route, self._queues[number], offset)
+                    self._queues[number] = _stays(self._table, route, number)
+                delay = _queue_delay(self._queues[number], offset)
                 if delay == 0:
                     offsets = tuple(offset + after for after in route.offsets_ns)
                     return offset, Placement(route, offsets, number)
@@ -115,21 +117,34 @@ def edge_delay(start_ns: int, leg: Leg, period_ns: int) -> int:
     return 0
 
 
-def _queue_circles(table: Timetable, route: Route, number: int) -> list[Circle | None]:
-    return [
-        None if leg.parent is None else table.queues[leg.link, number].circle(route.period_ns)
-        for leg in route.legs
-    ]
+class _Stay(NamedTuple):
+    """One reason to stay clear of others in a queue: who they are, when after the talker's start
+    the frame may come there if it never waits, and how long nobody else may."""
+
+    others: Circle
+    after_ns: int
+    duration_ns: int
 
 
-def _queue_delay(route: Route, circles: list[Circle | None], offset_ns: int) -> int | None:
-    """How much later the talker must start for the first queue in the way; 0 if none is."""
-    offsets = route.offsets_ns
-    for leg, after, circle in zip(route.legs, offsets, circles, strict=True):
-        if circle is None:
+def _stays(table: Timetable, route: Route, number: int) -> list[_Stay]:
+    period, offsets = route.period_ns, route.offsets_ns
+    stays = []
+    for leg, after in zip(route.legs, offsets, strict=True):
+        if leg.parent is None:
             continue
         earliest = offsets[leg.anchor] + leg.min_ns
-        delay = circle.delay(offset_ns + earliest, after + leg.hold_ns - earliest)
+        duration = after + leg.hold_ns - earliest
+        stays += [
+            _Stay(others.circle(period), earliest, duration)
+            for others in table.rivals(route, leg, number)
+        ]
+    return stays
+
+
+def _queue_delay(stays: list[_Stay], offset_ns: int) -> int | None:
+    """How much later the talker must start for the first queue in the way; 0 if none is."""
+    for others, after, duration in stays:
+        delay = others.delay(offset_ns + after, duration)
         if delay != 0:
             return delay
     return 0
@@ -155,7 +170,12 @@ class _Waiting:
         self._latency_max_ns = latency_max_ns
         first, self._latest_ns = table.problem.window_ns(route.member)
         self._links = [table.links[leg.link].circle(period) for leg in route.legs]
-        self._queues = _queue_circles(table, route, number)
+        self._queues = [
+            [others.circle(period) for others in table.rivals(route, leg, number)]
+            if leg.parent is not None
+            else []
+            for leg in route.legs
+        ]
         self._offsets = [first + after for after in route.offsets_ns]
         self._roots = [i for i, leg in enumerate(route.legs) if leg.parent is None]
 
@@ -209,15 +229,13 @@ class _Waiting:
                 break
             start += delay
         offsets[index] = start
-        queue = self._queues[index]
-        if queue is None:
-            return index
         earliest = offsets[leg.anchor] + leg.min_ns
-        busy, following, until = queue.gap(earliest)
-        if busy:
-            offsets[leg.anchor] += busy
-        elif start + leg.hold_ns > earliest + following:
-            offsets[leg.anchor] += until
-        else:
-            return index
-        return leg.anchor
+        for queue in self._queues[index]:
+            busy, following, until = queue.gap(earliest)
+            if busy:
+                offsets[leg.anchor] += busy
+                return leg.anchor
+            if start + leg.hold_ns > earliest + following:
+                offsets[leg.anchor] += until
+                return leg.anchor
+        return index

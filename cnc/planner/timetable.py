@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import gcd
 
 from cnc.planner.circle import Circle
-from cnc.planner.problem import Member, Placement, Problem, Route
+from cnc.planner.problem import Leg, Member, Placement, Problem, Route
 
 
 class Resource:
@@ -65,7 +65,9 @@ class Timetable:
         self.problem = problem
         self.placements: dict[Member, Placement] = {}
         self.links = [Resource() for _ in problem.links]
-        self.queues: defaultdict[tuple[int, int], Resource] = defaultdict(Resource)
+        # By link and class; of frames that are not held also by the link they come in by.
+        self._held: defaultdict[tuple[int, int], Resource] = defaultdict(Resource)
+        self._early: defaultdict[tuple[int, int], dict[int, Resource]] = defaultdict(dict)
         for placement in problem.kept.values():
             self.place(placement)
 
@@ -86,7 +88,7 @@ class Timetable:
             self.links[leg.link].reserve(member, offset, leg.window_ns, period)
             if leg.parent is not None:
                 earliest = offsets[leg.anchor] + leg.min_ns
-                queue = self.queues[leg.link, number]
+                queue = self._queue(route, leg, number)
                 queue.reserve(member, earliest, offset + leg.hold_ns - earliest, period)
 
     def remove(self, member: Member) -> None:
@@ -94,7 +96,22 @@ class Timetable:
         for leg in route.legs:
             self.links[leg.link].release(member)
             if leg.parent is not None:
-                self.queues[leg.link, number].release(member)
+                self._queue(route, leg, number).release(member)
+
+    def rivals(self, route: Route, leg: Leg, number: int) -> list[Resource]:
+        """All stays in the queue of class `number` that one of `leg` must not meet."""
+        queue = leg.link, number
+        if queue not in self._early:
+            return [self._held[queue]]
+        early = self._early[queue]
+        own = None if route.is_held else _ingress(route, leg)
+        return [self._held[queue], *(early[link] for link in sorted(early) if link != own)]
+
+    def _queue(self, route: Route, leg: Leg, number: int) -> Resource:
+        """What a stay of this leg is reserved in."""
+        if route.is_held:
+            return self._held[leg.link, number]
+        return self._early[leg.link, number].setdefault(_ingress(route, leg), Resource())
 
     def on_links(self, route: Route, offsets_ns: tuple[int, ...]) -> set[Member]:
         """Who holds a link of the route when a frame at these offsets would need it."""
@@ -112,6 +129,12 @@ class Timetable:
             if leg.parent is not None:
                 earliest = offsets[leg.anchor] + leg.min_ns
                 stay = offset + leg.hold_ns - earliest
-                queue = self.queues[leg.link, number]
-                found.update(queue.in_the_way(earliest, stay, route.period_ns))
+                for stays in self.rivals(route, leg, number):
+                    found.update(stays.in_the_way(earliest, stay, route.period_ns))
+        found.discard(route.member)
         return found
+
+
+def _ingress(route: Route, leg: Leg) -> int:
+    """The link by which the frames come that leave a bridge by `leg`; -1 where a talker sends."""
+    return -1 if leg.parent is None else route.legs[leg.parent].link

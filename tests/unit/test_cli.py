@@ -73,7 +73,8 @@ def endless(tmp_path: Path) -> Path:
     """Streams that could keep the planner at it for some seconds, and never all fit."""
     streams = {
         f"s{i}": f"talker: t{i % 2 + 1}, listeners: [l{i // 2 % 2 + 1}], class: cyclic, "
-        f"period: {(4, 8, 16)[i % 3]}ms, payload: {(100, 400, 1400)[i % 7 % 3]}B, max-latency: 1ms"
+        f"period: {(3, 4, 5, 7)[i % 4]}ms, payload: {(100, 400, 1400)[i % 7 % 3]}B, "
+        f"max-latency: 200us"
         for i in range(500)
     }
     file = with_short_best_effort(line3_with(streams, tmp_path / "endless.yaml"))

@@ -11,8 +11,10 @@ import pytest
 from cnc import intent as intents
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
-from cnc.model import Hop, Intent, PortRef
+from cnc.model import Hop, Intent, Plan, PortRef
 from cnc.planner import ALGORITHMS, Budget, Progress, plan
+from cnc.planner.gates import gate_control_lists
+from cnc.planner.problem import Placement, stream_plans
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     BLOCKING_NS,
@@ -24,7 +26,9 @@ from tests.unit.planner_networks import (
     US,
     intent,
     network,
+    problem,
     stream,
+    with_full_offload,
     with_links,
     with_streams,
 )
@@ -248,6 +252,39 @@ def test_an_overload_without_a_way_around_is_proved_without_a_search() -> None:
         plan(too_many(), budget=budget)
     assert any("f0, f1" in reason for reason in refused.value.reasons.values())
     assert set(steps) == {"placing"}
+
+
+@pytest.mark.parametrize("count", [80, 418])
+def test_frames_of_one_talker_follow_each_other_on_one_class(count: int) -> None:
+    """They cannot overtake each other: 418 of them are 95 % of every link."""
+    line = with_full_offload(LINE)
+    many = [stream(f"f{i}", "t", "l", period_ns=500 * US) for i in range(count)]
+    planned = plan(intent(line, *many, classes=(CYCLIC, BEST_EFFORT)))
+    assert len(planned.streams) == count
+    assert judge(planned) == []
+
+
+def test_what_does_not_fit_by_a_rule_of_this_planner_is_not_called_impossible() -> None:
+    """Frames of different ports are kept apart in a queue for 7.6 µs each, 66 of them for more than
+    their period; 6 µs after each other, which keeps their order, the judge accepts them."""
+    talkers = [f"t{i}" for i in range(66)]
+    star = with_full_offload(network(*(f"{talker}-s1" for talker in talkers), "s1-l"))
+    many = [stream(f"of-{t}", t, "l", period_ns=500 * US) for t in talkers]
+    wanted = intent(star, *many, classes=(CYCLIC, BEST_EFFORT))
+    with pytest.raises(Unschedulable) as refused:
+        plan(wanted)
+    reasons = [why for name, why in refused.value.reasons.items() if name in wanted.streams]
+    assert reasons
+    assert not any("proved" in reason for reason in reasons)
+    assert all("this is no proof that nothing fits" in reason for reason in reasons)
+    by_hand = problem(wanted)
+    placements = {}
+    for position, member in enumerate(by_hand.members):
+        route = by_hand.route(member, by_hand.trees[member.stream][0])
+        offsets = tuple(6 * US * position + after for after in route.offsets_ns)
+        placements[member] = Placement(route, offsets, CYCLIC.number)
+    lists = gate_control_lists(by_hand, placements.values()).lists
+    assert judge(Plan(wanted, stream_plans(by_hand, placements), lists, "by hand")) == []
 
 
 def test_where_there_is_a_way_around_an_overload_is_no_end() -> None:

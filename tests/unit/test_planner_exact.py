@@ -31,7 +31,7 @@ from cnc.planner.algorithm import Budget, Progress, Result
 from cnc.planner.exact import Exact, Size
 from cnc.planner.exact_model import PlacementModel
 from cnc.planner.gates import gate_control_lists
-from cnc.planner.greedy import NoWait, Waiting
+from cnc.planner.greedy import Dense, NoWait, Waiting
 from cnc.planner.neighbourhood import Neighbourhood
 from cnc.planner.problem import Leg, Member, Placement, Problem
 from cnc.planner.routing import Router
@@ -331,7 +331,7 @@ def test_both_paths_of_a_stream_use_one_class() -> None:
 @pytest.mark.parametrize("loose", [(), ("s3", "s2")])
 def test_a_class_must_be_open_to_all_paths_of_a_stream(loose: tuple[str, ...]) -> None:
     """Beside `other` only slower has room on the one path; across a loose port on the other path
-    there is cyclic alone."""
+    there is cyclic alone. That it is to be one class there is the planner's choice: no proof."""
     ring = network(
         [*pairwise(["s1", "s2", "s3"]), ("s3", "s1"), *((f"e{i}", "s1") for i in (1, 2))]
         + [(f"e{i}", "s2") for i in (5, 6)]
@@ -341,7 +341,7 @@ def test_a_class_must_be_open_to_all_paths_of_a_stream(loose: tuple[str, ...]) -
     problem = replace(problem, loose=frozenset({PortRef(*loose)} if loose else ()))
     result = solve(problem)
     assert is_complete(problem, result) == (not loose)
-    assert result.impossible == (("other", "twice") if loose else ())
+    assert result.impossible == ()
     assert broken(problem, result) == []
 
 
@@ -465,6 +465,20 @@ def problems(draw: st.DrawFn) -> Problem:
     return problem_of(net, *streams)
 
 
+def test_frames_that_only_this_planner_keeps_apart_are_no_proved_conflict() -> None:
+    """Each may lie at s1 and s2 for half of its period: one of them follows the other all the way,
+    and so they fit, but not in a model that wants each alone in its queue."""
+    jitter = line(processing_ns=(0, 100 * US))
+    often = {"period_us": 300, "payload_octets": 100}
+    problem = problem_of(jitter, *(stream(name, "e1", **often) for name in "abc"))
+    assert not is_complete(problem, Waiting().schedule(problem, Budget()))
+    result = solve(problem)
+    assert is_complete(problem, result)
+    assert judge(judged(problem, result)) == []
+    three_talkers = problem_of(jitter, *(stream(f"f{i}", f"e{i}", **often) for i in (1, 2, 3)))
+    assert solve(three_talkers).impossible == ()
+
+
 @settings(max_examples=60, deadline=None)
 @given(problems())
 def test_a_conflict_is_gone_without_any_one_of_its_streams(problem: Problem) -> None:
@@ -480,8 +494,8 @@ def test_a_conflict_is_gone_without_any_one_of_its_streams(problem: Problem) -> 
 def test_what_another_algorithm_places_is_never_called_impossible(problem: Problem) -> None:
     result = solve(problem)
     assert broken(problem, result) == []
-    assert is_complete(problem, result) != bool(result.impossible)
-    for other in (NoWait(), Waiting(), Neighbourhood()):
+    assert not (is_complete(problem, result) and result.impossible)
+    for other in (NoWait(), Waiting(), Dense(), Neighbourhood()):
         its = other.schedule(problem, Budget(ejections=50))
         if is_complete(problem, its) and not broken(problem, its):
             assert is_complete(problem, result)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import lcm
 
 import pytest
 from hypothesis import given
 
-from cnc import planfile
+from cnc import planfile, planner
 from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import Intent, Plan
 from cnc.planner import Budget, plan
+from cnc.planner.greedy import Dense
 from cnc.planner.neighbourhood import Neighbourhood
 from tests.unit.planner_networks import examples, intents, problem
 
-ALGORITHMS = ["no-wait", "waiting", "ejection"]
+ALGORITHMS = ["no-wait", "waiting", "dense", "ejection"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def dense_by_name() -> Iterator[None]:
+    """It is a part of the default algorithm, that nobody can ask for alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(planner.ALGORITHMS, Dense.name, Dense)
+        yield
 
 
 def planned_or_none(wanted: Intent, algorithm: str) -> Plan | None:
