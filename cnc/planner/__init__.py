@@ -65,7 +65,8 @@ def plan(
 ) -> Plan:
     """Place every stream and derive every gate control list, or raise `Unschedulable`.
 
-    With `keep`, the streams of that plan which `intent` still asks for stay as they are. With
+    With `keep`, the streams of that plan which `intent` still asks for stay as they are; a port
+    keeps its gate open over small gaps only if they stay in order then. With
     `best_effort`, a plan that leaves streams out is returned and says which and why: so is the best
     plan so far when the operator interrupts (Ctrl-C).
     """
@@ -73,7 +74,7 @@ def plan(
     problem, impossible = _problem(intent, keep, seed)
     problem, result, lists = _with_fitting_lists(problem, chosen, budget)
     refused = _reasons(problem, result, impossible)
-    crowded = _crowded_ports(lists)
+    crowded = lists.crowded()
     if not best_effort and not result.interrupted and (refused or crowded):
         ports = {f"port {port}": why for port, why in crowded.items()}
         raise Unschedulable(refused | ports, hint=_HINT)
@@ -118,7 +119,9 @@ def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dic
         return problem, impossible  # the one that has added up the hops
     possible = {name: paths for name, paths in trees.items() if name not in impossible}
     kept_placements = incremental.placements(problem, kept)
-    return replace(problem, trees=possible, kept=kept_placements), impossible
+    problem = replace(problem, trees=possible, kept=kept_placements)
+    ran_loose = incremental.loose_ports(keep) if keep else frozenset[PortRef]()
+    return _loosened(problem, ran_loose & intent.network.links.keys()), impossible
 
 
 def _hopeless(problem: Problem, stream: str, paths: Sequence[Tree]) -> list[str]:
@@ -151,28 +154,28 @@ def _with_fitting_lists(
 
     A port with a shorter list lets frames leave early, which asks for another placement, in which
     other ports may have longer lists. The set of such ports only grows. A long search is worth it
-    only when that has settled, so at first there is none.
+    only when that has settled, so at first there is none. Ports that cannot have a shorter list
+    because of kept streams are among the too long ones of the result.
     """
     allowed = replace(budget, ejections=0)
+    rigid: frozenset[PortRef] = frozenset()  # they cannot be loose, because of kept streams
     for attempt in range(_ROUNDS_MAX):
         result = algorithm.schedule(problem, allowed)
         lists = gate_control_lists(problem, complete(problem, result.placements).values())
-        if result.interrupted:
-            break
-        if lists.too_long:
-            crowded = lists.too_long if attempt < _ROUNDS_MAX // 2 else frozenset(lists.lists)
-            problem = _loosened(problem, crowded)
+        if result.interrupted or attempt == _ROUNDS_MAX - 1:
+            break  # what is placed is sound only with the lists that it was placed for
+        crowded = lists.too_long - rigid
+        if crowded and attempt >= _ROUNDS_MAX // 2:
+            crowded = frozenset(lists.lists) - rigid
+        loosened = _loosened(problem, crowded)
+        rigid |= crowded - loosened.loose
+        if loosened.loose != problem.loose:
+            problem = loosened
         elif allowed is budget or result.is_complete(problem):
             break
         else:
             allowed = budget
     return problem, result, lists
-
-
-def _crowded_ports(lists: Lists) -> dict[PortRef, str]:
-    """The ports that cannot run what they are to, in order, and why."""
-    reasons = {**dict.fromkeys(lists.too_long, explain.LIST_FULL), **lists.refused}
-    return dict(sorted(reasons.items()))
 
 
 def _without_crowded_ports(
@@ -184,7 +187,7 @@ def _without_crowded_ports(
     """
     placements = complete(problem, result.placements)
     out: dict[str, str] = {}
-    while crowded := _crowded_ports(lists):
+    while crowded := lists.crowded():
         relieved: set[PortRef] = set()
         for port, why in crowded.items():
             if port in relieved:
@@ -215,12 +218,20 @@ def _crossing(
 
 
 def _loosened(problem: Problem, ports: Collection[PortRef]) -> Problem:
-    problem = replace(problem, loose=problem.loose | frozenset(ports))
-    again = {
-        member: placement._replace(route=problem.route(member, placement.route.tree))
-        for member, placement in problem.kept.items()
-    }
-    return replace(problem, kept=again)
+    """With `ports` loose: as many as keep kept streams in their order, which do not move and may be
+    early then."""
+    ports = frozenset(ports) - problem.loose
+    if not ports:
+        return problem
+    for some in (ports, *({port} for port in sorted(ports) if len(ports) > 1)):
+        loosened = replace(problem, loose=problem.loose | some)
+        loosened = replace(loosened, kept=incremental.anew(loosened, problem.kept))
+        links = {n for n, link in enumerate(problem.links) if link.source in some}
+        if not incremental.conflicts(loosened.kept.values(), links):
+            problem = loosened
+            if some == ports:
+                break
+    return problem
 
 
 def _reasons(problem: Problem, result: Result, impossible: Mapping[str, str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from math import lcm
 from typing import NamedTuple
 
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link, PortRef, TrafficClass
-from cnc.planner.explain import us
+from cnc.planner.explain import LIST_FULL, us
 from cnc.planner.problem import (
     CYCLE_MAX_NS,
     Placement,
@@ -42,6 +42,10 @@ class Lists(NamedTuple):
     lists: dict[PortRef, GateControlList]
     too_long: frozenset[PortRef]
     refused: dict[PortRef, str]
+
+    def crowded(self) -> dict[PortRef, str]:
+        """The ports that cannot run what they are to, in order, and why."""
+        return dict(sorted((dict.fromkeys(self.too_long, LIST_FULL) | self.refused).items()))
 
 
 class Window(NamedTuple):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import gcd, lcm
+from typing import NamedTuple
 
 from cnc.errors import InputError
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef, StreamPlan
+from cnc.planner.gates import gate_control_lists
 from cnc.planner.problem import (
     Member,
     Placement,
@@ -74,18 +78,145 @@ def _as_gated(intent: Intent, link: Link) -> Link:
 
 def placements(problem: Problem, kept: Mapping[str, StreamPlan]) -> dict[Member, Placement]:
     """The kept streams as the planner sees them."""
+    return anew(problem, _as_planned(problem, kept))
+
+
+def loose_ports(running: Plan) -> frozenset[PortRef]:
+    """The ports of a plan whose gates do not hold every frame back until its time."""
+    problem = Problem(running.intent, {})
+    planned = _as_planned(problem, running.streams)
+    exact = gate_control_lists(problem, planned.values()).lists
+    return frozenset(port for port, its in running.gates.items() if exact.get(port) != its)
+
+
+def _as_planned(problem: Problem, kept: Mapping[str, StreamPlan]) -> dict[Member, Placement]:
     number = {link.source: index for index, link in enumerate(problem.links)}
     found = {}
     for name, planned in kept.items():
         for path, hops in enumerate(planned.paths):
             member = Member(name, path)
             tree: Tree = tuple(number[hop.egress] for hop in hops)
-            found[member] = Placement(
-                problem.route(member, tree),
-                tuple(hop.offset_ns for hop in hops),
-                hops[0].traffic_class,
-            )
+            offsets = tuple(hop.offset_ns for hop in hops)
+            found[member] = Placement(problem.route(member, tree), offsets, hops[0].traffic_class)
     return found
+
+
+def anew(problem: Problem, kept: Mapping[Member, Placement]) -> dict[Member, Placement]:
+    """Placements with the routes that `problem` gives them: its loose ports hold no frame back.
+
+    Nor is a frame held back that lies in a queue while another may leave there, since it leaves in
+    the other's stead where that is lost. So it is early from there on, and may meet others in turn.
+    """
+    held = {
+        member: placement._replace(route=problem.route(member, placement.route.tree))
+        for member, placement in kept.items()
+    }
+    early: set[Member] = set()
+    while True:
+        found = {
+            member: _not_held(problem, placement) if member in early else placement
+            for member, placement in held.items()
+        }
+        more = {
+            one.member
+            for one, other in _meetings(found.values())
+            if one.member not in early and one.stays_when_leaves(other)
+        }
+        if not more:
+            return found
+        early |= more
+
+
+def _not_held(problem: Problem, placement: Placement) -> Placement:
+    route = problem.route(placement.route.member, placement.route.tree, held=False)
+    start = placement.offsets_ns[0]
+    if placement.offsets_ns != tuple(start + after for after in route.offsets_ns):
+        # Others must not follow it: only of frames that never wait it is sure that none overtakes.
+        route = replace(route, is_held=True)
+    return placement._replace(route=route)
+
+
+def conflicts(kept: Iterable[Placement], crossing: Collection[int]) -> set[frozenset[Member]]:
+    """Who may lie in a queue together, each until it is to leave, although they come in by other
+    ports, so that their order is not sure: if any of both leaves a bridge by one of the links
+    `crossing`."""
+    return {
+        frozenset((one.member, other.member))
+        for one, other in _meetings(kept)
+        if one.ingress != other.ingress
+        and _overlap(one.wait, other.wait)
+        and not (one.links.isdisjoint(crossing) and other.links.isdisjoint(crossing))
+    }
+
+
+_Span = tuple[int, int, int]  # start, duration and period
+
+
+class _Stay(NamedTuple):
+    """In a queue from the earliest arrival on; the gate may be open from `leaves_ns` on."""
+
+    member: Member
+    links: frozenset[int]
+    ingress: int
+    start_ns: int
+    leaves_ns: int
+    end_ns: int
+    period_ns: int
+
+    @property
+    def wait(self) -> _Span:
+        return self.start_ns, self.leaves_ns - self.start_ns, self.period_ns
+
+    def stays_when_leaves(self, other: _Stay) -> bool:
+        """Whether it may be there while the gate is open for the other."""
+        stay = self.start_ns, self.end_ns - self.start_ns, self.period_ns
+        length = max(other.end_ns - other.leaves_ns, 1)
+        return _overlap(stay, (other.leaves_ns, length, other.period_ns))
+
+
+def _meetings(placed: Iterable[Placement]) -> Iterator[tuple[_Stay, _Stay]]:
+    """Stays of different members that overlap in one queue, each pair in both orders."""
+    queues: defaultdict[tuple[int, int], list[_Stay]] = defaultdict(list)
+    for route, offsets, number in placed:
+        links = frozenset(leg.link for leg in route.legs if leg.parent is not None)
+        for leg, offset in zip(route.legs, offsets, strict=True):
+            if leg.parent is not None:
+                ingress = route.legs[leg.parent].link
+                start, end = offsets[leg.anchor] + leg.min_ns, offset + leg.hold_ns
+                stay = _Stay(route.member, links, ingress, start, offset, end, route.period_ns)
+                queues[leg.link, number].append(stay)
+    for queue in sorted(queues):
+        stays = queues[queue]
+        for one, other in sorted(_overlapping(stays)):
+            yield stays[one], stays[other]
+            yield stays[other], stays[one]
+
+
+def _overlapping(stays: Sequence[_Stay]) -> set[tuple[int, int]]:
+    """The pairs of stays, by index, that overlap at any time."""
+    cycle = lcm(*{stay.period_ns for stay in stays})
+    longest = max(stay.end_ns - stay.start_ns for stay in stays)
+    once = sorted(
+        (start, start + stay.end_ns - stay.start_ns, index)
+        for index, stay in enumerate(stays)
+        for start in range(stay.start_ns % stay.period_ns, cycle, stay.period_ns)
+    )
+    again = ((start + cycle, end + cycle, n) for start, end, n in once if start < longest)
+    pairs = set()
+    present: list[tuple[int, int]] = []  # until when, and who
+    for start, end, index in (*once, *again):
+        present = [(until, other) for until, other in present if until > start]
+        pairs |= {(min(index, other), max(index, other)) for _, other in present if other != index}
+        present.append((end, index))
+    return pairs
+
+
+def _overlap(one: _Span, other: _Span) -> bool:
+    """Whether two spans ever meet."""
+    (start, duration, period), (its_start, its_duration, its_period) = one, other
+    repeat = gcd(period, its_period)
+    behind = (its_start - start) % repeat
+    return behind < duration or repeat - behind < its_duration
 
 
 def moved(running: Plan, plan: Plan) -> list[str]:

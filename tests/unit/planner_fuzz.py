@@ -41,6 +41,7 @@ from tests.unit.planner_networks import (
     intent,
     seeded,
     stream,
+    with_links,
     with_streams,
 )
 
@@ -145,6 +146,7 @@ def faults_of_live(seed: int) -> list[Violation]:
     """What the judge says after the first event at which a live plan is no longer sound."""
     random = seeded(seed)
     wanted = random_intent(seed, entries_max=(6, 8, 12, 16, 24))
+    wanted = with_links(wanted, gate_interval_min_ns=random.choice((0, 0, 1000, 5000)))
     names = list(wanted.streams)
     running = _planned(with_streams(wanted, *(wanted.streams[n] for n in names[::2])))
     if running is None:

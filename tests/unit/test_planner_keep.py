@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
-from cnc.model import Intent, Plan, PortRef
+from cnc.model import Intent, Plan, PortRef, Stream
 from cnc.planner import Live, moved, plan
 from tests.unit.planner_networks import (
+    BEST_EFFORT,
     CLASSES,
     CYCLIC,
     US,
@@ -21,6 +22,7 @@ from tests.unit.planner_networks import (
     intents,
     network,
     stream,
+    with_full_offload,
     with_links,
     with_streams,
 )
@@ -227,6 +229,24 @@ def test_a_live_plan_that_refuses_streams_stays_as_it_was(running: Plan) -> None
         live.add([fits, blocked])
     assert refused.value.reasons.keys() == {"blocked"}
     assert live.add([fits]) == Live(running).add([fits])
+
+
+NOTHING_BLOCKS = (CYCLIC, BEST_EFFORT)
+
+
+def followers(count: int, *, talker: str = "t") -> list[Stream]:
+    return [stream(f"{talker}{i}", talker, "l", period_ns=500 * US) for i in range(count)]
+
+
+def test_others_keep_clear_of_kept_streams_that_follow_each_other() -> None:
+    """More than fit alone in their queues: one of them may leave early where another is lost."""
+    fork = with_full_offload(network("t-s1", "u-s2", "s1-s2", "s2-l"))
+    before = plan(intent(fork, *followers(70), classes=NOTHING_BLOCKS))
+    more = [*followers(80), *followers(5, talker="u")]
+    after = plan(intent(fork, *more, classes=NOTHING_BLOCKS), keep=before)
+    assert len(after.streams) == 85
+    assert moved(before, after) == []
+    assert judge(after) == []
 
 
 @pytest.mark.parametrize(
