@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import lcm
 
 from cnc.collector import paused
 from cnc.errors import Unschedulable
@@ -23,31 +24,46 @@ from cnc.planner.timetable import Timetable
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The places of added streams, and the lists of all ports that these or removed ones cross:
-    None where no stream is left. Every other stream and port stays as it is."""
+    """The places of added streams, and the lists of ports that change: None where no stream is
+    left. Every other stream and port stays as it is."""
 
     streams: Mapping[str, StreamPlan]
     gates: Mapping[PortRef, GateControlList | None]
 
 
 class Live:
-    """The timetable of a network that runs `plan`, which the judge should have found sound."""
+    """The timetable of a network that runs `plan`, which the judge should have found sound.
+
+    It stays sound if all changes are made that are returned, in the order of the calls.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._streams = dict(plan.intent.streams)
         self._router = Router(plan.intent)
         for name, planned in plan.streams.items():
             self._router.carry_hops(self._streams[name], planned.hops)
+        self._gates = dict(plan.gates)
         problem = Problem(plan.intent, {}, router=self._router)
-        kept = incremental.placements(problem, plan.streams)
-        loose = gate_control_lists(problem, kept.values()).too_long
+        loose = incremental.loose_ports(plan)
         problem = replace(problem, loose=loose)
-        kept = {m: p._replace(route=problem.route(m, p.route.tree)) for m, p in kept.items()}
+        kept = incremental.placements(problem, plan.streams)
+        # Where streams that do not move would meet if frames were early at all of these ports, the
+        # lists of today may be sound, but who knows of others: none of them is shortened anew.
+        links = {number for number, link in enumerate(problem.links) if link.source in loose}
+        meet = incremental.conflicts(kept.values(), links)
+        self._shortened = loose if not meet else frozenset[PortRef]()
         self._table = Timetable(replace(problem, kept=kept))
+        # The ports that run another list than their streams ask for: it is replaced when that can
+        # be, as its cycle may not go with what is left.
+        due = self._lists(range(len(problem.links))).lists
+        self._stale = {port for port, its in plan.gates.items() if due.get(port) != its}
 
     @paused()
     def add(self, streams: Collection[Stream]) -> Changes:
-        """Place all of `streams`, or raise `Unschedulable` and change nothing."""
+        """Place all of `streams`, or raise `Unschedulable` and change nothing.
+
+        A port whose list would become too long refuses them, unless its list was shortened before.
+        """
         refused = {
             stream.name: explain.unreachable(stream.talker, lost)
             for stream in streams
@@ -81,9 +97,8 @@ class Live:
             for member in problem.members
             if member in self._table.placements
         }
-        lists = self._lists(placed.values())
-        refused |= {f"port {port}": why for port, why in lists.refused.items()}
-        refused |= {f"port {port}": explain.LIST_FULL for port in lists.too_long}
+        lists = self._lists(_gated_links(placed.values()))
+        refused |= {f"port {port}": why for port, why in lists.crowded().items()}
         if refused:
             for member in placed:
                 self._table.remove(member)
@@ -91,11 +106,18 @@ class Live:
                 self._router.carry(stream, trees.get(stream.name, ()), -1)
                 del self._streams[stream.name]
             raise Unschedulable(refused)
-        return Changes(stream_plans(problem, placed), dict(lists.lists))
+        return Changes(stream_plans(problem, placed), self._changed(lists.lists))
 
     def remove(self, names: Iterable[str]) -> Changes:
-        """Take streams out; those that are not there are passed over."""
+        """Take streams out; those that are not there are passed over.
+
+        Without them a port may need a longer list than it takes, or one that starves others: it
+        then keeps the list that it has, which lets the rest through as before, and is not among
+        the changes. Raises `Unschedulable` and changes nothing where a list cannot stay either,
+        because its cycle would outlast all streams that are left.
+        """
         gone: list[Placement] = []
+        before = dict(self._streams)
         for name in names:
             stream = self._streams.pop(name, None)
             if stream is None:
@@ -106,21 +128,56 @@ class Live:
                     self._table.remove(placement.route.member)
                     self._router.carry(stream, [placement.route.tree], -1)
                     gone.append(placement)
-        lists = self._lists(gone)
-        links = self._table.problem.links
-        touched = {links[leg.link].source for p in gone for leg in p.route.legs if leg.edge_min_ns}
-        return Changes({}, {port: lists.lists.get(port) for port in sorted(touched)})
+        table = self._table
+        number = {link.source: index for index, link in enumerate(table.problem.links)}
+        touched = _gated_links(gone) | {number[port] for port in self._stale}
+        lists = self._lists(touched)
+        crowded = lists.crowded()
+        hyperperiod = lcm(*{stream.period_ns for stream in self._streams.values()})
+        refused = {
+            f"port {port}": f"{why}. It cannot keep the list it has either: the cycle of "
+            f"{explain.us(self._gates[port].cycle_ns)} is no part of the time after which all "
+            f"streams repeat, {explain.us(hyperperiod)}"
+            for port, why in crowded.items()
+            if hyperperiod % self._gates[port].cycle_ns
+        }
+        if refused:
+            self._streams.update(before)
+            for placement in gone:
+                table.place(placement)
+                stream = before[placement.route.member.stream]
+                self._router.carry(stream, [placement.route.tree])
+            raise Unschedulable(refused, hint="plan anew without these streams")
+        ports = {table.problem.links[link].source for link in touched}
+        changes = self._changed({p: lists.lists.get(p) for p in sorted(ports) if p not in crowded})
+        self._stale |= crowded.keys()
+        return Changes({}, changes)
+
+    def _changed(
+        self, gates: Mapping[PortRef, GateControlList | None]
+    ) -> dict[PortRef, GateControlList | None]:
+        """`gates`, which the ports now run."""
+        for port, its in gates.items():
+            self._stale.discard(port)
+            if its:
+                self._gates[port] = its
+            else:
+                self._gates.pop(port, None)
+        return dict(gates)
 
     def _problem(self, trees: Mapping[str, tuple[tuple[int, ...], ...]]) -> Problem:
         intent = replace(self._table.problem.intent, streams=self._streams)
         return replace(self._table.problem, intent=intent, trees=trees, kept={})
 
-    def _lists(self, touching: Iterable[Placement]) -> Lists:
-        """The lists of all ports that some placements cross, with everyone who is there now."""
+    def _lists(self, links: Collection[int]) -> Lists:
+        """The lists of the ports of `links`, with everyone who is there now."""
         table = self._table
-        links = {
-            leg.link for placement in touching for leg in placement.route.legs if leg.edge_min_ns
-        }
         members = {member for link in sorted(links) for member in table.links[link].reservations}
         present = [table.placements[member] for member in sorted(members)]
-        return gate_control_lists(table.problem, present, links)
+        problem = replace(table.problem, loose=self._shortened)
+        return gate_control_lists(problem, present, links)
+
+
+def _gated_links(placements: Iterable[Placement]) -> set[int]:
+    """The links that placements leave bridges by."""
+    return {leg.link for p in placements for leg in p.route.legs if leg.parent is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.planner_fuzz import faults_of_kept, faults_of_plan
+from tests.unit.planner_fuzz import faults_of_kept, faults_of_live, faults_of_plan
 
 
 @pytest.mark.parametrize("seed", [*range(1, 9), 47, 92, 116])
@@ -15,3 +15,8 @@ def test_a_plan_by_the_default_algorithm_is_sound(seed: int) -> None:
 @pytest.mark.parametrize("seed", [56, 493, 541, 603])
 def test_a_plan_around_kept_streams_is_sound(seed: int) -> None:
     assert faults_of_kept(seed) == []
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 83, 103, 144, 176])
+def test_a_live_plan_stays_sound_event_by_event(seed: int) -> None:
+    assert faults_of_live(seed) == []

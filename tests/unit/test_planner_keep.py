@@ -16,6 +16,7 @@ from tests.unit.planner_networks import (
     BEST_EFFORT,
     CLASSES,
     CYCLIC,
+    MS,
     US,
     examples,
     intent,
@@ -247,6 +248,70 @@ def test_others_keep_clear_of_kept_streams_that_follow_each_other() -> None:
     assert len(after.streams) == 85
     assert moved(before, after) == []
     assert judge(after) == []
+
+
+def after_leaving(running: Plan, live: Live, *names: str) -> Plan:
+    """The plan that the network runs once the changes of removing the streams are made."""
+    changes = live.remove(names)
+    wanted = [its for name, its in running.intent.streams.items() if name not in names]
+    return replace(
+        running,
+        intent=with_streams(running.intent, *wanted),
+        streams={name: its for name, its in running.streams.items() if name not in names},
+        gates={port: its for port, its in {**running.gates, **changes.gates}.items() if its},
+    )
+
+
+AT_L = PortRef("s1", "l")
+
+
+def one_switch(*streams: Stream, **facts: int) -> Intent:
+    net = with_full_offload(network("t-s1", "u-s1", "s1-l"))
+    return with_links(intent(net, *streams, classes=NOTHING_BLOCKS), AT_L, **facts)
+
+
+def at(name: str, start_ns: int, period_ns: int = MS) -> Stream:
+    return stream(name, "t", "l", earliest_ns=start_ns, latest_ns=start_ns, period_ns=period_ns)
+
+
+def test_who_leaves_a_port_with_a_short_list_leaves_time_for_best_effort() -> None:
+    three = one_switch(at("a", 0), at("b", 300 * US), at("c", 600 * US), gate_entries_max=6)
+    running = plan(three)
+    assert judge(after_leaving(running, Live(running), "b", "c")) == []
+
+
+def test_a_port_keeps_its_list_if_it_would_need_a_longer_one_without_a_stream() -> None:
+    """Three frames right behind each other have one window: without the second they have two."""
+    row = [at(name, 100 * US + 1136 * position) for position, name in enumerate("abc")]
+    running = plan(one_switch(*row, gate_entries_max=4))
+    live = Live(running)
+    fewer = after_leaving(running, live, "b")
+    assert fewer.gates[AT_L] == running.gates[AT_L]
+    assert judge(fewer) == []
+    with pytest.raises(Unschedulable, match="longer than the port takes"):
+        live.add([at("d", 500 * US)])
+    fewest = after_leaving(fewer, live, "a")
+    assert fewest.gates == plan(fewest.intent).gates
+    assert judge(fewest) == []
+
+
+def test_a_live_plan_made_of_one_whose_port_kept_its_list_stays_sound() -> None:
+    row = [at(name, 100 * US + 1136 * position) for position, name in enumerate("abc")]
+    running = plan(one_switch(*row, gate_entries_max=4))
+    fewer = after_leaving(running, Live(running), "b")
+    fewest = after_leaving(fewer, Live(fewer), "c")
+    assert judge(fewest) == []
+    assert fewest.gates != fewer.gates
+
+
+def test_a_removal_without_any_sound_list_is_refused_and_changes_nothing() -> None:
+    """Only with the other stream is the cycle a multiple of the tick."""
+    odd, even = at("odd", 0, 1_500_500), at("even", 300_000, 3_001_000)
+    running = plan(one_switch(odd, even, gate_tick_ns=1000))
+    live = Live(running)
+    with pytest.raises(Unschedulable, match="cannot keep the list it has either"):
+        live.remove(["even"])
+    assert live.remove(["odd"]).gates == Live(running).remove(["odd"]).gates
 
 
 @pytest.mark.parametrize(
