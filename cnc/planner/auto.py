@@ -37,11 +37,12 @@ class Auto:
         if plain.interrupted or not plain.unplaced:
             return plain.result(NoWait.name)
         waiting = Waiting().schedule(problem, budget)
-        if waiting.interrupted or waiting.is_complete(problem):
+        if waiting.interrupted or waiting.is_complete(problem) or not budget.ejections:
             return waiting
-        dense = Dense().schedule(problem, budget)
+        missing = sum(member not in waiting.placements for member in problem.members)
+        dense = Dense(unplaced_max=missing - 1).schedule(problem, budget)
         greedy = max(waiting, dense, key=lambda result: len(result.placements))
-        if dense.interrupted or greedy.is_complete(problem) or not budget.ejections:
+        if dense.interrupted or greedy.is_complete(problem):
             return replace(greedy, interrupted=dense.interrupted)
         conflict = overload(problem)
         crowd = conflict or crowded_queue(problem)

@@ -42,9 +42,13 @@ class Dense:
 
     name = "dense"
 
+    def __init__(self, unplaced_max: int | None = None) -> None:
+        """More than `unplaced_max` members that do not fit end the pass."""
+        self._unplaced_max = unplaced_max
+
     def schedule(self, problem: Problem, budget: Budget) -> Result:
         search = Greedy(problem, budget, paced=False, waiting=True, dense=True)
-        search.run()
+        search.run(self._unplaced_max)
         return search.result(self.name)
 
 

@@ -140,6 +140,8 @@ def conflicts(kept: Iterable[Placement], crossing: Collection[int]) -> set[froze
     """Who may lie in a queue together, each until it is to leave, although they come in by other
     ports, so that their order is not sure: if any of both leaves a bridge by one of the links
     `crossing`."""
+    if not crossing:
+        return set()
     return {
         frozenset((one.member, other.member))
         for one, other in _meetings(kept)

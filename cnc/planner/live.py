@@ -55,7 +55,7 @@ class Live:
         self._table = Timetable(replace(problem, kept=kept))
         # The ports that run another list than their streams ask for: it is replaced when that can
         # be, as its cycle may not go with what is left.
-        due = self._lists(range(len(problem.links))).lists
+        due = self._lists(range(len(problem.links))).lists if loose else plan.gates
         self._stale = {port for port, its in plan.gates.items() if due.get(port) != its}
 
     @paused()
