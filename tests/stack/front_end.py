@@ -75,7 +75,7 @@ class FrontEnd:
     host_key_type: str
     host_key_b64: str
 
-    def connect(self, **changes):
+    def connect(self, device_params=None, **changes):
         """A new ncclient session that checks the host key."""
         options = {
             "host": self.host,
@@ -87,7 +87,7 @@ class FrontEnd:
             "look_for_keys": False,
             "timeout": REPLY_TIMEOUT_S,
         }
-        handler = manager.make_device_handler(None)
+        handler = manager.make_device_handler(device_params)
         session = _Session(handler)
         try:
             session.connect(**(options | changes))

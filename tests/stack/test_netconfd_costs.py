@@ -44,14 +44,14 @@ def markup(octets, pattern):
 
 @pytest.mark.parametrize("pattern", ['a{}=""', 'xmlns:a{}="u"'], ids=["attributes", "namespaces"])
 @pytest.mark.parametrize("kib", [48, 1900])
-def test_a_user_without_rights_cannot_hold_up_the_server_by_attributes(netconfd, pattern, kib):
+def test_a_user_who_may_only_read_cannot_hold_up_the_server_by_attributes(netconfd, pattern, kib):
     many = markup(kib * 1024, pattern)
     said, taken_s = answer(
         netconfd,
         f'<rpc xmlns="{BASE}" message-id="of rpc" {many}><get/></rpc>',
         f'<rpc xmlns="{BASE}" message-id="of get"><get {many}/></rpc>',
         f'<other xmlns="{BASE}" {many}/>',
-        username="nobody",
+        username="observer",
     )
 
     assert said.count("<error-tag>too-big</error-tag>") + said.count("malformed-message") == 3
