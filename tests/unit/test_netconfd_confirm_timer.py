@@ -94,7 +94,7 @@ class Server:
         await self.commits.commit(self.session, Confirmation(timeout_s), None)
 
     async def undone_s(self, within_s=100):
-        """When the commit was undone, by the clock; None if it was not."""
+        """Each time that a commit was undone within this wait, by the clock."""
         await asyncio.sleep(within_s)
         return self.datastores.undone_s
 
