@@ -299,3 +299,33 @@ class Plan:
         """The class that all frames of a planned stream use."""
         number = self.streams[stream].paths[0][0].traffic_class
         return next(c for c in self.intent.classes.values() if c.number == number)
+
+
+@dataclass(frozen=True, slots=True)
+class PortConfiguration:
+    """All that a port with a gate control list is configured with, but the base time.
+
+    `priority_map[p]` is the traffic class of priority p (8 entries); `dscp_priorities` the priority
+    frames leaving by this port get for their DSCP.
+    """
+
+    number_of_classes: int
+    priority_map: tuple[int, ...]
+    mode: GateMode
+    gates: GateControlList
+    dscp_priorities: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPort:
+    """A port as the running datastore has it.
+
+    `configuration` is None where gates are off or the stored values are no complete schedule;
+    `dscps` are those of the stored rules, whatever else is there. `extras` says in words what is
+    set that no rollout sets, and that changes what the port does with frames.
+    """
+
+    configuration: PortConfiguration | None
+    base_time_ns: int
+    dscps: frozenset[int]
+    extras: tuple[str, ...] = ()

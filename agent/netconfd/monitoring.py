@@ -12,8 +12,8 @@ from typing import Any
 
 import sysrepo
 
-from agent.netconfd.current_library import CurrentLibrary
 from agent.netconfd.session import Counters, Session, Sessions
+from agent.netconfd.store.current_library import CurrentLibrary
 
 MODULE = "ietf-netconf-monitoring"
 DATASTORES = ("running", "candidate", "startup")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import sysrepo
 
-from agent.netconfd.access import Account
-from agent.netconfd.datastore import Datastores
+from agent.netconfd.store.access import Account
+from agent.netconfd.store.datastore import Datastores
 
 if TYPE_CHECKING:
-    from agent.netconfd.subscription import Terms
+    from agent.netconfd.events.subscription import Terms
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -16,7 +16,7 @@ from cnc.format import counted
 from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
-    from cnc.netconf import ConnectOptions
+    from cnc.switch import ConnectOptions
 
 
 @click.command()
@@ -207,9 +207,9 @@ def plan_to_compare(file: Path, connect: ConnectOptions) -> Plan:
 
 def within_limits(intent: Intent, connect: ConnectOptions, *, partial: bool = False) -> Intent:
     """The intent on ports as limited as their switches state; `partial`: those that answer."""
-    from cnc import netconf  # noqa: PLC0415
+    from cnc import rollout  # noqa: PLC0415
 
-    return intent.within(netconf.discover(intent.network, connect=connect, partial=partial))
+    return intent.within(rollout.discover(intent.network, connect=connect, partial=partial))
 
 
 def load_running(file: Path) -> Plan:

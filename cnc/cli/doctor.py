@@ -25,9 +25,9 @@ def doctor(file: Path, identity: Path, known_hosts: Path, timeout_s: float, as_j
     intent is planned as a push would plan it; if that fails, its switches are looked at all the
     same. The exit code is 1 if a check failed; warnings do not count.
     """
-    from cnc.netconf import doctor as room  # noqa: PLC0415
-    from cnc.netconf.limits import stated  # noqa: PLC0415
-    from cnc.netconf.preflight import Verdict  # noqa: PLC0415
+    from cnc.rollout import doctor as room  # noqa: PLC0415
+    from cnc.rollout.port_limits import stated  # noqa: PLC0415
+    from cnc.rollout.preflight import Verdict  # noqa: PLC0415
 
     plan = load_plan(file) if is_plan(file) else None
     intent = plan.intent if plan else load_intent(file)

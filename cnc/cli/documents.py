@@ -10,14 +10,14 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from cnc.history import Outcome, Phase
 from cnc.lab import NodeStatus
-from cnc.lab.flows import Flow
-from cnc.lab.measure import Spread
 from cnc.lab.outcome import Platform
 from cnc.model import GateLimits
-from cnc.netconf.preflight import Finding
-from cnc.netconf.rollout import SwitchTimes
+from cnc.rollout.history import Outcome, Phase
+from cnc.rollout.preflight import Finding
+from cnc.rollout.rollout import SwitchTimes
+from cnc.traffic.flows import Flow
+from cnc.traffic.measure import Spread
 from cnc.watch.condition import Kind, Note, What
 
 GateEntries = list[tuple[str, int]]

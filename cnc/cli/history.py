@@ -48,7 +48,7 @@ def diff(before: str, after: str, state_dir: Path, as_json: bool) -> None:
     Streams that come, go, want something else or move, their bounds, and ports whose gate control
     lists differ.
     """
-    from cnc.history.difference import difference  # noqa: PLC0415
+    from cnc.plandiff import difference  # noqa: PLC0415
 
     found = difference(_plan(before, state_dir), _plan(after, state_dir))
     render.plan_difference(found, as_json=as_json)

@@ -29,7 +29,7 @@ def measure(file: Path, output: Path | None, as_json: bool) -> None:
     has taprio measures on it, in real time; any other in user-mode Linux, in virtual time, where
     every run is the same. What measures the speed of the control plane runs here, in real time.
     """
-    from cnc.lab import experiments  # noqa: PLC0415
+    from cnc import experiments  # noqa: PLC0415
 
     found = experiments.measure(file, output or Path(file.stem), lambda s: echo(s, err=True))
     render.measured(found, as_json=as_json)

@@ -14,8 +14,8 @@ from cnc.cli.completion import Files
 from cnc.errors import InputError
 
 if TYPE_CHECKING:
-    from cnc.history import History
-    from cnc.netconf import ConnectOptions
+    from cnc.rollout.history import History
+    from cnc.switch import ConnectOptions
 
 FILE = Files(".yaml", ".yml", ".json")
 
@@ -95,13 +95,13 @@ def history_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def open_history(state_dir: Path) -> History:
     """The history in `state_dir`, which is made if it is not there."""
-    from cnc.history import FILE_NAME, History  # noqa: PLC0415
+    from cnc.rollout.history import FILE_NAME, History  # noqa: PLC0415
 
     return History(state_dir.expanduser() / FILE_NAME)
 
 
 def connect_options(identity: Path, known_hosts: Path, timeout_s: float) -> ConnectOptions:
-    from cnc.netconf import ConnectOptions  # noqa: PLC0415
+    from cnc.switch import ConnectOptions  # noqa: PLC0415
 
     return ConnectOptions(identity.expanduser(), known_hosts.expanduser(), timeout_s)
 

@@ -23,7 +23,7 @@ from cnc.errors import CncError, InputError
 from cnc.model import Plan
 
 if TYPE_CHECKING:
-    from cnc.history import History, Rollout
+    from cnc.rollout.history import History, Rollout
 
 TAKE_OVER = click.option(
     "--take-over", is_flag=True, help="Change also what another controller has brought."
@@ -65,7 +65,7 @@ def push(  # noqa: PLR0917  one parameter an option
     A rollout that was interrupted while the switches confirmed it has to be resolved before the
     next: --resume or --rollback, of the network of FILE if one is given.
     """
-    from cnc import netconf  # noqa: PLC0415
+    from cnc import rollout  # noqa: PLC0415
 
     connect = connect_options(identity, known_hosts, timeout_s)
     if resume or rollback:
@@ -73,7 +73,7 @@ def push(  # noqa: PLR0917  one parameter an option
             raise click.UsageError("--resume, --rollback and --dry-run exclude each other")
         network = _network_of(file) if file else None
         with open_history(state_dir) as history, progress.steps() as say:
-            bring = netconf.resume if resume else netconf.roll_back
+            bring = rollout.resume if resume else rollout.roll_back
             report = bring(
                 network=network,
                 connect=connect,
@@ -92,7 +92,7 @@ def push(  # noqa: PLR0917  one parameter an option
     if not as_json:
         warn_of_margin(wanted)
     with open_history(state_dir) as history, progress.steps() as say:
-        report = netconf.push(
+        report = rollout.push(
             wanted,
             connect=connect,
             history=history,
@@ -128,12 +128,12 @@ def rollback(  # noqa: PLR0917  one parameter an option
     Without a number: the plan before the last one. It is a rollout like any other, with a number of
     its own.
     """
-    from cnc import netconf  # noqa: PLC0415
+    from cnc import rollout  # noqa: PLC0415
 
     connect = connect_options(identity, known_hosts, timeout_s)
     with open_history(state_dir) as history, progress.steps() as say:
         chosen = history.rollout(number) if number else _last_but_one(history)
-        report = netconf.push(
+        report = rollout.push(
             _plan_of(chosen, history),
             connect=connect,
             history=history,
@@ -163,13 +163,13 @@ def status(  # noqa: PLR0917  one parameter an option
     An intent is planned first, as a push of it would plan it. A rollout that was not confirmed
     everywhere is told of on the error stream.
     """
-    from cnc import netconf  # noqa: PLC0415
+    from cnc import rollout  # noqa: PLC0415
 
     connect = connect_options(identity, known_hosts, timeout_s)
     wanted = plan_to_compare(file, connect)
     with open_history(state_dir) as history:
-        unresolved = netconf.unresolved(wanted.intent.network.bridges.values(), history)
-    ports = netconf.status(wanted, connect=connect)
+        unresolved = rollout.unresolved(wanted.intent.network.bridges.values(), history)
+    ports = rollout.status(wanted, connect=connect)
     render.status(ports, as_json=as_json)
     _tell(unresolved)
     if unresolved or not all(port.agrees for port in ports):
@@ -177,8 +177,8 @@ def status(  # noqa: PLR0917  one parameter an option
 
 
 def _tell(unresolved: Sequence[Rollout]) -> None:
-    from cnc.netconf.recovery import describe  # noqa: PLC0415
-    from cnc.netconf.transaction import CHOICES  # noqa: PLC0415
+    from cnc.rollout.recovery import describe  # noqa: PLC0415
+    from cnc.rollout.transaction import CHOICES  # noqa: PLC0415
 
     for rollout in unresolved:
         render.error(CncError(describe(rollout), hint=CHOICES))
@@ -190,7 +190,7 @@ def _network_of(file: Path) -> str:
 
 def _last_but_one(history: History) -> Rollout:
     """What the network of the last rollout had before it."""
-    from cnc.history import Phase  # noqa: PLC0415
+    from cnc.rollout.history import Phase  # noqa: PLC0415
 
     last = history.rollouts(phase=Phase.DONE, limit=1)
     of_network = history.rollouts(last[0].network, phase=Phase.DONE, limit=2) if last else []

@@ -73,9 +73,10 @@ def traffic(  # noqa: PLR0917  one parameter an option
     phases of the cycle. An intent is planned as `cnc push` would plan it. Exit code 1 if a stream's
     frame was lost or late where the clock is exact, in virtual time.
     """
-    from cnc.lab import attach, measure  # noqa: PLC0415
-    from cnc.lab import traffic as sending  # noqa: PLC0415
+    from cnc.lab import attach  # noqa: PLC0415
     from cnc.lab.outcome import Platform  # noqa: PLC0415
+    from cnc.traffic import measure  # noqa: PLC0415
+    from cnc.traffic import recording as sending  # noqa: PLC0415
 
     if duration_ns is not None and cycles is not None:
         raise click.UsageError("--duration and --cycles exclude each other")
@@ -90,12 +91,12 @@ def traffic(  # noqa: PLR0917  one parameter an option
     if iperf3:
         if flows_file or stamps or output:
             raise click.UsageError("--iperf3 excludes --flows, --stamps and --output")
-        from cnc.lab import iperf  # noqa: PLC0415
+        from cnc.traffic import iperf  # noqa: PLC0415
 
         render.throughput(iperf.measure(lab, *iperf3, length_ns, rate_bps), as_json=as_json)
         return
     if flows_file:
-        from cnc.lab import flowfile  # noqa: PLC0415
+        from cnc.traffic import flowfile  # noqa: PLC0415
 
         plan = given or Plan(intent, {}, {}, "none")
         sent = flowfile.load(flows_file, intent)

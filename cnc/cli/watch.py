@@ -77,7 +77,7 @@ def watch(  # noqa: PLR0917  one parameter an option
     object a line). An intent is planned first, as a push of it would plan it; give a service the
     plan that was pushed.
     """
-    from cnc import netconf  # noqa: PLC0415
+    from cnc import rollout  # noqa: PLC0415
     from cnc.watch import Watcher, service_manager  # noqa: PLC0415
 
     connect = connect_options(identity, known_hosts, timeout_s)
@@ -97,7 +97,7 @@ def watch(  # noqa: PLR0917  one parameter an option
             interval_s=interval_s,
             tell=_print_json if as_json else _print_line,
             heal=(
-                lambda: netconf.push(
+                lambda: rollout.push(
                     plan, connect=connect, history=history, what="put back by watch"
                 )
             )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from cnc.errors import CncError, RolloutError
 from cnc.model import Management
-from cnc.netconf.device import ConnectOptions, Device, DeviceError, Managed
-from cnc.netconf.parallel import answers, unanimous
-from cnc.netconf.topology import TopologyReport
+from cnc.rollout.parallel import answers, unanimous
+from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
+from cnc.switch.topology import TopologyReport
 
 
 @dataclass(frozen=True, slots=True)

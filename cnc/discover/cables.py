@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from cnc.netconf.topology import Identifier, NeighborReport, TopologyReport
+from cnc.switch.topology import Identifier, NeighborReport, TopologyReport
 
 
 class SwitchPort(NamedTuple):

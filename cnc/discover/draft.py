@@ -13,7 +13,7 @@ from cnc.discover.names import PORT, Names, plain, printable, quoted
 from cnc.discover.targets import shown
 from cnc.intent.units import RATE
 from cnc.model import Management, PortRef
-from cnc.netconf.topology import NeighborReport
+from cnc.switch.topology import NeighborReport
 
 UNNAMED = "discovered"
 FORWARDS = frozenset({"bridge", "router"})

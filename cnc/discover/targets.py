@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from cnc.errors import InputError
 from cnc.model import Management
-from cnc.netconf.device import Managed
+from cnc.switch.device import Managed
 
 NETCONF_PORT = 830
 _PORT_MAX = 65535

@@ -23,17 +23,17 @@ from cnc.errors import CncError, PlanRejected
 from cnc.format import counted
 from cnc.intent import load
 from cnc.lab import report
-from cnc.lab.endpoint import tai_ns
 from cnc.lab.lifecycle import lab
-from cnc.lab.measure import summarise, wake_up_error
 from cnc.lab.outcome import Figures, Outcome, Platform, SwitchFigures
 from cnc.lab.running import Lab
 from cnc.lab.slower import slower
 from cnc.lab.template import prepare
-from cnc.lab.traffic import flows, run
 from cnc.model import NS_PER_S, Plan
-from cnc.netconf import PortStatus, push, status
 from cnc.planner import plan as compute
+from cnc.rollout import PortStatus, push, status
+from cnc.traffic.endpoint import tai_ns
+from cnc.traffic.measure import summarise, wake_up_error
+from cnc.traffic.recording import flows, run
 
 CYCLES = 1_000
 PENDING_TIMEOUT_S = 10.0

@@ -11,8 +11,8 @@ from typing import Any
 
 from cnc import clock
 from cnc.format import counted
-from cnc.lab.measure import Spread, Summary
-from cnc.netconf import PortStatus
+from cnc.rollout import PortStatus
+from cnc.traffic.measure import Spread, Summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from cnc.lab import keeper
 from cnc.lab.switch import AGENT, PROGRAMS, Switch, tools_path, write_key_pair
 from cnc.lab.template import template
 from cnc.model import Management
-from cnc.netconf.device import ConnectOptions
+from cnc.switch.device import ConnectOptions
 
 NETCONF_PORT = 8300  # anybody may listen there
 SYSREPO_GROUP = "sysrepo"  # Debian's packages and scripts/setup build it for this one

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from cnc.format import duration, gate_summary
-from cnc.lab.measure import RESOLUTION_NS, Spread, Summary
 from cnc.lab.outcome import Figures, Outcome
 from cnc.lab.published import PUBLISHED
 from cnc.model import NS_PER_S
+from cnc.traffic.measure import RESOLUTION_NS, Spread, Summary
 
 PIPE_COLUMNS = 120
 

@@ -15,7 +15,7 @@ from cnc.lab import management, namespaces
 from cnc.lab.process import handles, netns_argv, stop
 from cnc.lab.switch import PROGRAMS, Switch
 from cnc.model import Bridge, Intent, Management
-from cnc.netconf.device import ConnectOptions, Device, DeviceError
+from cnc.switch.device import ConnectOptions, Device, DeviceError
 
 READY_TIMEOUT_S = 180.0  # an emulated processor imports for a minute
 POLL_INTERVAL_S = 0.05
@@ -40,7 +40,7 @@ class Lab:
 
     @property
     def connect(self) -> ConnectOptions:
-        """How `cnc.netconf` reaches the switches."""
+        """How `cnc.switch` reaches the switches."""
         return ConnectOptions(self.identity, self.known_hosts)
 
     def namespace(self, node: str) -> str:

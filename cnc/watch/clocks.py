@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cnc.format import duration
-from cnc.netconf.device import SwitchState
-from cnc.netconf.preflight.clocks import READ_TOLERANCE_NS
+from cnc.rollout.preflight.clocks import READ_TOLERANCE_NS
+from cnc.switch.device import SwitchState
 
 # How fast a clock may move against the controller's while its last reading grows old: 100 ppm.
 DRIFT_PER_NS = 10_000

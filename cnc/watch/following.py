@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cnc.model import Bridge
-from cnc.netconf.device import ConnectOptions, DeviceError
-from cnc.netconf.subscription import Notification, Subscription
+from cnc.switch.device import ConnectOptions, DeviceError
+from cnc.switch.subscription import Notification, Subscription
 from cnc.watch.noting import asks_for_a_look
 from cnc.watch.observation import Look, Notice, Observation, Silence
 

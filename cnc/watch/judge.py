@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cnc.netconf.compare import agent_down, difference_of
-from cnc.netconf.mark import Mark
-from cnc.netconf.tree import AgentReport, PortConfiguration, StoredPort
-from cnc.netconf.wording import configured_beside
+from cnc.model import PortConfiguration, StoredPort
+from cnc.rollout.compare import agent_down, difference_of
+from cnc.rollout.wording import configured_beside
+from cnc.switch.mark import Mark
+from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts
 from cnc.watch.observation import Look
 

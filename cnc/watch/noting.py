@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cnc.format import duration
-from cnc.netconf import subscription, tree
-from cnc.netconf.subscription import Notification
+from cnc.switch import subscription, tree
+from cnc.switch.subscription import Notification
 from cnc.watch.condition import WHOLE, Event, Note, What
 from cnc.watch.observation import Notice
 

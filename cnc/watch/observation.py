@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from cnc.netconf.counters import PortCounters
-from cnc.netconf.device import StoredSwitch, SwitchState
-from cnc.netconf.subscription import Notification
+from cnc.switch.counters import PortCounters
+from cnc.switch.device import StoredSwitch, SwitchState
+from cnc.switch.subscription import Notification
 
 
 @dataclass(frozen=True, slots=True)

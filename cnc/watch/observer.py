@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cnc.format import counted
-from cnc.history import Rollout
 from cnc.model import ClassRole, Plan, PortRef
-from cnc.netconf import tree
-from cnc.netconf.payload import desired_ports
-from cnc.netconf.recovery import describe
-from cnc.netconf.starvation import Starvation
+from cnc.rollout.history import Rollout
+from cnc.rollout.recovery import describe
+from cnc.rollout.starvation import Starvation
+from cnc.switch import tree
+from cnc.switch.payload import desired_ports
 from cnc.watch import clocks, judge, noting
 from cnc.watch.condition import WHOLE, Condition, Conditions, Event, Kind
 from cnc.watch.growth import Growth

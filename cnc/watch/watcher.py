@@ -10,10 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from cnc.errors import CncError
-from cnc.history import History
 from cnc.model import Plan
-from cnc.netconf import ConnectOptions, Report, unresolved
-from cnc.netconf.payload import desired_ports
+from cnc.rollout import Report, unresolved
+from cnc.rollout.history import History
+from cnc.switch import ConnectOptions
+from cnc.switch.payload import desired_ports
 from cnc.watch import healing
 from cnc.watch.condition import WHOLE, Event, Note, What
 from cnc.watch.following import Follower

@@ -18,13 +18,13 @@ from unittest.mock import patch
 from agent.kernel import clock
 from agent.model import Clock
 from cnc import planfile
-from cnc.history import History
 from cnc.lab import Lab, lab
 from cnc.lab.namespaces import of_node
 from cnc.lab.running import management_of
 from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS
 from cnc.model import NS_PER_S, Plan
-from cnc.netconf import unresolved
+from cnc.rollout import unresolved
+from cnc.rollout.history import History
 from tests.fault.director import Direction, Director
 from tests.fault.kernels import Recorder
 from tests.fault.network import STRUCK, network, two_plans

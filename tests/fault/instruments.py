@@ -20,8 +20,8 @@ from pyroute2.netlink.nlsocket import NetlinkRequest
 from pyroute2.netlink.rtnl import RTM_VALUES
 
 from agent.kernel.classifier import Classifier
-from cnc.history import History, Outcome
-from cnc.history.journal import Journal
+from cnc.rollout.history import History, Outcome
+from cnc.rollout.history.journal import Journal
 from tests.fault.probe import Probe
 
 _OTHER_FAMILIES = {genlmsg: "generic", nfgen_msg: "nftables"}

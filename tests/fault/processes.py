@@ -27,7 +27,7 @@ from tests.fault.probe import Probe
 
 CONTROLLER = "cnc"
 # What the commands of `cnc` import only when they run.
-_IMPORTED_LATE = ("cnc.check", "cnc.history", "cnc.netconf", "cnc.planfile", "rich.table")
+_IMPORTED_LATE = ("cnc.check", "cnc.planfile", "cnc.rollout", "rich.table")
 
 _PROGRAMS: Mapping[str, Callable[[], int | None]] = {
     AGENT: agent,

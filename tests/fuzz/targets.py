@@ -12,9 +12,16 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from lxml import etree
 
-from agent.netconfd import filters, messages
+from agent.netconfd import messages
 from agent.netconfd.errors import RpcError
-from agent.netconfd.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder, FramingError, encode
+from agent.netconfd.store import filters
+from agent.netconfd.transport.framing import (
+    END_OF_CHUNKS,
+    END_OF_MESSAGE,
+    Decoder,
+    FramingError,
+    encode,
+)
 from tests.fuzz import functions, rpcs
 from tests.fuzz.configurations import configurations
 from tests.fuzz.server import Failure, FuzzedServer

@@ -26,12 +26,12 @@ from pathlib import Path
 
 from cnc import intent as intents
 from cnc.lab import Lab, lab
-from cnc.lab.endpoint import tai_ns
-from cnc.lab.measure import Spread, is_late, spread
-from cnc.lab.traffic import Flow, Frame, flows, run
 from cnc.model import NS_PER_S, Intent, Plan, PortRef
-from cnc.netconf import push
 from cnc.planner import plan as compute
+from cnc.rollout import push
+from cnc.traffic.endpoint import tai_ns
+from cnc.traffic.measure import Spread, is_late, spread
+from cnc.traffic.recording import Flow, Frame, flows, run
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 MS = 1_000_000

@@ -21,12 +21,13 @@ from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.lab.switch import AGENT, NETCONF_SERVER
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
-from cnc.netconf import ConnectOptions, push, status
-from cnc.netconf.device import Device
-from cnc.netconf.mark import Mark
-from cnc.netconf.payload import desired_ports, edit_config
-from cnc.netconf.tree import TSN_LINUX
 from cnc.planner import plan as compute
+from cnc.rollout import push, status
+from cnc.switch import ConnectOptions
+from cnc.switch.device import Device
+from cnc.switch.mark import Mark
+from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.tree import TSN_LINUX
 from tests.kernel.test_agent_watch import set_tai_offset
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cnc import experiments
 from cnc import intent as intents
-from cnc.lab import Lab, experiments, lab
-from cnc.lab.experiments.description import load
-from cnc.lab.experiments.experiment import ROWS, Emulated, Report
+from cnc.experiments.description import load
+from cnc.experiments.experiment import ROWS, Emulated, Report
+from cnc.lab import Lab, lab
 from cnc.lab.outcome import Platform
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"

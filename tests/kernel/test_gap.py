@@ -14,10 +14,10 @@ from agent.kernel import Kernel, taprio
 from agent.model import PortConfig, Taprio
 from cnc import intent as intents
 from cnc.lab import Lab, lab
-from cnc.lab.endpoint import sleep_until, tai_ns
-from cnc.lab.traffic import flows
 from cnc.model import PortRef
 from cnc.planner import plan as compute
+from cnc.traffic.endpoint import sleep_until, tai_ns
+from cnc.traffic.recording import flows
 from tests.kernel.conftest import FAR, inside
 from tests.kernel.gap import (
     LINE3,

@@ -17,13 +17,13 @@ from cnc import intent as intents
 from cnc.errors import CncError
 from cnc.lab import Lab, down, execute, lab, status, up
 from cnc.lab.lifecycle import STATE_ROOT
-from cnc.lab.measure import summarise
 from cnc.lab.namespaces import members
 from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS, SHARED_MEMORY
-from cnc.lab.traffic import Flow, flows, run
-from cnc.netconf import push
-from cnc.netconf.device import Device, DeviceError
 from cnc.planner import plan as compute
+from cnc.rollout import push
+from cnc.switch.device import Device, DeviceError
+from cnc.traffic.measure import summarise
+from cnc.traffic.recording import Flow, flows, run
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 UP = """

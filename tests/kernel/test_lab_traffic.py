@@ -16,15 +16,16 @@ from click.testing import CliRunner
 from cnc import intent as intents
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
-from cnc.lab import Lab, iperf, lab
+from cnc.lab import Lab, lab
 from cnc.lab.attach import attach, has_timed_wires
-from cnc.lab.endpoint import tai_ns
-from cnc.lab.flows import Flow, Pattern, flows, saturating_period_ns
-from cnc.lab.measure import distance_to_open_ns
-from cnc.lab.traffic import run
 from cnc.model import NS_PER_S, PortRef
-from cnc.netconf import push
 from cnc.planner import plan as compute
+from cnc.rollout import push
+from cnc.traffic import iperf
+from cnc.traffic.endpoint import tai_ns
+from cnc.traffic.flows import Flow, Pattern, flows, saturating_period_ns
+from cnc.traffic.measure import distance_to_open_ns
+from cnc.traffic.recording import run
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 MS = 1_000_000

@@ -11,12 +11,13 @@ import pytest
 
 from cnc import intent as intents
 from cnc import planfile
-from cnc.history import FILE_NAME, History
 from cnc.lab import Lab, lab
 from cnc.lab.switch import AGENT, NETCONF_SERVER
 from cnc.model import PortRef
-from cnc.netconf import ConnectOptions, push
 from cnc.planner import plan as compute
+from cnc.rollout import push
+from cnc.rollout.history import FILE_NAME, History
+from cnc.switch import ConnectOptions
 from tests.stack.watch_process import WatchProcess
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cnc.history import History, Journal
 from cnc.model import Plan
-from cnc.netconf import ConnectOptions, push
-from cnc.netconf.device import Device
+from cnc.rollout import push
+from cnc.rollout.history import History, Journal
+from cnc.switch import ConnectOptions
+from cnc.switch.device import Device
 
 
 def _die() -> None:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from agent.model import Schedule
 from cnc.model import GateControlList, GateEntry, PortRef
-from cnc.netconf.device import Device, DeviceError
+from cnc.switch.device import Device, DeviceError
 from tests.scale.line import PORTS
 from tests.scale.simulation import Simulation, Switch
 

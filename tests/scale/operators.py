@@ -12,9 +12,10 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from cnc.errors import RolloutError
-from cnc.history import History
 from cnc.model import Plan
-from cnc.netconf import ConnectOptions, push
+from cnc.rollout import push
+from cnc.rollout.history import History
+from cnc.switch import ConnectOptions
 
 
 class Outcome(StrEnum):

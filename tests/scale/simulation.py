@@ -20,7 +20,7 @@ from pathlib import Path
 from cnc.lab.rehearsal import NETCONF_PORT, loopback_network
 from cnc.lab.switch import make_template, write_key_pair
 from cnc.model import Intent, Management
-from cnc.netconf import ConnectOptions
+from cnc.switch import ConnectOptions
 from tests.scale.chassis import Chassis
 from tests.scale.kernel_on_disk import Recorded
 from tests.scale.line import line

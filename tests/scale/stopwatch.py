@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from cnc.netconf.device import Device
+from cnc.switch.device import Device
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 

@@ -13,9 +13,9 @@ import os
 import signal
 import sys
 
-from agent.netconfd.confirmed_commit import Commits
-from agent.netconfd.datastore import Datastores
+from agent.netconfd.operations.confirmed_commit import Commits
 from agent.netconfd.server import main
+from agent.netconfd.store.datastore import Datastores
 
 
 class Fate:

@@ -13,7 +13,7 @@ from libyang.data import DNode
 
 # The NETCONF server's callback takes the place of the bindings' own in the whole process: here it
 # does so whether or not a test before this one has loaded it.
-import agent.netconfd.streams_sources
+import agent.netconfd.events.sources
 from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore
 from agent.model import AgentError, Clock, OperStatus

@@ -12,12 +12,12 @@ import pytest
 from lxml import etree
 
 from cnc import planfile
-from cnc.history import FILE_NAME, History, Phase
 from cnc.model import Plan
-from cnc.netconf.device import Device
-from cnc.netconf.mark import Mark, element_of
-from cnc.netconf.tree import NETCONF
 from cnc.planner import plan as compute
+from cnc.rollout.history import FILE_NAME, History, Phase
+from cnc.switch.device import Device
+from cnc.switch.mark import Mark, element_of
+from cnc.switch.tree import NETCONF
 from tests.json_documents import documented
 from tests.scale.inspection import Inspector, inspector
 from tests.scale.simulation import Simulation, simulated_switches
@@ -27,9 +27,9 @@ HELD = """
 import os
 import sys
 from cnc.cli import main
-from cnc.history import Journal
+from cnc.rollout.history import Journal
 from cnc.netconf import rollout
-from cnc.netconf.device import Device
+from cnc.switch.device import Device
 
 def hold(owner, name):
     does = getattr(owner, name)

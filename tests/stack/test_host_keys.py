@@ -9,8 +9,8 @@ import asyncssh
 import pytest
 
 from cnc.model import Management
-from cnc.netconf import ConnectOptions
-from cnc.netconf.device import Device, HostKeyRefused, Managed
+from cnc.switch import ConnectOptions
+from cnc.switch.device import Device, HostKeyRefused, Managed
 from tests.stack.netconfd_process import NetconfdProcess
 
 

@@ -16,7 +16,7 @@ from ncclient.operations import RPCError
 from ncclient.xml_ import to_ele
 
 from agent.netconfd import messages
-from agent.netconfd.framing import END_OF_MESSAGE
+from agent.netconfd.transport.framing import END_OF_MESSAGE
 from tests.stack.netconfd_process import WAIT_TIMEOUT_S, running_netconfd, wait_until
 
 NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"

@@ -15,12 +15,13 @@ import pytest
 from lxml import etree
 
 from cnc.errors import RolloutError
-from cnc.history import History, Outcome, Phase
 from cnc.model import Plan
-from cnc.netconf import ConnectOptions, Report, push, resume, roll_back, status
-from cnc.netconf.device import Device, DeviceError
-from cnc.netconf.tree import BRIDGE, INTERFACES, NETCONF, SCHED_BRIDGE
 from cnc.planner import plan as compute
+from cnc.rollout import Report, push, resume, roll_back, status
+from cnc.rollout.history import History, Outcome, Phase
+from cnc.switch import ConnectOptions
+from cnc.switch.device import Device, DeviceError
+from cnc.switch.tree import BRIDGE, INTERFACES, NETCONF, SCHED_BRIDGE
 from tests.scale.dying import (
     WhileItsAgentHangs,
     after_the_decision,

@@ -10,8 +10,8 @@ from collections import Counter
 
 import pytest
 
-from cnc.netconf import push
 from cnc.planner import plan as compute
+from cnc.rollout import push
 from tests.scale.inspection import inspector
 from tests.scale.operators import Operator, Outcome, at_work
 from tests.scale.simulation import simulated_switches

@@ -20,8 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.datastore.subscriptions import Datastore
 from agent.model import OperStatus
 from cnc import cli
-from cnc.history import FILE_NAME, History
 from cnc.model import PortRef
+from cnc.rollout.history import FILE_NAME, History
 from tests.stack.netconfd_process import NetconfdProcess, running_netconfd
 from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.watch_process import WatchProcess

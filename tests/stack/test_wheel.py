@@ -21,7 +21,7 @@ LINE3 = CHECKOUT / "schedules" / "line3.yaml"
 REHEARSAL = """
 import json
 from cnc.lab.rehearsal import rehearsal
-from cnc.netconf.device import Device, Managed
+from cnc.switch.device import Device, Managed
 with rehearsal(["s1"], ["p1"]) as running:
     with Device(Managed("s1", running.managements["s1"]), running.connect) as device:
         print(json.dumps(sorted(device.server().modules)))
@@ -171,7 +171,7 @@ def test_the_extra_report_brings_pictures(installed):
     environment = installed("cnc,report")
     environment.succeeds(
         *("python", "-c"),
-        "import cnc.lab.experiments.gate_share_pictures; from matplotlib.figure import Figure; "
+        "import cnc.experiments.gate_share_pictures; from matplotlib.figure import Figure; "
         "Figure().savefig('empty.svg')",
     )
 

@@ -9,9 +9,15 @@ from typing import Any
 from uuid import uuid4
 
 from cnc import planfile
-from cnc.history import History, Journal, SwitchChange
-from cnc.model import GateControlList, GateEntry, GateMode, Management
-from cnc.netconf.tree import PortConfiguration, StoredPort
+from cnc.model import (
+    GateControlList,
+    GateEntry,
+    GateMode,
+    Management,
+    PortConfiguration,
+    StoredPort,
+)
+from cnc.rollout.history import History, Journal, SwitchChange
 
 LINE3 = planfile.load(Path(__file__).parent / "data" / "line3-plan.json")
 CONFIRM_BY = datetime(2026, 3, 1, 12, 0, 59, tzinfo=UTC)

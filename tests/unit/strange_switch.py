@@ -15,8 +15,8 @@ from pathlib import Path
 import asyncssh
 
 from cnc.model import Management
-from cnc.netconf import ConnectOptions
-from cnc.netconf.device import Managed
+from cnc.switch import ConnectOptions
+from cnc.switch.device import Managed
 
 END_OF_MESSAGE = b"]]>]]>"
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"

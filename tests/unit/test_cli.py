@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnc import cli, netconf, planfile, planner
+from cnc import cli, planfile, planner, rollout
 from cnc.cli import planning
 from cnc.model import GateLimits, Network, Plan, PortRef
 
-NOTHING_PUSHED = netconf.Report((), None, None, {}, 0)
+NOTHING_PUSHED = rollout.Report((), None, None, {}, 0)
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 HEAVY = ("distributed", "ncclient", "numpy", "ortools", "pandas")
 
@@ -283,12 +283,12 @@ def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.Monke
     pushed: list[Plan] = []
     judged: list[Plan] = []
 
-    def push(plan: Plan, **_: object) -> netconf.Report:
+    def push(plan: Plan, **_: object) -> rollout.Report:
         pushed.append(plan)
         return NOTHING_PUSHED
 
-    monkeypatch.setattr(netconf, "push", push)
-    monkeypatch.setattr(netconf, "discover", lambda *_, **__: {})
+    monkeypatch.setattr(rollout, "push", push)
+    monkeypatch.setattr(rollout, "discover", lambda *_, **__: {})
     monkeypatch.setattr(planning, "violations_of", lambda plan: judged.append(plan) or [])
     assert CliRunner().invoke(cli.cnc, ["push", str(LINE3)]).exit_code == 0
     assert (len(pushed), len(judged)) == (1, 0)
@@ -308,7 +308,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         questions.append(partial)
         return SHORT_LIST
 
-    monkeypatch.setattr(netconf, "discover", discover)
+    monkeypatch.setattr(rollout, "discover", discover)
     return questions
 
 
@@ -348,8 +348,8 @@ def test_the_push_and_the_status_of_an_intent_plan_within_what_the_switches_stat
     asked: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Plan] = []
-    monkeypatch.setattr(netconf, "push", lambda plan, **_: seen.append(plan) or NOTHING_PUSHED)
-    monkeypatch.setattr(netconf, "status", lambda plan, **_: seen.append(plan) or [])
+    monkeypatch.setattr(rollout, "push", lambda plan, **_: seen.append(plan) or NOTHING_PUSHED)
+    monkeypatch.setattr(rollout, "status", lambda plan, **_: seen.append(plan) or [])
     for command in ("push", "status"):
         assert CliRunner().invoke(cli.cnc, [command, str(LINE3)]).exit_code == 0
     pushed, shown = seen
@@ -362,7 +362,7 @@ def test_the_push_of_a_finished_plan_plans_nothing(
     asked: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     seen: list[Plan] = []
-    monkeypatch.setattr(netconf, "push", lambda plan, **_: seen.append(plan) or NOTHING_PUSHED)
+    monkeypatch.setattr(rollout, "push", lambda plan, **_: seen.append(plan) or NOTHING_PUSHED)
     written = tmp_path / "plan.json"
     assert cnc("plan", LINE3, "-o", written).returncode == 0
     assert CliRunner().invoke(cli.cnc, ["push", str(written)]).exit_code == 0
@@ -388,7 +388,7 @@ def test_a_push_says_which_streams_it_does_not_bring(
     plan["refused"] = {"camera": "no room"}
     partial = tmp_path / "partial.json"
     partial.write_text(json.dumps(plan))
-    monkeypatch.setattr(netconf, "push", lambda plan, **_: NOTHING_PUSHED)
+    monkeypatch.setattr(rollout, "push", lambda plan, **_: NOTHING_PUSHED)
     pushed = CliRunner().invoke(cli.cnc, ["push", str(partial)])
     assert "NO place for 1 of 4 streams" in pushed.output
     assert "camera: no room" in pushed.output

@@ -14,17 +14,17 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import ValidationError
 
-from cnc import cli
+from cnc import cli, experiments
 from cnc.cli import documents, render, settings
 from cnc.cli.render import traffic
 from cnc.cli.watch import _print_json
-from cnc.history import FILE_NAME, History
-from cnc.lab import NodeStatus, experiments, lifecycle
-from cnc.lab.experiments.experiment import Report
-from cnc.lab.flows import Flow
-from cnc.lab.iperf import Throughput
-from cnc.lab.measure import Spread, Summary
+from cnc.experiments.experiment import Report
+from cnc.lab import NodeStatus, lifecycle
 from cnc.lab.outcome import Platform
+from cnc.rollout.history import FILE_NAME, History
+from cnc.traffic.flows import Flow
+from cnc.traffic.iperf import Throughput
+from cnc.traffic.measure import Spread, Summary
 from cnc.watch import Event
 from cnc.watch.condition import Kind, What
 from tests.json_documents import SCHEMAS, documented

@@ -15,8 +15,9 @@ from click.testing import CliRunner, Result
 from cnc import cli
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.lab import attach, iperf, lifecycle
-from cnc.lab.iperf import Throughput
+from cnc.lab import attach, lifecycle
+from cnc.traffic import iperf
+from cnc.traffic.iperf import Throughput
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 LINE3, TOPO = SCHEDULES / "line3.yaml", SCHEDULES / "mininet-line.py"

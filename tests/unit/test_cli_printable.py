@@ -18,7 +18,7 @@ from cnc.cli import render
 from cnc.cli.watch import _print_json, _print_line
 from cnc.errors import RolloutError
 from cnc.format import printable
-from cnc.netconf.device import Device, DeviceError
+from cnc.switch.device import Device, DeviceError
 from cnc.watch import Event
 from tests.unit.strange_switch import strange_switch
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cnc import cli, netconf
+from cnc import cli, rollout
 from cnc.cli import settings
 from cnc.errors import InputError
 from tests.json_documents import documented
@@ -42,12 +42,12 @@ def timeout_s(monkeypatch: pytest.MonkeyPatch):
     """The timeout that a status with these words uses."""
     seen: list[float] = []
 
-    def discover(_network: object, *, connect: netconf.ConnectOptions, partial: bool) -> object:
+    def discover(_network: object, *, connect: rollout.ConnectOptions, partial: bool) -> object:
         seen.append(connect.timeout_s)
         return {}
 
-    monkeypatch.setattr(netconf, "discover", discover)
-    monkeypatch.setattr(netconf, "status", lambda *_, **__: [])
+    monkeypatch.setattr(rollout, "discover", discover)
+    monkeypatch.setattr(rollout, "status", lambda *_, **__: [])
 
     def used(*options: object, **environment: str) -> float:
         done = cnc("status", LINE3, *options, **environment)

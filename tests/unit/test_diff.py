@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from cnc import cli, planfile
 from cnc.cli import render
 from cnc.errors import InputError
-from cnc.history import FILE_NAME, History
-from cnc.history.difference import Change, differ_from_ns, difference
 from cnc.model import GateControlList, GateEntry, Plan, PortRef, StreamPlan
+from cnc.plandiff import Change, differ_from_ns, difference
+from cnc.rollout.history import FILE_NAME, History
 from tests.unit.rollout_history import LINE3, begin
 
 S1_S2 = PortRef("s1", "s2")

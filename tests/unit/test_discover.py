@@ -18,8 +18,8 @@ from cnc.discover.asking import View
 from cnc.errors import InputError
 from cnc.intent.source import parse
 from cnc.model import Intent, Management, PortRef
-from cnc.netconf.device import DeviceError
-from cnc.netconf.topology import (
+from cnc.switch.device import DeviceError
+from cnc.switch.topology import (
     Identifier,
     InterfaceReport,
     LldpReport,

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from cnc.errors import InputError
-from cnc.lab.experiments import description, planned
-from cnc.lab.experiments.bound_check import BoundCheck
-from cnc.lab.experiments.description import BoundCheckDescription
-from cnc.lab.experiments.experiment import Report, write_rows
-from cnc.lab.flows import BACKGROUND_SHARE
+from cnc.experiments import description, planned
+from cnc.experiments.bound_check import BoundCheck
+from cnc.experiments.description import BoundCheckDescription
+from cnc.experiments.experiment import Report, write_rows
 from cnc.lab.outcome import Platform
-from cnc.lab.traffic import Frame, Recording
+from cnc.traffic.flows import BACKGROUND_SHARE
+from cnc.traffic.recording import Frame, Recording
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/bound-check.yaml"
 EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from cnc.errors import InputError
-from cnc.lab.experiments import description, planned
-from cnc.lab.experiments.clock_error import COLUMNS, ClockError, at_their_slowest, early
-from cnc.lab.experiments.description import ClockErrorDescription
-from cnc.lab.experiments.experiment import Report, write_rows
+from cnc.experiments import description, planned
+from cnc.experiments.clock_error import COLUMNS, ClockError, at_their_slowest, early
+from cnc.experiments.description import ClockErrorDescription
+from cnc.experiments.experiment import Report, write_rows
 from cnc.lab.outcome import Platform
-from cnc.lab.traffic import Frame, Recording
 from cnc.model import GateControlList, GateEntry
+from cnc.traffic.recording import Frame, Recording
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/clock-error.yaml"
 EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from cnc import experiments
 from cnc.errors import CncError, InputError
-from cnc.lab import experiments, rehearsal
-from cnc.lab.experiments import control_overhead
-from cnc.lab.experiments.control_overhead import COLUMNS, MACHINE
-from cnc.lab.experiments.control_overhead_figures import STEPS
-from cnc.lab.experiments.description import ControlOverheadDescription, load
-from cnc.lab.experiments.experiment import Report, write_rows
+from cnc.experiments import control_overhead
+from cnc.experiments.control_overhead import COLUMNS, MACHINE
+from cnc.experiments.control_overhead_figures import STEPS
+from cnc.experiments.description import ControlOverheadDescription, load
+from cnc.experiments.experiment import Report, write_rows
+from cnc.lab import rehearsal
 from cnc.lab.outcome import Platform
 from cnc.lab.published import PUBLISHED
 

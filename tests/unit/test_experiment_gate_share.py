@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cnc.lab.experiments import description, gateway
-from cnc.lab.experiments.description import GateShareDescription
+from cnc.experiments import description, gateway
+from cnc.experiments.description import GateShareDescription
 from cnc.model import GateEntry
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/share-sweep.yaml"

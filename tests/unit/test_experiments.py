@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cnc import experiments
 from cnc.errors import InputError
-from cnc.lab import experiments
-from cnc.lab.experiments import description, make_report
-from cnc.lab.experiments.experiment import write_rows
+from cnc.experiments import description, make_report
+from cnc.experiments.experiment import write_rows
 from cnc.lab.outcome import Platform
 
 FILES = sorted((Path(__file__).parents[2] / "schedules/experiments").glob("*.yaml"))

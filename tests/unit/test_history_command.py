@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from cnc import cli
 from cnc.errors import CncError, InputError
-from cnc.history import FILE_NAME, History, Outcome, Phase
+from cnc.rollout.history import FILE_NAME, History, Outcome, Phase
 from tests.unit.rollout_history import begin, change
 
 

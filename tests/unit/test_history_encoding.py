@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cnc.history import Outcome, SwitchChange, encoding
-from cnc.model import GateControlList, GateEntry, GateMode, Management
-from cnc.netconf.tree import PortConfiguration, StoredPort
+from cnc.model import (
+    GateControlList,
+    GateEntry,
+    GateMode,
+    Management,
+    PortConfiguration,
+    StoredPort,
+)
+from cnc.rollout.history import Outcome, SwitchChange, encoding
 
 # As version 1 wrote it. Rollouts that were recorded must stay readable: never change this text.
 FIRST_FORMAT = """

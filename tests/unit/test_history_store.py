@@ -19,14 +19,14 @@ from threading import Timer
 import pytest
 
 from cnc.errors import CncError, InputError, RolloutError
-from cnc.history import History, Outcome, Phase
+from cnc.rollout.history import History, Outcome, Phase
 from tests.unit.rollout_history import CONFIRM_BY, LINE3, begin, change
 
 ROOT = Path(__file__).parents[2]
 DECIDE_AND_WAIT = """
 import sys
 from pathlib import Path
-from cnc.history import History
+from cnc.rollout.history import History
 from tests.unit.rollout_history import begin
 journal = begin(History(Path(sys.argv[1])))
 journal.decide()
@@ -36,7 +36,7 @@ sys.stdin.read()
 BEGIN_TEN = """
 import sys
 from pathlib import Path
-from cnc.history import History, Phase
+from cnc.rollout.history import History, Phase
 from tests.unit.rollout_history import begin
 sys.stdin.read()
 for _ in range(10):
@@ -248,7 +248,7 @@ def test_unfinished_are_those_that_touch_one_of_the_switches(history: History) -
 def test_who_only_asks_whether_a_controller_lives_keeps_nobody_from_taking_over(
     history: History, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cnc.history.lock._PROBE_TIMEOUT_S", 60.0)
+    monkeypatch.setattr("cnc.rollout.history.lock._PROBE_TIMEOUT_S", 60.0)
     begin(history).close()
     with path.with_name(f"{path.name}-rollout-1.lock").open() as asked:
         fcntl.flock(asked, fcntl.LOCK_SH)
@@ -386,7 +386,7 @@ def test_a_damaged_rollout_is_named(history: History, path: Path) -> None:
 def test_a_history_that_another_process_never_lets_go_of_is_named(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cnc.history.database._BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("cnc.rollout.history.database._BUSY_TIMEOUT_S", 0.05)
     with History(path) as history, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(CncError, match="database is locked") as refused:

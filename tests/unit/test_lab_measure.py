@@ -7,16 +7,7 @@ import json
 
 import pytest
 
-from cnc.lab.measure import (
-    Spread,
-    distance_to_open_ns,
-    out_of_order,
-    spread,
-    summarise,
-    wake_up_error,
-)
 from cnc.lab.outcome import Figures, Outcome, Platform, SwitchFigures
-from cnc.lab.traffic import Flow, Frame
 from cnc.model import (
     Bridge,
     EndStation,
@@ -28,7 +19,16 @@ from cnc.model import (
     Plan,
     PortRef,
 )
-from cnc.netconf import PortStatus
+from cnc.rollout import PortStatus
+from cnc.traffic.measure import (
+    Spread,
+    distance_to_open_ns,
+    out_of_order,
+    spread,
+    summarise,
+    wake_up_error,
+)
+from cnc.traffic.recording import Flow, Frame
 
 # Class 1 may send in [200, 500) and [900, 1000) of 1000 ns, class 7 always, class 2 never.
 GATES = GateControlList(

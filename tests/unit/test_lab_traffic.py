@@ -17,13 +17,13 @@ import pytest
 from cnc import intent as intents
 from cnc import planfile
 from cnc.errors import CncError, InputError
-from cnc.lab import endpoint, flowfile
 from cnc.lab.addressing import NodeAddresses
 from cnc.lab.lifecycle import up
 from cnc.lab.running import Lab
 from cnc.lab.slower import slower
-from cnc.lab.traffic import Flow, Pattern, flows, run, start_grid_ns
 from cnc.model import Plan
+from cnc.traffic import endpoint, flowfile
+from cnc.traffic.recording import Flow, Pattern, flows, run, start_grid_ns
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 
@@ -229,7 +229,7 @@ class Here(Lab):
 def here(line3: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     loopback = NodeAddresses(IPv4Address("127.0.0.1"), IPv6Address("::1"))
     nodes = dict.fromkeys(("t1", "t2", "l1"), loopback)
-    monkeypatch.setattr("cnc.lab.traffic.addresses", lambda _: nodes)
+    monkeypatch.setattr("cnc.traffic.recording.addresses", lambda _: nodes)
     return Here(line3.intent, tmp_path)
 
 

@@ -11,10 +11,10 @@ import pytest
 from cnc import intent as intents
 from cnc import margin
 from cnc.model import Plan
-from cnc.netconf import doctor
-from cnc.netconf.doctor import Visit
-from cnc.netconf.preflight import Check, Verdict
 from cnc.planner import plan as compute
+from cnc.rollout import doctor
+from cnc.rollout.doctor import Visit
+from cnc.rollout.preflight import Check, Verdict
 from tests.unit.watched_switches import look
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

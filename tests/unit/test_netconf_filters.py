@@ -9,8 +9,8 @@ from xml.sax.saxutils import quoteattr
 import pytest
 from lxml import etree
 
-from agent.netconfd import filters
 from agent.netconfd.errors import RpcError
+from agent.netconfd.store import filters
 
 INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
 MODULES = {INTERFACES: "ietf-interfaces"}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ncclient.transport.errors import NetconfFramingError
 
-from cnc.netconf.framing import Decoder
+from cnc.switch.framing import Decoder
 
 sizes = st.lists(st.integers(min_value=1, max_value=9), min_size=1)
 # As XML has them: white space around a message is nobody's.

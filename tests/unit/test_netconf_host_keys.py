@@ -6,7 +6,7 @@ import asyncssh
 import paramiko
 import pytest
 
-from cnc.netconf.device import Device, HostKeyRefused
+from cnc.switch.device import Device, HostKeyRefused
 from tests.unit.strange_switch import key_of, line, strange_switch
 
 KINDS = (

@@ -11,10 +11,10 @@ from contextlib import suppress
 import paramiko
 import pytest
 
-from cnc.netconf import ConnectOptions
-from cnc.netconf.device import Device, DeviceError, Managed
-from cnc.netconf.framing import Decoder
-from cnc.netconf.sessions import Sessions
+from cnc.rollout.sessions import Sessions
+from cnc.switch import ConnectOptions
+from cnc.switch.device import Device, DeviceError, Managed
+from cnc.switch.framing import Decoder
 from tests.unit.strange_switch import HELLO, key_of, line, speaking, strange_switch
 
 TIMEOUT_S = 0.2
@@ -159,7 +159,7 @@ def test_of_an_error_text_of_any_length_the_beginning_is_told(tmp_path):
 
 
 def test_a_reply_that_does_not_end_is_given_up_when_it_is_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("cnc.netconf.framing.MESSAGE_MAX_OCTETS", 50_000)
+    monkeypatch.setattr("cnc.switch.framing.MESSAGE_MAX_OCTETS", 50_000)
     with (
         strange_switch(tmp_path, answer=lambda _: "x" * 100_000) as switch,
         Device(switch.managed, switch.options()) as device,

@@ -14,9 +14,11 @@ from ncclient.transport.errors import SessionCloseError
 from cnc import intent as intents
 from cnc.errors import RolloutError
 from cnc.model import Bridge, GateLimits, GateMode, Management, Network, PortRef
-from cnc.netconf import ConnectOptions, device, discover, limits
-from cnc.netconf.device import Device, DeviceError, SwitchState
-from cnc.netconf.tree import DATASTORES, NETCONF, NMDA, AgentReport, PortReport
+from cnc.rollout import discover
+from cnc.rollout import port_limits as limits
+from cnc.switch import ConnectOptions, device
+from cnc.switch.device import Device, DeviceError, SwitchState
+from cnc.switch.tree import DATASTORES, NETCONF, NMDA, AgentReport, PortReport
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("/dev/null"), Path("known_hosts"))

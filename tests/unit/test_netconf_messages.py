@@ -6,8 +6,9 @@ import tracemalloc
 
 import pytest
 
-from agent.netconfd import edits, messages
+from agent.netconfd import messages
 from agent.netconfd.errors import BASE, RpcError
+from agent.netconfd.store import edits
 
 ATTRIBUTE = 'a{}=""'
 NAMESPACE = 'xmlns:p{}="u"'

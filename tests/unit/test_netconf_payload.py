@@ -19,14 +19,16 @@ from cnc.model import (
     Link,
     Network,
     Plan,
+    PortConfiguration,
     PortRef,
+    StoredPort,
     TrafficClass,
 )
-from cnc.netconf.compare import difference_between, difference_of, needs_change
-from cnc.netconf.mark import Mark, mark_in
-from cnc.netconf.payload import desired_ports, edit_config
-from cnc.netconf.readback import agent_report, port_reports, state_filter, stored_ports
-from cnc.netconf.tree import (
+from cnc.rollout.compare import difference_between, difference_of, needs_change
+from cnc.switch.mark import Mark, mark_in
+from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.readback import agent_report, port_reports, state_filter, stored_ports
+from cnc.switch.tree import (
     BRIDGE,
     INTERFACES,
     NETCONF,
@@ -34,9 +36,7 @@ from cnc.netconf.tree import (
     TSN_LINUX,
     ClassTraffic,
     KernelSchedule,
-    PortConfiguration,
     PortReport,
-    StoredPort,
 )
 
 GATES = GateControlList(1_000_000, (GateEntry(0x40, 300_000), GateEntry(0x01, 700_000)))

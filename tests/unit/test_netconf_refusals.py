@@ -8,7 +8,7 @@ import pytest
 
 from agent.netconfd.errors import BASE, MAX_TEXT_OCTETS, RpcError, bad_element
 
-refusals = pytest.importorskip("agent.netconfd.refusals", exc_type=ImportError)
+refusals = pytest.importorskip("agent.netconfd.store.refusals", exc_type=ImportError)
 INVALID = 2  # SR_ERR_INVAL_ARG
 MODULES = {"ietf-interfaces": "urn:ietf:params:xml:ns:yang:ietf-interfaces"}
 

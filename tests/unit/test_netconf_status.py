@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cnc.model import PortRef
-from cnc.netconf import ConnectOptions, compare, status
+from cnc.rollout import compare, status
+from cnc.switch import ConnectOptions
 from tests.unit.watched_switches import PLAN, look, report
 
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent.netconfd import session as sessions
-from agent.netconfd.access import Account
+from agent.netconfd.store.access import Account
 
 CALL_TIMEOUT_S = 20
 

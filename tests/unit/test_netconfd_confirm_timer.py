@@ -8,11 +8,11 @@ import selectors
 import pytest
 import sysrepo
 
-from agent.netconfd.access import Account
-from agent.netconfd.confirmed_commit import RETRY_S, Commits
 from agent.netconfd.errors import RpcError
-from agent.netconfd.pending_commit import Confirmation
+from agent.netconfd.operations.confirmed_commit import RETRY_S, Commits
+from agent.netconfd.operations.pending_commit import Confirmation
 from agent.netconfd.session import Session, Sessions
+from agent.netconfd.store.access import Account
 
 
 class Clock(selectors.SelectSelector):

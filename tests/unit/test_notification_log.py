@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.netconfd.streams import Stream
-from agent.netconfd.streams_log import EventLog
-from agent.netconfd.subscription import Subscription, Terms, message
+from agent.netconfd.events.log import EventLog
+from agent.netconfd.events.streams import Stream
+from agent.netconfd.events.subscription import Subscription, Terms, message
 
 EVERYTHING = "/*"
 

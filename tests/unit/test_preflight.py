@@ -11,12 +11,12 @@ import pytest
 from cnc import intent as intents
 from cnc.errors import RolloutError
 from cnc.model import NS_PER_S, GateControlList, GateEntry, GateLimits, Plan
-from cnc.netconf.device import SwitchState
-from cnc.netconf.payload import desired_ports
-from cnc.netconf.preflight import Check, Finding, Verdict, examine, refuse
-from cnc.netconf.preflight.clocks import CONTROLLER_TOLERANCE_NS
-from cnc.netconf.tree import AgentReport, PortReport, PtpReport
 from cnc.planner import plan as compute
+from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
+from cnc.rollout.preflight.clocks import CONTROLLER_TOLERANCE_NS
+from cnc.switch.device import SwitchState
+from cnc.switch.payload import desired_ports
+from cnc.switch.tree import AgentReport, PortReport, PtpReport
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 AGENT = AgentReport(37, 100, classifier="iptables-nft")

@@ -17,25 +17,16 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import CncError, InputError, PlanRejected, RolloutError
-from cnc.history import History, Outcome, Phase
 from cnc.model import NS_PER_S, GateControlList, GateLimits, GateMode, Plan, PortRef
-from cnc.netconf import (
-    ConnectOptions,
-    push,
-    recovery,
-    resume,
-    roll_back,
-    rollout,
-    sessions,
-    timing,
-    transaction,
-)
-from cnc.netconf.device import DeviceError, StoredSwitch, SwitchState
-from cnc.netconf.mark import Mark, mark_in
-from cnc.netconf.payload import desired_ports
-from cnc.netconf.readback import stored_ports
-from cnc.netconf.tree import AgentReport, KernelSchedule, PortReport
 from cnc.planner import plan as compute
+from cnc.rollout import push, recovery, resume, roll_back, rollout, sessions, timing, transaction
+from cnc.rollout.history import History, Outcome, Phase
+from cnc.switch import ConnectOptions
+from cnc.switch.device import DeviceError, StoredSwitch, SwitchState
+from cnc.switch.mark import Mark, mark_in
+from cnc.switch.payload import desired_ports
+from cnc.switch.readback import stored_ports
+from cnc.switch.tree import AgentReport, KernelSchedule, PortReport
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
@@ -632,7 +623,7 @@ def push_and_die_before_the_decision(plan, store, monkeypatch):
         raise Died
 
     with monkeypatch.context() as patched:
-        patched.setattr("cnc.history.Journal.decide", die)
+        patched.setattr("cnc.rollout.history.Journal.decide", die)
         with pytest.raises(Died):
             push(plan, connect=CONNECT, history=store)
 
@@ -689,7 +680,7 @@ def test_a_decision_that_cannot_be_written_takes_all_back(plan, devices, store, 
     def full(_journal):
         raise CncError("history.sqlite: no space left on device")
 
-    monkeypatch.setattr("cnc.history.Journal.decide", full)
+    monkeypatch.setattr("cnc.rollout.history.Journal.decide", full)
     with pytest.raises(RolloutError, match="no space left on device\nno switch was changed"):
         push(plan, connect=CONNECT, history=store)
     assert all(device.running.mark is None for device in devices.values())
@@ -698,7 +689,7 @@ def test_a_decision_that_cannot_be_written_takes_all_back(plan, devices, store, 
 def test_a_disk_that_takes_the_whole_wait_for_the_decision_takes_all_back(
     plan, devices, store, clock, monkeypatch
 ):
-    monkeypatch.setattr("cnc.history.Journal.decide", lambda _journal: clock.sleep(4))
+    monkeypatch.setattr("cnc.rollout.history.Journal.decide", lambda _journal: clock.sleep(4))
     with pytest.raises(RolloutError, match="too soon to confirm everywhere\nno switch was changed"):
         push(plan, connect=CONNECT, history=store)
     assert not any("confirm" in device.calls for device in devices.values())

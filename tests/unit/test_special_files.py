@@ -14,8 +14,8 @@ from cnc import cli, intent, planfile, whole_file
 from cnc.cli import settings
 from cnc.errors import InputError
 from cnc.model import Management
-from cnc.netconf import ConnectOptions
-from cnc.netconf.device import Device, DeviceError, Managed
+from cnc.switch import ConnectOptions
+from cnc.switch.device import Device, DeviceError, Managed
 from tests.unit.strange_switch import key_of, line
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from cnc.model import ClassRole, GateControlList, GateEntry
-from cnc.netconf.starvation import Starvation
-from cnc.netconf.tree import ClassTraffic, KernelSchedule
+from cnc.rollout.starvation import Starvation
+from cnc.switch.tree import ClassTraffic, KernelSchedule
 from tests.unit.watched_switches import PLAN, look
 
 SCHEDULED, BEST_EFFORT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from cnc.model import NS_PER_S
-from cnc.netconf.tree import AgentReport
+from cnc.switch.tree import AgentReport
 from cnc.watch.clocks import odd_tai_offsets, off_beyond, offsets
 from tests.unit.watched_switches import look
 

@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 
 from cnc.model import ClassRole, GateControlList
-from cnc.netconf.counters import PortCounters
-from cnc.netconf.mark import Mark
-from cnc.netconf.subscription import NETCONF_EVENTS
-from cnc.netconf.tree import AgentReport, ClassTraffic, PtpReport
+from cnc.switch.counters import PortCounters
+from cnc.switch.mark import Mark
+from cnc.switch.subscription import NETCONF_EVENTS
+from cnc.switch.tree import AgentReport, ClassTraffic, PtpReport
 from cnc.watch.observer import Observer
 from tests.unit.watched_switches import PLAN, bare, look, notice, report, silence
 

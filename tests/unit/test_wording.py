@@ -15,7 +15,7 @@ from cnc import format as words
 from cnc.cli import render
 from cnc.model import GateControlList, GateLimits, Plan, PortRef
 from cnc.model import GateEntry as Entry
-from cnc.netconf.preflight import Check, Finding, Verdict
+from cnc.rollout.preflight import Check, Finding, Verdict
 
 PLAN = Path(__file__).parent / "data" / "line3-plan.json"
 GATES = GateControlList(1_000_000, (Entry(0x81, 1_000_000),))

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cnc import intent as intents
-from cnc.model import NS_PER_S, GateLimits
-from cnc.netconf.device import StoredSwitch, SwitchState
-from cnc.netconf.payload import desired_ports
-from cnc.netconf.subscription import Notification
-from cnc.netconf.tree import TSN_LINUX, AgentReport, KernelSchedule, PortReport, StoredPort
+from cnc.model import NS_PER_S, GateLimits, StoredPort
 from cnc.planner import plan as compute
+from cnc.switch.device import StoredSwitch, SwitchState
+from cnc.switch.payload import desired_ports
+from cnc.switch.subscription import Notification
+from cnc.switch.tree import TSN_LINUX, AgentReport, KernelSchedule, PortReport
 from cnc.watch.observation import Look, Notice, Silence
 
 PLAN = compute(intents.load(Path(__file__).parents[2] / "schedules" / "line3.yaml"))

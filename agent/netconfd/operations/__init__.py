@@ -5,11 +5,11 @@ from __future__ import annotations
 from lxml import etree
 
 from agent.netconfd.errors import BASE, NMDA, RpcError, RpcErrors
+from agent.netconfd.events.subscription import NOTIFICATION
 from agent.netconfd.operations import base, monitoring, nmda, subscription
 from agent.netconfd.operations.monitoring import MONITORING
 from agent.netconfd.operations.request import Operations, Parameters, Request, Services
 from agent.netconfd.session import Session
-from agent.netconfd.subscription import NOTIFICATION
 
 __all__ = ["CAPABILITIES", "NAMES", "Services", "perform"]
 

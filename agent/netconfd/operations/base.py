@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from lxml import etree
 
 from agent.netconfd.errors import BASE, RpcError, RpcErrors, bad_element, missing_element
+from agent.netconfd.operations.pending_commit import DEFAULT_TIMEOUT_S, Confirmation
 from agent.netconfd.operations.request import (
     DATASTORES,
     EDITABLE,
@@ -19,8 +20,7 @@ from agent.netconfd.operations.request import (
     Request,
     datastore_name,
 )
-from agent.netconfd.pending_commit import DEFAULT_TIMEOUT_S, Confirmation
-from agent.netconfd.reading import BASIC_MODE, DEFAULTS_MODES, Selection
+from agent.netconfd.store.reading import BASIC_MODE, DEFAULTS_MODES, Selection
 
 WITH_DEFAULTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults"
 _OTHER_MODES = ",".join(mode for mode in DEFAULTS_MODES if mode != BASIC_MODE)

@@ -22,8 +22,8 @@ from agent.netconfd.operations.request import (
     qualified,
     text_of,
 )
-from agent.netconfd.origins import OriginFilter
-from agent.netconfd.reading import DEFAULTS_MODES, Selection
+from agent.netconfd.store.origins import OriginFilter
+from agent.netconfd.store.reading import DEFAULTS_MODES, Selection
 
 CAPABILITIES = ("urn:ietf:params:netconf:capability:with-operational-defaults:1.0",)
 

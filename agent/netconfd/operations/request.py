@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from agent.netconfd.access import AccessControl
-from agent.netconfd.confirmed_commit import Commits
-from agent.netconfd.current_library import CurrentLibrary
 from agent.netconfd.errors import (
     BASE,
     NMDA,
@@ -18,7 +15,10 @@ from agent.netconfd.errors import (
     missing_element,
     unknown_element,
 )
+from agent.netconfd.operations.confirmed_commit import Commits
 from agent.netconfd.session import Session, Sessions
+from agent.netconfd.store.access import AccessControl
+from agent.netconfd.store.current_library import CurrentLibrary
 
 MAX_UINT32 = 4_294_967_295
 

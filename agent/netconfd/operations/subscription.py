@@ -9,9 +9,9 @@ from datetime import datetime
 from lxml import etree
 
 from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
+from agent.netconfd.events.streams import NETCONF
+from agent.netconfd.events.subscription import NOTIFICATION, Terms
 from agent.netconfd.operations.request import Operations, Parameters, Request
-from agent.netconfd.streams import NETCONF
-from agent.netconfd.subscription import NOTIFICATION, Terms
 
 CAPABILITIES = (
     "urn:ietf:params:netconf:capability:notification:1.0",

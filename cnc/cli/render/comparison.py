@@ -13,7 +13,7 @@ from cnc.model import GateControlList, PortRef, StreamPlan
 
 if TYPE_CHECKING:
     from cnc.cli import documents
-    from cnc.history.difference import Change, PlanDifference
+    from cnc.plandiff import Change, PlanDifference
 
 _ROWS_MAX = 100
 _NOTHING = "–"  # noqa: RUF001
@@ -133,7 +133,7 @@ def _route(placed: StreamPlan) -> str:
 
 
 def _gates(port: PortRef, change: Change[GateControlList]) -> _Row:
-    from cnc.history.difference import differ_from_ns  # noqa: PLC0415
+    from cnc.plandiff import differ_from_ns  # noqa: PLC0415
 
     before, after = change.before, change.after
     what = "gate control list"

@@ -11,7 +11,7 @@ from cnc.format import counted
 
 if TYPE_CHECKING:
     from cnc.cli import documents
-    from cnc.netconf.preflight import Finding
+    from cnc.rollout.preflight import Finding
 
 _COLUMNS_MAX = 8
 _STYLES = {"failed": "bold red", "warning": "yellow", "unknown": "dim", "ok": "green"}
@@ -48,7 +48,7 @@ def diagnosis(
 def _table(network: str, switches: Sequence[str], findings: Sequence[Finding]) -> None:
     from rich.text import Text  # noqa: PLC0415
 
-    from cnc.netconf.preflight import Check  # noqa: PLC0415
+    from cnc.rollout.preflight import Check  # noqa: PLC0415
 
     table = new_table(network, "check", *switches)
     seen = {finding.check for finding in findings}

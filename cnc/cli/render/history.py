@@ -20,7 +20,7 @@ from cnc.model import GateControlList
 
 if TYPE_CHECKING:
     from cnc.cli import documents
-    from cnc.history import Rollout, SwitchChange
+    from cnc.rollout.history import Rollout, SwitchChange
 
 
 def rollouts(unfinished: Sequence[Rollout], newest: Sequence[Rollout], *, as_json: bool) -> None:
@@ -84,9 +84,9 @@ def rollout(told: Rollout, *, as_json: bool) -> None:
 
 def _tell(unfinished: Rollout) -> None:
     """What a rollout that has not ended means, and what to do about it."""
-    from cnc.history import Phase  # noqa: PLC0415
-    from cnc.netconf.recovery import describe  # noqa: PLC0415
-    from cnc.netconf.transaction import CHOICES  # noqa: PLC0415
+    from cnc.rollout.history import Phase  # noqa: PLC0415
+    from cnc.rollout.recovery import describe  # noqa: PLC0415
+    from cnc.rollout.transaction import CHOICES  # noqa: PLC0415
 
     which = f"rollout {unfinished.number} of {unfinished.network}"
     if unfinished.under_way:

@@ -8,12 +8,12 @@ from cnc.cli.render.output import new_table, open_console, print_json, print_tab
 from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from cnc.lab.experiments import Measured
+    from cnc.experiments import Measured
 
 
 def measured(found: Measured, *, as_json: bool) -> None:
     """The figures, what disagrees, and where the rest is."""
-    from cnc.lab import experiments  # noqa: PLC0415
+    from cnc import experiments  # noqa: PLC0415
 
     if as_json:
         print_json(experiments.summary_of(found.directory))

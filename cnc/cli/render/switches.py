@@ -12,8 +12,8 @@ from cnc.model import NS_PER_S
 
 if TYPE_CHECKING:
     from cnc.cli import documents
-    from cnc.netconf import PortStatus, Report
-    from cnc.netconf.tree import KernelSchedule
+    from cnc.rollout import PortStatus, Report
+    from cnc.switch.tree import KernelSchedule
 
 
 def push(report: Report, *, dry_run: bool, as_json: bool) -> None:

@@ -11,9 +11,9 @@ from cnc.format import counted, duration, microseconds, rate
 
 if TYPE_CHECKING:
     from cnc.cli import documents
-    from cnc.lab.iperf import Throughput
-    from cnc.lab.measure import Spread, Summary
     from cnc.lab.outcome import Platform
+    from cnc.traffic.iperf import Throughput
+    from cnc.traffic.measure import Spread, Summary
 
 
 def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_json: bool) -> None:

@@ -1,0 +1,111 @@
+"""What the server reports of itself: the notifications of RFC 6470.
+
+They are put into the stream here, not sent through sysrepo: as soon as anybody subscribes to
+`ietf-netconf-notifications` there, sysrepo adds a netconf-config-change of its own to each commit,
+with an entry for every changed leaf and before the client gets its reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+import libyang
+import sysrepo
+
+from agent.netconfd.events.streams import Stream
+from agent.netconfd.session import Session
+
+log = logging.getLogger(__name__)
+
+MODULE = "ietf-netconf-notifications"
+
+TerminationReason = Literal["closed", "killed", "dropped", "timeout", "bad-hello", "other"]
+ConfirmEvent = Literal["start", "cancel", "timeout", "extend", "complete"]
+Content = Mapping[str, Any]
+
+
+class Events:
+    """Makes the notifications in a thread of its own: nobody waits for them."""
+
+    def __init__(self, connection: sysrepo.SysrepoConnection, stream: Stream) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._thread = ThreadPoolExecutor(1, "events")
+
+    def session_started(self, session: Session) -> None:
+        """netconf-session-start."""
+        self._send("netconf-session-start", by(session))
+
+    def session_ended(self, session: Session, reason: TerminationReason) -> None:
+        """netconf-session-end; a killed session has no other reason."""
+        content = {**by(session), "termination-reason": reason}
+        if session.killed_by is not None:
+            content |= {"termination-reason": "killed", "killed-by": session.killed_by}
+        self._send("netconf-session-end", content)
+
+    def confirmed_commit(
+        self, event: ConfirmEvent, session: Session, timeout_s: int | None = None
+    ) -> None:
+        """netconf-confirmed-commit; `timeout_s` with start and extend alone."""
+        # A timeout is nobody's doing.
+        content = {} if event == "timeout" else by(session)
+        if timeout_s is not None:
+            content["timeout"] = timeout_s
+        self._send("netconf-confirmed-commit", {**content, "confirm-event": event})
+
+    def config_changed(
+        self, datastore: str, changed_by: Content, edits: Sequence[tuple[str, str]]
+    ) -> None:
+        """netconf-config-change; an edit is the path of a node and what was done to it."""
+        self._send(
+            "netconf-config-change",
+            {
+                "changed-by": changed_by,
+                "datastore": datastore,
+                "edit": [{"target": target, "operation": done} for target, done in edits],
+            },
+        )
+
+    def capability_modified(self, capability: str) -> None:
+        """netconf-capability-change: the parameters of a capability are others now."""
+        self._send(
+            "netconf-capability-change",
+            {"changed-by": {"server": None}, "modified-capability": [capability]},
+        )
+
+    async def settle(self) -> None:
+        """Wait until all that was sent before is in the stream."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, lambda: None)
+
+    def close(self) -> None:
+        """Wait until all is in the stream."""
+        self._thread.shutdown()
+
+    def _send(self, name: str, content: Content) -> None:
+        self._thread.submit(self._publish, name, content, time.time_ns())
+
+    def _publish(self, name: str, content: Content, time_ns: int) -> None:
+        try:
+            with self._connection.get_ly_ctx() as context:
+                tree = context.get_module(MODULE).parse_data_dict(
+                    {name: content}, notification=True, validate=False, strict=True
+                )
+                try:
+                    notification = tree.print_mem("xml", pretty=False)
+                finally:
+                    tree.free()
+            self._stream.publish(notification, time_ns)
+        except (libyang.LibyangError, sysrepo.SysrepoError):
+            log.exception("cannot report a %s", name)
+
+
+def by(session: Session) -> dict[str, Any]:
+    """The parameters that RFC 6470 gives a session in every notification."""
+    # The server acts under no address.
+    host = {"source-host": session.peer} if session.number else {}
+    return {"username": session.user, "session-id": session.number, **host}

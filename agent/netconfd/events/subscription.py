@@ -1,0 +1,135 @@
+"""A session's subscription to the event stream (RFC 5277): what it asked for, its delivery."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from agent.netconfd.errors import RpcErrors
+from agent.netconfd.events.log import Event
+from agent.netconfd.events.streams import Stream
+from agent.netconfd.session import Session
+
+log = logging.getLogger(__name__)
+
+NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"
+STREAMS = "urn:ietf:params:xml:ns:netmod:notification"
+REPLAY_COMPLETE = f'<replayComplete xmlns="{STREAMS}"/>'
+NOTIFICATION_COMPLETE = f'<notificationComplete xmlns="{STREAMS}"/>'
+
+# Held in memory at once for one session.
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a <create-subscription> asks for. A filter that can select nothing has no `xpath`."""
+
+    xpath: str | None
+    start_ns: int | None = None
+    stop_ns: int | None = None
+
+
+class Subscription:
+    """Delivers from its place in the log on; made in the event loop."""
+
+    def __init__(
+        self, terms: Terms, stream: Stream, session: Session, on_denied: Callable[[], None]
+    ) -> None:
+        """`on_denied` is called for each notification that the user may not see."""
+        self._terms = terms
+        self._stream = stream
+        self._session = session
+        self._on_denied = on_denied
+        self._more = asyncio.Event()
+        self._replay_end = stream.log.last
+        self._position = self._replay_end if terms.start_ns is None else stream.log.first - 1
+        stream.add(self)
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """The <notification> messages, until the stop time is over."""
+        if self._terms.start_ns is not None:
+            while self._position < self._replay_end:
+                for event in await self._next(self._replay_end):
+                    yield message(event.notification, event.time_ns)
+            yield message(REPLAY_COMPLETE, time.time_ns())
+        while not self._is_over():
+            for event in await self._next():
+                yield message(event.notification, event.time_ns)
+        yield message(NOTIFICATION_COMPLETE, time.time_ns())
+
+    def more(self) -> None:
+        """There is something to deliver; if it pushed out what is not delivered, give up."""
+        self._more.set()
+        if self._position < self._stream.log.first - 1:
+            log.error("%s reads its notifications too slowly, some are lost", self._session)
+            self.close()
+            # RFC 5277 has no way to tell a client that it missed something.
+            self._session.disconnect()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._stream.remove(self)
+
+    async def _next(self, last: int | None = None) -> list[Event]:
+        """The next few that this session gets; none after a wait for the log to grow."""
+        self._more.clear()
+        place = self._position
+        events = await self._session.call(self._read, last)
+        if self._position == place:
+            await self._wait()
+        return events
+
+    def _read(self, last: int | None) -> list[Event]:
+        """Read on, up to number `last`; in the session's thread."""
+        events = self._stream.log.after(self._position, BATCH)
+        if events and events[0].number > self._position + 1:
+            # The log has forgotten what comes next, and `more` is about to see it.
+            return []
+        if last is not None:
+            events = [event for event in events if event.number <= last]
+        if events:
+            self._position = events[-1].number
+        return [event for event in events if self._wants(event)]
+
+    def _wants(self, event: Event) -> bool:
+        terms = self._terms
+        if event.number <= self._replay_end and event.time_ns < (terms.start_ns or 0):
+            return False
+        if terms.xpath is None or (terms.stop_ns is not None and event.time_ns > terms.stop_ns):
+            return False
+        try:
+            return self._session.datastores.admits(event.notification, terms.xpath)
+        except RpcErrors as errors:
+            if any(each.tag == "access-denied" for each in errors.errors):
+                self._on_denied()
+            else:
+                # Its module may be gone since.
+                log.warning("%s does not get a notification: %s", self._session, errors)
+            return False
+
+    def _is_over(self) -> bool:
+        stop_ns = self._terms.stop_ns
+        is_time = stop_ns is not None and time.time_ns() > stop_ns
+        return is_time and self._position >= self._stream.log.last
+
+    async def _wait(self) -> None:
+        stop_ns = self._terms.stop_ns
+        left_s = None if stop_ns is None else max(0.0, (stop_ns - time.time_ns()) / 1e9)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._more.wait(), left_s)
+
+
+def message(notification: str, time_ns: int) -> bytes:
+    """The <notification> message, its eventTime exact to the microsecond."""
+    seconds, rest_ns = divmod(time_ns, 10**9)
+    event_time = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1000:06}Z"
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<notification xmlns="{NOTIFICATION}">'
+        f"<eventTime>{event_time}</eventTime>{notification}</notification>"
+    ).encode()

@@ -1,0 +1,244 @@
+"""Commit and confirmed commit (RFC 6241 sections 8.3.4 and 8.4) and the way back.
+
+Before a confirmed commit changes anything, the running configuration is on disk. It stays there
+until the commit is confirmed or undone, so a server that dies inside the window undoes it at its
+next start. A confirmation is answered only after the file is gone for good: nothing undoes a commit
+whose client has heard that it stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+
+from agent.netconfd.errors import RpcError, RpcErrors
+from agent.netconfd.events.events import ConfirmEvent, Events
+from agent.netconfd.operations.pending_commit import Confirmation, PendingCommit, check_permitted
+from agent.netconfd.operations.snapshot import Snapshot
+from agent.netconfd.session import Session, Sessions
+
+log = logging.getLogger(__name__)
+
+# A foreign lock or an agent that is just starting goes away; the way back must not be lost.
+RETRY_S = 2.0
+
+
+class Commits:
+    """Serialises commits and undoes those that are not confirmed in time."""
+
+    def __init__(
+        self, snapshot: Snapshot, sessions: Sessions, own: Session, events: Events
+    ) -> None:
+        self._events = events
+        self._snapshot = snapshot
+        self._sessions = sessions
+        # Undoes what no session is there to undo.
+        self._own = own
+        self._pending: PendingCommit | None = None
+        self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def pending_owner(self) -> Session | None:
+        """The session whose confirmed commit is pending."""
+        return self._pending.owner if self._pending else None
+
+    async def recover(self) -> None:
+        """Undo what an earlier server left: the unconfirmed, and changes of nobody's candidate.
+
+        What cannot be undone now is tried again. Raises OSError.
+        """
+        async with self._lock:
+            before = await self._own.call(self._snapshot.read)
+            if before is not None:
+                reason = "the server ended before it was confirmed"
+                self._pending = PendingCommit(self._own, None, before)
+                await self._restore_or_retry(self._pending, reason, self._own)
+            try:
+                # Candidate outlives the server in sysrepo, and nobody could lock it.
+                await self._own.call(self._own.datastores.copy, "running", "candidate")
+            except RpcErrors as errors:
+                log.error("candidate may hold changes of sessions that are gone: %s", errors)
+
+    async def commit(
+        self, session: Session, confirmation: Confirmation | None, persist_id: str | None
+    ) -> None:
+        """Make candidate running.
+
+        The time to confirm counts from this call, before any wait: the client, which counts from
+        when it asked, may rely on it that nothing of an abandoned change is left when it is over.
+
+        Raises RpcError or RpcErrors; then running is as it was, or what was pending is so still.
+        """
+        received_s = asyncio.get_running_loop().time()
+        async with self._lock:
+            check_permitted(self._pending, session, persist_id)
+            self._check_unlocked(session)
+            if confirmation is None:
+                await session.call(session.datastores.copy, "candidate", "running")
+                await self._confirm(session)
+            elif self._pending is None:
+                before = await session.call(session.datastores.snapshot)
+                await self._commit_undoably(session, before)
+                self._await_confirmation("start", session, confirmation, before, received_s)
+            else:
+                await session.call(session.datastores.copy, "candidate", "running")
+                self._stop_timer()
+                self._await_confirmation(
+                    "extend", session, confirmation, self._pending.before, received_s
+                )
+
+    async def cancel(self, session: Session, persist_id: str | None) -> None:
+        """Undo the pending confirmed commit now. Raises RpcError or RpcErrors."""
+        async with self._lock:
+            if self._pending is None:
+                raise RpcError("operation-failed", "no confirmed commit is pending", "protocol")
+            check_permitted(self._pending, session, persist_id)
+            try:
+                await self._restore(self._pending, f"cancelled by {session}", session)
+            except OSError as error:
+                raise RpcError("operation-failed", f"not cancelled yet: {error}") from None
+
+    async def release(self, session: Session) -> None:
+        """Take back what must not outlive the session: its commit, its changes, its locks."""
+        # Nobody goes back by means of a session that is ending.
+        async with self._lock:
+            pending = self._pending
+            if pending is not None and pending.owner is session and pending.persist is None:
+                reason = f"{session} ended before it confirmed"
+                await self._restore_or_retry(pending, reason, session)
+            try:
+                if "candidate" in session.locks:
+                    # Changes made under a lock belong to its holder and go with it.
+                    await session.call(session.datastores.copy, "running", "candidate")
+                for datastore in list(session.locks):
+                    await session.call(session.datastores.unlock, datastore)
+                    del session.locks[datastore]
+            except RpcErrors as errors:
+                log.error("%s did not end cleanly: %s", session, errors)
+
+    async def close(self) -> None:
+        """Undo what is pending: nobody can confirm it any more."""
+        async with self._lock:
+            if self._pending is not None:
+                try:
+                    await self._restore(self._pending, "the server ends", self._own)
+                except Exception as error:  # noqa: BLE001  it must not keep the server from ending
+                    log.error("cannot undo the confirmed commit, next start will: %s", error)
+                self._forget_pending()
+
+    async def _commit_undoably(self, session: Session, before: str) -> None:
+        """Commit with the way back on disk, or neither. Raises RpcError or RpcErrors."""
+        try:
+            await session.call(self._snapshot.write, before)
+            await session.call(session.datastores.copy, "candidate", "running")
+        except (RpcErrors, OSError) as error:
+            try:
+                await session.call(self._snapshot.remove)
+            except OSError as obstacle:
+                # A later start would go back to it, past all commits until then.
+                self._pending = PendingCommit(session, None, before)
+                self._undo_later(self._pending, str(obstacle), "it was refused", session)
+            if isinstance(error, OSError):
+                raise RpcError(
+                    "resource-denied", f"cannot keep what is running, to go back to it: {error}"
+                ) from None
+            raise
+        except Exception:
+            # How far it came is not known, and without a timer the way back would wait for a start.
+            self._pending = PendingCommit(session, None, before)
+            await self._restore_or_retry(self._pending, "it failed inside the server", session)
+            raise
+
+    def _check_unlocked(self, session: Session) -> None:
+        for datastore in ("running", "candidate"):
+            holder = self._sessions.holder(datastore)
+            if holder is not None and holder is not session:
+                raise RpcError("in-use", f"{datastore} is locked by {holder}", "protocol")
+
+    def _await_confirmation(
+        self,
+        event: ConfirmEvent,
+        session: Session,
+        confirmation: Confirmation,
+        before: str,
+        received_s: float,
+    ) -> None:
+        persist = confirmation.persist
+        if self._pending is not None and persist is None:
+            persist = self._pending.persist
+        self._pending = PendingCommit(session, persist, before)
+        # What the commit itself took is part of the wait; none is left if it took longer.
+        spent_s = asyncio.get_running_loop().time() - received_s
+        self._start_timer(confirmation.timeout_s - spent_s)
+        self._events.confirmed_commit(event, session, confirmation.timeout_s)
+        log.info("%s committed, to be confirmed within %d s", session, confirmation.timeout_s)
+
+    async def _confirm(self, session: Session) -> None:
+        if self._pending is None:
+            log.info("%s committed", session)
+            return
+        try:
+            await session.call(self._snapshot.remove)
+        except OSError as error:
+            raise RpcError("operation-failed", f"not confirmed yet: {error}") from None
+        self._forget_pending()
+        self._events.confirmed_commit("complete", session)
+        log.info("%s committed and confirmed", session)
+
+    def _forget_pending(self) -> None:
+        self._stop_timer()
+        self._pending = None
+
+    def _start_timer(
+        self, delay_s: float, reason: str = "not confirmed in time", by: Session | None = None
+    ) -> None:
+        if self._pending is not None:
+            expire = functools.partial(self._on_timer, self._pending, reason, by)
+            self._pending.timer = asyncio.get_running_loop().call_later(delay_s, expire)
+
+    def _stop_timer(self) -> None:
+        if self._pending is not None and self._pending.timer is not None:
+            self._pending.timer.cancel()
+
+    def _on_timer(self, pending: PendingCommit, reason: str, by: Session | None) -> None:
+        task = asyncio.get_running_loop().create_task(self._expire(pending, reason, by))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _expire(self, pending: PendingCommit, reason: str, by: Session | None) -> None:
+        async with self._lock:
+            # The confirmation may have been faster to the lock.
+            if self._pending is pending:
+                await self._restore_or_retry(pending, reason, by)
+
+    async def _restore_or_retry(
+        self, pending: PendingCommit, reason: str, by: Session | None
+    ) -> None:
+        try:
+            await self._restore(pending, reason, by)
+        except Exception as error:  # noqa: BLE001  the next attempt may do better
+            self._undo_later(pending, str(error), reason, by)
+
+    def _undo_later(
+        self, pending: PendingCommit, obstacle: str, reason: str, by: Session | None
+    ) -> None:
+        if obstacle != pending.obstacle:
+            log.error("cannot undo the confirmed commit yet: %s", obstacle)
+        pending.obstacle = obstacle
+        self._stop_timer()
+        self._start_timer(RETRY_S, reason, by)
+
+    async def _restore(self, pending: PendingCommit, reason: str, by: Session | None) -> None:
+        """Go back; `by` is the session that wants it, None if it is the timer."""
+        # sysrepo lets nobody but the lock's holder write.
+        worker = self._sessions.holder("running") or self._own
+        await worker.call(worker.datastores.restore, pending.before)
+        await worker.call(self._snapshot.remove)
+        self._forget_pending()
+        if by is None:
+            self._events.confirmed_commit("timeout", self._own)
+        else:
+            self._events.confirmed_commit("cancel", by)
+        log.warning("confirmed commit undone: %s", reason)

@@ -1,0 +1,332 @@
+"""NETCONF over SSH (RFC 6242): connections from their first octet to the `netconf` subsystem."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from agent import whole_file
+from agent.netconfd.settings import Client, Settings
+from agent.netconfd.transport.logins import Logins, UnsafeFile, is_user_name
+from agent.netconfd.transport.newcomers import Newcomers
+
+log = logging.getLogger(__name__)
+
+SUBSYSTEM = "netconf"
+READ_OCTETS = 65_536
+# What a client may send ahead of being read, for each channel; SSH's own flow control holds it.
+WINDOW_OCTETS = 262_144
+MAX_CHANNELS = 16
+MAX_WRONG_PASSWORDS = 3
+# Unanswered in a row, so that one lost packet ends nothing.
+KEEPALIVES = 3
+
+_ALGORITHMS = {
+    "kex_algs": [
+        "mlkem768x25519-sha256",
+        "curve25519-sha256",
+        "curve25519-sha256@libssh.org",
+        "ecdh-sha2-nistp256",
+        "ecdh-sha2-nistp384",
+    ],
+    "encryption_algs": [
+        "chacha20-poly1305@openssh.com",
+        "aes256-gcm@openssh.com",
+        "aes128-gcm@openssh.com",
+        "aes256-ctr",
+        "aes128-ctr",
+    ],
+    "mac_algs": [
+        "hmac-sha2-256-etm@openssh.com",
+        "hmac-sha2-512-etm@openssh.com",
+        "hmac-sha2-256",
+        "hmac-sha2-512",
+    ],
+    "signature_algs": [
+        "ssh-ed25519",
+        "ecdsa-sha2-nistp256",
+        "ecdsa-sha2-nistp384",
+        "rsa-sha2-256",
+        "rsa-sha2-512",
+    ],
+    "compression_algs": None,
+}
+# asyncssh would let an RSA key sign with SHA-1 as well.
+_HOST_KEY_SIGNATURES = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+)
+
+
+class Refused(Exception):
+    """There is no session for this client; says why."""
+
+
+class SshTransport:
+    """One open `netconf` subsystem."""
+
+    def __init__(self, process: Any, connection: Any, on_accept: Callable[[], None]) -> None:
+        self._process = process
+        self._connection = connection
+        self._on_accept = on_accept
+        self.is_accepted = False
+        self.is_gone = False
+        self.user = str(process.get_extra_info("username"))
+        self.peer = str(process.get_extra_info("peername")[0])
+
+    def accept(self) -> None:
+        """There is a session on it: its connection is no newcomer any more."""
+        self.is_accepted = True
+        self._on_accept()
+
+    async def read(self) -> bytes:
+        """The next bytes, b"" at the end."""
+        try:
+            return bytes(await self._process.stdin.read(READ_OCTETS))
+        except (OSError, asyncssh.Error, asyncssh.BreakReceived, asyncssh.SignalReceived):
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        """Send; returns when the client is ready for more."""
+        try:
+            self._process.stdout.write(data)
+            await self._process.stdout.drain()
+        except (OSError, asyncssh.Error):
+            self.is_gone = True
+
+    def close(self) -> None:
+        """End the whole connection: the client must not open another subsystem on it."""
+        self.is_gone = True
+        self._connection.close()
+
+
+class Endpoint:
+    """The SSH server: everything its connections have in common."""
+
+    def __init__(
+        self,
+        host_key: Path,
+        logins: Logins,
+        settings: Settings,
+        serve: Callable[[SshTransport], Awaitable[None]],
+        *,
+        peer_timeout_s: float,
+    ) -> None:
+        """Each `netconf` subsystem is handed to `serve`, which may raise Refused.
+
+        A connection whose client has sent nothing for `peer_timeout_s`, not even answers to
+        keepalives, is ended.
+
+        Raises OSError, UnsafeFile, or asyncssh.KeyImportError for an unusable host key.
+        """
+        self.logins = logins
+        self.settings = settings
+        self.serve = serve
+        self.newcomers = Newcomers()
+        self._options = asyncssh.SSHServerConnectionOptions(
+            server_factory=lambda: _Connection(self),
+            server_host_keys=_key_pairs(host_key),
+            kbdint_auth=False,
+            host_based_auth=False,
+            gss_host=None,
+            allow_pty=False,
+            line_editor=False,
+            agent_forwarding=False,
+            x11_forwarding=False,
+            # Ours is followed at run time.
+            login_timeout=0,
+            keepalive_interval=peer_timeout_s / (KEEPALIVES + 1),
+            keepalive_count_max=KEEPALIVES,
+            **_ALGORITHMS,
+        )
+
+    async def listen(self, host: str, port: int) -> Any:
+        """Accept connections. Raises OSError."""
+        return await asyncssh.listen(host, port, options=self._options)
+
+    async def call(self, client: Client) -> Any:
+        """Connect to a client that then speaks SSH as if it had connected to us (RFC 8071).
+
+        Raises OSError or asyncssh.Error.
+        """
+        return await asyncssh.connect_reverse(client.address, client.port, options=self._options)
+
+
+class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
+    """One SSH connection. Until its first session opens it is a newcomer, and those are few."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._connection: Any = None
+        self._peer = ""
+        self._is_newcomer = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._channels = 0
+        self._sessions = 0
+        self._wrong_passwords = 0
+
+    def connection_made(self, conn: Any) -> None:
+        self._connection = conn
+        self._peer = str((conn.get_extra_info("peername") or ("unknown",))[0])
+        limit = self._endpoint.settings.limits.max_unauthenticated
+        self._is_newcomer = self._endpoint.newcomers.admit(self, self._peer, limit)
+        if self._is_newcomer:
+            self._expect_session()
+        else:
+            self.give_way()
+
+    def give_way(self) -> None:
+        """Close: others are entitled to its place among those without a session."""
+        log.warning("%s refused: too many connections without a session", self._peer)
+        self._connection.abort()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self._stop_expecting()
+        self._settle()
+
+    async def begin_auth(self, username: str) -> bool:
+        keys = await self._endpoint.logins.keys_of(username)
+        # Who has no key is told nothing else than who has another.
+        self._connection.set_authorized_keys(keys)
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def password_auth_supported(self) -> bool:
+        return self._endpoint.logins.pam is not None
+
+    async def validate_password(self, username: str, password: str) -> bool:
+        pam = self._endpoint.logins.pam
+        if pam is None or not is_user_name(username):
+            return False
+        if await pam.admits(username, password):
+            return True
+        self._wrong_passwords += 1
+        if self._wrong_passwords >= MAX_WRONG_PASSWORDS:
+            log.warning("%s: too many wrong passwords", self._peer)
+            self._connection.abort()
+        return False
+
+    def session_requested(self) -> Any:
+        if self._channels >= MAX_CHANNELS:
+            raise asyncssh.ChannelOpenError(
+                asyncssh.OPEN_RESOURCE_SHORTAGE, f"{MAX_CHANNELS} channels are open"
+            )
+        self._channels += 1
+        channel = self._connection.create_server_channel(encoding=None, window=WINDOW_OCTETS)
+        return channel, _Process(self._serve, self._channel_closed)
+
+    async def _serve(self, process: Any) -> None:
+        if process.subsystem != SUBSYSTEM:
+            process.exit(1)
+            return
+        transport = SshTransport(process, self._connection, self._session_opened)
+        try:
+            await self._endpoint.serve(transport)
+        except Refused as refusal:
+            process.stderr.write(f"{refusal}\n".encode())
+            process.exit(1)
+        else:
+            process.exit(0)
+        finally:
+            if transport.is_accepted:
+                self._sessions -= 1
+                if not self._sessions:
+                    self._expect_session()
+
+    def _session_opened(self) -> None:
+        self._stop_expecting()
+        self._settle()
+        self._sessions += 1
+
+    def _channel_closed(self) -> None:
+        self._channels -= 1
+
+    def _expect_session(self) -> None:
+        self._stop_expecting()
+        timeout_s = self._endpoint.settings.limits.hello_timeout_s
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(timeout_s, self._give_up, timeout_s)
+
+    def _stop_expecting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self, timeout_s: int) -> None:
+        if self._is_newcomer:
+            log.warning("%s: no session within %d s", self._peer, timeout_s)
+        self._connection.abort()
+
+    def _settle(self) -> None:
+        self._is_newcomer = False
+        self._endpoint.newcomers.remove(self)
+
+
+class _Process(asyncssh.SSHServerProcess):  # type: ignore[misc]
+    """A channel that says when it is gone."""
+
+    def __init__(self, start: Callable[[Any], Awaitable[None]], on_end: Callable[[], None]) -> None:
+        super().__init__(start, None, 0, allow_scp=False)
+        self._on_end = on_end
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._on_end()
+
+
+def load_or_create_host_key(path: Path) -> Any:
+    """The server's private key; a first start makes an Ed25519 one that only root can read.
+
+    Raises OSError, UnsafeFile or asyncssh.KeyImportError.
+    """
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return _create_host_key(path)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UnsafeFile(f"host key {path} has mode {mode:o}, so others may know it; chmod 600 it")
+    return asyncssh.read_private_key(str(path))
+
+
+def _key_pairs(path: Path) -> list[Any]:
+    """The host key once for each signature it may make.
+
+    In asyncssh a pair remembers the signature that its last client chose, and all connections share
+    it: with one pair, a client would get the signature that another had asked for meanwhile.
+
+    Raises as `load_or_create_host_key` does.
+    """
+    key = load_or_create_host_key(path)
+    pairs = []
+    for name in map(str.encode, _HOST_KEY_SIGNATURES):
+        if name in key.sig_algorithms:
+            (pair,) = asyncssh.load_keypairs([key])
+            pair.host_key_algorithms = [name]
+            pairs.append(pair)
+    if not pairs:
+        raise asyncssh.KeyImportError(
+            f"host key {path} is {key.get_algorithm()}, expected Ed25519, ECDSA or RSA; "
+            "move it away, and the next start makes an Ed25519 one"
+        )
+    return pairs
+
+
+def _create_host_key(path: Path) -> Any:
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    # The private half last: as long as it is not there, the next start makes both anew.
+    key.write_public_key(str(path) + ".pub")
+    whole_file.replace(path, key.export_private_key())
+    return key

@@ -1,0 +1,133 @@
+"""Experiments that anyone can repeat: a file says what is measured, a directory takes the outcome.
+
+    FILE ─► description ─► run, in a kernel with taprio ─► rows.csv
+                                                              │
+                summary.json, pictures, report.html ◄─ report ◄
+
+`measure` does all of it. Where this machine's kernel has no taprio, it runs the first half in
+user-mode Linux, in virtual time, through `scripts/vm`; but what measures speed runs here always.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+from cnc.experiments import page, pictures
+from cnc.experiments.bound_check import BoundCheck
+from cnc.experiments.clock_error import ClockError
+from cnc.experiments.control_overhead import ControlOverhead
+from cnc.experiments.description import (
+    BoundCheckDescription,
+    ClockErrorDescription,
+    ControlOverheadDescription,
+    Description,
+    GateShareDescription,
+    load,
+)
+from cnc.experiments.experiment import ROWS, Emulated, Experiment, Progress, Report
+from cnc.experiments.gate_share import GateShare
+from cnc.format import counted
+from cnc.lab import lab, vm
+from cnc.lab.outcome import Platform
+from cnc.lab.template import prepare
+
+PLATFORM = "platform.json"
+SUMMARY = "summary.json"
+PAGE = "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What `measure` found, and where the files are."""
+
+    description: Description
+    platform: Platform
+    report: Report
+    directory: Path
+
+
+def measure(file: Path, directory: Path, say: Progress = lambda _: None) -> Measured:
+    """Run the experiment of `file` and leave rows, summary, pictures and page in `directory`.
+
+    Raises:
+        InputError: the file is not what it must be; nothing was run.
+        CncError: it could not be run.
+    """
+    description = load(file)
+    experiment = understood(description, file)
+    pictures.require()
+    directory.mkdir(parents=True, exist_ok=True)
+    if isinstance(experiment, Emulated) and "TSN_VM" not in os.environ:
+        prepare(experiment.emulated)
+        with tempfile.TemporaryDirectory(prefix="cnc-experiment-") as out:
+            vm.run_module(__name__, [str(file.resolve())], Path(out))
+            for name in (ROWS, PLATFORM):
+                copyfile(Path(out, name), directory / name)
+    else:
+        run(file, directory, say)
+    return make_report(file, directory)
+
+
+def run(file: Path, directory: Path, say: Progress) -> None:
+    """The first half, here: rows, and the platform that they were made on."""
+    experiment = understood(load(file), file)
+    if isinstance(experiment, Emulated):
+        switches = len(experiment.emulated.network.bridges)
+        say(f"starting {counted(switches, 'switch')}")
+        with lab(experiment.emulated, timed_wires=Platform.here().exact) as running:
+            experiment.run_in(running, directory, say)
+    else:
+        experiment.run(directory, say)
+    (directory / PLATFORM).write_text(json.dumps(asdict(Platform.here())))
+
+
+def make_report(file: Path, directory: Path) -> Measured:
+    """The second half: all figures of the rows in `directory`."""
+    description = load(file)
+    platform = Platform(**json.loads((directory / PLATFORM).read_text()))
+    report = understood(description, file).report(directory, platform)
+    summary = {
+        "experiment": description.name,
+        "kind": description.kind,
+        "title": description.title,
+        "seed": description.seed,
+        "platform": asdict(platform),
+        "modelled": report.modelled,
+        **report.summary,
+        "disagreements": list(report.disagreements),
+        "remarks": list(report.remarks),
+    }
+    (directory / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
+    facts = {"measured on": str(platform), "seed": str(description.seed)}
+    if report.modelled:
+        facts["modelled"] = report.modelled
+    drawn = pictures.save(report.pictures, directory, facts)
+    text = page.page(description.title, facts, report, drawn, file.read_text())
+    (directory / PAGE).write_text(text)
+    return Measured(description, platform, report, directory)
+
+
+def understood(description: Description, file: Path) -> Experiment:
+    """The experiment that a description is of; `file` is where it stands."""
+    match description:
+        case BoundCheckDescription():
+            return BoundCheck.of(description, file)
+        case ClockErrorDescription():
+            return ClockError.of(description, file)
+        case ControlOverheadDescription():
+            return ControlOverhead(description)
+        case GateShareDescription():
+            return GateShare(description)
+    raise AssertionError(f"{file}: no experiment of kind {description.kind}")
+
+
+def summary_of(directory: Path) -> dict[str, Any]:
+    """What `summary.json` holds."""
+    found: dict[str, Any] = json.loads((directory / SUMMARY).read_text())
+    return found

@@ -1,0 +1,204 @@
+"""Whether every frame keeps the bound that the planner promised its stream.
+
+The plan is pushed like every other; then all streams are sent, with best effort beside them that
+wanders through the cycle. A frame's latency runs from its planned start of sending to reception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cnc.experiments import bound_check_pictures, planned, sending
+from cnc.experiments.description import BoundCheckDescription
+from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.format import counted, duration, microseconds
+from cnc.lab.outcome import Platform
+from cnc.lab.running import Lab
+from cnc.model import Intent, Plan, Stream
+from cnc.rollout import push
+from cnc.traffic.measure import Spread, Summary, summarise, wake_up_error
+from cnc.traffic.recording import Flow, flows
+
+# Best effort's period is this many times that of `flows`: fewer frames to wait for. It shares no
+# factor with the steps in which they wander, so they still visit all phases.
+BACKGROUND_STRETCH = 7
+
+_NOTHING = "–"  # noqa: RUF001
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one stream's frames, beside what it was promised."""
+
+    summary: Summary
+    bound_ns: int
+
+    @property
+    def name(self) -> str:
+        return self.summary.flow.name
+
+    @property
+    def latency(self) -> Spread | None:
+        return self.summary.latency
+
+    @property
+    def slack_ns(self) -> int | None:
+        """What the slowest frame left of the bound; below 0 it was late."""
+        return None if self.latency is None else self.bound_ns - self.latency.max_ns
+
+    def disagreements(self) -> list[str]:
+        its = self.summary
+        found = []
+        if its.lost:
+            found.append(f"{self.name}: {its.lost} of {counted(its.sent, 'frame')} lost")
+        if its.late and self.latency:
+            found.append(
+                f"{self.name}: {its.late} of {counted(its.sent, 'frame')} late, the worst took "
+                f"{microseconds(self.latency.max_ns)} µs of {microseconds(self.bound_ns)} µs"
+            )
+        if its.outside:
+            found.append(
+                f"{self.name}: {counted(its.outside, 'frame')} left through a closed gate, the "
+                f"worst {its.outside_max_ns} ns from its window"
+            )
+        return found
+
+    def document(self) -> dict[str, Any]:
+        latency = self.latency
+        return {
+            "id": self.name,
+            "frames": self.summary.sent,
+            "bound_ns": self.bound_ns,
+            "min_ns": latency.min_ns if latency else None,
+            "mean_ns": latency.mean_ns if latency else None,
+            "max_ns": latency.max_ns if latency else None,
+            "slack_ns": self.slack_ns,
+            "late": self.summary.late,
+            "lost": self.summary.lost,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCheck:
+    """The experiment of a file of kind bound-check."""
+
+    its: BoundCheckDescription
+    plan: Plan
+    sent: Sequence[Flow]
+
+    @classmethod
+    def of(cls, its: BoundCheckDescription, file: Path) -> BoundCheck:
+        """The experiment of `file`.
+
+        Raises:
+            InputError: its network cannot be read, or not be emulated.
+            Unschedulable: its network has no plan.
+        """
+        plan = planned.plan(its.network, file, its.name, its.seed)
+        return cls(its, plan, _fewer(flows(plan)))
+
+    @property
+    def emulated(self) -> Intent:
+        return self.plan.intent
+
+    @property
+    def cycles(self) -> int:
+        """How often the schedule goes round until there are frames enough."""
+        intent = self.plan.intent
+        cycle_ns = intent.hyperperiod_ns()
+        per_cycle = sum(cycle_ns // stream.period_ns for stream in intent.streams.values())
+        return -(-self.its.frames // per_cycle)
+
+    def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
+        """Push the plan and send; times in rows count from the start of sending."""
+        duration_ns = self.cycles * self.plan.intent.hyperperiod_ns()
+        sending.await_schedule(push(self.plan, connect=running.connect, progress=say))
+        say(f"sending for {duration(duration_ns)}")
+        recording = sending.record(running, self.sent, duration_ns)
+        write_rows(directory, planned.FRAME_COLUMNS, planned.frame_rows(recording))
+
+    def report(self, directory: Path, platform: Platform) -> Report:
+        frames = list(planned.frames(read_rows(directory)))
+        found = summarise(self.plan, self.sent, frames, timed_wires=platform.exact)
+        verdicts = [Verdict(s, bound) for s in found if (bound := s.flow.latency_bound_ns)]
+        background = [s for s in found if s.flow.latency_bound_ns is None]
+        wake_up = wake_up_error(self.sent, frames)
+        wrong = [line for verdict in verdicts for line in verdict.disagreements()]
+        return Report(
+            summary={
+                "frames": sum(v.summary.sent for v in verdicts),
+                "late": sum(v.summary.late for v in verdicts),
+                "lost": sum(v.summary.lost for v in verdicts),
+                "out_of_window": sum(v.summary.outside for v in verdicts),
+                "streams": [verdict.document() for verdict in verdicts],
+                "background": {
+                    "frames": sum(s.sent for s in background),
+                    "lost": sum(s.lost for s in background),
+                    "out_of_window": sum(s.outside for s in background),
+                },
+                "clock": platform.clock,
+                "wake_up_error_ns": asdict(wake_up),
+            },
+            sheets=[_table(self.plan.intent, verdicts)],
+            pictures=bound_check_pictures.of(verdicts),
+            disagreements=wrong if platform.exact else [],
+            remarks=self._remarks(platform, wake_up, sum(s.sent for s in background)),
+            modelled=sending.modelled(self.emulated.network, platform),
+        )
+
+    def _remarks(self, platform: Platform, wake_up: Spread, background: int) -> list[str]:
+        beside = f"Beside the streams {background:,} best-effort frames wandered through the cycle."
+        if not platform.exact:
+            return [beside, sending.not_exact(wake_up)]
+        clock_error = duration(self.plan.intent.network.clock_error_ns)
+        left = (
+            "Switches hand frames on as fast as they may; gates hold them back to their planned "
+            "times in any case. What is left of a "
+            "bound is what the plan keeps for what did not happen: clocks that differ by "
+            f"{clock_error}, and a control frame under way at the last switch. Talkers woke "
+            f"{duration(wake_up.max_ns)} late at worst, which counts as latency."
+        )
+        return [beside, left]
+
+
+def _table(intent: Intent, verdicts: Sequence[Verdict]) -> Sheet:
+    return Sheet(
+        "Latency from the planned start of sending to reception; slack is bound less greatest",
+        [
+            *("stream", "way", ">period", ">packet, B", ">frames", ">late", ">lost"),
+            *(">least, µs", ">mean, µs", ">greatest, µs", ">bound, µs", ">slack, µs", ">slack, %"),
+        ],
+        [_row(intent.streams[verdict.name], verdict) for verdict in verdicts],
+    )
+
+
+def _row(stream: Stream, verdict: Verdict) -> list[str]:
+    its = verdict.document()
+    slack = verdict.slack_ns
+    return [
+        *(stream.name, f"{stream.talker} → {stream.listeners[0]}"),
+        *(duration(stream.period_ns), str(stream.payload_octets)),
+        *(str(its[key]) for key in ("frames", "late", "lost")),
+        *(
+            _NOTHING if its[key] is None else f"{its[key] / 1000:.1f}"
+            for key in ("min_ns", "mean_ns", "max_ns", "bound_ns", "slack_ns")
+        ),
+        _NOTHING if slack is None else f"{100 * slack / verdict.bound_ns:.1f}",
+    ]
+
+
+def _fewer(sent: Sequence[Flow]) -> list[Flow]:
+    """The flows with fewer best-effort frames, as evenly apart."""
+    return [
+        flow
+        if flow.latency_bound_ns is not None
+        else replace(
+            flow,
+            period_ns=flow.period_ns * BACKGROUND_STRETCH,
+            offset_ns=flow.offset_ns * BACKGROUND_STRETCH,
+        )
+        for flow in sent
+    ]

@@ -1,0 +1,245 @@
+"""What a share of the cycle does to traffic that does not know the cycle.
+
+The list is pushed over NETCONF like every other; then both senders send. A frame's time at the gate
+is that from the sender to its reception, less what frames take where there is no schedule.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from cnc.experiments import gate_share_pictures, gateway, sending
+from cnc.experiments.description import GateShareDescription
+from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.experiments.gateway import TALKERS
+from cnc.format import counted, duration, microseconds
+from cnc.lab import Lab
+from cnc.lab.outcome import Platform
+from cnc.model import GateControlList, Intent
+from cnc.rollout.rollout import Goal, roll_out
+from cnc.traffic.measure import Spread, spread
+
+COLUMNS = ("share", "class", "seq", "planned_ns", "sent_ns", "left_ns", "received_ns")
+UNGATED_FRAMES = 200  # of each class, for what the path takes without a gate
+TOLERANCE = 0.01  # of the closed form, but
+TOLERANCE_FLOOR_NS = 1_000  # no less than time stamps are good to
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One class at one share: the times at the gate of its frames in the order of their numbers.
+
+    A frame that was lost has none. `path_ns` is what a frame takes where there is no schedule,
+    `jitter_ns` how much two frames in a row differ.
+    """
+
+    share: int
+    name: str
+    sent: int
+    path_ns: int
+    at_gate_ns: Sequence[int]
+    closed_ns: int
+    cycle_ns: int
+
+    @property
+    def jitter_ns(self) -> list[int]:
+        return [abs(after - before) for before, after in pairwise(self.at_gate_ns)]
+
+    @property
+    def mean_ns(self) -> float:
+        return statistics.fmean(self.at_gate_ns)
+
+    @property
+    def expected_mean_ns(self) -> float:
+        return gateway.expected_mean_ns(self.closed_ns, self.cycle_ns)
+
+    @property
+    def tolerance_ns(self) -> float:
+        return max(TOLERANCE * self.expected_mean_ns, TOLERANCE_FLOOR_NS)
+
+    @property
+    def lost(self) -> int:
+        return self.sent - len(self.at_gate_ns)
+
+    def disagreement(self) -> str | None:
+        """What is not as the closed form says, if anything."""
+        here = f"{self.name} at {self.share} %"
+        if self.lost:
+            return f"{here}: {self.lost} of {counted(self.sent, 'frame')} lost"
+        if abs(self.mean_ns - self.expected_mean_ns) > self.tolerance_ns:
+            return (
+                f"{here}: {microseconds(round(self.mean_ns))} µs on average, the closed form says "
+                f"{microseconds(round(self.expected_mean_ns))} µs"
+            )
+        return None
+
+    def document(self) -> dict[str, Any]:
+        at_gate, jitter = spread(self.at_gate_ns), spread(self.jitter_ns)
+        return {
+            "share": self.share,
+            "class": self.name,
+            "frames": self.sent,
+            "lost": self.lost,
+            "mean_ns": round(self.mean_ns, 1),
+            "p80_ns": at_gate.p80_ns,
+            "p99_ns": at_gate.p99_ns,
+            "max_ns": at_gate.max_ns,
+            "mean_jitter_ns": round(statistics.fmean(self.jitter_ns), 1),
+            "p80_jitter_ns": jitter.p80_ns,
+            "max_jitter_ns": jitter.max_ns,
+            "expected_mean_ns": round(self.expected_mean_ns, 1),
+            "closed_ns": self.closed_ns,
+            "path_ns": self.path_ns,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GateShare:
+    """The experiment of a file of kind gate-share."""
+
+    its: GateShareDescription
+
+    @property
+    def emulated(self) -> Intent:
+        return gateway.intent(self.its)
+
+    def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
+        """Send without a schedule, then at each share; times in rows count from the start of each.
+
+        The column `share` is empty where there is no schedule.
+        """
+        write_rows(directory, COLUMNS, self._rows(running, say))
+
+    def _rows(self, running: Lab, say: Progress) -> Iterator[tuple[object, ...]]:
+        say("without a schedule")
+        self._push(running, None)
+        yield from self._sent(running, "", UNGATED_FRAMES)
+        for share in self.its.shares:
+            say(f"{share} % of the cycle for high priority")
+            self._push(running, gateway.gates(share, self.its.cycle_ns))
+            yield from self._sent(running, str(share), self.its.frames)
+
+    def _push(self, running: Lab, gates: GateControlList | None) -> None:
+        goal = Goal.of(gateway.plan(self.emulated, gates), "experiment")
+        sending.await_schedule(roll_out(goal, connect=running.connect, history=None))
+
+    def _sent(self, running: Lab, share: str, frames: int) -> Iterator[tuple[object, ...]]:
+        flows = gateway.flows(self.its)
+        duration_ns = frames * self.its.period_ns
+        recording = sending.record(running, flows, duration_ns, stamps=True)
+        for f in recording:
+            times = (f.planned_ns, f.sent_ns, f.left_ns, f.received_ns)
+            since = ("" if at is None else at - recording.start_ns for at in times)
+            yield share, f.flow, f.seq, *since
+
+    def report(self, directory: Path, platform: Platform) -> Report:
+        points, wake_up = self._read(directory)
+        wrong = [why for point in points if (why := point.disagreement())] if platform.exact else []
+        return Report(
+            summary={
+                "cycle_ns": self.its.cycle_ns,
+                "wake_up_error_ns": asdict(wake_up),
+                "points": [point.document() for point in points],
+                "linear_fit": _linear_fits(points),
+            },
+            sheets=[_table(points)],
+            pictures=gate_share_pictures.of(points),
+            disagreements=wrong,
+            remarks=[self._arrivals(), self._beside(platform, wake_up)],
+            modelled=sending.modelled(self.emulated.network, platform),
+        )
+
+    def _read(self, directory: Path) -> tuple[list[Point], Spread]:
+        """The points by share and class, and how late the senders were woken."""
+        by_point: dict[tuple[str, str], list[dict[str, str]]] = {}
+        wake_ups_ns = []
+        for row in read_rows(directory):
+            by_point.setdefault((row["share"], row["class"]), []).append(row)
+            wake_ups_ns.append(int(row["sent_ns"]) - int(row["planned_ns"]))
+        path_ns = {
+            name: spread(_on_the_way_ns(rows)).p50_ns
+            for (share, name), rows in by_point.items()
+            if not share
+        }
+        points = [
+            Point(
+                share=int(share),
+                name=name,
+                sent=len(rows),
+                path_ns=path_ns[name],
+                at_gate_ns=[time_ns - path_ns[name] for time_ns in _on_the_way_ns(rows)],
+                closed_ns=gateway.closed_ns(name, int(share), self.its.cycle_ns),
+                cycle_ns=self.its.cycle_ns,
+            )
+            for (share, name), rows in by_point.items()
+            if share
+        ]
+        return sorted(points, key=lambda point: (point.share, point.name)), spread(wake_ups_ns)
+
+    def _arrivals(self) -> str:
+        period = duration(self.its.period_ns)
+        return (
+            f"Frames arrive uniformly over the cycle: with a period of {period} a sender drifts "
+            f"through it, and its {self.its.frames:,} frames meet as many evenly spread phases, "
+            "each once."
+        )
+
+    def _beside(self, platform: Platform, wake_up: Spread) -> str:
+        if not platform.exact:
+            return sending.not_exact(wake_up)
+        return (
+            "The kernel's gate holds a frame back that would not be sent before it closes, which "
+            "lengthens the closed part by the transmission time of one frame. Senders woke "
+            f"{duration(wake_up.max_ns)} late at worst."
+        )
+
+
+def _on_the_way_ns(rows: Sequence[Mapping[str, str]]) -> list[int]:
+    """From leaving the sender to reception, of the frames that arrived, by their numbers."""
+    return [
+        int(row["received_ns"]) - int(row["left_ns"])
+        for row in sorted(rows, key=lambda row: int(row["seq"]))
+        if row["received_ns"]
+    ]
+
+
+def _linear_fits(points: Sequence[Point]) -> dict[str, float] | None:
+    """How straight the means are over the shares: R² of a straight line, by class."""
+    by_class = {
+        name: [(point.share, point.mean_ns) for point in points if point.name == name]
+        for name in TALKERS
+    }
+    if any(len(each) < 3 for each in by_class.values()):  # noqa: PLR2004  two are always straight
+        return None
+    return {
+        name: round(statistics.correlation(*zip(*each, strict=True)) ** 2, 4)
+        for name, each in by_class.items()
+    }
+
+
+def _table(points: Sequence[Point]) -> Sheet:
+    def us(time_ns: float) -> str:
+        return f"{time_ns / 1000:.1f}"
+
+    return Sheet(
+        "Time at the gate, and jitter: how much two frames in a row differ",
+        [
+            *("class", ">share, %", ">frames", ">lost", ">mean, µs", ">closed form, µs"),
+            *(">p80, µs", ">max, µs", ">jitter p80, µs", ">closed, µs"),
+        ],
+        [
+            [
+                *(point.name, str(point.share), str(point.sent), str(point.lost)),
+                *(us(point.mean_ns), us(point.expected_mean_ns)),
+                *(us(its["p80_ns"]), us(its["max_ns"]), us(its["p80_jitter_ns"])),
+                us(point.closed_ns),
+            ]
+            for point in sorted(points, key=lambda point: point.name, reverse=True)
+            for its in (point.document(),)
+        ],
+    )

@@ -1,0 +1,94 @@
+"""`report.html`: one file that opens by itself, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from xml.etree import ElementTree
+
+from cnc.experiments.experiment import Report, Sheet
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b;
+       max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+h1 { line-height: 1.2 }
+figure { margin: 2rem 0 }
+figure svg { width: 100%; height: auto }
+figcaption, .facts, caption { color: #555; font-size: .9rem }
+caption { text-align: left; padding: .5rem 0 }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums;
+        margin: 1.5rem 0 }
+th, td { padding: .2rem .7rem; border-bottom: 1px solid #ddd; text-align: left;
+         white-space: nowrap }
+th.number, td.number { text-align: right }
+.scroll, pre { overflow-x: auto }
+.wrong { color: #a40000; font-weight: 600 }
+pre { background: #f5f5f5; padding: 1rem }
+dl { display: grid; grid-template-columns: max-content auto; gap: .2rem 1rem }
+dd { margin: 0 }
+"""
+_SVG = "http://www.w3.org/2000/svg"
+
+
+def page(
+    title: str,
+    facts: Mapping[str, str],
+    report: Report,
+    drawn: Mapping[str, str],
+    description: str,
+) -> str:
+    """The whole page. `drawn` has the SVG text of each picture, `description` the file's text."""
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        f'<dl class="facts">{"".join(_fact(*each) for each in facts.items())}</dl>',
+        *(f'<p class="wrong">{escape(line)}</p>' for line in report.disagreements),
+        *(
+            f"<figure>{_inline(drawn[each.name])}<figcaption>{escape(each.caption)}</figcaption>"
+            "</figure>"
+            for each in report.pictures
+        ),
+        *map(_table, report.sheets),
+        *(f"<p>{escape(line)}</p>" for line in report.remarks),
+        "<h2>The experiment</h2>",
+        f"<pre>{escape(description)}</pre>",
+        "<p>Every row is in <code>rows.csv</code>, every figure in <code>summary.json</code>.</p>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title>"
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n<body>'
+        + "\n".join(body)
+        + "</body></html>\n"
+    )
+
+
+def _fact(name: str, value: str) -> str:
+    return f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
+
+
+def _table(sheet: Sheet) -> str:
+    numeric = [column.startswith(">") for column in sheet.columns]
+    head = _row("th", (column.lstrip(">") for column in sheet.columns), numeric)
+    rows = "".join(_row("td", row, numeric) for row in sheet.rows)
+    return (
+        f'<div class="scroll"><table><caption>{escape(sheet.title)}</caption>'
+        f"<thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _row(tag: str, cells: Iterable[str], numeric: Sequence[bool]) -> str:
+    filled = (
+        f"<{tag}{' class=number' if right else ''}>{escape(cell)}</{tag}>"
+        for cell, right in zip(cells, numeric, strict=True)
+    )
+    return f"<tr>{''.join(filled)}</tr>"
+
+
+def _inline(svg: str) -> str:
+    """The picture without an XML document's head, which HTML has no place for."""
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root = ElementTree.fromstring(svg)  # noqa: S314  matplotlib wrote it a moment ago
+    for metadata in root.findall(f"{{{_SVG}}}metadata"):
+        root.remove(metadata)
+    return ElementTree.tostring(root, encoding="unicode")

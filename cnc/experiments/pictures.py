@@ -1,0 +1,67 @@
+"""How pictures look, and how they become files: the same figures give the same bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cnc.errors import CncError
+from cnc.experiments.experiment import Picture
+
+Axes = Any  # matplotlib's; it is imported only where something is drawn
+
+# Told apart by people who see red and green alike, and in print.
+BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#767676"
+
+_SIZE_INCHES = (7.2, 4.2)
+_STYLE: Any = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 10,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "savefig.dpi": 150,
+    "svg.hashsalt": "cnc",
+}
+
+
+def require() -> None:
+    """Raise CncError if there is nothing to draw with; better before a measurement than after."""
+    try:
+        import matplotlib  # noqa: F401, PLC0415
+    except ImportError:
+        raise CncError(
+            "pictures are drawn with matplotlib, which is not installed",
+            hint="scripts/setup installs it, and so does `pip install 'tsn-control-plane[report]'`",
+        ) from None
+
+
+def legend_above(axes: Axes) -> None:
+    """A legend that covers nothing of what is drawn."""
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+
+
+def save(pictures: Iterable[Picture], directory: Path, facts: Mapping[str, str]) -> dict[str, str]:
+    """Write NAME.svg and NAME.png of each picture, with the facts below it, for pictures get about
+    alone; returns the SVG texts by name."""
+    import matplotlib  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    texts = {}
+    for picture in pictures:
+        with matplotlib.rc_context(_STYLE):
+            figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
+            picture.draw(figure)
+            footnote = "; ".join(f"{name} {value}" for name, value in facts.items())
+            figure.supxlabel(footnote, fontsize=7, color=GREY, x=0.99, ha="right")
+            figure.savefig(directory / f"{picture.name}.png", metadata={"Software": None})
+            svg = io.StringIO()
+            figure.savefig(svg, format="svg", metadata={"Date": None})
+        texts[picture.name] = svg.getvalue()
+        (directory / f"{picture.name}.svg").write_text(texts[picture.name])
+    return texts

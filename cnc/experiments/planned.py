@@ -1,0 +1,51 @@
+"""A network that an intent file describes and the planner plans: what some experiments measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from cnc import intent as intents
+from cnc.errors import InputError
+from cnc.model import Plan
+from cnc.planner import plan as compute
+from cnc.traffic.recording import Frame, Recording
+
+FRAME_COLUMNS = ("flow", "seq", "planned_ns", "sent_ns", "received_ns")
+
+
+def plan(network: str, file: Path, name: str, seed: int) -> Plan:
+    """The plan of the intent that an experiment file names, as the network of a lab called `name`.
+
+    Raises:
+        InputError: the intent is not what it must be, or has no streams.
+        Unschedulable: it has no plan.
+    """
+    intent = intents.load(file.parent / network)
+    if not intent.streams:
+        raise InputError(
+            f"{file}: network: {network} has no streams", hint="streams are what is measured"
+        )
+    return compute(replace(intent, name=name), seed=seed)
+
+
+def frame_rows(recording: Recording) -> Iterator[tuple[object, ...]]:
+    """Each frame under FRAME_COLUMNS; instants count from the start of the recording."""
+    start_ns = recording.start_ns
+    for frame in recording:
+        received_ns = None if frame.received_ns is None else frame.received_ns - start_ns
+        planned_ns, sent_ns = frame.planned_ns - start_ns, frame.sent_ns - start_ns
+        yield frame.flow, frame.seq, planned_ns, sent_ns, received_ns
+
+
+def frames(rows: Iterable[Mapping[str, str]]) -> Iterator[Frame]:
+    """Inverse of `frame_rows`, for rows as text."""
+    for row in rows:
+        yield Frame(
+            flow=row["flow"],
+            seq=int(row["seq"]),
+            planned_ns=int(row["planned_ns"]),
+            sent_ns=int(row["sent_ns"]),
+            received_ns=int(row["received_ns"]) if row["received_ns"] else None,
+        )

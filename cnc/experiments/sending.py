@@ -1,0 +1,59 @@
+"""What experiments share that push a schedule and send through it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cnc.format import duration, rate
+from cnc.lab.outcome import Platform
+from cnc.lab.running import Lab
+from cnc.model import NS_PER_S, Network
+from cnc.rollout.rollout import Report
+from cnc.traffic.endpoint import tai_ns
+from cnc.traffic.measure import Spread
+from cnc.traffic.recording import Flow, Recording, run
+
+DRAIN_NS = 100_000_000  # many cycles: a frame that missed its window takes another
+
+
+def await_schedule(pushed: Report) -> None:
+    """Return when the pushed schedule has begun, at once if nothing was to change."""
+    if pushed.base_time_ns is not None:
+        time.sleep(max(0, pushed.base_time_ns - tai_ns()) / NS_PER_S)
+
+
+def record(
+    running: Lab, sent: Sequence[Flow], duration_ns: int, *, stamps: bool = False
+) -> Recording:
+    """Send the flows for a duration, while the switches' programs are still."""
+    with tempfile.TemporaryDirectory() as scratch, running.quiet():
+        return run(running, sent, duration_ns, Path(scratch), stamps=stamps, drain_ns=DRAIN_NS)
+
+
+def modelled(network: Network, platform: Platform) -> str | None:
+    """What cables and switches of a lab take, in a few words."""
+    if not platform.exact:
+        return None
+    rates = sorted({link.rate_bps for link in network.links.values()})
+    delays = sorted({link.propagation_ns for link in network.links.values()})
+    holds = sorted({bridge.processing_min_ns for bridge in network.bridges.values()})
+    return (
+        f"cables of {_each(rates, rate)} and {_each(delays, duration)}, switches that take "
+        f"{_each(holds, duration)}"
+    )
+
+
+def _each(values: Sequence[int], shown: Callable[[int], str]) -> str:
+    return " or ".join(map(shown, values))
+
+
+def not_exact(wake_up: Spread) -> str:
+    """What a report says of a clock that goes on while anything computes."""
+    return (
+        "Cables take no time, and this machine wakes talkers late, by "
+        f"{duration(wake_up.p99_ns)} or less in 99 % of all cases and by "
+        f"{duration(wake_up.max_ns)} at worst: frames are shown, not judged."
+    )

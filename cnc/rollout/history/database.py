@@ -1,0 +1,161 @@
+"""The SQLite file of the history: opened, upgraded, locked, and its errors in words.
+
+Every write is on the disk when it returns (WAL with synchronous=FULL, sqlite.org/pragma.html).
+Several processes and threads may use the file at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+
+from cnc.errors import CncError
+
+VERSION = 1
+_BUSY_TIMEOUT_S = 10.0
+_SCHEMA = (
+    """
+    CREATE TABLE rollout (
+        number       INTEGER PRIMARY KEY AUTOINCREMENT,
+        id           TEXT NOT NULL UNIQUE,
+        network      TEXT NOT NULL,
+        operator     TEXT NOT NULL,
+        what         TEXT NOT NULL,
+        started      TEXT NOT NULL,     -- ISO 8601, UTC, as every time here
+        confirm_by   TEXT NOT NULL,
+        base_time_ns INTEGER NOT NULL,
+        phase        TEXT NOT NULL,
+        ended        TEXT,
+        detail       TEXT NOT NULL,
+        plan         BLOB               -- see cnc.rollout.history.encoding
+    ) STRICT
+    """,
+    """
+    CREATE TABLE switch_change (
+        rollout INTEGER NOT NULL REFERENCES rollout (number),
+        switch  TEXT NOT NULL,
+        change  BLOB NOT NULL,          -- see cnc.rollout.history.encoding
+        outcome TEXT NOT NULL,
+        detail  TEXT NOT NULL,
+        PRIMARY KEY (rollout, switch)
+    ) STRICT, WITHOUT ROWID
+    """,
+)
+_ELSEWHERE = "or keep the history in another directory with --state-dir"
+_HINTS = {
+    sqlite3.SQLITE_FULL: f"free some space, {_ELSEWHERE}",
+    sqlite3.SQLITE_IOERR: f"is the disk full or failing? Free some space, {_ELSEWHERE}",
+    sqlite3.SQLITE_READONLY: f"make the file and its directory writable, {_ELSEWHERE}",
+    sqlite3.SQLITE_CANTOPEN: f"make the file and its directory writable, {_ELSEWHERE}",
+    sqlite3.SQLITE_BUSY: f"another process has kept it locked for {_BUSY_TIMEOUT_S:g} s",
+}
+DAMAGED_HINT = (
+    "move the file away, with those beside it, and a new one is begun; "
+    "`sqlite3 FILE .recover` can save much of the old one, and `cnc status` says what runs now"
+)
+
+
+class Database:
+    """An open history file.
+
+    The directory is made for its owner alone (0700), and so is the file (0600). Raises CncError
+    with the reason if the file cannot be opened or written, is damaged, or is of a newer `cnc`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock()
+        try:
+            with self._explained():
+                if not path.exists():
+                    _create(path)
+                self._connection = sqlite3.connect(
+                    path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+                )
+        except OSError as error:
+            raise CncError(
+                f"{path}: the history cannot be made: {error.strerror}",
+                hint=_HINTS[sqlite3.SQLITE_CANTOPEN],
+            ) from error
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """All that the block reads is of one instant."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """All that the block writes is on the disk when it ends, or nothing if it raises."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    def _prepare(self) -> None:
+        with self._explained():
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+        self._connection.row_factory = sqlite3.Row
+        if version > VERSION:
+            raise CncError(
+                f"{self._path}: a newer cnc wrote this history (version {version}, this cnc knows "
+                f"{VERSION})",
+                hint=f"use that cnc, {_ELSEWHERE}",
+            )
+        if version < VERSION:
+            raise CncError(f"{self._path}: this is no history of rollouts", hint=DAMAGED_HINT)
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._explained():
+            self._connection.execute(begin)
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """SQLite's errors as ours: the file, SQLite's own reason, what to do."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            damaged = code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+            raise CncError(
+                f"{self._path}: the history {'is damaged' if damaged else 'failed'}: {error}",
+                hint=DAMAGED_HINT if damaged else _HINTS.get(code),
+            ) from error
+
+
+def _create(path: Path) -> None:
+    """Make an empty history, whole or not at all: others may be about to do the same."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            for statement in (*_SCHEMA, f"PRAGMA user_version = {VERSION}"):
+                connection.execute(statement)
+        with suppress(FileExistsError):
+            path.hardlink_to(temporary)
+    finally:
+        temporary.unlink()

@@ -1,0 +1,231 @@
+"""All rollouts of a controller, and the way back to one that has not ended."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
+
+from cnc import collector
+from cnc.errors import CncError, InputError, RolloutError
+from cnc.model import Plan
+from cnc.rollout.history import encoding
+from cnc.rollout.history.database import DAMAGED_HINT, Database
+from cnc.rollout.history.journal import Journal
+from cnc.rollout.history.lock import ControllerLock, holder, is_held
+from cnc.rollout.history.record import Outcome, Phase, Rollout, SwitchChange
+
+FILE_NAME = "history.sqlite"
+
+
+class History:
+    """The rollouts in the SQLite file `path`, which is made if there is none.
+
+    Without a path they are kept as long as this object. Any thread may call it, and several
+    processes may use one file. Raises CncError where the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        with ExitStack() as opened:
+            if path is None:
+                directory = opened.enter_context(TemporaryDirectory(prefix="cnc-history-"))
+                path = Path(directory) / FILE_NAME
+            self._path = path
+            self._database = Database(path)
+            opened.callback(self._database.close)
+            self._opened = opened.pop_all()
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(
+        self,
+        *,
+        id: str,  # noqa: A002
+        network: str,
+        operator: str,
+        what: str,
+        plan: Plan | None,
+        base_time_ns: int,
+        confirm_by: datetime,
+        switches: Mapping[str, SwitchChange],
+    ) -> Journal:
+        """Record a rollout before its first switch is touched; the arguments are as in `Rollout`.
+
+        It is on the disk when this returns, and its controller, this process, known to be alive.
+        """
+        changes = {name: encoding.change_to_octets(change) for name, change in switches.items()}
+        with ExitStack() as stack:
+            with self._database.writing() as connection:
+                number = connection.execute(
+                    "INSERT INTO rollout (id, network, operator, what, started, confirm_by,"
+                    " base_time_ns, phase, detail, plan) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?)"
+                    " RETURNING number",
+                    (
+                        id,
+                        network,
+                        operator,
+                        what,
+                        datetime.now(UTC).isoformat(),
+                        confirm_by.astimezone(UTC).isoformat(),
+                        base_time_ns,
+                        Phase.PREPARING,
+                        encoding.plan_to_octets(plan) if plan else None,
+                    ),
+                ).fetchone()["number"]
+                connection.executemany(
+                    "INSERT INTO switch_change VALUES (?, ?, ?, ?, '')",
+                    [(number, name, change, Outcome.UNKNOWN) for name, change in changes.items()],
+                )
+                # Before anyone else can see the rollout, so that nobody thinks it was left behind.
+                lock = stack.enter_context(self._take_lock(number))
+            stack.pop_all()
+        return Journal(self._database, lock, number, id)
+
+    def rollouts(
+        self,
+        network: str | None = None,
+        *,
+        phase: Phase | None = None,
+        limit: int | None = None,
+    ) -> list[Rollout]:
+        """The newest `limit` rollouts of a network and in a phase (None: all), newest first."""
+        return self._select(
+            "WHERE (?1 IS NULL OR network = ?1) AND (?2 IS NULL OR phase = ?2)"
+            " ORDER BY number DESC LIMIT ?3",
+            network,
+            phase,
+            -1 if limit is None else limit,
+        )
+
+    def rollout(self, number: int) -> Rollout:
+        """Raises InputError if there is no such rollout."""
+        # As text, which may be larger than SQLite's integers.
+        if found := self._select("WHERE number = ?", str(number)):
+            return found[0]
+        raise self._no_such(number)
+
+    def plan_of(self, number: int) -> Plan | None:
+        """The plan that a rollout brought, None if it was made without one."""
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT plan FROM rollout WHERE number = ?", (str(number),)
+            ).fetchone()
+        if row is None:
+            raise self._no_such(number)
+        if row["plan"] is None:
+            return None
+        with self._readable(number):
+            return encoding.plan_from_octets(row["plan"], f"rollout {number}")
+
+    def unfinished(self, addresses: Collection[str] | None = None) -> list[Rollout]:
+        """The rollouts that have not ended, newest first.
+
+        With `addresses` only those that touch a switch managed at one of them.
+        """
+        return [
+            rollout
+            for rollout in self._select("WHERE ended IS NULL ORDER BY number DESC")
+            if addresses is None
+            or any(change.address in addresses for change in rollout.switches.values())
+        ]
+
+    def knows(self, id: str) -> bool:  # noqa: A002
+        """Whether the rollout with this UUID was made here."""
+        with self._database.reading() as connection:
+            found = connection.execute("SELECT 1 FROM rollout WHERE id = ?", (id,)).fetchone()
+        return found is not None
+
+    def reopen(self, number: int) -> Journal:
+        """The journal of a rollout whose controller is gone, to bring it to an end.
+
+        Raises RolloutError while that controller lives, or when the rollout has ended.
+        """
+        self.rollout(number)
+        with ExitStack() as stack:
+            lock = stack.enter_context(self._take_lock(number))
+            rollout = self.rollout(number)  # once more: its controller may just have ended it
+            if rollout.phase.has_ended:
+                lock.remove()
+                raise RolloutError(
+                    f"rollout {number} has ended: {rollout.phase}", hint=f"cnc history {number}"
+                )
+            stack.pop_all()
+        return Journal(self._database, lock, number, rollout.id)
+
+    @collector.paused()
+    def _select(self, which: str, *values: object) -> list[Rollout]:
+        with self._database.reading() as connection:
+            rows = connection.execute(f"SELECT * FROM rollout {which}", values).fetchall()  # noqa: S608
+            return [self._rollout(row, self._switches(connection, row["number"])) for row in rows]
+
+    def _rollout(self, row: sqlite3.Row, switches: Mapping[str, SwitchChange]) -> Rollout:
+        return Rollout(
+            number=row["number"],
+            id=row["id"],
+            network=row["network"],
+            operator=row["operator"],
+            what=row["what"],
+            started=datetime.fromisoformat(row["started"]),
+            confirm_by=datetime.fromisoformat(row["confirm_by"]),
+            base_time_ns=row["base_time_ns"],
+            switches=switches,
+            phase=Phase(row["phase"]),
+            ended=datetime.fromisoformat(row["ended"]) if row["ended"] else None,
+            detail=row["detail"],
+            under_way=row["ended"] is None and is_held(self._lock_path(row["number"])),
+        )
+
+    def _switches(self, connection: sqlite3.Connection, number: int) -> dict[str, SwitchChange]:
+        rows = connection.execute(
+            "SELECT * FROM switch_change WHERE rollout = ? ORDER BY switch", (number,)
+        )
+        with self._readable(number):
+            return {
+                row["switch"]: encoding.change_from_octets(
+                    row["change"], Outcome(row["outcome"]), row["detail"]
+                )
+                for row in rows
+            }
+
+    @contextmanager
+    def _readable(self, number: int) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            raise CncError(
+                f"{self._path}: rollout {number} is damaged: {error}", hint=DAMAGED_HINT
+            ) from error
+
+    def _lock_path(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}-rollout-{number}.lock")
+
+    def _take_lock(self, number: int) -> ControllerLock:
+        path = self._lock_path(number)
+        try:
+            return ControllerLock(path)
+        except BlockingIOError as error:
+            raise RolloutError(
+                f"rollout {number} is under way: its controller, process {holder(path)}, lives",
+                hint="wait until it has ended, or stop that process and try again",
+            ) from error
+        except OSError as error:
+            raise CncError(
+                f"{path}: the lock of a rollout cannot be taken: {error.strerror}",
+                hint="make the directory writable, or choose another one with --state-dir",
+            ) from error
+
+    def _no_such(self, number: int) -> InputError:
+        return InputError(
+            f"{self._path} has no rollout {number}", hint="`cnc history` lists what there is"
+        )

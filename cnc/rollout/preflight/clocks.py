@@ -1,0 +1,148 @@
+"""Do the switches start a schedule at the same instant? Their clocks, and who keeps them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from cnc.format import duration
+from cnc.model import NS_PER_S
+from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.switch.device import SwitchState
+
+# What two reads of one clock may differ by, beyond the time that question and answer took.
+READ_TOLERANCE_NS = 1_000_000
+# The controller's clock only dates the history: it need not be better than a person's watch.
+CONTROLLER_TOLERANCE_NS = NS_PER_S
+
+_SYNCHRONISE = "synchronise the switches (ptp4l, phc2sys) and set the kernel's TAI offset"
+
+
+def examine_clocks(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Finding]:
+    """How the clocks of the switches stand to each other, and to this machine's.
+
+    `clock_error_ns` is how far the plan lets two clocks be apart. What is found is certain: a
+    switch read its clock at some moment between question and answer, and only what no such moment
+    explains is a difference. An agreement is as good as these moments are short.
+    """
+    yield from _tai_offsets(states)
+    bounds = {name: state.tai_minus_monotonic_ns() for name, state in states.items()}
+    for name, offset in bounds.items():
+        if offset is None:
+            yield Finding(
+                name,
+                None,
+                Check.CLOCKS,
+                Verdict.FAILED,
+                "reports no clock for any of its ports",
+                "do the port names of the intent exist on the switch?",
+            )
+    known = {name: offset for name, offset in bounds.items() if offset is not None}
+    if len(known) > 1:
+        yield from _agreement(known, states, clock_error_ns + READ_TOLERANCE_NS)
+    yield from _controller(known, states)
+    yield from _ptp(states, clock_error_ns)
+
+
+def _tai_offsets(states: Mapping[str, SwitchState]) -> Iterator[Finding]:
+    """0 means that nobody has told the kernel: CLOCK_TAI is UTC there."""
+    offsets_s = {
+        name: state.agent.tai_offset_s
+        for name, state in states.items()
+        if state.agent and state.agent.tai_offset_s is not None
+    }
+    nobody = not any(offsets_s.values())
+    common_s, _ = (Counter(filter(None, offsets_s.values())).most_common(1) or [(0, 0)])[0]
+    for name, offset_s in offsets_s.items():
+        if nobody:
+            text = "TAI offset 0 s here and everywhere: CLOCK_TAI is UTC"
+            hint = "schedules agree among themselves; ptp4l and phc2sys set the offset (37 s)"
+        elif offset_s != common_s:
+            text = f"TAI offset {offset_s} s, others have {common_s} s"
+            hint = "let ptp4l and phc2sys, or chrony with leapsectz, set it on every switch"
+        else:
+            yield Finding(name, None, Check.TAI_OFFSET, Verdict.OK, f"{offset_s} s")
+            continue
+        yield Finding(name, None, Check.TAI_OFFSET, Verdict.WARNING, text, hint)
+
+
+def _agreement(
+    bounds: Mapping[str, tuple[int, int]], states: Mapping[str, SwitchState], allowed_ns: int
+) -> Iterator[Finding]:
+    """Each against those that are, for certain, furthest ahead and furthest behind."""
+    behind = min(bounds, key=lambda name: bounds[name][1])
+    ahead = max(bounds, key=lambda name: bounds[name][0])
+    apart_ns = bounds[ahead][0] - bounds[behind][1]
+    if apart_ns > allowed_ns:
+        offsets = {name: state.agent.tai_offset_s for name, state in states.items() if state.agent}
+        yield Finding(
+            ahead,
+            None,
+            Check.CLOCKS,
+            Verdict.FAILED,
+            f"the TAI clock of {ahead} is at least {apart_ns / NS_PER_S:.6f} s ahead of that of "
+            f"{behind} (TAI offsets in seconds: "
+            f"{', '.join(f'{name} {offset}' for name, offset in sorted(offsets.items()))})",
+            _SYNCHRONISE,
+        )
+        return
+    for name, (lower_ns, upper_ns) in bounds.items():
+        # As far from the others as the reads allow.
+        widest_ns = max(upper_ns - bounds[behind][0], bounds[ahead][1] - lower_ns)
+        text = f"within {duration(widest_ns)} of the others, as far as can be told from here"
+        yield Finding(name, None, Check.CLOCKS, Verdict.OK, text)
+
+
+def _controller(
+    bounds: Mapping[str, tuple[int, int]], states: Mapping[str, SwitchState]
+) -> Iterator[Finding]:
+    """Against UTC here: this machine's TAI offset matters to nobody."""
+    utc_ns = time.time_ns() - time.monotonic_ns()
+    for name, (lower_ns, upper_ns) in bounds.items():
+        agent = states[name].agent
+        offset_ns = (agent.tai_offset_s or 0) * NS_PER_S if agent else 0
+        ahead_ns, behind_ns = lower_ns - offset_ns - utc_ns, utc_ns - upper_ns + offset_ns
+        apart_ns = max(ahead_ns, behind_ns)
+        if apart_ns <= CONTROLLER_TOLERANCE_NS:
+            text = "the same time as here"
+            yield Finding(name, None, Check.CONTROLLER_CLOCK, Verdict.OK, text)
+            continue
+        side = "ahead of" if ahead_ns > behind_ns else "behind"
+        yield Finding(
+            name,
+            None,
+            Check.CONTROLLER_CLOCK,
+            Verdict.WARNING,
+            f"its clock is at least {duration(apart_ns)} {side} this machine's",
+            "schedules follow the switches' clocks; set the one that is wrong (chrony, ptp4l)",
+        )
+
+
+def _ptp(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Finding]:
+    daemons = {name: state.agent.ptp for name, state in states.items() if state.agent}
+    leaders = Counter(ptp.grandmaster for ptp in daemons.values() if ptp and ptp.is_locked)
+    leader, _ = (leaders.most_common(1) or [("", 0)])[0]
+    for name, ptp in daemons.items():
+        if ptp is None:
+            text = "no ptp4l answers the agent: what keeps its clock is not known"
+            yield Finding(name, None, Check.PTP, Verdict.UNKNOWN, text)
+            continue
+        offset_ns, hint = ptp.offset_from_master_ns or 0, None
+        if not ptp.is_locked:
+            verdict, text = Verdict.FAILED, f"not locked: {', '.join(ptp.port_states) or 'no port'}"
+            hint = "wait until a port of its ptp4l is in the state slave; its log says why not"
+        elif ptp.grandmaster != leader:
+            verdict, text = Verdict.WARNING, f"follows {ptp.grandmaster}, others {leader}"
+            hint = "one PTP domain needs one grandmaster: is a cable or a priority wrong?"
+        elif abs(offset_ns) > clock_error_ns:
+            text = (
+                f"{duration(offset_ns)} off its master; the plan allows {duration(clock_error_ns)}"
+            )
+            verdict, hint = Verdict.WARNING, "let it settle, or plan with a larger `clock-error`"
+        elif ptp.is_grandmaster:
+            verdict, text = Verdict.OK, f"grandmaster {ptp.grandmaster}"
+        else:
+            verdict = Verdict.OK
+            text = f"locked to {ptp.grandmaster}, {duration(offset_ns)} off its master"
+        yield Finding(name, None, Check.PTP, verdict, text, hint)

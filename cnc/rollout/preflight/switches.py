@@ -1,0 +1,91 @@
+"""All checks on what switches answered: each by itself, then their clocks together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cnc.model import Network, PortConfiguration, PortRef
+from cnc.rollout.compare import agent_down
+from cnc.rollout.preflight.clocks import examine_clocks
+from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.rollout.preflight.ports import examine_limits, examine_port
+from cnc.switch.device import SwitchState
+from cnc.switch.tree import AgentReport
+
+_NO_GATES = (
+    "a switch: modprobe sch_taprio, or boot a kernel that has it, such as Debian's "
+    "linux-image-amd64; a lab: run the commands in such a kernel, scripts/vm bash SCRIPT"
+)
+
+Wanted = Mapping[str, Mapping[str, PortConfiguration | None]]
+
+
+def examine(
+    wanted: Wanted,
+    states: Mapping[str, SwitchState],
+    *,
+    clock_error_ns: int,
+    network: Network | None = None,
+) -> list[Finding]:
+    """What stands in the way of a change, and what does not.
+
+    `wanted` is what each port of each switch is to run, None for no gates. `network` is that of the
+    intent where there is one: without it nothing is known of rates and limits.
+    """
+    findings = [
+        finding
+        for name, state in states.items()
+        for finding in _examine_switch(name, wanted[name], state, network)
+    ]
+    alive = {name: state for name, state in states.items() if state.agent}
+    if network:
+        planned = _by_port({name: wanted[name] for name in alive})
+        reports = {
+            PortRef(name, port): report
+            for name, state in alive.items()
+            for port, report in state.ports.items()
+        }
+        findings += examine_limits(network, planned, reports)
+    return findings + list(examine_clocks(alive, clock_error_ns))
+
+
+def _by_port(wanted: Wanted) -> dict[PortRef, PortConfiguration]:
+    """The ports that are to have a gate control list."""
+    return {
+        PortRef(name, port): configuration
+        for name, ports in wanted.items()
+        for port, configuration in ports.items()
+        if configuration
+    }
+
+
+def _examine_switch(
+    name: str,
+    ports: Mapping[str, PortConfiguration | None],
+    state: SwitchState,
+    network: Network | None,
+) -> Iterator[Finding]:
+    if state.agent is None:
+        down = agent_down(name)
+        yield Finding(name, None, Check.AGENT, Verdict.FAILED, down.reason, down.hint)
+        return
+    yield Finding(name, None, Check.AGENT, Verdict.OK, "answers")
+    yield _kernel(name, ports, state.agent)
+    for port, configuration in ports.items():
+        ref = PortRef(name, port)
+        link = network.links.get(ref) if network else None
+        yield from examine_port(ref, configuration, state.ports.get(port), link)
+
+
+def _kernel(
+    name: str, ports: Mapping[str, PortConfiguration | None], agent: AgentReport
+) -> Finding:
+    """Gates and DSCP rules, which the agent refuses where the kernel has no means for them."""
+    if agent.gates_refused:
+        text, hint = agent.gates_refused, _NO_GATES
+    elif agent.classifier == "none" and any(p.dscp_priorities for p in ports.values() if p):
+        text = "its kernel has neither iptables nor nftables: DSCP rules are refused"
+        hint = "load ip_tables and ip6_tables, or nf_tables, and install iptables on the switch"
+    else:
+        return Finding(name, None, Check.KERNEL, Verdict.OK, "runs gate control lists")
+    return Finding(name, None, Check.KERNEL, Verdict.FAILED, text, hint)

@@ -1,0 +1,46 @@
+"""A plan to the network: one plan, all switches, or none."""
+
+from __future__ import annotations
+
+from cnc.check import judge
+from cnc.errors import PlanRejected
+from cnc.model import Plan
+from cnc.rollout.history import History
+from cnc.rollout.recovery import settle
+from cnc.rollout.rollout import Goal, Report, roll_out
+from cnc.rollout.transaction import Progress
+from cnc.switch.device import ConnectOptions
+
+
+def push(
+    plan: Plan,
+    *,
+    connect: ConnectOptions,
+    history: History | None = None,
+    dry_run: bool = False,
+    take_over: bool = False,
+    what: str = "push",
+    progress: Progress = lambda _: None,
+) -> Report:
+    """Bring `plan` to every switch as one change; see `roll_out`.
+
+    Ports that already run their list are not touched; with nothing to change nothing is sent.
+    Raises PlanRejected when the judge refuses the plan, RolloutError also while an earlier rollout
+    waits for an operator's word.
+    """
+    if violations := judge(plan):
+        raise PlanRejected(
+            "\n".join(f"{v.where}: {v.text}" for v in violations),
+            hint="nothing was sent; plan the intent again with `cnc plan`",
+        )
+    goal = Goal.of(plan, what)
+    if history and not dry_run:
+        settle(goal.switches, connect=connect, history=history)
+    return roll_out(
+        goal,
+        connect=connect,
+        history=history,
+        dry_run=dry_run,
+        take_over=take_over,
+        progress=progress,
+    )

@@ -1,0 +1,100 @@
+"""Do the frames of scheduled classes leave? A backlog and a count, compared between two looks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from cnc.format import counted
+from cnc.model import NS_PER_S, ClassRole, Intent
+from cnc.switch.device import Device, SwitchState
+from cnc.switch.tree import KernelSchedule, PortReport
+
+STANDSTILL_MIN_NS = 2 * NS_PER_S
+STANDSTILL_MIN_CYCLES = 3
+
+HINT = (
+    "a frame leaves in a window that is long enough for it, and for how late the gate opens: plan "
+    "with a larger `gate-margin` and push again; a frame that is in no plan may wait for ever"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standstill:
+    """Since when a class with a backlog has sent nothing, and under which list."""
+
+    since_ns: int
+    sent_frames: int
+    schedule: KernelSchedule
+
+    @property
+    def needed_ns(self) -> int:
+        """How long it has to last until it is starvation."""
+        return max(STANDSTILL_MIN_NS, STANDSTILL_MIN_CYCLES * self.schedule.gates.cycle_ns)
+
+
+class Starvation:
+    """Compares the looks at one switch: a class with a backlog that sends nothing is starved.
+
+    Judged are the classes that the intent schedules, on ports where their gate is not open all the
+    time. While a list waits for its base time all gates are open, and nobody starves.
+    """
+
+    def __init__(self, intent: Intent) -> None:
+        self._scheduled = {each.number for each in intent.classes_with(ClassRole.SCHEDULED)}
+        self._standstills: dict[tuple[str, int], _Standstill] = {}
+
+    def update(self, state: SwitchState) -> dict[str, str]:
+        """After this look: the ports with a starved class, and which, in words."""
+        starved: dict[str, list[str]] = {}
+        before, self._standstills = self._standstills, {}
+        for port, number, schedule in _waiting(state.ports, self._scheduled):
+            traffic = state.ports[port].traffic[number]
+            now = _Standstill(state.answered_ns, traffic.sent_frames, schedule)
+            known = before.get((port, number), now)
+            # Another count has moved, or it began again with the queueing discipline.
+            if (known.sent_frames, known.schedule) != (now.sent_frames, now.schedule):
+                known = now
+            self._standstills[port, number] = known
+            lasted_ns = state.asked_ns - known.since_ns
+            if lasted_ns >= known.needed_ns:
+                starved.setdefault(port, []).append(
+                    f"class {number} has {counted(traffic.backlog_frames, 'frame')} waiting and "
+                    f"sent none in {lasted_ns // NS_PER_S} s"
+                )
+        return {port: ", ".join(words) for port, words in starved.items()}
+
+    @property
+    def next_look_s(self) -> float:
+        """How long to wait for a look that can tell; 0 where no scheduled class has a backlog."""
+        needed_ns = max((each.needed_ns for each in self._standstills.values()), default=0)
+        return needed_ns / NS_PER_S
+
+
+def starved_ports(device: Device, state: SwitchState, intent: Intent) -> dict[str, str]:
+    """The ports of a switch with a starved class, and which, in words; `state` is the first look.
+
+    A second one is taken, some seconds later, only if a scheduled class has a backlog in the first.
+    Raises DeviceError.
+    """
+    starvation = Starvation(intent)
+    starvation.update(state)
+    if not starvation.next_look_s:
+        return {}
+    time.sleep(starvation.next_look_s)
+    return starvation.update(device.state(state.ports))
+
+
+def _waiting(
+    reports: Mapping[str, PortReport], scheduled: Collection[int]
+) -> Iterator[tuple[str, int, KernelSchedule]]:
+    """Port, class and list, wherever frames of a scheduled class wait for their gate."""
+    for port, report in reports.items():
+        running = report.running
+        if running is None or report.pending or report.link_fault:
+            continue
+        for number, traffic in report.traffic.items():
+            always_open = all(entry.gate_states >> number & 1 for entry in running.gates.entries)
+            if number in scheduled and traffic.backlog_frames and not always_open:
+                yield port, number, running

@@ -1,0 +1,87 @@
+"""What a switch counts on its ports that should stay at rest: a filter to ask with, a parser.
+
+Counters begin again at 0 when the schedule of a port is set anew or the agent starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lxml.builder import ElementMaker
+
+from cnc.switch.readback import Element
+from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
+
+_IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
+_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
+_GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
+_TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
+_NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
+
+
+@dataclass(frozen=True, slots=True)
+class PortCounters:
+    """Counters of one port, those of frames by traffic class; what nobody counts is left out.
+
+    `config_change_errors`: schedules whose base time had passed when they came (802.1Q 12.29.1).
+    `overruns`: frames that were still being sent when their gate closed (transmission-overrun).
+    `drops`: frames dropped before they were sent; `window_drops` those of them for which the list
+    has no window.
+    """
+
+    config_change_errors: int | None = None
+    overruns: Mapping[int, int] = field(default_factory=dict)
+    drops: Mapping[int, int] = field(default_factory=dict)
+    window_drops: Mapping[int, int] = field(default_factory=dict)
+
+
+def counter_filter(ports: Iterable[str]) -> list[Element]:
+    """Subtree filter: the counters of these bridge ports."""
+    return [
+        _IF(
+            "interfaces",
+            *(
+                _IF(
+                    "interface",
+                    _IF("name", port),
+                    _BRIDGE(
+                        "bridge-port",
+                        _GATES(
+                            "gate-parameter-table",
+                            _GATES("config-change-error"),
+                            _GATES("queue-max-sdu-table"),
+                        ),
+                        _TSNL("taprio", _TSNL("kernel", _TSNL("class-statistics"))),
+                    ),
+                )
+                for port in sorted(ports)
+            ),
+        )
+    ]
+
+
+def port_counters(data: Element) -> dict[str, PortCounters]:
+    """The counters by port name, from the reply to a get."""
+    counters = {}
+    for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES):
+        table = "b:bridge-port/g:gate-parameter-table"
+        statistics = "b:bridge-port/t:taprio/t:kernel/t:class-statistics"
+        errors = interface.findtext(f"{table}/g:config-change-error", namespaces=_NAMESPACES)
+        counters[interface.findtext("if:name", "", _NAMESPACES)] = PortCounters(
+            config_change_errors=None if errors is None else int(errors),
+            overruns=dict(
+                _by_class(interface, f"{table}/g:queue-max-sdu-table", "g:", "transmission-overrun")
+            ),
+            drops=dict(_by_class(interface, statistics, "t:", "drops")),
+            window_drops=dict(_by_class(interface, statistics, "t:", "window-drops")),
+        )
+    return counters
+
+
+def _by_class(interface: Element, rows: str, prefix: str, leaf: str) -> Iterator[tuple[int, int]]:
+    for row in interface.iterfind(rows, _NAMESPACES):
+        number = row.findtext(f"{prefix}traffic-class", namespaces=_NAMESPACES)
+        count = row.findtext(f"{prefix}{leaf}", namespaces=_NAMESPACES)
+        if number is not None and count is not None:
+            yield int(number), int(count)

@@ -1,0 +1,465 @@
+"""One switch, one NETCONF session (RFC 6241 over SSH), spoken with ncclient.
+
+Every failure becomes a `DeviceError` that carries the switch's own words. Host keys are always
+verified against a known_hosts file; an unknown key is refused, never learnt.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+import paramiko
+from lxml import etree
+from ncclient import NCClientError, manager
+from ncclient.operations import RPCError
+from ncclient.operations.errors import TimeoutExpiredError
+from ncclient.transport import session as ncclient_session
+from ncclient.transport.errors import AuthenticationError, SessionCloseError, SSHUnknownHostError
+
+from cnc import whole_file
+from cnc.errors import CncError
+from cnc.format import duration
+from cnc.model import Bridge, Management, StoredPort
+from cnc.switch import readback
+from cnc.switch.known_hosts import KnownHosts
+from cnc.switch.mark import Mark, mark_filter, mark_in
+from cnc.switch.monitoring import ServerReport, server_filter, server_report
+from cnc.switch.readback import Element
+from cnc.switch.topology import TopologyReport, topology_filter, topology_report
+from cnc.switch.transport import ERRORS_MAX, open_session
+from cnc.switch.tree import CLOCK, AgentReport, PortReport
+
+LOG = logging.getLogger(__name__)
+
+_SLOW = "is it overloaded, or stopped? --timeout gives it longer; its journal tells more"
+_GONE = "`cnc doctor` tells which switches answer; the switch's journal says why it did not"
+_STRANGE = "`cnc -vv` shows the messages"
+# How sysrepo, below tsn-netconfd and netopeer2, refuses the lock of a candidate with uncommitted
+# edits (RFC 6241 7.5); their error-tags differ, and none is for this alone.
+_UNCOMMITTED = "have already been modified"
+# Of the text of one error of a switch, in characters.
+_TEXT_MAX = 4000
+ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration"
+
+# ncclient may wait for the reply of a server that is gone: nobody needs it for as long as another.
+CLOSE_TIMEOUT_S = 2.0
+
+# What ncclient and paramiko raise of a session that is of no use any more, or never was.
+_BROKEN = (NCClientError, paramiko.SSHException, EOFError, OSError)
+
+
+class DeviceError(CncError):
+    """A switch refused, did not answer, or is not who it should be.
+
+    `tags` are the error-tags of a refusal (RFC 6241 appendix A): none where there was no answer.
+    `is_final`: to ask again is no use.
+    """
+
+    def __init__(
+        self,
+        switch: str,
+        reason: str,
+        *,
+        hint: str | None = None,
+        tags: Collection[str] = (),
+        is_final: bool = False,
+    ) -> None:
+        super().__init__(f"{switch}: {reason}", hint=hint)
+        self.switch = switch
+        self.reason = reason
+        self.tags = frozenset(tags)
+        self.is_final = is_final
+
+
+class HostKeyRefused(DeviceError):
+    """The switch's host key is not known, or is another one than is known."""
+
+
+class LoginRefused(DeviceError):
+    """The switch does not accept the operator's key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectOptions:
+    """How to reach the switches: private key and the file of their host keys."""
+
+    identity: Path
+    known_hosts: Path
+    timeout_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """A switch as far as its management goes, where the rest of the network does not matter."""
+
+    name: str
+    management: Management | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSwitch:
+    """What a switch's running datastore holds: its ports, and which rollout they come from."""
+
+    ports: Mapping[str, StoredPort]
+    mark: Mark | None
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchState:
+    """What a switch answered, and when on the controller's monotonic clock it was asked."""
+
+    agent: AgentReport | None
+    ports: Mapping[str, PortReport]
+    asked_ns: int
+    answered_ns: int
+
+    def tai_minus_monotonic_ns(self) -> tuple[int, int] | None:
+        """Bounds of (switch's TAI minus controller's monotonic clock); None without a clock.
+
+        The switch read its clock at some moment between question and answer. Agents up to 0.1.0
+        report the time of the clock on which a port's list runs: where that is not TAI, the port
+        counts only if the switch has no other, and may be wrong (`is_tai_certain`).
+        """
+        clocks = self._clocks_ns(is_tai=True) or self._clocks_ns(is_tai=False)[-1:]
+        if not clocks:
+            return None
+        return max(clocks) - self.answered_ns, min(clocks) - self.asked_ns
+
+    @property
+    def is_tai_certain(self) -> bool:
+        """Whether the clock was read where it can be no other than TAI."""
+        return bool(self._clocks_ns(is_tai=True))
+
+    def _clocks_ns(self, *, is_tai: bool) -> list[int]:
+        """The times, in order, of the ports whose list runs on TAI (or that have none), or not."""
+        return sorted(
+            port.current_time_ns
+            for port in self.ports.values()
+            if port.current_time_ns is not None and (port.clock in {None, CLOCK}) is is_tai
+        )
+
+
+class Device:
+    """A session with one switch. Use as a context manager; methods raise DeviceError."""
+
+    def __init__(self, switch: Bridge | Managed, options: ConnectOptions) -> None:
+        if switch.management is None:
+            raise DeviceError(
+                switch.name,
+                "has no management address",
+                hint="give the switch `management: ADDRESS` in the intent file",
+            )
+        self.name = switch.name
+        self._user = switch.management.user or getpass.getuser()  # as ncclient does
+        self._has_get_data = True  # until the server says otherwise
+        self._locked: list[str] = []
+        with _logged(self.name, "connect"):
+            self._session = _connect(switch.name, switch.management, options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session; a server that is gone already is no error."""
+        self.wait_at_most(min(CLOSE_TIMEOUT_S, self._session.timeout))
+        try:
+            self._session.close_session()
+        except (*_BROKEN, etree.LxmlError):
+            self._transport.close()
+
+    @property
+    def session_id(self) -> str:
+        """What the switch calls this session."""
+        return str(self._session.session_id)
+
+    def abandon(self) -> None:
+        """Let go of a session that does not answer: each further question fails at once."""
+        self._transport.close()
+
+    @property
+    def _transport(self) -> ncclient_session.Session:
+        """What carries the messages."""
+        return self._session._session  # noqa: SLF001  ncclient's own session() is not implemented
+
+    def wait_at_most(self, timeout_s: float) -> None:
+        """How long to wait for each reply from now on."""
+        self._session.timeout = timeout_s
+
+    def stored(self, ports: Iterable[str]) -> StoredSwitch:
+        """The running configuration of these ports, and the rollout it comes from."""
+        wanted = [*readback.configuration_filter(ports), mark_filter()]
+        with self._asking("get-config"):
+            data = _data(self._session.get_config("running", filter=wanted))
+            return StoredSwitch(readback.stored_ports(data), mark_in(data))
+
+    def mark(self) -> Mark | None:
+        """The rollout that the running configuration comes from."""
+        with self._asking("get-config"):
+            return mark_in(_data(self._session.get_config("running", filter=[mark_filter()])))
+
+    def state(self, ports: Iterable[str]) -> SwitchState:
+        """What the agent and the kernel say now."""
+        wanted = readback.state_filter(ports)
+        asked_ns = time.monotonic_ns()
+        with self._asking("get"):
+            data = self._operational(wanted)
+            return SwitchState(
+                agent=readback.agent_report(data),
+                ports=readback.port_reports(data),
+                asked_ns=asked_ns,
+                answered_ns=time.monotonic_ns(),
+            )
+
+    def lock(self, datastore: str) -> None:
+        """Lock `running` or `candidate`: nobody else can change it until `unlock`."""
+        with self._asking(f"lock {datastore}"):
+            self._session.lock(datastore)
+        self._locked.append(datastore)
+
+    def unlock(self) -> None:
+        """Give back every lock that this session took, the newest first."""
+        while self._locked:
+            datastore = self._locked.pop()
+            with self._asking(f"unlock {datastore}"):
+                self._session.unlock(datastore)
+
+    def end_session(self, session_id: str) -> None:
+        """End another session; its locks and its unsaved changes go with it (RFC 6241 7.9)."""
+        with self._asking("kill-session"):
+            self._session.kill_session(session_id)
+
+    def edit(self, config: Element) -> None:
+        """Put a `<config>` into the candidate datastore and let the server validate it."""
+        with self._asking("edit-config"):
+            self._session.edit_config(target="candidate", config=config)
+        with self._asking("validate"):
+            self._session.validate("candidate")
+
+    def commit_confirmed(self, timeout_s: int, persist: str) -> None:
+        """Commit; the switch goes back by itself unless `confirm` follows in time.
+
+        With a `persist` token any session may confirm or cancel: ours may be lost until then
+        (RFC 6241 8.4.1).
+        """
+        with self._asking("commit"):
+            self._session.commit(confirmed=True, timeout=str(timeout_s), persist=persist)
+
+    def confirm(self, persist: str) -> None:
+        """Keep what was committed."""
+        with self._asking("commit (confirm)"):
+            self._session.commit(persist_id=persist)
+
+    def cancel_commit(self, persist: str) -> None:
+        """Go back to what was before the commit."""
+        with self._asking("cancel-commit"):
+            self._session.cancel_commit(persist_id=persist)
+
+    def discard_changes(self) -> None:
+        with self._asking("discard-changes"):
+            self._session.discard_changes()
+
+    def save_startup(self) -> None:
+        """Make running the configuration of the next boot."""
+        with self._asking("copy-config to startup"):
+            self._session.copy_config(source="running", target="startup")
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What the server can do: the URIs of its hello (RFC 6241 8.1) without their parameters."""
+        return frozenset(uri.partition("?")[0] for uri in self._session.server_capabilities)
+
+    def server(self) -> ServerReport:
+        """What the NETCONF server says of itself: who holds locks, and its modules."""
+        with self._asking("get"):
+            return server_report(self._operational(server_filter()))
+
+    def topology(self) -> TopologyReport:
+        """Its interfaces, and whom its LLDP daemon has heard there."""
+        with self._asking("get"):
+            return topology_report(self._operational(topology_filter()))
+
+    def try_edit(self, config: Element) -> None:
+        """Let the server test an edit of the candidate datastore without making it."""
+        with self._asking("edit-config"):
+            self._session.edit_config(target="candidate", config=config, test_option="test-only")
+
+    def _operational(self, wanted: list[Element]) -> Element:
+        """What is in use now; a server without RFC 8526 leaves out what could be configured."""
+        if self._has_get_data:
+            try:
+                reply = self._session.dispatch(readback.get_operational(wanted))
+                return readback.operational_data(reply.xml)
+            except RPCError as error:
+                if "operation-not-supported" not in _tags(error):
+                    raise
+                self._has_get_data = False
+        return _data(self._session.get(filter=wanted))
+
+    @contextmanager
+    def _asking(self, what: str) -> Iterator[None]:
+        try:
+            with _logged(self.name, what):
+                yield
+        except RPCError as error:
+            raise self._refusal(what, error) from error
+        except TimeoutExpiredError as error:
+            self.abandon()  # who waited once in vain would wait for everything that follows
+            raise DeviceError(self.name, f"no answer to {what} in time", hint=_SLOW) from error
+        except _BROKEN as error:
+            why = str(error) or "the session ended"
+            raise DeviceError(self.name, f"{what} failed: {why}", hint=_GONE) from error
+        except (ValueError, etree.LxmlError) as error:
+            raise DeviceError(
+                self.name, f"unexpected reply to {what}: {error}", hint=_STRANGE
+            ) from error
+
+    def _refusal(self, what: str, refused: RPCError) -> DeviceError:
+        """All errors of a reply in the switch's own words, each once."""
+        words = [
+            _shortened((e.message or e.tag or "refused without a reason").strip())
+            for e in _errors(refused)[:ERRORS_MAX]
+        ]
+        if len(_errors(refused)) > ERRORS_MAX:
+            words.append(f"and more errors than these {ERRORS_MAX}")
+        hint, tags = None, _tags(refused)
+        if "access-denied" in tags:
+            hint = f"user {self._user} may not {what} on {self.name}: {ADMISSION}"
+        elif what == "lock candidate" and any(_UNCOMMITTED in word for word in words):
+            hint = (
+                f"nobody holds a lock: candidate on {self.name} has edits that somebody made and "
+                "did not commit; have them committed, or thrown away with discard-changes"
+            )
+        return DeviceError(self.name, "\n".join(dict.fromkeys(words)), hint=hint, tags=tags)
+
+
+@contextmanager
+def _logged(switch: str, what: str) -> Iterator[None]:
+    """Tell of one step with one switch, and what it took."""
+    begun_ns, ended = time.monotonic_ns(), "failed after"
+    try:
+        yield
+        ended = "took"
+    finally:
+        LOG.info("%s: %s %s %s", switch, what, ended, duration(time.monotonic_ns() - begun_ns))
+
+
+def _errors(refused: RPCError) -> list[RPCError]:
+    """All errors of a reply: with several ncclient raises one without a tag that holds them."""
+    return getattr(refused, "errors", None) or [refused]
+
+
+def _data(reply: Any) -> Element:
+    """What a reply to a question holds. Raises ValueError where that is nothing."""
+    data: Element | None = reply.data_ele
+    if data is None:
+        raise ValueError("it has no <data>")
+    return data
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a text of any length."""
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}… ({len(text)} characters)"
+
+
+def _tags(refused: RPCError) -> set[str]:
+    """The error-tags of a reply (RFC 6241 appendix A)."""
+    return {(error.tag or "").strip() for error in _errors(refused)}
+
+
+def _connect(switch: str, management: Management, options: ConnectOptions) -> manager.Manager:
+    where = f"{management.address} port {management.port}"
+    host_keys = _host_keys(switch, management, options.known_hosts)
+    try:
+        whole_file.refuse_special(options.identity)
+    except OSError as error:
+        raise LoginRefused(
+            switch,
+            f"cannot read the key {options.identity}: {error.strerror}",
+            hint="--identity names the private key that the switches accept",
+        ) from error
+    try:
+        return open_session(
+            host=management.address,
+            port=management.port,
+            user=management.user or getpass.getuser(),
+            identity=options.identity,
+            host_keys=host_keys,
+            timeout_s=options.timeout_s,
+        )
+    except AuthenticationError as error:
+        raise LoginRefused(
+            switch,
+            f"{where} does not accept the key {options.identity}",
+            hint="its public half belongs into the switch's authorized keys",
+        ) from error
+    except SSHUnknownHostError as error:
+        raise HostKeyRefused(
+            switch,
+            f"{where} has another host key than {options.known_hosts} says: {error.fingerprint}",
+            hint=f"if the switch was set up anew, correct its line in {options.known_hosts}; if "
+            "not, somebody else answers in its place",
+        ) from error
+    except SessionCloseError as error:
+        raise DeviceError(
+            switch,
+            f"the NETCONF server at {where} gives {management.user} no session: {error}",
+            hint=f"its log says why: too many sessions, or {management.user} is in no group of the "
+            "switch's NACM configuration",
+        ) from error
+    except _BROKEN as error:
+        raise DeviceError(
+            switch,
+            f"cannot reach the NETCONF server at {where}: {error}",
+            hint="is the switch up and tsn-netconfd (or netopeer2) running?",
+        ) from error
+
+
+def _host_keys(switch: str, management: Management, known_hosts: Path) -> list[paramiko.PKey]:
+    """The switch's keys in `known_hosts`, in their order there."""
+    host = (
+        management.address
+        if management.port == paramiko.config.SSH_PORT
+        else (f"[{management.address}]:{management.port}")
+    )
+    try:
+        known = _known(known_hosts, known_hosts.stat().st_mtime_ns)
+    except OSError as error:
+        raise HostKeyRefused(
+            switch,
+            f"cannot read {known_hosts}: {error.strerror}",
+            hint="--known-hosts names the file of the switches' host keys",
+        ) from error
+    keys = known.keys_of(host)
+    if accepted := [key for key in keys if key.asbytes() not in known.revoked]:
+        return accepted
+    if keys:
+        raise HostKeyRefused(
+            switch,
+            f"{known_hosts}:{known.revoked[keys[0].asbytes()]}: the host key of {host} is revoked",
+            hint="give the switch a new host key, and put that into the file",
+        )
+    unread = ", ".join(map(str, known.unreadable))
+    raise HostKeyRefused(
+        switch,
+        f"{known_hosts} has no host key for {host}"
+        + (f" (skipped for want of a usable key: line {unread})" if unread else ""),
+        hint=f"compare it with the switch's own, then: ssh-keyscan -p {management.port} "
+        f"{management.address} >> {known_hosts}",
+    )
+
+
+@lru_cache(maxsize=1)
+def _known(known_hosts: Path, _changed_ns: int) -> KnownHosts:
+    """The file, read once for all switches and again when it has changed."""
+    return KnownHosts.read(known_hosts)

@@ -1,0 +1,76 @@
+"""What a NETCONF server says of itself: who holds its locks (RFC 6022), its modules (RFC 8525)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lxml.builder import ElementMaker
+
+from cnc.switch.readback import Element
+
+MONITORING = "urn:ietf:params:xml:ns:yang:ietf-netconf-monitoring"
+YANG_LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
+
+_STATE = ElementMaker(namespace=MONITORING, nsmap={None: MONITORING})
+_LIBRARY = ElementMaker(namespace=YANG_LIBRARY, nsmap={None: YANG_LIBRARY})
+_NAMESPACES = {"m": MONITORING, "y": YANG_LIBRARY}
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A datastore that a session keeps for itself; `holder` says who that is, as far as known."""
+
+    datastore: str
+    session_id: str
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """`modules` are those that hold data, with the features of each; empty where it tells none."""
+
+    locks: tuple[Lock, ...]
+    modules: Mapping[str, frozenset[str]]
+
+
+def server_filter() -> list[Element]:
+    """Subtree filter: locks, sessions, and the names and features of all modules."""
+    return [
+        _STATE("netconf-state", _STATE("datastores"), _STATE("sessions")),
+        _LIBRARY(
+            "yang-library",
+            _LIBRARY("module-set", _LIBRARY("module", _LIBRARY("name"), _LIBRARY("feature"))),
+        ),
+    ]
+
+
+def server_report(data: Element) -> ServerReport:
+    """The reply to `server_filter`; what the server does not tell is not there."""
+    sessions = {
+        _text(session, "m:session-id"): session
+        for session in data.iterfind("m:netconf-state/m:sessions/m:session", _NAMESPACES)
+    }
+    locks = []
+    for datastore in data.iterfind("m:netconf-state/m:datastores/m:datastore", _NAMESPACES):
+        for lock in datastore.iterfind("m:locks/m:global-lock", _NAMESPACES):
+            number = _text(lock, "m:locked-by-session")
+            locks.append(Lock(_text(datastore, "m:name"), number, _holder(sessions.get(number))))
+    modules: dict[str, frozenset[str]] = {}
+    for module in data.iterfind("y:yang-library/y:module-set/y:module", _NAMESPACES):
+        features = {feature.text or "" for feature in module.iterfind("y:feature", _NAMESPACES)}
+        modules[_text(module, "y:name")] = frozenset(features)
+    return ServerReport(tuple(locks), modules)
+
+
+def _holder(session: Element | None) -> str:
+    """`user from host`."""
+    if session is None:
+        return "nobody it tells of"
+    user = _text(session, "m:username") or "somebody"
+    host = _text(session, "m:source-host")
+    return f"{user} from {host}" if host else user
+
+
+def _text(parent: Element, path: str) -> str:
+    return parent.findtext(path, default="", namespaces=_NAMESPACES)

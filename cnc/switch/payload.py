@@ -1,0 +1,153 @@
+"""From a plan to what each switch is told: values first, then the NETCONF `<config>`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from lxml import etree
+from lxml.builder import ElementMaker
+
+from cnc.model import NS_PER_S, ClassRole, GateControlList, Plan, PortConfiguration, StoredPort
+from cnc.switch.mark import Mark, element_of
+from cnc.switch.tree import (
+    BRIDGE,
+    IF_TYPE,
+    INTERFACES,
+    NETCONF,
+    PRIORITIES,
+    SCHED,
+    SCHED_BRIDGE,
+    TSN_LINUX,
+)
+
+Element = etree._Element  # noqa: SLF001  lxml has no public name for it
+
+_NC = ElementMaker(namespace=NETCONF, nsmap={"nc": NETCONF})
+_IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES, "ianaift": IF_TYPE})
+_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
+_GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE, "sched": SCHED})
+_TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
+
+_OPERATION = f"{{{NETCONF}}}operation"
+_REPLACE = {_OPERATION: "replace"}
+_REMOVE = {_OPERATION: "remove"}
+
+
+def desired_ports(plan: Plan, bridge: str) -> dict[str, PortConfiguration | None]:
+    """What every cabled port of `bridge` must be told; None where the plan has no gates."""
+    classes = plan.intent.classes.values()
+    fallback = plan.intent.classes_with(ClassRole.BEST_EFFORT)[0].number
+    by_priority = {c.priority: c.number for c in classes}
+    priority_map = tuple(by_priority.get(p, fallback) for p in range(PRIORITIES))
+    dscp_priorities = {dscp: c.priority for c in classes for dscp in c.dscps}
+    return {
+        egress.port: PortConfiguration(
+            number_of_classes=1 + max(c.number for c in classes),
+            priority_map=priority_map,
+            mode=plan.intent.network.bridges[bridge].gate_mode,
+            gates=plan.gates[egress],
+            dscp_priorities=dscp_priorities,
+        )
+        if egress in plan.gates
+        else None
+        for egress in plan.intent.network.links
+        if egress.node == bridge
+    }
+
+
+def edit_config(
+    changes: Mapping[str, PortConfiguration | None],
+    base_time_ns: int,
+    stored: Mapping[str, StoredPort],
+    mark: Mark,
+) -> Element:
+    """The `<config>` that brings the ports in `changes` to their new state, and says so by `mark`.
+
+    It touches nothing else: a port's other bridge settings, and ports not named, stay as they are.
+    """
+    return _NC(
+        "config",
+        _IF(
+            "interfaces",
+            *(
+                _interface(name, wanted, base_time_ns, stored.get(name))
+                for name, wanted in sorted(changes.items())
+            ),
+        ),
+        element_of(mark),
+    )
+
+
+def _interface(
+    name: str, wanted: PortConfiguration | None, base_time_ns: int, stored: StoredPort | None
+) -> Element:
+    obsolete = set(stored.dscps) if stored else set()
+    if wanted is None:
+        port = _BRIDGE(
+            "bridge-port", _GATES("gate-parameter-table", _REMOVE), _TSNL("taprio", _REMOVE)
+        )
+    else:
+        obsolete -= wanted.dscp_priorities.keys()
+        port = _BRIDGE(
+            "bridge-port",
+            _traffic_classes(wanted),
+            _gate_table(wanted.gates, base_time_ns),
+            _TSNL("taprio", _REPLACE, _TSNL("mode", wanted.mode)),
+            *(
+                _TSNL("dscp-rule", _TSNL("dscp", str(dscp)), _TSNL("priority", str(priority)))
+                for dscp, priority in sorted(wanted.dscp_priorities.items())
+            ),
+        )
+    for dscp in sorted(obsolete):
+        port.append(_TSNL("dscp-rule", _REMOVE, _TSNL("dscp", str(dscp))))
+    return _IF("interface", _IF("name", name), _IF("type", "ianaift:ethernetCsmacd"), port)
+
+
+def _traffic_classes(wanted: PortConfiguration) -> Element:
+    return _BRIDGE(
+        "traffic-class",
+        _BRIDGE(
+            "traffic-class-table",
+            _REPLACE,
+            _BRIDGE("number-of-traffic-classes", str(wanted.number_of_classes)),
+            *(
+                _BRIDGE(f"priority{priority}", str(number))
+                for priority, number in enumerate(wanted.priority_map)
+            ),
+        ),
+    )
+
+
+def _gate_table(gates: GateControlList, base_time_ns: int) -> Element:
+    # The standard's cycle time is a fraction of a second whose parts are 32 bits wide.
+    cycle_s = Fraction(gates.cycle_ns, NS_PER_S)
+    return _GATES(
+        "gate-parameter-table",
+        _REPLACE,
+        _GATES("gate-enabled", "true"),
+        _GATES(
+            "admin-control-list",
+            *(
+                _GATES(
+                    "gate-control-entry",
+                    _GATES("index", str(index)),
+                    _GATES("operation-name", "sched:set-gate-states"),
+                    _GATES("time-interval-value", str(entry.interval_ns)),
+                    _GATES("gate-states-value", str(entry.gate_states)),
+                )
+                for index, entry in enumerate(gates.entries)
+            ),
+        ),
+        _GATES(
+            "admin-cycle-time",
+            _GATES("numerator", str(cycle_s.numerator)),
+            _GATES("denominator", str(cycle_s.denominator)),
+        ),
+        _GATES(
+            "admin-base-time",
+            _GATES("seconds", str(base_time_ns // NS_PER_S)),
+            _GATES("nanoseconds", str(base_time_ns % NS_PER_S)),
+        ),
+        _GATES("config-change", "true"),
+    )

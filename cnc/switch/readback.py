@@ -1,0 +1,368 @@
+"""What a switch answers, as values: filters to ask with and parsers for the replies.
+
+Values are taken leniently where the standard lets a server leave a leaf out; what must be there
+and is not raises ValueError naming the node.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from fractions import Fraction
+
+from lxml import etree
+from lxml.builder import ElementMaker
+
+from cnc.format import counted
+from cnc.model import (
+    NS_PER_S,
+    GateControlList,
+    GateEntry,
+    GateLimits,
+    GateMode,
+    PortConfiguration,
+    StoredPort,
+)
+from cnc.switch.tree import (
+    BRIDGE,
+    CLOCK,
+    DATASTORES,
+    INTERFACES,
+    NMDA,
+    PRIORITIES,
+    SCHED_BRIDGE,
+    TSN_LINUX,
+    AgentReport,
+    ClassTraffic,
+    KernelSchedule,
+    PortReport,
+    PtpReport,
+)
+
+Element = etree._Element  # noqa: SLF001  lxml has no public name for it
+
+_IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
+_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
+_GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
+_TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
+_NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
+_SET = "set-gate-states"  # the operation of the entries that a rollout brings
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
+
+
+def configuration_filter(ports: Iterable[str]) -> list[Element]:
+    """Subtree filter: everything configured under these bridge ports."""
+    return [_interfaces(ports, _BRIDGE("bridge-port"))]
+
+
+def state_filter(ports: Iterable[str]) -> list[Element]:
+    """Subtree filter: the agent; for these ports link, clock, limits and what the kernel runs."""
+    bridge_port = _BRIDGE(
+        "bridge-port",
+        _GATES(
+            "gate-parameter-table",
+            _GATES("current-time"),
+            _GATES("supported-list-max"),
+            _GATES("supported-cycle-max"),
+            _GATES("supported-interval-max"),
+            _GATES("tick-granularity"),
+        ),
+        _TSNL("taprio", _TSNL("kernel")),
+    )
+    return [_interfaces(ports, _IF("oper-status"), bridge_port), _TSNL("agent")]
+
+
+def get_operational(wanted: Iterable[Element]) -> Element:
+    """The `<get-data>` (RFC 8526) for what is in use, where `<get>` would show less.
+
+    The port's limits are configuration in the standard's tree. A `<get>` takes such nodes from the
+    running datastore, where nobody wrote them; the operational one has what the agent found.
+    """
+    return _NMDA("get-data", _NMDA("datastore", "ds:operational"), _NMDA("subtree-filter", *wanted))
+
+
+def operational_data(reply: str) -> Element:
+    """The `<data>` of a reply to `get_operational`."""
+    data = etree.fromstring(reply.encode(), _PARSER).find(f"{{{NMDA}}}data")
+    if data is None:
+        raise ValueError("it has no data of ietf-netconf-nmda")
+    return data
+
+
+def _interfaces(ports: Iterable[str], *wanted: Element) -> Element:
+    return _IF(
+        "interfaces",
+        *(_IF("interface", _IF("name", port), *deepcopy(wanted)) for port in sorted(ports)),
+    )
+
+
+_NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
+
+
+def stored_ports(data: Element) -> dict[str, StoredPort]:
+    """Bridge ports by name, from the reply to a get-config."""
+    return {
+        _require(interface, "if:name"): _stored_port(port)
+        for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES)
+        if (port := interface.find("b:bridge-port", _NAMESPACES)) is not None
+    }
+
+
+def _stored_port(port: Element) -> StoredPort:
+    rules = {
+        int(_require(rule, "t:dscp")): _number(rule, "t:priority")
+        for rule in port.iterfind("t:dscp-rule", _NAMESPACES)
+    }
+    table = port.find("g:gate-parameter-table", _NAMESPACES)
+    configuration, base_time_ns = None, 0
+    extras: tuple[str, ...] = ()
+    if table is not None and _text(table, "g:gate-enabled") == "true":
+        base_time_ns = _ptp_time(table.find("g:admin-base-time", _NAMESPACES)) or 0
+        configuration = _configuration(port, table, rules)
+        extras = tuple(_stored_extras(port, table))
+    return StoredPort(configuration, base_time_ns, frozenset(rules), extras)
+
+
+def _configuration(
+    port: Element, table: Element, rules: Mapping[int, int | None]
+) -> PortConfiguration | None:
+    classes = port.find("b:traffic-class/b:traffic-class-table", _NAMESPACES)
+    cycle_ns = _cycle_ns(table.find("g:admin-cycle-time", _NAMESPACES))
+    if classes is None or cycle_ns is None or _text(table, "g:config-change") != "true":
+        return None
+    entries = sorted(
+        table.iterfind("g:admin-control-list/g:gate-control-entry", _NAMESPACES),
+        key=lambda entry: int(_require(entry, "g:index")),
+    )
+    return PortConfiguration(
+        number_of_classes=_number(classes, "b:number-of-traffic-classes") or 0,
+        priority_map=tuple(_number(classes, f"b:priority{p}") or 0 for p in range(PRIORITIES)),
+        mode=GateMode(_text(port, "t:taprio/t:mode") or GateMode.SOFTWARE),
+        gates=GateControlList(
+            cycle_ns,
+            tuple(
+                GateEntry(
+                    int(_require(entry, "g:gate-states-value")),
+                    _number(entry, "g:time-interval-value") or 0,
+                )
+                for entry in entries
+            ),
+        ),
+        dscp_priorities={d: p for d, p in rules.items() if p is not None},
+    )
+
+
+def _stored_extras(port: Element, table: Element) -> Iterator[str]:
+    clock = _text(port, "t:taprio/t:clock")
+    if clock not in {None, CLOCK}:
+        yield f"clock {clock}"
+    yield from _max_sdu(table.iterfind("g:queue-max-sdu-table", _NAMESPACES), "g:", "queue-max-sdu")
+    yield from _operations(
+        table.iterfind("g:admin-control-list/g:gate-control-entry", _NAMESPACES),
+        "g:",
+        "operation-name",
+    )
+    yield from _queues(port.iterfind("t:taprio/t:queue", _NAMESPACES))
+
+
+def _kernel_extras(kernel: Element) -> Iterator[str]:
+    """Without the clock, which is reported for itself."""
+    yield from _max_sdu(kernel.iterfind("t:max-sdu", _NAMESPACES), "t:", "octets")
+    schedules = {
+        _text(each, "t:state"): each for each in kernel.iterfind("t:schedule", _NAMESPACES)
+    }
+    newest = schedules.get("pending", schedules.get("running"))
+    if newest is not None:
+        yield from _operations(newest.iterfind("t:entry", _NAMESPACES), "t:", "operation")
+    yield from _queues(kernel.iterfind("t:queue", _NAMESPACES))
+
+
+def _max_sdu(rows: Iterable[Element], prefix: str, leaf: str) -> Iterator[str]:
+    limits = {
+        int(_require(row, f"{prefix}traffic-class")): _number(row, f"{prefix}{leaf}")
+        for row in rows
+    }
+    for traffic_class, octets in sorted(limits.items()):
+        if octets:
+            yield f"queue-max-sdu of {octets} octets for traffic class {traffic_class}"
+
+
+def _operations(entries: Iterable[Element], prefix: str, leaf: str) -> Iterator[str]:
+    names = {
+        int(_require(entry, f"{prefix}index")): _text(entry, f"{prefix}{leaf}") for entry in entries
+    }
+    for index, name in sorted(names.items()):
+        operation = (name or _SET).rpartition(":")[2]  # an identity comes with its module's prefix
+        if operation != _SET:
+            yield f"{operation} in entry {index}"
+
+
+def _queues(rows: Iterable[Element]) -> Iterator[str]:
+    ranges = {
+        int(_require(row, "t:traffic-class")): (_number(row, "t:count"), _number(row, "t:offset"))
+        for row in rows
+    }
+    for traffic_class, (count, offset) in sorted(ranges.items()):
+        # One queue a class, which has its number, is what there is without any configuration.
+        if (count, offset) != (1, traffic_class):
+            queues = counted(count or 1, "TX queue")
+            yield f"{queues} from {offset} on for traffic class {traffic_class}"
+
+
+def port_reports(data: Element) -> dict[str, PortReport]:
+    """What the kernel runs and the port can do, by port name, from the reply to a get."""
+    reports = {}
+    for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES):
+        kernel = interface.find("b:bridge-port/t:taprio/t:kernel", _NAMESPACES)
+        if kernel is None:
+            continue
+        table = interface.find("b:bridge-port/g:gate-parameter-table", _NAMESPACES)
+        mode = _text(kernel, "t:mode")
+        schedules = {
+            _require(schedule, "t:state"): _kernel_schedule(schedule)
+            for schedule in kernel.iterfind("t:schedule", _NAMESPACES)
+        }
+        by_priority = {
+            int(_require(e, "t:priority")): int(_require(e, "t:traffic-class"))
+            for e in kernel.iterfind("t:priority-map", _NAMESPACES)
+        }
+        reports[_require(interface, "if:name")] = PortReport(
+            root_qdisc=_text(kernel, "t:root-qdisc") or "unknown",
+            mode=GateMode(mode) if mode else None,
+            clock=_text(kernel, "t:clock"),
+            running=schedules.get("running"),
+            pending=schedules.get("pending"),
+            priority_map=tuple(by_priority.get(p, 0) for p in range(PRIORITIES)),
+            number_of_classes=_number(kernel, "t:traffic-classes") or 0,
+            dscp_priorities={
+                int(_require(rule, "t:dscp")): int(_require(rule, "t:priority"))
+                for rule in kernel.iterfind("t:dscp-rule", _NAMESPACES)
+            },
+            current_time_ns=_ptp_time(_find(table, "g:current-time")),
+            limits=_gate_limits(table),
+            oper_status=_text(interface, "if:oper-status"),
+            link_speed_bps=_number(kernel, "t:link-speed-bps"),
+            tx_queues=_number(kernel, "t:tx-queues"),
+            extras=tuple(_kernel_extras(kernel)),
+            traffic=dict(_traffic(kernel)),
+            bridge=_text(kernel, "t:bridge"),
+        )
+    return reports
+
+
+def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:
+    """Of each traffic class; an older agent does not tell what waits."""
+    for row in kernel.iterfind("t:class-statistics", _NAMESPACES):
+        sent_frames, backlog_frames = _number(row, "t:frames"), _number(row, "t:backlog-frames")
+        if sent_frames is not None and backlog_frames is not None:
+            yield (
+                int(_require(row, "t:traffic-class")),
+                ClassTraffic(sent_frames, backlog_frames),
+            )
+
+
+def _gate_limits(table: Element | None) -> GateLimits:
+    """What the gate table says of its port; a leaf that is missing or 0 says nothing."""
+    if table is None:
+        return GateLimits()
+    cycle_s = _fraction(table.find("g:supported-cycle-max", _NAMESPACES))
+    # Tenths of a nanosecond on the wire. Intervals are whole nanoseconds: those that are multiples
+    # of the tick are multiples of this, too.
+    tick = _limit(table, "g:tick-granularity") or 10
+    return GateLimits(
+        entries_max=_limit(table, "g:supported-list-max"),
+        interval_max_ns=_limit(table, "g:supported-interval-max"),
+        cycle_max_ns=int(cycle_s * NS_PER_S) if cycle_s else 0,
+        tick_ns=tick // math.gcd(tick, 10),
+    )
+
+
+def _limit(table: Element, path: str) -> int:
+    return max(0, _number(table, path) or 0)
+
+
+def _kernel_schedule(schedule: Element) -> KernelSchedule:
+    entries = sorted(
+        schedule.iterfind("t:entry", _NAMESPACES), key=lambda e: int(_require(e, "t:index"))
+    )
+    return KernelSchedule(
+        base_time_ns=int(_require(schedule, "t:base-time-ns")),
+        gates=GateControlList(
+            int(_require(schedule, "t:cycle-time-ns")),
+            tuple(
+                GateEntry(int(_require(e, "t:gate-states")), int(_require(e, "t:interval-ns")))
+                for e in entries
+            ),
+        ),
+    )
+
+
+def agent_report(data: Element) -> AgentReport | None:
+    """The agent's own words, None when no agent answers behind the NETCONF server."""
+    agent = data.find("t:agent", _NAMESPACES)
+    if agent is None or _text(agent, "t:pid") is None:
+        return None
+    return AgentReport(
+        tai_offset_s=_number(agent, "t:tai-offset"),
+        last_change_us=_number(agent, "t:last-change/t:duration-us"),
+        gates_refused=_text(agent, "t:gates-refused"),
+        classifier=_text(agent, "t:classifier"),
+        ptp=_ptp_report(agent.find("t:ptp", _NAMESPACES)),
+    )
+
+
+def _ptp_report(ptp: Element | None) -> PtpReport | None:
+    if ptp is None:
+        return None
+    return PtpReport(
+        grandmaster=_text(ptp, "t:grandmaster-identity") or "unknown",
+        is_grandmaster=_text(ptp, "t:is-grandmaster") == "true",
+        offset_from_master_ns=_number(ptp, "t:offset-from-master-ns"),
+        port_states=tuple(
+            _require(port, "t:state") for port in ptp.iterfind("t:port", _NAMESPACES)
+        ),
+    )
+
+
+def _find(parent: Element | None, path: str) -> Element | None:
+    return None if parent is None else parent.find(path, _NAMESPACES)
+
+
+def _text(parent: Element, path: str) -> str | None:
+    return parent.findtext(path, namespaces=_NAMESPACES)
+
+
+def _require(parent: Element, path: str) -> str:
+    text = _text(parent, path)
+    if text is None:
+        raise ValueError(f"the reply has no {path} in {parent.tag!s}")
+    return text
+
+
+def _number(parent: Element, path: str) -> int | None:
+    text = _text(parent, path)
+    return None if text is None else int(text)
+
+
+def _ptp_time(element: Element | None) -> int | None:
+    if element is None:
+        return None
+    seconds, nanoseconds = _number(element, "g:seconds"), _number(element, "g:nanoseconds")
+    return (seconds or 0) * NS_PER_S + (nanoseconds or 0)
+
+
+def _cycle_ns(element: Element | None) -> int | None:
+    cycle_s = _fraction(element)
+    if cycle_s is None:
+        return None
+    cycle_ns = cycle_s * NS_PER_S
+    return int(cycle_ns) if cycle_ns.denominator == 1 else None
+
+
+def _fraction(element: Element | None) -> Fraction | None:
+    """A rational number; None where it is missing, or no positive number."""
+    if element is None:
+        return None
+    numerator, denominator = _limit(element, "g:numerator"), _limit(element, "g:denominator")
+    return Fraction(numerator, denominator) if numerator and denominator else None

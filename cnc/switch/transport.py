@@ -1,0 +1,199 @@
+"""An SSH session of ncclient that sends at once, and wakes only when there is something to read.
+
+ncclient's own sends from a thread that looks every TICK seconds whether there is something to send:
+a short tick makes every session that merely waits cost a percent of a core, all of them in one
+interpreter; a long one delays every RPC.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import paramiko
+from lxml import etree
+from ncclient import manager
+from ncclient.transport import SSHSession
+from ncclient.transport.errors import SessionError, SSHUnknownHostError, TransportError
+from ncclient.transport.session import NetconfBase
+
+from cnc.switch.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder
+from cnc.switch.tree import NETCONF
+
+LOG = logging.getLogger(__name__)
+# Where nobody listens, Python prints what is logged as a warning or worse: paramiko logs the
+# traceback of every failure. What it was is in the exception that `open_session` passes on.
+for _library in ("ncclient", "paramiko"):
+    logging.getLogger(_library).addHandler(logging.NullHandler())
+# Nobody reads more, and a reply of 10 MB has room for 50,000.
+ERRORS_MAX = 100
+
+
+def open_session(
+    *,
+    host: str,
+    port: int,
+    user: str,
+    identity: Path,
+    host_keys: Sequence[paramiko.PKey],
+    timeout_s: float,
+) -> manager.Manager:
+    """What `manager.connect` does, over a prompt session.
+
+    `host_keys` are those to accept. `timeout_s` is how long to wait for a session, whatever the
+    host sends until then, and for each reply. Raises OSError, SSHUnknownHostError for another host
+    key, AuthenticationError for a user or key that is not let in, and what ncclient and paramiko
+    raise.
+    """
+    handler = manager.make_device_handler(None)
+    session = PromptSession(handler, timeout_s)
+    begun_s = time.monotonic()
+    connected = socket.create_connection((host, port), timeout_s)
+    # Or the kernel keeps a short message back until the peer has acknowledged the one before it,
+    # which that does after 40 ms where it has nothing to say itself (RFC 896, RFC 1122 4.2.3.2).
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    left_s = max(0.0, timeout_s - (time.monotonic() - begun_s))
+    overdue = threading.Event()
+    try:
+        with _ended_after(left_s, connected, overdue):
+            session.connect(connected, host, user, identity, host_keys)
+    except BaseException as error:
+        LOG.debug("%s port %d: no session: %r", host, port, error)
+        if session.transport:
+            session.close()
+        connected.close()
+        if overdue.is_set() and isinstance(error, Exception):
+            raise TimeoutError(f"no NETCONF session within {timeout_s:g} s") from error
+        raise
+    return manager.Manager(session, handler, timeout=timeout_s)
+
+
+@contextmanager
+def _ended_after(
+    left_s: float, connected: socket.socket, overdue: threading.Event
+) -> Iterator[None]:
+    """Shut a connection down, and set `overdue`, if the block takes longer.
+
+    paramiko's own limits are those of a line or a step, and a host that sends all the time passes
+    each of them.
+    """
+
+    def end() -> None:
+        overdue.set()
+        with suppress(OSError):  # the host may have closed it
+            connected.shutdown(socket.SHUT_RDWR)
+
+    watchdog = threading.Timer(left_s, end)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.cancel()
+
+
+class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
+    """One session. `timeout_s`: how long a peer that reads nothing may hold up a message."""
+
+    def __init__(self, device_handler: Any, timeout_s: float) -> None:
+        super().__init__(device_handler)
+        self._timeout_s = timeout_s
+        self._sending = threading.Lock()
+        self._decoder = Decoder()
+        self.parser = self  # ncclient's session gives what it receives to `parse` of that
+
+    def parse(self, received: bytes) -> None:
+        """Hand on each message that is whole with these octets. Raises what `Decoder` does."""
+        self._decoder.feed(received)
+        while (
+            message := self._decoder.next_message(chunked=self._base == NetconfBase.BASE_11)
+        ) is not None:
+            self._dispatch_message(message)
+
+    def connect(
+        self,
+        connected: socket.socket,
+        host: str,
+        user: str,
+        identity: Path,
+        host_keys: Sequence[paramiko.PKey],
+    ) -> None:
+        """Log in over a connection, and exchange hellos; see `open_session`.
+
+        ncclient's own asks for an RSA key by the name of its format. RFC 8332 names the signatures
+        that such a key makes, and a server answers to nothing else, or with SHA-1.
+        """
+        self._host = host
+        self._transport = transport = paramiko.Transport(connected)
+        transport.get_security_options().key_types = [
+            algorithm for key in host_keys for algorithm in _signatures(key)
+        ]
+        try:
+            transport.start_client()
+        except paramiko.ssh_exception.IncompatiblePeer as error:
+            if "host key" not in str(error):
+                raise
+            kinds = ", ".join(key.get_name() for key in host_keys)
+            raise SSHUnknownHostError(host, f"it has none of the kind {kinds}") from error
+        shown = transport.get_remote_server_key()
+        if shown.asbytes() not in [key.asbytes() for key in host_keys]:
+            raise SSHUnknownHostError(host, shown.fingerprint)
+        self._auth(user, None, [str(identity)], allow_agent=False, look_for_keys=False)
+        self._connected = True
+        self._channel = transport.open_session()
+        self._channel.invoke_subsystem("netconf")  # RFC 6242 3
+        try:
+            self._post_connect(self._timeout_s)
+        except (etree.LxmlError, AttributeError, TypeError, ValueError) as error:
+            # Whatever ncclient meets in a <hello> that is none, or is written to do harm.
+            raise SessionError(f"its <hello> cannot be read: {error}") from error
+
+    def send(self, message: str) -> None:
+        """Send now. Raises TransportError or OSError."""
+        if not self.connected:
+            raise TransportError("not connected")
+        LOG.debug("to %s: %s", self._host, message)
+        octets = message.encode()
+        if self._base == NetconfBase.BASE_11:
+            framed = b"\n#%d\n%b%b" % (len(octets), octets, END_OF_CHUNKS)
+        else:
+            framed = octets + END_OF_MESSAGE
+        with self._sending:
+            self._channel.settimeout(self._timeout_s)
+            self._channel.sendall(framed)
+
+    def _dispatch_message(self, raw: str) -> None:
+        LOG.debug("from %s: %s", self._host, raw)
+        super()._dispatch_message(_with_first_errors(raw))
+
+
+def _signatures(key: paramiko.PKey) -> tuple[str, ...]:
+    """The signature algorithms by which a server proves that it has `key`; none with SHA-1."""
+    name = key.get_name()
+    return ("rsa-sha2-512", "rsa-sha2-256") if name == "ssh-rsa" else (name,)
+
+
+def _with_first_errors(message: str) -> str:
+    """A message without its `<rpc-error>`s after the first ERRORS_MAX and the last one.
+
+    ncclient makes an object, and several texts, of each. Raises etree.XMLSyntaxError.
+    """
+    if message.count("rpc-error") <= 2 * ERRORS_MAX:
+        return message
+    errors = etree.iterparse(
+        BytesIO(message.encode()), tag=f"{{{NETCONF}}}rpc-error", resolve_entities=False
+    )
+    for number, (_, error) in enumerate(errors):
+        parent, former = error.getparent(), error.getprevious()
+        if number <= ERRORS_MAX or parent is None or former is None:
+            continue
+        if former.tag == error.tag:
+            parent.remove(former)
+    return message if errors.root is None else etree.tostring(errors.root, encoding="unicode")

@@ -1,0 +1,146 @@
+"""The data tree on the wire: its namespaces, and what a port is told and reports as values.
+
+Paths and names are those of `yang/`: IEEE 802.1Qcw's gate table under the bridge port, and
+`tsn-linux` for what no standard covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cnc.model import GateControlList, GateLimits, GateMode
+
+NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
+NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"
+DATASTORES = "urn:ietf:params:xml:ns:yang:ietf-datastores"
+INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
+IF_TYPE = "urn:ietf:params:xml:ns:yang:iana-if-type"
+BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge"
+SCHED = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
+SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
+TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
+
+PRIORITIES = 8
+FOREIGN = "foreign: "  # how tsn-linux marks a root qdisc that somebody else set
+CLASSIFY_BRIDGED = (
+    "route these frames; or classify them at each port they come in by, on the switch: "
+    "tc qdisc add dev PORT clsact; tc filter add dev PORT ingress protocol ip flower "
+    "ip_tos TOS/0xfc action skbedit priority PRIORITY (TOS is four times the DSCP)"
+)
+CLOCK = "tai"  # all base times are TAI; tsn-linux has it as the default, so it is never sent
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSchedule:
+    """A schedule read back from a switch's kernel."""
+
+    base_time_ns: int
+    gates: GateControlList
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTraffic:
+    """What a port sent of a traffic class since its taprio was set, and what waits in it now."""
+
+    sent_frames: int
+    backlog_frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortReport:
+    """What a switch's kernel runs on one port, read back over NETCONF, and what the port can do.
+
+    `mode` and `clock` (a name of tsn-linux) are None where the port has no taprio.
+    `current_time_ns` is the port's TAI clock when the switch answered. `oper_status` is RFC 8343's.
+    `extras` are as those of `StoredPort`, in the same words.
+    `traffic` is by traffic class, empty where the switch does not tell; `bridge` the Linux bridge
+    that the port is a member of.
+    """
+
+    root_qdisc: str
+    mode: GateMode | None
+    clock: str | None
+    running: KernelSchedule | None
+    pending: KernelSchedule | None
+    priority_map: tuple[int, ...]
+    number_of_classes: int
+    dscp_priorities: Mapping[int, int]
+    current_time_ns: int | None
+    limits: GateLimits
+    oper_status: str | None = None
+    link_speed_bps: int | None = None
+    tx_queues: int | None = None
+    extras: tuple[str, ...] = ()
+    traffic: Mapping[int, ClassTraffic] = field(default_factory=dict)
+    bridge: str | None = None
+
+    @property
+    def foreign_qdisc(self) -> str | None:
+        """The root qdisc that somebody else set."""
+        kind = self.root_qdisc.removeprefix(FOREIGN)
+        return None if kind == self.root_qdisc else kind
+
+    @property
+    def link_fault(self) -> str | None:
+        """Why no frame leaves, whatever the gates do; None also where the switch does not say."""
+        # RFC 8343: an interface that cannot tell (a tunnel, a dummy) is unknown for ever.
+        has_link = self.oper_status in {None, "up", "unknown"}
+        return None if has_link else f"the link is {self.oper_status}"
+
+    @property
+    def unclassified(self) -> str | None:
+        """Which frames get no class by the DSCP rules of the port; None: all that it sends do."""
+        if self.bridge is None:
+            return None
+        return (
+            f"frames bridged by {self.bridge} are not classified: DSCP rules see routed frames only"
+        )
+
+    def limits_in(self, mode: GateMode) -> GateLimits:
+        """What the port can do in `mode`, as far as the switch says.
+
+        It states the limits of the mode that runs, without a list those of its kernel: they say
+        nothing of the hardware, nor the hardware's of the kernel.
+        """
+        stated_for_hardware = self.mode is GateMode.FULL_OFFLOAD
+        return (
+            self.limits if stated_for_hardware is (mode is GateMode.FULL_OFFLOAD) else GateLimits()
+        )
+
+    @property
+    def newest(self) -> KernelSchedule | None:
+        return self.pending or self.running
+
+
+@dataclass(frozen=True, slots=True)
+class PtpReport:
+    """What the switch's PTP daemon says of itself; `port_states` are tsn-linux's names.
+
+    `offset_from_master_ns` is how far its clock was ahead by the last measurement.
+    """
+
+    grandmaster: str
+    is_grandmaster: bool
+    offset_from_master_ns: int | None
+    port_states: tuple[str, ...]
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether its clock follows a grandmaster, or is the one that others follow."""
+        return "slave" in self.port_states or (self.is_grandmaster and "master" in self.port_states)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """The agent's own words: that it lives, what its last change cost, what its switch can do.
+
+    `gates_refused` says why the kernel can run no gate control list; None: it can. `classifier` is
+    what applies DSCP rules (tsn-linux's name). `ptp` is None where no PTP daemon answers.
+    """
+
+    tai_offset_s: int | None
+    last_change_us: int | None
+    gates_refused: str | None = None
+    classifier: str | None = None
+    ptp: PtpReport | None = None

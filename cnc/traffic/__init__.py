@@ -1,0 +1,1 @@
+"""Traffic through a lab: talkers, listeners, the flows between them, and what was measured."""

@@ -1,0 +1,150 @@
+"""What end stations send: a plan's streams, or flows an operator makes up.
+
+Beside the streams, best-effort frames wander through all phases of the cycle: they show what the
+gates keep out. The first switch of a path sends them, for a talker's own port has no gates: a long
+frame there would hold up the talker's streams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cnc.errors import InputError
+from cnc.lab.addressing import next_hops
+from cnc.lab.lifecycle import check_streams
+from cnc.model import NS_PER_S, ClassRole, Intent, Plan, Stream
+from cnc.traffic.endpoint import IP_AND_UDP_OCTETS, PROBE
+
+BACKGROUND_SHARE = (331, 2_000)  # of the hyperperiod: 331 is prime, so all phases are visited
+BACKGROUND_OCTETS = 1_000
+
+
+class Pattern(StrEnum):
+    """When a flow's frames are sent.
+
+    `PERIODIC`: one at the offset in each period. `SATURATING`: as many as the talker's port takes;
+    one is always ready, and the talker waits in the kernel until there is room for it.
+    """
+
+    PERIODIC = "periodic"
+    SATURATING = "saturating"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Frames from one node to another; `payload_octets` is a whole IP packet.
+
+    The period of a saturating flow is the time of one frame on the talker's cable: nothing sends
+    faster than that.
+    """
+
+    name: str
+    talker: str
+    listener: str
+    traffic_class: int
+    ip_version: int
+    dscp: int
+    payload_octets: int
+    period_ns: int
+    offset_ns: int
+    latency_bound_ns: int | None  # None: none promised
+    pattern: Pattern = Pattern.PERIODIC
+
+
+def cbr_period_ns(rate_bps: int, payload_octets: int) -> int:
+    """The period at which IP packets of this size make up a constant bit rate, rounded up."""
+    return -(-payload_octets * 8 * NS_PER_S // rate_bps)
+
+
+def saturating_period_ns(intent: Intent, talker: str, listener: str, payload_octets: int) -> int:
+    """How long one frame keeps the cable busy by which the talker reaches the listener."""
+    network = intent.network
+    return network.occupation_ns(next_hops(network, listener)[talker], payload_octets)
+
+
+def least_payload_octets(ip_version: int) -> int:
+    """The smallest IP packet that can hold a probe: headers and a sequence number."""
+    return IP_AND_UDP_OCTETS[ip_version] + PROBE.size
+
+
+def flows(plan: Plan) -> list[Flow]:
+    """The planned streams, and a best-effort flow from the first switch of each path to its end.
+
+    No two of the latter send at a time: where cables take time they lie behind the gates, and what
+    passes a gate together is still on the cable when the next window opens.
+
+    Raises:
+        InputError: a stream the lab cannot send.
+    """
+    intent = plan.intent
+    check_streams(intent)
+    planned = [stream for name, stream in intent.streams.items() if name in plan.streams]
+    result = [_stream_flow(plan, stream) for stream in planned]
+    background = intent.classes_with(ClassRole.BEST_EFFORT)[0]
+    paths = {
+        (next_hops(intent.network, flow.listener)[flow.talker].target.node, flow.listener)
+        for flow in result
+    }
+    gated = sorted((switch, end) for switch, end in paths if switch != end)
+    period_ns = intent.hyperperiod_ns() * BACKGROUND_SHARE[0] // BACKGROUND_SHARE[1]
+    for number, (switch, listener) in enumerate(gated):
+        result.append(
+            Flow(
+                name=f"background {switch} to {listener}",
+                talker=switch,
+                listener=listener,
+                traffic_class=background.number,
+                ip_version=6,
+                dscp=min(background.dscps, default=0),
+                payload_octets=BACKGROUND_OCTETS,
+                period_ns=period_ns,
+                offset_ns=period_ns * number // len(gated),
+                latency_bound_ns=None,
+            )
+        )
+    return result
+
+
+def _stream_flow(plan: Plan, stream: Stream) -> Flow:
+    if len(stream.listeners) != 1:
+        raise InputError(
+            f"stream {stream.name} has {len(stream.listeners)} listeners",
+            hint="the lab routes unicast only: give every stream one listener to measure it",
+        )
+    least = least_payload_octets(stream.ip_version)
+    if stream.payload_octets < least:
+        raise InputError(
+            f"stream {stream.name}: a payload of {stream.payload_octets} octets cannot hold a "
+            f"probe over IPv{stream.ip_version}",
+            hint=f"{least} octets or more: headers and a sequence number",
+        )
+    _check_route(plan, stream)
+    chosen = plan.class_of(stream.name)
+    return Flow(
+        name=stream.name,
+        talker=stream.talker,
+        listener=stream.listeners[0],
+        traffic_class=chosen.number,
+        ip_version=stream.ip_version,
+        dscp=min(chosen.dscps),
+        payload_octets=stream.payload_octets,
+        period_ns=stream.period_ns,
+        offset_ns=plan.streams[stream.name].hops[0].offset_ns,
+        latency_bound_ns=plan.streams[stream.name].latency_bound_ns,
+    )
+
+
+def _check_route(plan: Plan, stream: Stream) -> None:
+    """The lab routes by destination address, along shortest paths. A plan may lead a stream another
+    way, and frames that do not go where their windows are would be measured for nothing."""
+    first = next_hops(plan.intent.network, stream.listeners[0])
+    for hop in plan.streams[stream.name].hops:
+        if first[hop.egress.node].source != hop.egress:
+            raise InputError(
+                f"stream {stream.name} is planned to leave {hop.egress.node} by "
+                f"{hop.egress.port}, the lab's route to {stream.listeners[0]} goes by "
+                f"{first[hop.egress.node].source.port}",
+                hint="cnc lab routes along shortest paths only: emulate a network without "
+                "equally long ways and with room on its links",
+            )

@@ -1,0 +1,177 @@
+"""Figures from recorded frames: what arrived, when, and whether the gates kept their hours."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cnc.lab import wires
+from cnc.model import GateControlList, Link, Network, Plan
+from cnc.traffic.recording import Flow, Frame
+
+# Reading the clock costs virtual time, and netem rounds: time stamps are good to a microsecond.
+RESOLUTION_NS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A set of durations in nanoseconds. `p99_ns` is the least value in it that 99 % of them do not
+    exceed; likewise `p50_ns` and `p80_ns`."""
+
+    min_ns: int
+    mean_ns: int
+    p50_ns: int
+    p80_ns: int
+    p99_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One flow's figures.
+
+    Latency runs from the planned start of transmission to the receiver's time stamp; jitter is how
+    much that of a frame differs from that of the frame before which arrived. `late` counts frames
+    for which `is_late`; `outside` those that left the last switch more than RESOLUTION_NS from any
+    time its gate was open for them, `outside_max_ns` how far at worst; `duplicates` the copies
+    beyond a frame's first; `out_of_order` see there.
+    """
+
+    flow: Flow
+    sent: int
+    received: int
+    late: int
+    outside: int
+    outside_max_ns: int
+    duplicates: int
+    out_of_order: int
+    latency: Spread | None  # None: nothing arrived
+    jitter: Spread | None  # None: fewer than two frames arrived
+
+    @property
+    def lost(self) -> int:
+        return self.sent - self.received
+
+    @property
+    def kept(self) -> bool:
+        """Whether every frame arrived as promised; where nothing is promised, it did."""
+        return self.flow.latency_bound_ns is None or not (self.lost or self.late)
+
+
+def spread(values: Sequence[int]) -> Spread:
+    """The figures of one or more durations."""
+    ordered = sorted(values)
+    p50_ns, p80_ns, p99_ns = (
+        ordered[-(-len(ordered) * percent // 100) - 1] for percent in (50, 80, 99)
+    )
+    return Spread(
+        min_ns=ordered[0],
+        mean_ns=round(statistics.fmean(ordered)),
+        p50_ns=p50_ns,
+        p80_ns=p80_ns,
+        p99_ns=p99_ns,
+        max_ns=ordered[-1],
+    )
+
+
+def is_late(frame: Frame, bound_ns: int) -> bool:
+    """Whether a frame arrived later than promised, from the planned start of sending."""
+    return frame.received_ns is not None and frame.received_ns - frame.planned_ns > bound_ns
+
+
+def out_of_order(frames: Iterable[Frame]) -> int:
+    """How many frames of a flow arrived after one with a greater sequence number: RFC 4737's
+    reordered packets, section 3.3. Frames with the same time stamp count as in order."""
+    arrived = sorted((f.received_ns, f.seq) for f in frames if f.received_ns is not None)
+    greatest = itertools.accumulate((seq for _, seq in arrived), max)
+    return sum(seq < highest for (_, seq), highest in zip(arrived, greatest, strict=True))
+
+
+def wake_up_error(sent: Sequence[Flow], frames: Sequence[Frame]) -> Spread:
+    """How late talkers were woken, those of streams if there are any: what this machine can be
+    trusted with."""
+    names = {flow.name for flow in sent if flow.latency_bound_ns is not None}
+    names = names or {flow.name for flow in sent}
+    return spread([f.sent_ns - f.planned_ns for f in frames if f.flow in names])
+
+
+def summarise(
+    plan: Plan, sent: Sequence[Flow], frames: Sequence[Frame], *, timed_wires: bool = False
+) -> list[Summary]:
+    """One summary for each flow, in the flows' order.
+
+    `timed_wires`: the lab's cables took their time, so frames left that much before they arrived.
+    """
+    by_flow: dict[str, list[Frame]] = {flow.name: [] for flow in sent}
+    for frame in sorted(frames, key=lambda frame: frame.seq):
+        by_flow[frame.flow].append(frame)
+    return [_summary(plan, flow, by_flow[flow.name], timed_wires) for flow in sent]
+
+
+def _summary(plan: Plan, flow: Flow, frames: Sequence[Frame], timed_wires: bool) -> Summary:
+    arrivals = [
+        (frame.received_ns, frame.received_ns - frame.planned_ns)
+        for frame in frames
+        if frame.received_ns is not None
+    ]
+    distances_ns: list[int] = []
+    last = _link_to(plan.intent.network, flow.listener)
+    if last is not None and last.source in plan.gates:
+        gates = plan.gates[last.source]
+        travel_ns = (
+            wires.travel_ns(plan.intent.network, last, flow.payload_octets) if timed_wires else 0
+        )
+        for received_ns, _ in arrivals:
+            left_ns = received_ns - travel_ns
+            distances_ns.append(distance_to_open_ns(gates, flow.traffic_class, left_ns))
+    latencies = [latency_ns for _, latency_ns in arrivals]
+    differences = [abs(after - before) for before, after in itertools.pairwise(latencies)]
+    bound_ns = flow.latency_bound_ns
+    return Summary(
+        flow=flow,
+        sent=len(frames),
+        received=len(arrivals),
+        late=0 if bound_ns is None else sum(is_late(frame, bound_ns) for frame in frames),
+        outside=sum(distance_ns > RESOLUTION_NS for distance_ns in distances_ns),
+        outside_max_ns=max(distances_ns, default=0),
+        duplicates=sum(max(0, frame.copies - 1) for frame in frames),
+        out_of_order=out_of_order(frames),
+        latency=spread(latencies) if latencies else None,
+        jitter=spread(differences) if differences else None,
+    )
+
+
+def _link_to(network: Network, listener: str) -> Link | None:
+    """The cable into an end station, if it has just one."""
+    into = [link for link in network.links.values() if link.target.node == listener]
+    return into[0] if len(into) == 1 else None
+
+
+def distance_to_open_ns(gates: GateControlList, traffic_class: int, instant_ns: int) -> int:
+    """How far an instant lies from the nearest time the class's gate is open; 0 inside of one.
+
+    The end of a window belongs to the gap after it.
+    """
+    phase_ns = instant_ns % gates.cycle_ns
+    windows = []
+    begin_ns = 0
+    for entry in gates.entries:
+        if entry.gate_states >> traffic_class & 1:
+            windows.append((begin_ns, begin_ns + entry.interval_ns))
+        begin_ns += entry.interval_ns
+    if not windows:
+        return gates.cycle_ns
+    # The neighbours in the cycles before and after count too.
+    around = [
+        (windows[-1][0] - gates.cycle_ns, windows[-1][1] - gates.cycle_ns),
+        *windows,
+        (windows[0][0] + gates.cycle_ns, windows[0][1] + gates.cycle_ns),
+    ]
+    after = bisect.bisect_right(around, (phase_ns, gates.cycle_ns * 2))
+    before_end_ns = around[after - 1][1]
+    if phase_ns < before_end_ns:
+        return 0
+    return min(phase_ns - before_end_ns + 1, around[after][0] - phase_ns)
