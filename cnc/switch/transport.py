@@ -69,7 +69,9 @@ def open_session(
         if session.transport:
             session.close()
         connected.close()
-        if overdue.is_set() and isinstance(error, Exception):
+        # ncclient waits as long for the hello, and may be the first to notice.
+        late = overdue.is_set() or time.monotonic() - begun_s >= timeout_s
+        if late and isinstance(error, Exception):
             raise TimeoutError(f"no NETCONF session within {timeout_s:g} s") from error
         raise
     return manager.Manager(session, handler, timeout=timeout_s)
