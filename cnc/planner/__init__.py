@@ -25,11 +25,12 @@ from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, R
 from cnc.planner.auto import Auto
 from cnc.planner.exact import Exact
 from cnc.planner.gates import Lists, gate_control_lists
+from cnc.planner.graph import Tree
 from cnc.planner.greedy import NoWait, Waiting
 from cnc.planner.incremental import moved
 from cnc.planner.live import Changes, Live
 from cnc.planner.neighbourhood import Neighbourhood
-from cnc.planner.problem import Member, Placement, Problem, Tree, complete, stream_plans
+from cnc.planner.problem import Member, Placement, Problem, complete, stream_plans
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
 

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 from ortools.sat.python import cp_model
 
-from cnc.planner.problem import Leg, Member, Placement, Problem, Route, Tree
+from cnc.planner.graph import Tree
+from cnc.planner.problem import Leg, Member, Placement, Problem, Route
 
 _Literal = Any  # OR-Tools has no types that a checker without it could read
 _Linear = Any

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from cnc.model import Network
 
 Path = tuple[int, ...]  # links, from the first to the last
+Tree = tuple[int, ...]  # links of all paths to the listeners, parents before children
 
 
 class Graph:

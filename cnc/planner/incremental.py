@@ -11,11 +11,11 @@ from typing import NamedTuple
 from cnc.errors import InputError
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef, StreamPlan
 from cnc.planner.gates import gate_control_lists
+from cnc.planner.graph import Tree
 from cnc.planner.problem import (
     Member,
     Placement,
     Problem,
-    Tree,
     entries_max,
     interval_max_ns,
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cnc.model import (
     ClassRole,
@@ -33,11 +33,8 @@ from cnc.model import (
     StreamPlan,
     transmission_ns,
 )
-
-if TYPE_CHECKING:
-    from cnc.planner.routing import Router
-
-Tree = tuple[int, ...]  # links of a path by number, parents before children
+from cnc.planner.graph import Tree
+from cnc.planner.routing import Router
 
 SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
 CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
@@ -91,10 +88,6 @@ class Route:
     @property
     def tree(self) -> Tree:
         return tuple(leg.link for leg in self.legs)
-
-    def volume(self) -> float:
-        """The share of time it takes, summed over its links."""
-        return sum(leg.window_ns for leg in self.legs) / self.period_ns
 
     def latency_ns(self, offsets_ns: Sequence[int]) -> int:
         """From the talker's start to the last bit at the last listener, at the latest."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from cnc.model import Hop, Intent, Link, Stream
-from cnc.planner.graph import Graph
-from cnc.planner.problem import Tree
+from cnc.planner.graph import Graph, Tree
 
 _COMFORTABLE = 0.8  # load at which a link is no obstacle yet: below it no stream makes a detour
 _TRIES_MAX = 30  # streams tried, the greatest first, before a full link is left as it is

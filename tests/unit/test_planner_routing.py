@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnc.model import Intent, Network, Stream
-from cnc.planner.problem import Tree
+from cnc.planner.graph import Tree
 from cnc.planner.routing import Router
 from tests.unit.planner_networks import RING, examples, intent, intents, network, stream
 
