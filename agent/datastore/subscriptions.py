@@ -234,6 +234,6 @@ def _read(session: Any, xpath: str) -> dict[str, Any]:
 
 def _version() -> str:
     try:
-        return metadata.version("tsn-control-plane")
+        return metadata.version("tsn-control-plane-agent")
     except metadata.PackageNotFoundError:  # run from a checkout
         return "unknown"

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
+import cnc
 from cnc.errors import CncError
 from cnc.lab.namespaces import members, of_template
 from cnc.lab.process import spawn, stop
@@ -28,8 +29,7 @@ NETCONF_SERVER = "tsn-netconfd"
 PROGRAMS = (AGENT, NETCONF_SERVER)
 
 CHECKOUT = Path(__file__).parents[2]
-# A wheel brings the modules inside a package; a checkout has them beside the packages.
-YANG = CHECKOUT / ("yang" if (CHECKOUT / "yang" / "install").exists() else "agent/yang")
+YANG = Path(cnc.__file__).with_name("yang")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's place, not a temporary file of ours
 LOG_LINES_SHOWN = 15
 

@@ -21,10 +21,11 @@ class Page:
     summary: str
     synopsis: str
     sections: Sequence[tuple[str, str | Described]]
+    distribution: str = "tsn-control-plane"
 
     def roff(self) -> str:
         """The page in the macros of man(7)."""
-        version = metadata.version("tsn-control-plane")
+        version = metadata.version(self.distribution)
         head = f'.TH "{self.name.upper()}" {self.number} "" "tsn-control-plane {version}"'
         lines = [head, ".SH NAME", f"{escaped(self.name)} \\- {escaped(self.summary)}"]
         command, _, rest = self.synopsis.partition(" [")

@@ -45,6 +45,7 @@ def daemon_page(parser: argparse.ArgumentParser) -> Page:
             ("EXIT STATUS", DAEMON_STATUS),
             ("SEE ALSO", "tsn-agent(8), tsn-netconfd(8), cnc(1)"),
         ],
+        "tsn-control-plane-agent",
     )
 
 

@@ -67,9 +67,10 @@ def named(bill: dict) -> set[str]:
 
 def test_each_part_has_a_valid_bill(bills):
     assert set(bills) == {"cnc", "agent"}
-    for bill in bills.values():
+    for part, bill in bills.items():
         assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
-        assert bill["metadata"]["component"]["name"] == "tsn-control-plane"
+        product = {"cnc": "tsn-control-plane", "agent": "tsn-control-plane-agent"}[part]
+        assert bill["metadata"]["component"]["name"] == product
 
 
 def test_a_part_has_what_it_needs_and_nothing_of_the_tests(bills):
@@ -79,7 +80,7 @@ def test_a_part_has_what_it_needs_and_nothing_of_the_tests(bills):
     )
     assert "asyncssh" not in named(bills["cnc"])
     assert "ncclient" not in named(bills["agent"])
-    assert not {"pytest", "ansible-core", "tsn-control-plane"} & (
+    assert not {"pytest", "ansible-core", "tsn-control-plane", "tsn-control-plane-agent"} & (
         named(bills["cnc"]) | named(bills["agent"])
     )
 

@@ -1,4 +1,4 @@
-"""The built wheel, installed from the locked packages alone: each extra brings what it is for."""
+"""Both built wheels, installed from the locked packages alone: each brings all that it needs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
-from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from hatchling.build import build_sdist
+
+from cnc.version import __version__
 
 CHECKOUT = Path(__file__).parents[2]
 LINE3 = CHECKOUT / "schedules" / "line3.yaml"
+CONTROLLER, AGENT = "tsn-control-plane", "tsn-control-plane-agent"
+FOLDERS = {CONTROLLER: CHECKOUT, AGENT: CHECKOUT / "agent"}
+PACKAGES = {CONTROLLER: "cnc", AGENT: "agent"}
 
 # Starts a switch of the wheel's own programs and modules, and asks it for its modules.
 REHEARSAL = """
@@ -26,40 +30,41 @@ with rehearsal(["s1"], ["p1"]) as running:
     with Device(Managed("s1", running.managements["s1"]), running.connect) as device:
         print(json.dumps(sorted(device.server().modules)))
 """
+# Imports every module of a package, and prints those that need what is not installed.
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+    if not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            print(error.name)
+"""
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """The wheel of this checkout."""
-    directory = tmp_path_factory.mktemp("wheel")
-    _pip(
-        *("wheel", "--no-index", "--no-deps", "--no-build-isolation"),
-        *("--wheel-dir", directory, CHECKOUT),
-        directory=directory,
-    )
-    (built,) = directory.glob("*.whl")
-    return built
+def wheels(tmp_path_factory) -> dict[str, Path]:
+    """The wheels of this checkout, by distribution."""
+    directory = tmp_path_factory.mktemp("wheels")
+    return {name: _build(folder, directory / name) for name, folder in FOLDERS.items()}
 
 
 class Installed:
-    """An environment with nothing but the wheel and what its extras need."""
+    """An environment with nothing but distributions of ours, and what they need."""
 
-    def __init__(
-        self, wheel: Path, extras: str, directory: Path, alone: Sequence[str] = ()
-    ) -> None:
-        """With `alone`, these packages in the place of what the wheel needs."""
+    def __init__(self, directory: Path, *wheels: str) -> None:
+        """`wheels`: each with its extras, as pip reads them."""
         self.directory = directory
         self._bin = directory / "venv" / "bin"
         subprocess.run(
             [sys.executable, "-m", "venv", "--without-pip", directory / "venv"], check=True
         )
-        wanted = f"{wheel}[{extras}]" if extras else str(wheel)
-        for options in ([*alone], ["--no-deps", wanted]) if alone else ([wanted],):
-            _pip(
-                *("--python", self._bin / "python", "install", "--no-compile", "--no-index"),
-                *("--find-links", _wheelhouse(), *options),
-                directory=directory,
-            )
+        _pip(
+            *("--python", self._bin / "python", "install", "--no-compile", "--no-index"),
+            *("--find-links", Path(sys.prefix) / "wheels", *wheels),
+            directory=directory,
+        )
 
     def run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment outside the checkout, with an empty cache."""
@@ -79,14 +84,32 @@ class Installed:
 
 
 @pytest.fixture
-def installed(wheel, tmp_path):
-    return lambda extras: Installed(wheel, extras, tmp_path)
+def installed(wheels, tmp_path):
+    return lambda extras: Installed(tmp_path, f"{wheels[CONTROLLER]}[{extras}]")
 
 
 @pytest.fixture(scope="module")
-def bare(wheel, tmp_path_factory) -> Installed:
-    """The wheel without an extra."""
-    return Installed(wheel, "", tmp_path_factory.mktemp("bare"))
+def bare(wheels, tmp_path_factory) -> Installed:
+    """The controller without an extra."""
+    return Installed(tmp_path_factory.mktemp("bare"), str(wheels[CONTROLLER]))
+
+
+@pytest.fixture(scope="module")
+def switch(wheels, tmp_path_factory) -> Installed:
+    """The switch's side alone."""
+    return Installed(tmp_path_factory.mktemp("switch"), f"{wheels[AGENT]}[pam]")
+
+
+def _build(source: Path, directory: Path) -> Path:
+    """The wheel of a folder or a source distribution."""
+    directory.mkdir()
+    _pip(
+        *("wheel", "--no-index", "--no-deps", "--no-build-isolation"),
+        *("--wheel-dir", directory, source),
+        directory=directory,
+    )
+    (built,) = directory.glob("*.whl")
+    return built
 
 
 def _pip(*arguments: object, directory: Path) -> None:
@@ -105,70 +128,86 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
-def _wheelhouse() -> Path:
-    """Where scripts/setup has put the locked packages of this environment."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = Path(os.environ.get("TSN_CACHE") or Path(base) / "tsn-control-plane")
-    return cache / f"wheels-{(Path(sys.prefix) / 'key').read_text().strip()}"
-
-
-def test_everything_that_is_needed_is_in_the_wheel_and_nothing_else(wheel):
+def _files(wheel: Path) -> dict[str, int]:
+    """What is in a wheel, and who may run it."""
     with ZipFile(wheel) as archive:
-        inside = {name: archive.getinfo(name).external_attr >> 16 for name in archive.namelist()}
-    yang = [path for path in (CHECKOUT / "yang").rglob("*") if path.is_file()]
-    for path in yang:
-        name = f"agent/yang/{path.relative_to(CHECKOUT / 'yang')}"
-        assert name in inside
-        assert inside[name] & 0o111 == path.stat().st_mode & 0o111, f"{name} may be run, or not"
-    assert "cnc/cli/example.yaml" in inside
+        return {entry.filename: entry.external_attr >> 16 & 0o111 for entry in archive.infolist()}
+
+
+@pytest.mark.parametrize(("distribution", "package"), PACKAGES.items())
+def test_a_wheel_has_one_package_whole_with_the_modules(wheels, distribution, package):
+    inside = _files(wheels[distribution])
     tops = {name.partition("/")[0] for name in inside}
-    assert {top.rpartition(".")[2] or top for top in tops} == {"cnc", "agent", "dist-info"}
-    assert not [name for name in inside if "__pycache__" in name]
-    assert any(name.endswith("/licenses/LICENSE") for name in inside)
+    assert {top.rpartition(".")[2] or top for top in tops} == {package, "dist-info"}
+    sources = {
+        f"{package}/{path.relative_to(CHECKOUT / package)}"
+        for path in (CHECKOUT / package).rglob("*.py")
+    }
+    assert sources <= set(inside)
+    for path in (path for path in (CHECKOUT / "yang").rglob("*") if path.is_file()):
+        name = f"{package}/yang/{path.relative_to(CHECKOUT / 'yang')}"
+        assert name in inside
+        assert inside[name] == path.stat().st_mode & 0o111, f"{name} may be run, or not"
+    assert not [name for name in inside if "__pycache__" in name or name.endswith("pyproject.toml")]
+    with ZipFile(wheels[distribution]) as archive:
+        (licence,) = (name for name in inside if name.endswith("/licenses/LICENSE"))
+        assert archive.read(licence) == (CHECKOUT / "LICENSE").read_bytes()
+
+
+def test_the_controllers_wheel_has_its_data(wheels):
+    assert {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed"} <= set(
+        _files(wheels[CONTROLLER])
+    )
+
+
+@pytest.mark.parametrize("distribution", FOLDERS)
+def test_a_source_distribution_builds_the_same_wheel(wheels, distribution, tmp_path, monkeypatch):
+    monkeypatch.chdir(FOLDERS[distribution])
+    source = tmp_path / build_sdist(str(tmp_path))
+    assert _files(_build(source, tmp_path / "again")) == _files(wheels[distribution])
+
+
+def test_both_have_the_version_of_the_package(wheels):
+    assert {wheel.name.split("-")[1] for wheel in wheels.values()} == {__version__}
+    assert {metadata.version(name) for name in FOLDERS} == {__version__}
 
 
 def test_without_an_extra_the_controller_works_and_nothing_of_the_switch_is_there(bare):
-    assert metadata.version("tsn-control-plane") in bare.succeeds("cnc", "--version")
-    bare.succeeds("cnc", "plan", LINE3, "-o", "plan.json")
-    bare.succeeds("cnc", "check", "plan.json")
+    assert __version__ in bare.succeeds("cnc", "--version")
+    bare.succeeds("cnc", "init", "mine.yaml")
+    for intent in ("mine.yaml", LINE3):
+        bare.succeeds("cnc", "plan", intent, "-o", "plan.json")
+        bare.succeeds("cnc", "check", "plan.json")
+    bare.succeeds("cnc", "show", "plan.json", "--svg", "plan.svg")
+    bare.succeeds("cnc", "push", "--help")
     refused = bare.run("cnc", "doctor", LINE3, "--identity", "none")
     assert "Traceback" not in refused.stderr
-    assert "No module named" in bare.run("python", "-c", "import asyncssh").stderr
+    for module in ("agent", "asyncssh"):
+        assert "No module named" in bare.run("python", "-c", f"import {module}").stderr
+    assert not list(bare.directory.glob("venv/bin/tsn-*"))
 
 
-@pytest.mark.parametrize("command", ["tsn-agent", "tsn-netconfd"])
-def test_without_its_extra_a_command_says_what_to_install(bare, command):
-    refused = bare.run(command, "--help")
-    assert refused.returncode == 1
-    assert "pip install 'tsn-control-plane[agent]'" in refused.stderr
-    assert "Traceback" not in refused.stderr
+def test_every_module_of_the_controller_is_there_with_what_it_needs(bare):
+    needs_an_extra = set(bare.succeeds("python", "-c", IMPORT_ALL, "cnc").split())
+    assert needs_an_extra <= {"ortools", "distributed", "dask", "matplotlib"}
 
 
-def test_the_controller_plans_checks_and_draws(installed):
-    environment = installed("cnc")
-    assert metadata.version("tsn-control-plane") in environment.succeeds("cnc", "--version")
-    environment.succeeds("cnc", "plan", LINE3, "-o", "plan.json")
-    environment.succeeds("cnc", "check", "plan.json")
-    environment.succeeds("cnc", "show", "plan.json", "--svg", "plan.svg")
-    environment.succeeds("cnc", "init", "mine.yaml")
-    environment.succeeds("cnc", "plan", "mine.yaml")
-    environment.succeeds("cnc", "push", "--help")
-    refused = environment.run("cnc", "doctor", LINE3, "--identity", "none")
-    assert "Traceback" not in refused.stderr
+def test_every_module_of_the_switch_is_there_with_what_it_needs(switch):
+    assert switch.succeeds("python", "-c", IMPORT_ALL, "agent") == ""
 
 
 def test_the_extra_exact_brings_proofs(installed):
-    environment = installed("cnc,exact")
+    environment = installed("exact")
     environment.succeeds("cnc", "plan", LINE3, "--algorithm", "exact")
 
 
 def test_the_extra_cluster_brings_dask(installed):
-    environment = installed("cnc,cluster")
+    environment = installed("cluster")
     environment.succeeds("python", "-c", "import cnc.planner.executors, distributed")
 
 
 def test_the_extra_report_brings_pictures(installed):
-    environment = installed("cnc,report")
+    environment = installed("report")
     environment.succeeds(
         *("python", "-c"),
         "import cnc.experiments.gate_share_pictures; from matplotlib.figure import Figure; "
@@ -176,19 +215,15 @@ def test_the_extra_report_brings_pictures(installed):
     )
 
 
-def test_the_switch_starts_on_the_modules_of_the_wheel(installed):
-    environment = installed("agent,pam,cnc")
-    assert "usage: tsn-agent" in environment.succeeds("tsn-agent", "--help")
-    assert "usage: tsn-netconfd" in environment.succeeds("tsn-netconfd", "--help")
-    environment.succeeds("python", "-c", "import pam")
+def test_both_together_make_a_switch_of_their_own_programs_and_modules(wheels, tmp_path):
+    environment = Installed(tmp_path, *map(str, wheels.values()))
     modules = json.loads(environment.succeeds("python", "-c", REHEARSAL))
     assert {"tsn-linux", "ieee802-dot1q-sched-bridge", "tsn-netconf-server"} <= set(modules)
 
 
-def test_the_switch_alone_needs_nothing_of_the_controller(wheel, tmp_path):
-    """Installed as scripts/build-deb does: what the extra names, and the wheel alone."""
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    environment = Installed(wheel, "", tmp_path, alone=project["optional-dependencies"]["agent"])
-    environment.succeeds("tsn-agent", "--help")
-    environment.succeeds("tsn-netconfd", "--help")
-    assert "No module named" in environment.run("python", "-c", "import ncclient").stderr
+def test_the_switch_alone_needs_nothing_of_the_controller(switch):
+    assert "usage: tsn-agent" in switch.succeeds("tsn-agent", "--help")
+    assert "usage: tsn-netconfd" in switch.succeeds("tsn-netconfd", "--help")
+    switch.succeeds("python", "-c", "import pam")
+    for module in ("cnc", "ncclient"):
+        assert "No module named" in switch.run("python", "-c", f"import {module}").stderr
