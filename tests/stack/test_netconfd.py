@@ -179,7 +179,7 @@ def test_create_of_what_exists_and_delete_of_what_does_not_are_refused(client):
 
 
 def test_a_leaf_is_deleted_without_its_value(client):
-    commit(client, interface("tsn-test-1", "<enabled>false</enabled>"))
+    commit(client, interface("tsn-test-1", "<enabled>true</enabled>"))
     edit(client, interface("tsn-test-1", '<enabled nc:operation="delete"/>'))
     client.commit()
     assert subtree(client, "<interface><enabled/></interface>") == [["name=tsn-test-1"]]
@@ -401,6 +401,22 @@ def test_several_faults_come_back_as_several_errors(client):
         interface("tsn-test-1", "<statistics><in-octets>1</in-octets></statistics>"),
     )
     assert [each.tag for each in error.errors] == ["unknown-element", "unknown-element"]
+
+
+def test_configuration_that_the_agent_does_not_apply_is_refused_by_name(client):
+    bridge = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge"
+    port = f'<bridge-port xmlns="{bridge}"><pvid>5</pvid></bridge-port>'
+    error = refused(edit, client, interface("tsn-test-1", port))
+    assert error.tag == "unknown-element"
+    assert "<bad-element>pvid</bad-element>" in error.info
+    assert interfaces_in(client, "candidate") == {}
+
+
+def test_an_interface_cannot_be_configured_down(client):
+    error = refused(edit, client, interface("tsn-test-1", "<enabled>false</enabled>"))
+    assert error.path.endswith("enabled")
+    assert "the agent sets no interface down" in error.message
+    assert interfaces_in(client, "candidate") == {}
 
 
 def test_an_error_path_declares_the_prefixes_it_uses(client):

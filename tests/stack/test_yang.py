@@ -15,9 +15,12 @@ import pytest
 from tests.stack.yang_modules import (
     EXAMPLES,
     MODULE_FILES,
+    UNSUPPORTED,
+    YANG,
     empty_context,
     installed_context,
     listed_modules,
+    standard_context,
     with_config,
     with_data,
 )
@@ -32,11 +35,18 @@ def context():
         yield loaded
 
 
+@pytest.fixture(scope="module")
+def standard():
+    """The same without the deviations."""
+    with standard_context() as loaded:
+        yield loaded
+
+
 @pytest.fixture
 def validate(context):
     """Parses and validates a configuration, as a commit of it would be, or with state too."""
 
-    def run(xml: str, *, state: bool = False) -> libyang.DNode:
+    def run(xml: str, *, state: bool = False, context: libyang.Context = context) -> libyang.DNode:
         tree = context.parse_data_mem(
             xml, "xml", strict=True, no_state=not state, validate_present=True
         )
@@ -86,13 +96,13 @@ def test_an_example_without_a_module_does_not_linger():
 
 
 @pytest.mark.parametrize("file", REFUSED, ids=lambda f: f.stem)
-def test_a_wrong_instance_is_refused_with_the_reason_and_the_place(file, validate):
+def test_a_wrong_instance_is_refused_with_the_reason_and_the_place(file, validate, standard):
     text = file.read_text()
     expected = re.match(r"<!--\nrefused: (?P<reason>.+)\n(at: (?P<place>.+)\n)?-->\n", text)
     assert expected, "the file does not say what is expected"
 
     with pytest.raises(libyang.LibyangError) as refusal:
-        validate(text)
+        validate(text, context=standard)
 
     assert expected["reason"] in str(refusal.value)
     if expected["place"]:
@@ -103,6 +113,30 @@ def test_a_wrong_instance_is_refused_with_the_reason_and_the_place(file, validat
 
 def test_there_are_wrong_instances():
     assert len(REFUSED) >= 20
+
+
+NOT_SUPPORTED = re.findall(
+    r'deviation\s+((?:"[^"]+"[\s+]*)+)\{[^}]*deviate not-supported',
+    (YANG / f"{UNSUPPORTED}.yang").read_text(),
+)
+PREFIXES = {"if:": "ietf-interfaces:", "dot1q:": "ieee802-dot1q-bridge:"}
+
+
+@pytest.mark.parametrize("target", NOT_SUPPORTED)
+def test_what_the_agent_does_not_apply_is_in_the_standard_but_not_on_a_switch(
+    target, context, standard
+):
+    path = "".join(re.findall(r'"([^"]+)"', target))
+    for prefix, module in PREFIXES.items():
+        path = path.replace(f"/{prefix}", f"/{module}")
+
+    assert list(standard.find_path(path))
+    with pytest.raises(libyang.LibyangError):
+        list(context.find_path(path))
+
+
+def test_deviations_are_tested():
+    assert len(NOT_SUPPORTED) >= 20
 
 
 def gate_table(content: str) -> str:

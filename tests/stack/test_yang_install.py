@@ -27,7 +27,14 @@ from tests.stack.sysrepo_client import (
     Client,
     gated,
 )
-from tests.stack.yang_modules import DEVIATIONS, YANG, as_published, listed_modules, wanted_modules
+from tests.stack.yang_modules import (
+    DEVIATIONS,
+    UNSUPPORTED,
+    YANG,
+    as_published,
+    listed_modules,
+    wanted_modules,
+)
 
 
 @pytest.fixture
@@ -104,6 +111,48 @@ def test_install_leaves_a_newer_revision_in_place(tmp_path):
     assert run(YANG / "install").returncode == 0
 
     assert installed()["tsn-linux"][0] == "2999-01-01"
+
+
+def bridge_port_with(tmp_path: Path, *, enabled: bool) -> subprocess.CompletedProcess[str]:
+    """Configure a port with two nodes of the standard, the first of which the agent applies."""
+    bridge_port = {
+        "traffic-class": {"traffic-class-table": {"number-of-traffic-classes": 2}},
+        "priority-regeneration": {"priority1": 2},
+    }
+    return configure(tmp_path, UNCONFIGURED | {"enabled": enabled, BRIDGE_PORT: bridge_port})
+
+
+@pytest.mark.usefixtures("sysrepo_repository")
+def test_an_update_drops_stored_configuration_that_never_had_an_effect(tmp_path):
+    assert run("sysrepoctl", "--uninstall", UNSUPPORTED).returncode == 0
+    stored = bridge_port_with(tmp_path, enabled=True)
+    assert (stored.returncode, stored.stderr) == (0, "")
+
+    assert run(YANG / "install").returncode == 0
+
+    (port,) = running_interfaces()
+    assert port[BRIDGE_PORT] == {
+        "traffic-class": {"traffic-class-table": {"number-of-traffic-classes": 2}}
+    }
+
+
+@pytest.mark.usefixtures("sysrepo_repository")
+def test_an_update_names_a_port_that_is_configured_down_and_changes_nothing(tmp_path):
+    assert run("sysrepoctl", "--uninstall", UNSUPPORTED).returncode == 0
+    assert bridge_port_with(tmp_path, enabled=False).returncode == 0
+    before = running_interfaces()
+
+    result = run(YANG / "install")
+
+    assert result.returncode != 0
+    assert "the agent sets no interface down" in result.stderr
+    assert f"interface[name='{UNCONFIGURED['name']}']/enabled" in result.stderr
+    assert running_interfaces() == before
+
+
+def running_interfaces() -> list[dict]:
+    shown = run("sysrepocfg", "--export", "--format", "json", "--module", "ietf-interfaces")
+    return json.loads(shown.stdout)["ietf-interfaces:interfaces"]["interface"]
 
 
 @pytest.mark.usefixtures("repository")

@@ -19,6 +19,8 @@ SYSREPO = Path(shutil.which("sysrepoctl") or "").resolve().parents[1] / "share/y
 
 # It compiles with IEEE's own module only, and is installed only beside that.
 DEVIATIONS = YANG / "tsn-linux-deviations.yang"
+# The deviations of what the agent does not apply, so that the server refuses it.
+UNSUPPORTED = "tsn-linux-unsupported"
 MODULE_FILES = sorted({*YANG.glob("*.yang"), *STANDARD.glob("*.yang")} - {DEVIATIONS})
 
 
@@ -56,8 +58,19 @@ def empty_context() -> libyang.Context:
 
 def installed_context() -> libyang.Context:
     """All modules with the features a switch has."""
+    return _context(listed_modules())
+
+
+def standard_context() -> libyang.Context:
+    """As `installed_context`, with what the agent does not apply: the standards' own schema."""
+    modules = listed_modules()
+    del modules[UNSUPPORTED]
+    return _context(modules)
+
+
+def _context(modules: dict[str, list[str]]) -> libyang.Context:
     context = empty_context()
-    for name, features in listed_modules().items():
+    for name, features in modules.items():
         context.load_module(name, enabled_features=features)
     return context
 
