@@ -280,6 +280,13 @@ def test_a_unix_group_is_a_group_if_external_groups_are_enabled(operator, netcon
         assert wait_until(lambda: _is_denied(daemon))
 
 
+def test_a_comment_on_a_rule_is_read_back(operator):
+    rules = permit_write("halves", P1).replace("<name>one</name>", "<name>one</name>{comment}", 1)
+    set_nacm(operator, rules.format(comment="<comment>until the audit</comment>"))
+    nacm = operator.get_config("running", filter=("subtree", f'<nacm xmlns="{NACM}"/>')).data
+    assert [comment.text for comment in nacm.iter(f"{{{NACM}}}comment")] == ["until the audit"]
+
+
 def test_disabled_access_control_lets_everybody_in(operator, netconfd):
     set_nacm(operator, "<enable-nacm>false</enable-nacm>")
     with wait_until(lambda: opened(netconfd, "stranger")) as stranger:
