@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import sysrepo
-
 from agent.events import (
     AgentStarted,
     ClockStep,
@@ -15,6 +13,7 @@ from agent.events import (
     PortRestored,
     PortStateChange,
 )
+from agent.sysrepo import SysrepoError
 
 LOG = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ def send(session: Any, event: Event) -> None:
     LOG.log(level, "%s: %s", name, said, extra={"fields": fields})
     try:
         session.notification_send(f"/tsn-linux:{name}", content, strict=True)
-    except sysrepo.SysrepoError as error:
+    except SysrepoError as error:
         LOG.error("%s was not sent: %s", name, error)
 
 

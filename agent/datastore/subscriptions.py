@@ -18,19 +18,24 @@ from functools import partial
 from importlib import metadata
 from typing import Any
 
-import sysrepo
-
 from agent import lldp, operational
 from agent.datastore.changes import SETTLE_TIMEOUT_S, Changes
 from agent.datastore.desired import Tree
 from agent.datastore.memory import MemoryFile
 from agent.datastore.notifications import send
-from agent.datastore.provider import provide
 from agent.datastore.requested import requested_ports
 from agent.datastore.switch import Switch
 from agent.datastore.watch import Watch
 from agent.events import AgentStarted
 from agent.model import AgentError
+from agent.sysrepo import (
+    SysrepoConnection,
+    SysrepoError,
+    SysrepoTimeOutError,
+    SysrepoValidationFailedError,
+)
+from agent.sysrepo.data import get_json, module_names
+from agent.sysrepo.operational import provide
 
 LOG = logging.getLogger(__name__)
 
@@ -76,7 +81,7 @@ class Datastore:
         self._started = datetime.now(UTC)
         self._open = ExitStack()
         try:
-            self._connection = self._open.enter_context(sysrepo.SysrepoConnection())
+            self._connection = self._open.enter_context(SysrepoConnection())
             present = self._modules()
             _refuse_missing_modules(present)
             self._on_interfaces = GATES_ON_INTERFACES in present
@@ -86,7 +91,7 @@ class Datastore:
             self._follow_configuration()
             self._watch()
             self._publish_state()
-        except sysrepo.SysrepoError as error:
+        except SysrepoError as error:
             self._open.close()
             raise DatastoreError(f"sysrepo: {error}") from error
         except DatastoreError:
@@ -104,19 +109,19 @@ class Datastore:
         """
         try:
             return self._serving_pid() == os.getpid()
-        except sysrepo.SysrepoError as error:
+        except SysrepoError as error:
             LOG.warning("sysrepo: %s", error)
             return False
 
     def _serving_pid(self) -> int | None:
         with self._connection.start_session("operational") as session:
-            serving = _read(session, f"{AGENT}/pid").get("tsn-linux:agent", {})
+            serving = get_json(session, f"{AGENT}/pid").get("tsn-linux:agent", {})
         pid: int | None = serving.get("pid")
         return pid
 
     def _modules(self) -> set[str]:
         with self._connection.get_ly_ctx() as context:
-            return {module.name() for module in context if module.implemented()}
+            return set(module_names(context).values())
 
     def _refuse_second_agent(self) -> None:
         if pid := self._serving_pid():
@@ -132,7 +137,7 @@ class Datastore:
                 configuration.subscribe_module_change_unsafe(
                     "ietf-interfaces", INTERFACES, self._on_change, enabled=True
                 )
-            except sysrepo.SysrepoTimeOutError as error:
+            except SysrepoTimeOutError as error:
                 if not attempts_left:
                     raise
                 LOG.warning("somebody still waits for an agent that is gone: %s", error)
@@ -158,7 +163,7 @@ class Datastore:
 
     def _read_running(self) -> Tree:
         with self._connection.start_session() as session:
-            return _read(session, INTERFACES)
+            return get_json(session, INTERFACES)
 
     def _on_change(self, session: Any, event: str, request_id: int, _private: Any) -> None:
         if event == "abort":
@@ -167,9 +172,9 @@ class Datastore:
         if event == "done" and request_id == 0:
             return  # the end of "enabled", which asked nobody
         if event == "done":
-            self._changes.done(request_id, lambda: _read(session, INTERFACES))
+            self._changes.done(request_id, lambda: get_json(session, INTERFACES))
             return
-        tree = _read(session, INTERFACES)
+        tree = get_json(session, INTERFACES)
         if event == "enabled":
             self._changes.reconcile(tree)
         else:
@@ -177,7 +182,7 @@ class Datastore:
                 self._changes.change(request_id, tree)
             except AgentError as error:
                 LOG.warning("change %d refused:\n%s", request_id, error)
-                raise sysrepo.SysrepoValidationFailedError(str(error)) from error
+                raise SysrepoValidationFailedError(str(error)) from error
 
     def _interfaces_json(self, xpath: str | None) -> str:
         ports = requested_ports(xpath)
@@ -220,16 +225,6 @@ def _refuse_missing_modules(present: Collection[str]) -> None:
         raise DatastoreError(
             f"sysrepo lacks the modules {', '.join(missing)}; run yang/install first"
         )
-
-
-def _read(session: Any, xpath: str) -> dict[str, Any]:
-    """What the session's datastore holds at `xpath`, explicit nodes only; {} where nothing is."""
-    try:
-        with session.get_data_ly(xpath) as tree:
-            text = tree.print_mem("json", with_siblings=True, pretty=False)
-    except sysrepo.SysrepoNotFoundError:
-        return {}
-    return dict(json.loads(text)) if text else {}
 
 
 def _version() -> str:

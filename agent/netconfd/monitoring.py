@@ -10,21 +10,20 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-import sysrepo
-
 from agent.netconfd.session import Counters, Session, Sessions
 from agent.netconfd.store.current_library import CurrentLibrary
+from agent.sysrepo import SysrepoConnection
 
 MODULE = "ietf-netconf-monitoring"
 DATASTORES = ("running", "candidate", "startup")
 
 
 class Monitoring:
-    """Published until `close`. Raises sysrepo.SysrepoError if the module is not installed."""
+    """Published until `close`. Raises SysrepoError if the module is not installed."""
 
     def __init__(
         self,
-        connection: sysrepo.SysrepoConnection,
+        connection: SysrepoConnection,
         sessions: Sessions,
         capabilities: Sequence[str],
         library: CurrentLibrary,

@@ -9,7 +9,6 @@ import sqlite3
 from pathlib import Path
 
 import asyncssh
-import sysrepo
 
 from agent import journal
 from agent.netconfd import options
@@ -29,6 +28,7 @@ from agent.netconfd.transport.intake import Room
 from agent.netconfd.transport.logins import Logins, NoPam, Pam, UnsafeFile
 from agent.netconfd.transport.ssh import Endpoint, Refused, SshTransport
 from agent.service_manager import notify, watchdog_interval_s
+from agent.sysrepo import SysrepoConnection, SysrepoError
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ RESERVED_SESSIONS = 16
 class Server:
     """All conversations over one sysrepo connection."""
 
-    def __init__(self, connection: sysrepo.SysrepoConnection, state_dir: Path) -> None:
+    def __init__(self, connection: SysrepoConnection, state_dir: Path) -> None:
         """Raises NotInstalled or SysrepoError."""
         self.settings = Settings(connection)
         self._access = access.AccessControl(connection)
@@ -146,7 +146,7 @@ async def run(said: options.Options) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     pam = None if said.pam_service is None else Pam(said.pam_service)
-    with sysrepo.SysrepoConnection(cache_running=True) as connection:
+    with SysrepoConnection(cache_running=True) as connection:
         check_stored(connection)
         server = Server(connection, said.state_dir)
         settings = server.settings
@@ -201,7 +201,7 @@ def main() -> int:
         asyncssh.Error,
         asyncssh.KeyImportError,
         sqlite3.Error,
-        sysrepo.SysrepoError,
+        SysrepoError,
         NoPam,
         NotInstalled,
         Unreadable,

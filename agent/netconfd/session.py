@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-import sysrepo
-
 from agent.netconfd.store.access import Account
 from agent.netconfd.store.datastore import Datastores
+from agent.sysrepo import SysrepoConnection
 
 if TYPE_CHECKING:
     from agent.netconfd.events.subscription import Terms
@@ -98,7 +97,7 @@ class Session:
 class Sessions:
     """All sessions of this server."""
 
-    def __init__(self, connection: sysrepo.SysrepoConnection) -> None:
+    def __init__(self, connection: SysrepoConnection) -> None:
         self._connection = connection
         # By whether the user may commit: whoever can only read, and as slowly as it likes, keeps
         # nobody from committing.

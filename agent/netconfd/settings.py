@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import sysrepo
-
-from agent.netconfd import running
+from agent.sysrepo import SysrepoConnection, SysrepoError
+from agent.sysrepo.changes import follow
+from agent.sysrepo.data import module_names
 
 MODULE = "tsn-netconf-server"
 CONTAINER = f"/{MODULE}:netconf-server"
@@ -78,17 +78,17 @@ class Configuration:
 class Settings:
     """The configuration in force. Construction and `close` block."""
 
-    def __init__(self, connection: sysrepo.SysrepoConnection) -> None:
+    def __init__(self, connection: SysrepoConnection) -> None:
         """Raises NotInstalled or SysrepoError."""
         with connection.get_ly_ctx() as context:
-            if not any(each.name() == MODULE and each.implemented() for each in context):
+            if MODULE not in module_names(context).values():
                 raise NotInstalled(f"sysrepo has no module {MODULE}: run yang/install")
         self._current: Configuration
         self._on_change: Callable[[], object] = lambda: None
         self._session = connection.start_session("running")
         try:
-            running.follow(self._session, CONTAINER, self._use)
-        except sysrepo.SysrepoError:
+            follow(self._session, CONTAINER, self._use)
+        except SysrepoError:
             self._session.stop()
             raise
 

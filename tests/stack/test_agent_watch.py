@@ -9,14 +9,12 @@ from dataclasses import replace
 
 import pytest
 import sysrepo
-from libyang.data import DNode
 
-# The NETCONF server's callback takes the place of the bindings' own in the whole process: here it
-# does so whether or not a test before this one has loaded it.
-import agent.netconfd.events.sources
 from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore
 from agent.model import AgentError, Clock, OperStatus
+from agent.sysrepo.data import parse_notification
+from agent.sysrepo.notifications import NotificationSubscription
 from tests.stack.recording_kernel import port
 from tests.stack.sysrepo_client import BASE_TIME_S, BRIDGE_PORT, gated
 
@@ -29,14 +27,15 @@ def told(client):
     """Every notification so far, in order: (name, leaves)."""
     heard = []
 
-    # Five, because the bindings count; three are given.
-    def on_notification(context, notification, _time_ns, _unused=None, _private=None):
-        tree = DNode.new(context, notification).root()
-        ((name, leaves),) = tree.print_dict(strip_prefixes=True).items()
+    def on_notification(xml, _module, _time_ns):
+        with connection.get_ly_ctx() as context:
+            tree = parse_notification(context, xml)
+            ((name, leaves),) = tree.print_dict(strip_prefixes=True).items()
+            tree.free()
         heard.append((name, leaves))
 
     with sysrepo.SysrepoConnection() as connection, connection.start_session() as session:
-        session.subscribe_notification("tsn-linux", "/tsn-linux:*", on_notification)
+        NotificationSubscription(session, on_notification).add("tsn-linux")
         yield heard
 
 

@@ -14,11 +14,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
-import libyang
-import sysrepo
-
 from agent.netconfd.events.streams import Stream
 from agent.netconfd.session import Session
+from agent.sysrepo import LibyangError, SysrepoConnection, SysrepoError
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +30,7 @@ Content = Mapping[str, Any]
 class Events:
     """Makes the notifications in a thread of its own: nobody waits for them."""
 
-    def __init__(self, connection: sysrepo.SysrepoConnection, stream: Stream) -> None:
+    def __init__(self, connection: SysrepoConnection, stream: Stream) -> None:
         self._connection = connection
         self._stream = stream
         self._thread = ThreadPoolExecutor(1, "events")
@@ -100,7 +98,7 @@ class Events:
                 finally:
                     tree.free()
             self._stream.publish(notification, time_ns)
-        except (libyang.LibyangError, sysrepo.SysrepoError):
+        except (LibyangError, SysrepoError):
             log.exception("cannot report a %s", name)
 
 

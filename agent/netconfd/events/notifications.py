@@ -6,14 +6,13 @@ import asyncio
 import logging
 from pathlib import Path
 
-import sysrepo
-
 from agent.netconfd.errors import RpcErrors
 from agent.netconfd.events.events import Events
 from agent.netconfd.events.log import EventLog
 from agent.netconfd.events.sources import Sources
 from agent.netconfd.events.streams import Stream
 from agent.netconfd.store.current_library import CurrentLibrary
+from agent.sysrepo import SysrepoConnection, SysrepoError
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +20,11 @@ log = logging.getLogger(__name__)
 class Notifications:
     """Made in a running event loop.
 
-    Raises sqlite3.Error or sysrepo.SysrepoError if there can be none.
+    Raises sqlite3.Error or SysrepoError if there can be none.
     """
 
     def __init__(
-        self, connection: sysrepo.SysrepoConnection, library: CurrentLibrary, state_dir: Path
+        self, connection: SysrepoConnection, library: CurrentLibrary, state_dir: Path
     ) -> None:
         self._library = library
         self._loop = asyncio.get_running_loop()
@@ -55,5 +54,5 @@ class Notifications:
         try:
             self._sources.refresh()
             self.events.capability_modified(self._library.get().capability)
-        except (RpcErrors, sysrepo.SysrepoError) as error:
+        except (RpcErrors, SysrepoError) as error:
             log.error("cannot take in the modules that changed: %s", error)

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import sysrepo
-from _sysrepo import ffi, lib
-from libyang import DNode
-
 from agent.netconfd.events.config import ConfigWatch
 from agent.netconfd.events.events import MODULE, Events
 from agent.netconfd.events.streams import NETCONF, Stream
+from agent.sysrepo import SysrepoConnection, SysrepoError
+from agent.sysrepo.data import module_names
+from agent.sysrepo.notifications import NotificationSubscription
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ class Sources:
 
     def __init__(
         self,
-        connection: sysrepo.SysrepoConnection,
+        connection: SysrepoConnection,
         stream: Stream,
         events: Events,
         on_module_change: Callable[[], None],
@@ -38,9 +37,7 @@ class Sources:
         self._on_module_change = on_module_change
         self._connection = connection
         self._session = connection.start_session("operational")
-        self._subscription = sysrepo.subscription.Subscription(self._received)
-        self._session.subscriptions.append(self._subscription)
-        self._shared = ffi.new("sr_subscription_ctx_t **")
+        self._subscription = NotificationSubscription(self._session, self._received)
         self._watches = [
             ConfigWatch(connection, datastore, events.config_changed)
             for datastore in ("running", "startup")
@@ -54,7 +51,7 @@ class Sources:
     def refresh(self) -> None:
         """Take in the modules that are new."""
         with self._connection.get_ly_ctx() as context:
-            modules = {module.name() for module in context if module.implemented()}
+            modules = set(module_names(context).values())
         for module in sorted(modules - self._known):
             self._take_in(module)
         self._known = modules
@@ -67,31 +64,17 @@ class Sources:
 
     def _take_in(self, module: str) -> None:
         # RFC 6470's own come from Events, which says why.
-        subscribers = [] if module == MODULE else [self._subscribe]
+        subscribers = [] if module == MODULE else [self._subscription.add]
         for subscribe in [*subscribers, *(watch.watch for watch in self._watches)]:
             try:
                 subscribe(module)
-            except sysrepo.SysrepoError as error:
+            except SysrepoError as error:
                 # A module without notifications or without data has nothing to subscribe to.
                 log.debug("%s: %s", module, error)
 
-    def _subscribe(self, module: str) -> None:
-        sysrepo.errors.check_call(
-            lib.sr_notif_subscribe_tree,
-            self._session.cdata,
-            module.encode(),
-            *(ffi.NULL, ffi.NULL, ffi.NULL),
-            lib.srpy_event_notif_tree_cb,
-            self._subscription.handle,
-            0,
-            self._shared,
-        )
-        self._subscription.cdata = self._shared[0]
-
-    def _received(self, context: Any, notification: Any, time_ns: int) -> None:
-        root = DNode.new(context, notification).root()
-        self._stream.publish(root.print_mem("xml", pretty=False), time_ns)
-        if root.module().name() == MODULE_CHANGE:
+    def _received(self, notification: str, module: str, time_ns: int) -> None:
+        self._stream.publish(notification, time_ns)
+        if module == MODULE_CHANGE:
             self._on_module_change()
 
     def _streams(self, _xpath: str, _private: object) -> dict[str, Any]:
@@ -103,19 +86,3 @@ class Sources:
             "replayLogCreationTime": f"{created:%Y-%m-%dT%H:%M:%SZ}",
         }
         return {"netconf": {"streams": {"stream": [stream]}}}
-
-
-@ffi.def_extern(name="srpy_event_notif_tree_cb")  # type: ignore[untyped-decorator]
-def _on_notification(
-    session: Any, _number: int, _kind: int, notification: Any, time: Any, handle: Any
-) -> None:
-    """Instead of the bindings' own callback, which gives whole seconds and no XML."""
-    if notification == ffi.NULL:
-        return
-    try:
-        callback = ffi.from_handle(handle).callback
-        with sysrepo.session.SysrepoSession(session, True).get_ly_ctx() as context:
-            callback(context, notification, time.tv_sec * 10**9 + time.tv_nsec)
-    except Exception:
-        # Nothing may be raised into C.
-        log.exception("a notification is lost")

@@ -20,7 +20,8 @@ from agent.netconfd.operations.request import (
     Request,
     datastore_name,
 )
-from agent.netconfd.store.reading import BASIC_MODE, DEFAULTS_MODES, Selection
+from agent.netconfd.store.reading import BASIC_MODE, Selection
+from agent.sysrepo.data import DEFAULTS_MODES
 
 WITH_DEFAULTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults"
 _OTHER_MODES = ",".join(mode for mode in DEFAULTS_MODES if mode != BASIC_MODE)

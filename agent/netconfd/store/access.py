@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sysrepo
-
-from agent.netconfd import running
 from agent.netconfd.errors import RpcError, RpcErrors
-from agent.netconfd.store.libsysrepo import Nacm
+from agent.sysrepo import SysrepoConnection, SysrepoError
+from agent.sysrepo.changes import follow
+from agent.sysrepo.nacm import Nacm
 
 NACM = "/ietf-netconf-acm:nacm"
 
@@ -125,13 +124,13 @@ def _rules(rules: Sequence[Mapping[str, Any]]) -> Sequence[_Rule]:
 class AccessControl:
     """The rules in force, and what they denied. Construction and `close` block."""
 
-    def __init__(self, connection: sysrepo.SysrepoConnection) -> None:
+    def __init__(self, connection: SysrepoConnection) -> None:
         """Put the data rules in force and follow the operation rules. Raises SysrepoError."""
         self._denied = dict.fromkeys(("operations", "data-writes", "notifications"), 0)
         self._session = connection.start_session("running")
         self._policy: Policy
         try:
-            running.follow(self._session, NACM, self._use)
+            follow(self._session, NACM, self._use)
             self._state = connection.start_session("operational")
             for name in self._denied:
                 path = f"{NACM}/denied-{name}"
@@ -139,7 +138,7 @@ class AccessControl:
                     "ietf-netconf-acm", path, self._counter(name)
                 )
             self._nacm = Nacm(self._session)
-        except sysrepo.SysrepoError:
+        except SysrepoError:
             self._session.stop()
             raise
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import libyang
 from lxml import etree
 
 from agent.netconfd.errors import BASE, RpcError, attribute_error
+from agent.sysrepo import LibyangError, SList
 
 YANG = "urn:ietf:params:xml:ns:yang:1"
 OPERATION = f"{{{BASE}}}operation"
@@ -54,7 +54,7 @@ def check(
             continue
         schema = schema_of(context, node, config, modules)
         if node.get(_INSERT) in {"before", "after"}:
-            neighbour = _KEY if isinstance(schema, libyang.SList) else _VALUE
+            neighbour = _KEY if isinstance(schema, SList) else _VALUE
             if neighbour not in node.attrib:
                 raise _error("missing-attribute", node, neighbour, "insert needs it")
         key = node.get(_KEY)
@@ -74,12 +74,12 @@ def schema_of(
     path = "".join(f"/{modules[step.namespace or '']}:{step.localname}" for step in reversed(steps))
     try:
         return next(context.find_path(path))
-    except libyang.LibyangError:
+    except LibyangError:
         return None
 
 
 def _without_prefixes(key: str, node: etree._Element, schema: Any) -> str:
-    if not isinstance(schema, libyang.SList):
+    if not isinstance(schema, SList):
         raise _error("bad-attribute", node, _KEY, "only an entry of a list is placed by key")
     wanted = [each.name() for each in schema.keys()]  # noqa: SIM118  it is no mapping
     namespace = etree.QName(node).namespace

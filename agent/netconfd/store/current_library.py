@@ -5,17 +5,16 @@ from __future__ import annotations
 import threading
 from contextlib import closing
 
-import sysrepo
-
 from agent.netconfd.store.datastore import Datastores
-from agent.netconfd.store.libsysrepo import content_id
 from agent.netconfd.store.schemas import Library
+from agent.sysrepo import SysrepoConnection
+from agent.sysrepo.library import content_id
 
 
 class CurrentLibrary:
     """One reading of the YANG library for all, as long as sysrepo has these schemas."""
 
-    def __init__(self, connection: sysrepo.SysrepoConnection) -> None:
+    def __init__(self, connection: SysrepoConnection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
         self._library: Library | None = None

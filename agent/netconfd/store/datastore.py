@@ -12,25 +12,33 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import libyang
-import sysrepo
 from lxml import etree
 
 from agent.netconfd.errors import BASE, NMDA
 from agent.netconfd.events.config import identify
 from agent.netconfd.store import edits, filters, refusals
-from agent.netconfd.store.libsysrepo import check_readable, data_file, set_nacm_user
 from agent.netconfd.store.origins import strip as strip_origins
-from agent.netconfd.store.reading import (
+from agent.netconfd.store.reading import Selection, element_of
+from agent.netconfd.store.schemas import LIBRARY_PATH, Library
+from agent.sysrepo import (
+    LibyangError,
+    SysrepoConnection,
+    SysrepoError,
+    SysrepoLyError,
+    SysrepoSysError,
+)
+from agent.sysrepo.data import (
     NO_CONFIG,
     NO_STATE,
     WITH_ORIGIN,
-    Selection,
-    element_of,
-    selected,
-    to_xml,
+    get_data,
+    module_names,
+    parse_notification,
+    print_xml,
 )
-from agent.netconfd.store.schemas import LIBRARY_PATH, Library
+from agent.sysrepo.errors import items_of
+from agent.sysrepo.library import data_file
+from agent.sysrepo.nacm import check_readable, set_nacm_user
 
 # A subscriber's kernel work must fit; sysrepo's own default is 5 s.
 CHANGE_TIMEOUT_MS = 20_000
@@ -47,7 +55,7 @@ class Unreadable(Exception):
 class Datastores:
     """The datastores as one session sees them. Not thread-safe. Every call may raise RpcErrors."""
 
-    def __init__(self, connection: sysrepo.SysrepoConnection, user: str | None = None) -> None:
+    def __init__(self, connection: SysrepoConnection, user: str | None = None) -> None:
         """`user`: whose rights these are, None for the server's own. Raises SysrepoError."""
         self._user = user
         self._session = connection.start_session("running")
@@ -66,9 +74,9 @@ class Datastores:
         with (
             self._unrestricted(),
             self._in("operational") as session,
-            selected(session, LIBRARY_PATH) as library,
+            get_data(session, LIBRARY_PATH) as library,
         ):
-            return Library(to_xml(library, "explicit"))
+            return Library(print_xml(library, "explicit"))
 
     def get_config(self, source: str, selection: Selection) -> etree._Element:
         """The selected configuration of a datastore as <data>."""
@@ -79,14 +87,14 @@ class Datastores:
         xml = ""
         xpath = self._xpath(selection.filter_)
         if xpath is not None:
-            with self._in("running") as session, selected(session, xpath) as config:
+            with self._in("running") as session, get_data(session, xpath) as config:
                 session.switch_datastore("operational")
                 # Configuration comes from running: operational has only what a subscriber owns.
-                with selected(session, xpath, options=NO_CONFIG) as state:
+                with get_data(session, xpath, options=NO_CONFIG) as state:
                     self._check_found(config or state, xpath)
                     if config is not None and state is not None:
                         config.merge(state, with_siblings=True, with_flags=True)
-                    xml = to_xml(config or state, selection.with_defaults)
+                    xml = print_xml(config or state, selection.with_defaults)
         return element_of(xml, selection.with_defaults, BASE)
 
     def get_data(self, datastore: str, selection: Selection) -> etree._Element:
@@ -102,9 +110,9 @@ class Datastores:
         if xpath is None:
             return ""
         depth = selection.max_depth
-        with self._in(datastore) as session, selected(session, xpath, max_depth=depth) as config:
+        with self._in(datastore) as session, get_data(session, xpath, max_depth=depth) as config:
             self._check_found(config, xpath)
-            return to_xml(config, selection.with_defaults, empty_containers=depth > 0)
+            return print_xml(config, selection.with_defaults, empty_containers=depth > 0)
 
     def _operational_data(self, selection: Selection) -> etree._Element:
         origins = selection.origin_filters()
@@ -113,21 +121,21 @@ class Datastores:
             options |= NO_STATE if selection.config else NO_CONFIG
         with self._session.get_ly_ctx() as context:
             for filter_ in origins:
-                filter_.check(context, namespaces(context))
+                filter_.check(context, module_names(context))
         xpath = self._xpath(selection.filter_)
         xml = ""
         if xpath is not None:
             with (
                 self._in("operational") as session,
-                selected(session, xpath, max_depth=selection.max_depth, options=options) as tree,
+                get_data(session, xpath, max_depth=selection.max_depth, options=options) as tree,
             ):
                 self._check_found(tree, xpath)
                 depth = selection.max_depth
-                xml = to_xml(tree, selection.with_defaults, empty_containers=depth > 0)
+                xml = print_xml(tree, selection.with_defaults, empty_containers=depth > 0)
         data = element_of(xml, selection.with_defaults, NMDA)
         with self._session.get_ly_ctx() as context:
             for filter_ in origins:
-                filter_.select(data, context, namespaces(context))
+                filter_.select(data, context, module_names(context))
         if not selection.with_origin:
             strip_origins(data)
         return data
@@ -139,7 +147,7 @@ class Datastores:
         with self._session.get_ly_ctx() as context:
             try:
                 with self._in(target) as session:
-                    tree = edits.parse(context, config, namespaces(context))
+                    tree = edits.parse(context, config, module_names(context))
                     if tree is None:
                         return
                     try:
@@ -157,12 +165,12 @@ class Datastores:
     def replace(self, target: str, config: etree._Element) -> None:
         """Make the datastore hold exactly what is in <config>; subscribers may refuse."""
         with self._in(target), self._session.get_ly_ctx() as context:
-            self._replace(edits.whole(context, config, namespaces(context)))
+            self._replace(edits.whole(context, config, module_names(context)))
 
     def validate_config(self, config: etree._Element) -> None:
         """YANG validation of a <config> that is in no datastore."""
         with self._in("running") as session, session.get_ly_ctx() as context:
-            xml = edits.whole(context, config, namespaces(context))
+            xml = edits.whole(context, config, module_names(context))
             tree = context.parse_data_mem(
                 xml, "xml", strict=True, no_state=True, validate_multi_error=True
             )
@@ -215,8 +223,7 @@ class Datastores:
     def admits(self, notification: str, xpath: str) -> bool:
         """Whether the filter selects something in a notification; the user must have access."""
         with self._in("running") as session, session.get_ly_ctx() as context:
-            tree = context.parse_op_mem("xml", notification, libyang.util.DataType.NOTIF_YANG)
-            tree = tree.root()
+            tree = parse_notification(context, notification)
             try:
                 check_readable(session, tree)
                 return any(True for _ in tree.find_all(xpath))
@@ -243,14 +250,14 @@ class Datastores:
         self._session.switch_datastore(datastore)
         try:
             yield self._session
-        except (sysrepo.SysrepoError, libyang.LibyangError) as error:
+        except (SysrepoError, LibyangError) as error:
             # Read before any further call on the session overwrites it.
             items = [
                 item._replace(text=_SOURCE_LINE.sub("", item.text))
-                for item in refusals.items_of(self._session, error)
+                for item in items_of(self._session, error)
             ]
             with self._session.get_ly_ctx() as context:
-                modules = {name: namespace for namespace, name in namespaces(context).items()}
+                modules = {name: namespace for namespace, name in module_names(context).items()}
             raise refusals.to_rpc_errors(items, modules) from None
 
     def _check_found(self, tree: Any, xpath: str) -> None:
@@ -261,36 +268,27 @@ class Datastores:
 
     def _xpath(self, filter_: etree._Element | None) -> str | None:
         with self._session.get_ly_ctx() as context:
-            return filters.to_xpath(filter_, namespaces(context))
+            return filters.to_xpath(filter_, module_names(context))
 
 
-def check_stored(connection: sysrepo.SysrepoConnection) -> None:
+def check_stored(connection: SysrepoConnection) -> None:
     """Read the configuration in startup and running once, whole.
 
     sysrepo does not look into a file before it is asked for what is in it, and no request could be
     answered then. Raises Unreadable, or SysrepoError where the data are not to blame.
     """
     with connection.get_ly_ctx() as context:
-        modules = list(namespaces(context).values())
+        modules = list(module_names(context).values())
     for datastore, other in (("startup", "running"), ("running", "startup")):
         with connection.start_session(datastore) as session:
             for module in modules:
                 try:
-                    with selected(session, f"/{module}:*"):
+                    with get_data(session, f"/{module}:*"):
                         pass
-                except (sysrepo.SysrepoLyError, sysrepo.SysrepoSysError) as error:
+                except (SysrepoLyError, SysrepoSysError) as error:
                     file = data_file(datastore, module)
                     raise Unreadable(
                         f"the datastore {datastore} is unreadable: {file}: {str(error)!r}. "
                         f"Put a good copy there; {other} has the same format: "
                         f"cp {data_file(other, module)} {file}"
                     ) from None
-
-
-def namespaces(context: Any) -> dict[str, str]:
-    """Namespace to name, of every module that may hold data."""
-    return {
-        libyang.util.c2str(module.cdata.ns): module.name()
-        for module in context
-        if module.implemented()
-    }

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import libyang
 from lxml import etree
 
 from agent.netconfd.errors import RpcError
 from agent.netconfd.store import attributes
 from agent.netconfd.store.attributes import OPERATION
 from agent.netconfd.store.reading import DEFAULT
+from agent.sysrepo import SLeaf
 
 # Of the namespaces declared around the nodes in a <config>, which the XML of each of them repeats.
 MAX_REPEATED_OCTETS = 16 * 2**20
@@ -21,7 +21,7 @@ def parse(context: Any, config: etree._Element, modules: Mapping[str, str]) -> A
     """The edit as a tree, None if it is empty; the caller frees it.
 
     `modules` maps namespace to module name. Takes <config> apart. Raises RpcError or
-    libyang.LibyangError.
+    LibyangError.
     """
     _check_namespaces(config, modules)
     nodes = attributes.with_attributes(config)
@@ -103,7 +103,7 @@ def _marked_defaults(
         if mark in {"false", "0"}:
             continue
         schema = attributes.schema_of(context, leaf, config, modules)
-        default = schema.default() if isinstance(schema, libyang.SLeaf) else None
+        default = schema.default() if isinstance(schema, SLeaf) else None
         if default is None or _canonical(default) != (leaf.text or "").strip():
             raise _bad_default(leaf, f"{leaf.text or 'nothing'} is not its default")
         marked.append(leaf)
@@ -132,5 +132,5 @@ def _is_leaf_to_delete(
         node.get(OPERATION) in {"delete", "remove"}
         and not len(node)
         and not (node.text or "").strip()
-        and isinstance(attributes.schema_of(context, node, config, modules), libyang.SLeaf)
+        and isinstance(attributes.schema_of(context, node, config, modules), SLeaf)
     )

@@ -56,7 +56,7 @@ def to_xpath(filter_: etree._Element | None, modules: Mapping[str, str]) -> str 
 
 
 def check_selects_nodes(context: Any, xpath: str) -> None:
-    """Refuse an expression that no data could make select nodes. Raises libyang.LibyangError.
+    """Refuse an expression that no data could make select nodes. Raises LibyangError.
 
     sysrepo answers `1 + 1` with nothing at all, since that names no module's data to look at.
     """

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import libyang
 from lxml import etree
 
 from agent.netconfd.errors import bad_element
+from agent.sysrepo import SList
 
 IETF_ORIGIN = "urn:ietf:params:xml:ns:yang:ietf-origin"
 ORIGIN = f"{{{IETF_ORIGIN}}}origin"
@@ -95,7 +95,7 @@ def _prune(
     if len(node) == 0:
         return matches(origin)
     keep = {child for child in node if _prune(child, origin, path, matches, schema)}
-    if keep and isinstance(snode, libyang.SList):
+    if keep and isinstance(snode, SList):
         keys = [key.name() for key in snode.keys()]  # noqa: SIM118  it is no mapping
         keep |= {child for child in node if etree.QName(child).localname in keys}
     for child in list(node):

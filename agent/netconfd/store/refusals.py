@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
-import libyang
-import sysrepo
-from _sysrepo import ffi, lib
 
 from agent.netconfd.errors import RpcError, RpcErrors, shortened
-from agent.netconfd.store.libsysrepo import error_path
+from agent.sysrepo import errors
+from agent.sysrepo.errors import Item
 
 _TAG_OF_CODE = {
-    lib.SR_ERR_INVAL_ARG: "invalid-value",
-    lib.SR_ERR_LY: "invalid-value",
-    lib.SR_ERR_NO_MEMORY: "resource-denied",
-    lib.SR_ERR_NOT_FOUND: "data-missing",
-    lib.SR_ERR_EXISTS: "data-exists",
-    lib.SR_ERR_UNSUPPORTED: "operation-not-supported",
-    lib.SR_ERR_UNAUTHORIZED: "access-denied",
-    lib.SR_ERR_LOCKED: "in-use",
+    errors.INVALID_ARGUMENT: "invalid-value",
+    errors.LIBYANG: "invalid-value",
+    errors.NO_MEMORY: "resource-denied",
+    errors.NOT_FOUND: "data-missing",
+    errors.EXISTS: "data-exists",
+    errors.UNSUPPORTED: "operation-not-supported",
+    errors.UNAUTHORIZED: "access-denied",
+    errors.LOCKED: "in-use",
 }
 
 # Text, tag, and the element of error-info that takes the text's first group.
@@ -60,40 +56,12 @@ _ATTRIBUTE_STEP = re.compile(r"/([^/]+)/@(?:[\w.-]+:)?([\w.-]+)$")
 _NAME = re.compile(r"""("[^"]*"|'[^']*')|(?<=[/\[])(?:([A-Za-z_][\w.-]*):)?([A-Za-z_][\w.-]*)""")
 
 
-class Item(NamedTuple):
-    """One error as libyang or sysrepo keeps it."""
-
-    code: int
-    text: str
-    path: str | None
-
-
-def items_of(
-    session: sysrepo.SysrepoSession, error: sysrepo.SysrepoError | libyang.LibyangError
-) -> list[Item]:
-    """Every error behind an exception; for sysrepo's, before the session is used again."""
-    if isinstance(error, libyang.LibyangError):
-        items = [Item(lib.SR_ERR_LY, item.msg or "", item.data_path) for item in error.errors]
-        return [item for item in items if item.text] or [Item(lib.SR_ERR_LY, str(error), None)]
-    info = ffi.new("const sr_error_info_t **")
-    lib.sr_session_get_error(session.cdata, info)
-    count = info[0].err_count if info[0] else 0
-    kept = [info[0].err[index] for index in range(count)]
-    return [
-        Item(each.err_code, _text(each.message), error_path(each)) for each in kept if each.message
-    ] or [Item(error.rc, str(error), None)]
-
-
 def to_rpc_errors(items: Sequence[Item], modules: Mapping[str, str]) -> RpcErrors:
     """The errors to report; `modules` maps a module's name to its namespace."""
-    if items[0].code in {lib.SR_ERR_EXISTS, lib.SR_ERR_NOT_FOUND}:
+    if items[0].code in {errors.EXISTS, errors.NOT_FOUND}:
         # sysrepo goes on to name what is below the node.
         items = items[:1]
     return RpcErrors([_error(item, modules) for item in items])
-
-
-def _text(message: object) -> str:
-    return bytes(ffi.string(message)).decode(errors="replace")
 
 
 def _error(item: Item, modules: Mapping[str, str]) -> RpcError:

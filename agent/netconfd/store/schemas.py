@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import libyang
 from lxml import etree
 
 from agent.netconfd.errors import RpcError
+from agent.sysrepo import Context
 
 LIBRARY_PATH = "/ietf-yang-library:yang-library"
 FORMATS = ("yang", "yin")
@@ -119,12 +119,12 @@ class Library:
         return found[0]
 
     def text(self, schema: Schema, format_: str) -> str:
-        """The schema in one of its formats. Raises OSError or libyang.LibyangError."""
+        """The schema in one of its formats. Raises OSError or LibyangError."""
         if format_ == "yang" and schema.file is not None:
             return schema.file.read_text(encoding="utf-8")
         # What is in no file is built into libyang, so a context of our own has it too; sysrepo's
         # may hold compiled schemas only.
-        with libyang.Context(":".join(sorted(self._directories()))) as context:
+        with Context(":".join(sorted(self._directories()))) as context:
             module = context.load_module(schema.name, schema.revision or None)
             return str(module.print_mem(format_))
 

@@ -1,4 +1,4 @@
-"""Operational data for sysrepo, given as text that libyang parses.
+"""Operational data for sysrepo, given as JSON text that libyang parses.
 
 The bindings' own subscription takes dictionaries and makes each leaf by calls from Python into C;
 libyang's parser takes a third of the time, most of it without the interpreter's lock.
@@ -25,9 +25,9 @@ def provide(
 ) -> Iterator[None]:
     """Answer requests for the top-level container `xpath` until the context ends.
 
-    `answer` gets the XPath of the request and returns RFC 7951 JSON; "" for nothing. What it raises
-    reaches the client. `merge` keeps what the datastore has at `xpath` beside it. Raises
-    `SysrepoError`.
+    Calls `sr_oper_get_subscribe`, and `sr_unsubscribe` at the end. `answer` gets the XPath of the
+    request and returns RFC 7951 JSON; "" for nothing. sysrepo frees the tree made of it. What
+    `answer` raises reaches the client. `merge` keeps what the datastore has at `xpath` beside it.
     """
 
     def on_request(

@@ -1,0 +1,122 @@
+"""Reading a datastore, and the formats in which data enter and leave libyang."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import libyang
+import sysrepo
+from _sysrepo import ffi, lib
+from libyang.data import ffi as ly_ffi
+from libyang.data import lib as ly_lib
+from sysrepo.errors import check_call
+from sysrepo.session import SysrepoSession
+
+READ_TIMEOUT_MS = 5_000
+
+NO_STATE = lib.SR_OPER_NO_STATE
+NO_CONFIG = lib.SR_OPER_NO_CONFIG
+# sysrepo_types.h, sr_get_oper_flag_t: the bindings lack it.
+WITH_ORIGIN = 0x10
+
+_DEFAULTS_FLAGS = {
+    "explicit": ly_lib.LYD_PRINT_WD_EXPLICIT,
+    "report-all": ly_lib.LYD_PRINT_WD_ALL,
+    "report-all-tagged": ly_lib.LYD_PRINT_WD_ALL_TAG,
+    "trim": ly_lib.LYD_PRINT_WD_TRIM,
+}
+# How `print_xml` shows values that are equal to their default (RFC 6243, section 3).
+DEFAULTS_MODES = tuple(_DEFAULTS_FLAGS)
+
+
+@contextmanager
+def get_data(
+    session: SysrepoSession, xpath: str, *, max_depth: int = 0, options: int = 0
+) -> Iterator[Any]:
+    """The trees that `xpath` selects in the session's datastore, None if there are none.
+
+    Calls `sr_get_data`. `max_depth` 0 is unbounded, 1 the nodes alone; `options` is made of
+    `NO_STATE`, `NO_CONFIG` and `WITH_ORIGIN`. sysrepo owns the tree, and frees it with
+    `sr_release_data` at the end of the context.
+    """
+    data = ffi.new("sr_data_t **")
+    try:
+        check_call(
+            lib.sr_get_data,
+            session.cdata,
+            xpath.encode(),
+            max_depth,
+            READ_TIMEOUT_MS,
+            options,
+            data,
+        )
+    except sysrepo.SysrepoNotFoundError:
+        yield None
+        return
+    if not data[0]:
+        yield None
+        return
+    try:
+        # sysrepo's data holds the context it belongs to.
+        with session.get_ly_ctx() as context:
+            tree = data[0].tree
+            yield libyang.DNode.new(context, tree) if tree else None
+    finally:
+        lib.sr_release_data(data[0])
+
+
+def get_json(session: Any, xpath: str, *, with_defaults: bool = False) -> dict[str, Any]:
+    """What the session's datastore holds at `xpath`, as RFC 7951 JSON; {} where it holds nothing.
+
+    `with_defaults` adds the leaves that have their default because nothing sets them.
+    """
+    try:
+        with session.get_data_ly(xpath) as tree:
+            text = tree.print_mem(
+                "json", with_siblings=True, pretty=False, include_implicit_defaults=with_defaults
+            )
+    except sysrepo.SysrepoNotFoundError:
+        return {}
+    return dict(json.loads(text)) if text else {}
+
+
+def print_xml(tree: Any, defaults_mode: str, *, empty_containers: bool = False) -> str:
+    """The tree and its siblings as XML, in one of `DEFAULTS_MODES`; "" for None.
+
+    Calls `lyd_print_mem`; its text is copied and freed here. Raises libyang.LibyangError.
+    """
+    if tree is None:
+        return ""
+    flags = (
+        ly_lib.LYD_PRINT_WITHSIBLINGS
+        | ly_lib.LYD_PRINT_SHRINK
+        | _DEFAULTS_FLAGS[defaults_mode]
+        | (ly_lib.LYD_PRINT_KEEPEMPTYCONT if empty_containers else 0)
+    )
+    text = ly_ffi.new("char **")
+    if ly_lib.lyd_print_mem(text, tree.cdata, ly_lib.LYD_XML, flags):
+        raise tree.context.error("cannot print the data")
+    try:
+        return bytes(ly_ffi.string(text[0])).decode() if text[0] else ""
+    finally:
+        ly_lib.free(text[0])
+
+
+def parse_notification(context: Any, xml: str) -> Any:
+    """A notification's element as a tree (`lyd_parse_op`); the caller frees it.
+
+    Raises libyang.LibyangError.
+    """
+    return context.parse_op_mem("xml", xml, libyang.util.DataType.NOTIF_YANG).root()
+
+
+def module_names(context: Any) -> dict[str, str]:
+    """Namespace to name of every implemented module: those that may hold data."""
+    return {
+        libyang.util.c2str(module.cdata.ns): module.name()
+        for module in context
+        if module.implemented()
+    }
