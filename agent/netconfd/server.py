@@ -12,19 +12,18 @@ import asyncssh
 
 from agent import journal
 from agent.netconfd import options
-from agent.netconfd.conversation import Conversation
-from agent.netconfd.events.notifications import Notifications
+from agent.netconfd.events.sources import Notifications
 from agent.netconfd.monitoring import Monitoring
+from agent.netconfd.netconf_session import Conversation
 from agent.netconfd.operations import CAPABILITIES, NAMES, Services
-from agent.netconfd.operations.confirmed_commit import Commits
-from agent.netconfd.operations.snapshot import Snapshot
+from agent.netconfd.operations.confirmed_commit import Commits, Snapshot
 from agent.netconfd.session import Session, Sessions
 from agent.netconfd.settings import NotInstalled, Settings
 from agent.netconfd.store import access
 from agent.netconfd.store.current_library import CurrentLibrary
 from agent.netconfd.store.datastore import Datastores, Unreadable, check_stored
 from agent.netconfd.transport.call_home import CallHome
-from agent.netconfd.transport.intake import Room
+from agent.netconfd.transport.framing import Room
 from agent.netconfd.transport.logins import Logins, NoPam, Pam, UnsafeFile
 from agent.netconfd.transport.ssh import Endpoint, Refused, SshTransport
 from agent.service_manager import notify, watchdog_interval_s

@@ -8,14 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from agent.netconfd.store.access import Account
 from agent.netconfd.store.datastore import Datastores
 from agent.sysrepo import SysrepoConnection
-
-if TYPE_CHECKING:
-    from agent.netconfd.events.subscription import Terms
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +39,18 @@ class Counters:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
+@dataclass(frozen=True)
+class SubscriptionParameters:
+    """What a <create-subscription> asks for (RFC 5277, section 2.1.1); times in ns since 1970.
+
+    A filter that cannot select anything has no `xpath`.
+    """
+
+    xpath: str | None
+    start_ns: int | None = None
+    stop_ns: int | None = None
+
+
 @dataclass(eq=False)
 class Session:
     """One NETCONF session. `disconnect` closes its transport; the conversation then ends."""
@@ -59,7 +68,7 @@ class Session:
     # The number of the session that ended this one.
     killed_by: int | None = None
     # What it subscribed to, as long as it is subscribed.
-    subscription: Terms | None = None
+    subscription: SubscriptionParameters | None = None
     counters: Counters = field(default_factory=Counters)
     login_time: datetime = field(default_factory=lambda: datetime.now(UTC))
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))

@@ -8,7 +8,7 @@ import pytest
 
 from agent.netconfd import messages
 from agent.netconfd.errors import BASE, RpcError
-from agent.netconfd.store import edits
+from agent.netconfd.store import edit_config
 
 ATTRIBUTE = 'a{}=""'
 NAMESPACE = 'xmlns:p{}="u"'
@@ -79,7 +79,7 @@ def test_an_edit_does_not_repeat_a_long_namespace_for_each_of_its_nodes():
     tracemalloc.start()
     try:
         with pytest.raises(RpcError, match="declare namespaces where they are used") as error:
-            edits.whole(None, config, {BASE: "base"})
+            edit_config.whole(None, config, {BASE: "base"})
         _, peak_octets = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

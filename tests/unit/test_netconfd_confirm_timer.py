@@ -9,8 +9,7 @@ import pytest
 import sysrepo
 
 from agent.netconfd.errors import RpcError
-from agent.netconfd.operations.confirmed_commit import RETRY_S, Commits
-from agent.netconfd.operations.pending_commit import Confirmation
+from agent.netconfd.operations.confirmed_commit import RETRY_S, Commits, Confirmation
 from agent.netconfd.session import Session, Sessions
 from agent.netconfd.store.access import Account
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.netconfd.events.log import EventLog
-from agent.netconfd.events.streams import Stream
-from agent.netconfd.events.subscription import Subscription, Terms, message
+from agent.netconfd.events.log import EventLog, Stream
+from agent.netconfd.events.subscription import Subscription, message
+from agent.netconfd.session import SubscriptionParameters
 
 EVERYTHING = "/*"
 
@@ -138,8 +138,8 @@ def test_a_subscriber_whose_next_notification_is_forgotten_is_ended_and_no_other
     async def run():
         stream = Stream(log)
         slow, quick = Someone(), Someone()
-        Subscription(Terms(EVERYTHING), stream, slow, ignore)
-        reader = Subscription(Terms(EVERYTHING), stream, quick, ignore).messages()
+        Subscription(SubscriptionParameters(EVERYTHING), stream, slow, ignore)
+        reader = Subscription(SubscriptionParameters(EVERYTHING), stream, quick, ignore).messages()
         for number in range(20):
             await publish(stream, f"{number:050}")
             assert f"{number:050}".encode() in await anext(reader)
@@ -153,7 +153,9 @@ def test_a_replay_longer_than_one_batch_keeps_its_order_and_ends_before_what_is_
     async def run():
         stream = Stream(log)
         await publish(stream, *(f"<{number}/>" for number in range(40)), "no")
-        reader = Subscription(Terms(EVERYTHING, start_ns=1), stream, Someone(), ignore).messages()
+        reader = Subscription(
+            SubscriptionParameters(EVERYTHING, start_ns=1), stream, Someone(), ignore
+        ).messages()
         await publish(stream, "<new/>")
         seen = [await anext(reader) for _ in range(42)]
         await reader.aclose()

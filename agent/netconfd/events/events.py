@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
-from agent.netconfd.events.streams import Stream
+from agent.netconfd.events.log import Stream
 from agent.netconfd.session import Session
 from agent.sysrepo import LibyangError, SysrepoConnection, SysrepoError
 

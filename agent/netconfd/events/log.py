@@ -8,11 +8,13 @@ refused after the fact where two such lists meet in a second).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sqlite3
 import threading
+import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 log = logging.getLogger(__name__)
 
@@ -135,3 +137,48 @@ def _open(path: Path | None) -> sqlite3.Connection:
     if path:
         path.chmod(0o600)
     return database
+
+
+NETCONF = "NETCONF"
+
+
+class Listener(Protocol):
+    """Somebody to wake up when there is more to deliver. Called in the event loop."""
+
+    def more(self) -> None:
+        """There are new notifications in the log."""
+
+
+class Stream:
+    """The log with its listeners. Made in a running event loop."""
+
+    def __init__(self, log_: EventLog) -> None:
+        self.log = log_
+        self._loop = asyncio.get_running_loop()
+        self._listeners: set[Listener] = set()
+        self._started_ns = time.time_ns()
+
+    def publish(self, notification: str, time_ns: int | None = None) -> None:
+        """Log a notification's element and tell the listeners. From any thread but the loop's."""
+        try:
+            self.log.append(time.time_ns() if time_ns is None else time_ns, notification)
+        except (sqlite3.Error, ValueError) as error:
+            log.error("a notification is lost, it cannot be logged: %s", error)
+            return
+        self._loop.call_soon_threadsafe(self._wake)
+
+    def created_ns(self) -> int:
+        """No notification from before this time can be replayed."""
+        return self.log.start_ns() or self._started_ns
+
+    def add(self, listener: Listener) -> None:
+        """Wake this one from now on."""
+        self._listeners.add(listener)
+
+    def remove(self, listener: Listener) -> None:
+        """Wake it no more."""
+        self._listeners.discard(listener)
+
+    def _wake(self) -> None:
+        for listener in list(self._listeners):
+            listener.more()

@@ -7,13 +7,11 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agent.netconfd.errors import RpcErrors
-from agent.netconfd.events.log import Event
-from agent.netconfd.events.streams import Stream
-from agent.netconfd.session import Session
+from agent.netconfd.events.log import Event, Stream
+from agent.netconfd.session import Session, SubscriptionParameters
 
 log = logging.getLogger(__name__)
 
@@ -26,34 +24,29 @@ NOTIFICATION_COMPLETE = f'<notificationComplete xmlns="{STREAMS}"/>'
 BATCH = 16
 
 
-@dataclass(frozen=True)
-class Terms:
-    """What a <create-subscription> asks for. A filter that can select nothing has no `xpath`."""
-
-    xpath: str | None
-    start_ns: int | None = None
-    stop_ns: int | None = None
-
-
 class Subscription:
     """Delivers from its place in the log on; made in the event loop."""
 
     def __init__(
-        self, terms: Terms, stream: Stream, session: Session, on_denied: Callable[[], None]
+        self,
+        parameters: SubscriptionParameters,
+        stream: Stream,
+        session: Session,
+        on_denied: Callable[[], None],
     ) -> None:
         """`on_denied` is called for each notification that the user may not see."""
-        self._terms = terms
+        self._parameters = parameters
         self._stream = stream
         self._session = session
         self._on_denied = on_denied
         self._more = asyncio.Event()
         self._replay_end = stream.log.last
-        self._position = self._replay_end if terms.start_ns is None else stream.log.first - 1
+        self._position = self._replay_end if parameters.start_ns is None else stream.log.first - 1
         stream.add(self)
 
     async def messages(self) -> AsyncIterator[bytes]:
         """The <notification> messages, until the stop time is over."""
-        if self._terms.start_ns is not None:
+        if self._parameters.start_ns is not None:
             while self._position < self._replay_end:
                 for event in await self._next(self._replay_end):
                     yield message(event.notification, event.time_ns)
@@ -98,13 +91,15 @@ class Subscription:
         return [event for event in events if self._wants(event)]
 
     def _wants(self, event: Event) -> bool:
-        terms = self._terms
-        if event.number <= self._replay_end and event.time_ns < (terms.start_ns or 0):
+        parameters = self._parameters
+        if event.number <= self._replay_end and event.time_ns < (parameters.start_ns or 0):
             return False
-        if terms.xpath is None or (terms.stop_ns is not None and event.time_ns > terms.stop_ns):
+        if parameters.xpath is None or (
+            parameters.stop_ns is not None and event.time_ns > parameters.stop_ns
+        ):
             return False
         try:
-            return self._session.datastores.admits(event.notification, terms.xpath)
+            return self._session.datastores.admits(event.notification, parameters.xpath)
         except RpcErrors as errors:
             if any(each.tag == "access-denied" for each in errors.errors):
                 self._on_denied()
@@ -114,12 +109,12 @@ class Subscription:
             return False
 
     def _is_over(self) -> bool:
-        stop_ns = self._terms.stop_ns
+        stop_ns = self._parameters.stop_ns
         is_time = stop_ns is not None and time.time_ns() > stop_ns
         return is_time and self._position >= self._stream.log.last
 
     async def _wait(self) -> None:
-        stop_ns = self._terms.stop_ns
+        stop_ns = self._parameters.stop_ns
         left_s = None if stop_ns is None else max(0.0, (stop_ns - time.time_ns()) / 1e9)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._more.wait(), left_s)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from lxml import etree
 
 from agent.netconfd.errors import BASE, RpcError, RpcErrors, bad_element, missing_element
-from agent.netconfd.operations.pending_commit import DEFAULT_TIMEOUT_S, Confirmation
+from agent.netconfd.operations.confirmed_commit import DEFAULT_TIMEOUT_S, Confirmation
 from agent.netconfd.operations.request import (
     DATASTORES,
     EDITABLE,
@@ -20,7 +20,7 @@ from agent.netconfd.operations.request import (
     Request,
     datastore_name,
 )
-from agent.netconfd.store.reading import BASIC_MODE, Selection
+from agent.netconfd.store.get import BASIC_MODE, Selection
 from agent.sysrepo.data import DEFAULTS_MODES
 
 WITH_DEFAULTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults"

@@ -11,14 +11,92 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+from dataclasses import dataclass
+from pathlib import Path
 
+from agent import whole_file
 from agent.netconfd.errors import RpcError, RpcErrors
 from agent.netconfd.events.events import ConfirmEvent, Events
-from agent.netconfd.operations.pending_commit import Confirmation, PendingCommit, check_permitted
-from agent.netconfd.operations.snapshot import Snapshot
 from agent.netconfd.session import Session, Sessions
 
 log = logging.getLogger(__name__)
+
+# The standard's default for <confirm-timeout>.
+DEFAULT_TIMEOUT_S = 600
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The parameters of a <commit> that has <confirmed/>."""
+
+    timeout_s: int = DEFAULT_TIMEOUT_S
+    persist: str | None = None
+
+
+@dataclass(eq=False)
+class PendingCommit:
+    """A confirmed commit not confirmed yet, and what was running `before` it.
+
+    Without `persist` it dies with `owner`. `obstacle`: it is to be undone, and why it is not yet.
+    """
+
+    owner: Session
+    persist: str | None
+    before: str
+    timer: asyncio.TimerHandle | None = None
+    obstacle: str | None = None
+
+
+def check_permitted(
+    pending: PendingCommit | None, session: Session, persist_id: str | None
+) -> None:
+    """Raise RpcError unless the session may commit, or end what is pending, with this id."""
+    if pending is not None and pending.obstacle is not None:
+        raise RpcError(
+            "in-use",
+            f"a confirmed commit must be undone first, which is tried again and again, but: "
+            f"{pending.obstacle}",
+            "protocol",
+        )
+    expected = pending.persist if pending else None
+    if persist_id is not None and persist_id != expected:
+        raise RpcError(
+            "invalid-value",
+            f"no pending confirmed commit has the persist-id {persist_id!r}",
+            "protocol",
+            info={"bad-element": "persist-id"},
+        )
+    if pending is None:
+        return
+    if expected is not None and persist_id is None:
+        raise RpcError(
+            "in-use", "a confirmed commit with a persist-id is pending; give it", "protocol"
+        )
+    if expected is None and pending.owner is not session:
+        raise RpcError("in-use", f"a confirmed commit of {pending.owner} is pending", "protocol")
+
+
+class Snapshot:
+    """At most one configuration, whole and private. Every call may raise OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, config: str) -> None:
+        """Keep the configuration; when this returns, a power cut cannot take it away."""
+        whole_file.replace(self._path, config.encode())
+
+    def read(self) -> str | None:
+        """The configuration kept, None if there is none."""
+        try:
+            return self._path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def remove(self) -> None:
+        """Forget it for good."""
+        whole_file.remove(self._path)
+
 
 # A foreign lock or an agent that is just starting goes away; the way back must not be lost.
 RETRY_S = 2.0

@@ -22,8 +22,8 @@ from agent.netconfd.operations.request import (
     qualified,
     text_of,
 )
+from agent.netconfd.store.get import Selection
 from agent.netconfd.store.origins import OriginFilter
-from agent.netconfd.store.reading import Selection
 from agent.sysrepo.data import DEFAULTS_MODES
 
 CAPABILITIES = ("urn:ietf:params:netconf:capability:with-operational-defaults:1.0",)

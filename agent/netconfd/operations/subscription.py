@@ -9,9 +9,10 @@ from datetime import datetime
 from lxml import etree
 
 from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
-from agent.netconfd.events.streams import NETCONF
-from agent.netconfd.events.subscription import NOTIFICATION, Terms
+from agent.netconfd.events.log import NETCONF
+from agent.netconfd.events.subscription import NOTIFICATION
 from agent.netconfd.operations.request import Operations, Parameters, Request
+from agent.netconfd.session import SubscriptionParameters
 
 CAPABILITIES = (
     "urn:ietf:params:netconf:capability:notification:1.0",
@@ -44,7 +45,7 @@ async def _create_subscription(request: Request) -> list[etree._Element]:
     if stop_ns is not None and start_ns is not None and stop_ns < start_ns:
         raise _bad_time("stopTime", "is before startTime")
     xpath = await session.call(session.datastores.notification_filter, filter_)
-    session.subscription = Terms(xpath, start_ns, stop_ns)
+    session.subscription = SubscriptionParameters(xpath, start_ns, stop_ns)
     return []
 
 

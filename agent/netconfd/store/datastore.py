@@ -16,9 +16,9 @@ from lxml import etree
 
 from agent.netconfd.errors import BASE, NMDA
 from agent.netconfd.events.config import identify
-from agent.netconfd.store import edits, filters, refusals
+from agent.netconfd.store import edit_config, filters, sysrepo_errors
+from agent.netconfd.store.get import Selection, element_of
 from agent.netconfd.store.origins import strip as strip_origins
-from agent.netconfd.store.reading import Selection, element_of
 from agent.netconfd.store.schemas import LIBRARY_PATH, Library
 from agent.sysrepo import (
     LibyangError,
@@ -147,7 +147,7 @@ class Datastores:
         with self._session.get_ly_ctx() as context:
             try:
                 with self._in(target) as session:
-                    tree = edits.parse(context, config, module_names(context))
+                    tree = edit_config.parse(context, config, module_names(context))
                     if tree is None:
                         return
                     try:
@@ -165,12 +165,12 @@ class Datastores:
     def replace(self, target: str, config: etree._Element) -> None:
         """Make the datastore hold exactly what is in <config>; subscribers may refuse."""
         with self._in(target), self._session.get_ly_ctx() as context:
-            self._replace(edits.whole(context, config, module_names(context)))
+            self._replace(edit_config.whole(context, config, module_names(context)))
 
     def validate_config(self, config: etree._Element) -> None:
         """YANG validation of a <config> that is in no datastore."""
         with self._in("running") as session, session.get_ly_ctx() as context:
-            xml = edits.whole(context, config, module_names(context))
+            xml = edit_config.whole(context, config, module_names(context))
             tree = context.parse_data_mem(
                 xml, "xml", strict=True, no_state=True, validate_multi_error=True
             )
@@ -258,7 +258,7 @@ class Datastores:
             ]
             with self._session.get_ly_ctx() as context:
                 modules = {name: namespace for namespace, name in module_names(context).items()}
-            raise refusals.to_rpc_errors(items, modules) from None
+            raise sysrepo_errors.to_rpc_errors(items, modules) from None
 
     def _check_found(self, tree: Any, xpath: str) -> None:
         """Nothing was found: was there anything an expression of this kind could find?"""

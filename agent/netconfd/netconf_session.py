@@ -13,13 +13,12 @@ from lxml import etree
 from agent.netconfd import messages
 from agent.netconfd.errors import BASE, RpcError, RpcErrors
 from agent.netconfd.events.events import TerminationReason
-from agent.netconfd.events.notifications import Notifications
+from agent.netconfd.events.sources import Notifications
 from agent.netconfd.events.subscription import Subscription
 from agent.netconfd.operations import Services, perform
 from agent.netconfd.session import Session
 from agent.netconfd.settings import Limits
-from agent.netconfd.transport.framing import FramingError, encode
-from agent.netconfd.transport.intake import Intake, Room, Source
+from agent.netconfd.transport.framing import FramingError, Intake, Room, Source, encode
 
 log = logging.getLogger(__name__)
 

@@ -8,14 +8,16 @@ import pytest
 
 from agent.netconfd.errors import BASE, MAX_TEXT_OCTETS, RpcError, bad_element
 
-refusals = pytest.importorskip("agent.netconfd.store.refusals", exc_type=ImportError)
+sysrepo_errors = pytest.importorskip("agent.netconfd.store.sysrepo_errors", exc_type=ImportError)
 INVALID = 2  # SR_ERR_INVAL_ARG
 MODULES = {"ietf-interfaces": "urn:ietf:params:xml:ns:yang:ietf-interfaces"}
 
 
 def read(text):
     """The element of what libyang or sysrepo says."""
-    (error,) = refusals.to_rpc_errors([refusals.Item(INVALID, text, None)], MODULES).errors
+    (error,) = sysrepo_errors.to_rpc_errors(
+        [sysrepo_errors.Item(INVALID, text, None)], MODULES
+    ).errors
     return error.element()
 
 
