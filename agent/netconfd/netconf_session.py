@@ -20,7 +20,7 @@ from agent.netconfd.session import Session
 from agent.netconfd.settings import Limits
 from agent.netconfd.transport.framing import FramingError, Intake, Room, Source, encode
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 
 class Transport(Source, Protocol):
@@ -151,7 +151,7 @@ class Conversation:
                 await self._send(message)
                 self._session.counters.out_notifications += 1
         except Exception:
-            log.exception("%s: its subscription failed inside the server", self._session)
+            LOG.exception("%s: its subscription failed inside the server", self._session)
             self._session.disconnect()
         finally:
             subscription.close()
@@ -186,7 +186,7 @@ class Conversation:
             content = [error.element() for error in errors.errors]
         except Exception:
             # One request must not take the other sessions with it; the log has the traceback.
-            log.exception("%s: a request failed inside the server", self._session)
+            LOG.exception("%s: a request failed inside the server", self._session)
             failure = RpcError("operation-failed", "internal server error, see its log")
             content = [failure.element()]
         if operation is None:

@@ -29,7 +29,7 @@ from agent.netconfd.transport.ssh import Endpoint, Refused, SshTransport
 from agent.service_manager import notify, watchdog_interval_s
 from agent.sysrepo import SysrepoConnection, SysrepoError
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 # The last of `max-sessions`, but half of them at most. Whoever only reads can keep nobody from
 # committing, confirming or cancelling by holding sessions.
@@ -73,7 +73,7 @@ class Server:
         may_commit = self._access.policy.permits(account, "ietf-netconf", "commit")
         refusal = self._refusal(account, may_commit=may_commit)
         if refusal:
-            log.warning("%s@%s refused: %s", transport.user, transport.peer, refusal)
+            LOG.warning("%s@%s refused: %s", transport.user, transport.peer, refusal)
             raise Refused(refusal)
         session = self._sessions.open(
             account, transport.peer, transport.close, may_commit=may_commit
@@ -81,7 +81,7 @@ class Server:
         transport.accept()
         task = asyncio.current_task()
         self._conversations.add(task)
-        log.info("%s opened", session)
+        LOG.info("%s opened", session)
         try:
             modules = await session.call(lambda: self._library.get().capabilities())
             conversation = Conversation(
@@ -93,7 +93,7 @@ class Server:
                 room=self._room,
             )
             ending = await conversation.run([*CAPABILITIES, *modules])
-            log.info("%s ends: %s", session, ending.text)
+            LOG.info("%s ends: %s", session, ending.text)
             self._notifications.events.session_ended(session, ending.reason)
             self._monitoring.session_ended(session, ending.reason)
         finally:
@@ -156,7 +156,7 @@ async def run(said: options.Options) -> None:
                 said.host_key, logins, settings, server.serve, peer_timeout_s=said.peer_timeout_s
             )
             listener = await endpoint.listen(said.host, said.port)
-            log.info("listening on %s port %d", said.host, listener.get_port())
+            LOG.info("listening on %s port %d", said.host, listener.get_port())
             call_home = CallHome(endpoint.call)
 
             def call_them() -> None:
@@ -206,6 +206,6 @@ def main() -> int:
         Unreadable,
         UnsafeFile,
     ) as error:
-        log.error("cannot serve: %s", error)
+        LOG.error("cannot serve: %s", error)
         return 1
     return 0

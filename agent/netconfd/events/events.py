@@ -18,7 +18,7 @@ from agent.netconfd.events.log import Stream
 from agent.netconfd.session import Session
 from agent.sysrepo import LibyangError, SysrepoConnection, SysrepoError
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 MODULE = "ietf-netconf-notifications"
 
@@ -99,7 +99,7 @@ class Events:
                     tree.free()
             self._stream.publish(notification, time_ns)
         except (LibyangError, SysrepoError):
-            log.exception("cannot report a %s", name)
+            LOG.exception("cannot report a %s", name)
 
 
 def by(session: Session) -> dict[str, Any]:

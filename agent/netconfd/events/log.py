@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 # Some thousand notifications of usual length.
 MAX_OCTETS = 4 * 1024 * 1024
@@ -117,10 +117,10 @@ def _open_anyhow(path: Path) -> sqlite3.Connection:
         return _open(path)
     except sqlite3.OperationalError as error:
         # The fault of the disk, not of what is in the file.
-        log.error("%s: %s; notifications are kept until the server ends", path, error)
+        LOG.error("%s: %s; notifications are kept until the server ends", path, error)
         return _open(None)
     except sqlite3.DatabaseError as error:
-        log.error("%s: %s; starting a new log of notifications", path, error)
+        LOG.error("%s: %s; starting a new log of notifications", path, error)
         for file in path.parent.glob(f"{path.name}*"):
             file.unlink()
         return _open(path)
@@ -163,7 +163,7 @@ class Stream:
         try:
             self.log.append(time.time_ns() if time_ns is None else time_ns, notification)
         except (sqlite3.Error, ValueError) as error:
-            log.error("a notification is lost, it cannot be logged: %s", error)
+            LOG.error("a notification is lost, it cannot be logged: %s", error)
             return
         self._loop.call_soon_threadsafe(self._wake)
 

@@ -21,7 +21,7 @@ from agent.sysrepo import SysrepoConnection, SysrepoError
 from agent.sysrepo.data import module_names
 from agent.sysrepo.notifications import NotificationSubscription
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 # sysrepo's own name for an installed, removed or updated module, and for its features.
 MODULE_CHANGE = "sysrepo-notifications"
@@ -74,7 +74,7 @@ class Sources:
                 subscribe(module)
             except SysrepoError as error:
                 # A module without notifications or without data has nothing to subscribe to.
-                log.debug("%s: %s", module, error)
+                LOG.debug("%s: %s", module, error)
 
     def _received(self, notification: str, module: str, time_ns: int) -> None:
         self._stream.publish(notification, time_ns)
@@ -130,4 +130,4 @@ class Notifications:
             self._sources.refresh()
             self.events.capability_modified(self._library.get().capability)
         except (RpcErrors, SysrepoError) as error:
-            log.error("cannot take in the modules that changed: %s", error)
+            LOG.error("cannot take in the modules that changed: %s", error)

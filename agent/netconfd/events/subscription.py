@@ -13,7 +13,7 @@ from agent.netconfd.errors import RpcErrors
 from agent.netconfd.events.log import Event, Stream
 from agent.netconfd.session import Session, SubscriptionParameters
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"
 STREAMS = "urn:ietf:params:xml:ns:netmod:notification"
@@ -60,7 +60,7 @@ class Subscription:
         """There is something to deliver; if it pushed out what is not delivered, give up."""
         self._more.set()
         if self._position < self._stream.log.first - 1:
-            log.error("%s reads its notifications too slowly, some are lost", self._session)
+            LOG.error("%s reads its notifications too slowly, some are lost", self._session)
             self.close()
             # RFC 5277 has no way to tell a client that it missed something.
             self._session.disconnect()
@@ -105,7 +105,7 @@ class Subscription:
                 self._on_denied()
             else:
                 # Its module may be gone since.
-                log.warning("%s does not get a notification: %s", self._session, errors)
+                LOG.warning("%s does not get a notification: %s", self._session, errors)
             return False
 
     def _is_over(self) -> bool:

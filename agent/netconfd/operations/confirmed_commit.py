@@ -19,7 +19,7 @@ from agent.netconfd.errors import RpcError, RpcErrors
 from agent.netconfd.events.events import ConfirmEvent, Events
 from agent.netconfd.session import Session, Sessions
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 # The standard's default for <confirm-timeout>.
 DEFAULT_TIMEOUT_S = 600
@@ -137,7 +137,7 @@ class Commits:
                 # Candidate outlives the server in sysrepo, and nobody could lock it.
                 await self._own.call(self._own.datastores.copy, "running", "candidate")
             except RpcErrors as errors:
-                log.error("candidate may hold changes of sessions that are gone: %s", errors)
+                LOG.error("candidate may hold changes of sessions that are gone: %s", errors)
 
     async def commit(
         self, session: Session, confirmation: Confirmation | None, persist_id: str | None
@@ -194,7 +194,7 @@ class Commits:
                     await session.call(session.datastores.unlock, datastore)
                     del session.locks[datastore]
             except RpcErrors as errors:
-                log.error("%s did not end cleanly: %s", session, errors)
+                LOG.error("%s did not end cleanly: %s", session, errors)
 
     async def close(self) -> None:
         """Undo what is pending: nobody can confirm it any more."""
@@ -203,7 +203,7 @@ class Commits:
                 try:
                     await self._restore(self._pending, "the server ends", self._own)
                 except Exception as error:  # noqa: BLE001  it must not keep the server from ending
-                    log.error("cannot undo the confirmed commit, next start will: %s", error)
+                    LOG.error("cannot undo the confirmed commit, next start will: %s", error)
                 self._forget_pending()
 
     async def _commit_undoably(self, session: Session, before: str) -> None:
@@ -251,11 +251,11 @@ class Commits:
         spent_s = asyncio.get_running_loop().time() - received_s
         self._start_timer(confirmation.timeout_s - spent_s)
         self._events.confirmed_commit(event, session, confirmation.timeout_s)
-        log.info("%s committed, to be confirmed within %d s", session, confirmation.timeout_s)
+        LOG.info("%s committed, to be confirmed within %d s", session, confirmation.timeout_s)
 
     async def _confirm(self, session: Session) -> None:
         if self._pending is None:
-            log.info("%s committed", session)
+            LOG.info("%s committed", session)
             return
         try:
             await session.call(self._snapshot.remove)
@@ -263,7 +263,7 @@ class Commits:
             raise RpcError("operation-failed", f"not confirmed yet: {error}") from None
         self._forget_pending()
         self._events.confirmed_commit("complete", session)
-        log.info("%s committed and confirmed", session)
+        LOG.info("%s committed and confirmed", session)
 
     def _forget_pending(self) -> None:
         self._stop_timer()
@@ -303,7 +303,7 @@ class Commits:
         self, pending: PendingCommit, obstacle: str, reason: str, by: Session | None
     ) -> None:
         if obstacle != pending.obstacle:
-            log.error("cannot undo the confirmed commit yet: %s", obstacle)
+            LOG.error("cannot undo the confirmed commit yet: %s", obstacle)
         pending.obstacle = obstacle
         self._stop_timer()
         self._start_timer(RETRY_S, reason, by)
@@ -319,4 +319,4 @@ class Commits:
             self._events.confirmed_commit("timeout", self._own)
         else:
             self._events.confirmed_commit("cancel", by)
-        log.warning("confirmed commit undone: %s", reason)
+        LOG.warning("confirmed commit undone: %s", reason)

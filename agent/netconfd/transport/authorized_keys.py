@@ -14,7 +14,7 @@ from pathlib import Path
 
 import asyncssh
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 # What these allow or forbid does not exist in this server, or is so anyway.
 _SERVICES = ("agent-forwarding", "port-forwarding", "pty", "user-rc", "x11-forwarding")
@@ -54,7 +54,7 @@ def accepted_lines(text: str, path: Path, now_s: float) -> Iterator[str]:
         try:
             yield _obeyed(options, key, now_s)
         except _Refused as reason:
-            log.warning("%s:%d: key refused: %s", path, number, reason)
+            LOG.warning("%s:%d: key refused: %s", path, number, reason)
 
 
 def _split(line: str) -> tuple[str, str | None]:

@@ -11,7 +11,7 @@ import asyncssh
 
 from agent.netconfd.settings import Client
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 DEFAULT_PORT = 4334
 CONNECT_TIMEOUT_S = 30.0
@@ -48,7 +48,7 @@ class CallHome:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     connection = await self._call(client)
             except (OSError, asyncssh.Error) as error:
-                log.warning(
+                LOG.warning(
                     "cannot call %s port %d, again in %g s: %s",
                     client.address,
                     client.port,
@@ -58,12 +58,12 @@ class CallHome:
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
                 continue
-            log.info("called %s port %d", client.address, client.port)
+            LOG.info("called %s port %d", client.address, client.port)
             try:
                 await connection.wait_closed()
             finally:
                 connection.close()
-            log.info("the call to %s port %d ended", client.address, client.port)
+            LOG.info("the call to %s port %d ended", client.address, client.port)
             # One that hangs up at once must not make us busy.
             wait_s = FIRST_WAIT_S
             await asyncio.sleep(wait_s)

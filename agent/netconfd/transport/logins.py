@@ -17,7 +17,7 @@ import asyncssh
 from agent.netconfd.settings import Settings
 from agent.netconfd.transport.authorized_keys import accepted_lines
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 # A user name may become a file name, and goes into logs.
 _USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
@@ -63,7 +63,7 @@ class Pam:
         authenticator = self._pam.PamAuthenticator()
         admitted = authenticator.authenticate(user, password, service=self._service)
         if not admitted:
-            log.warning(
+            LOG.warning(
                 "PAM service %s does not admit %s: %s", self._service, user, authenticator.reason
             )
         return bool(admitted)
@@ -96,7 +96,7 @@ class Logins:
         except FileNotFoundError:
             return ""
         except (OSError, UnsafeFile) as error:
-            log.warning("no key for %s from %s: %s", user, path, error)
+            LOG.warning("no key for %s from %s: %s", user, path, error)
             return ""
 
 

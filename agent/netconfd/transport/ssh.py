@@ -16,7 +16,7 @@ from agent.netconfd.settings import Client, Settings
 from agent.netconfd.transport.logins import Logins, UnsafeFile, is_user_name
 from agent.netconfd.transport.newcomers import Newcomers
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 SUBSYSTEM = "netconf"
 READ_OCTETS = 65_536
@@ -187,7 +187,7 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
 
     def give_way(self) -> None:
         """Close: others are entitled to its place among those without a session."""
-        log.warning("%s refused: too many connections without a session", self._peer)
+        LOG.warning("%s refused: too many connections without a session", self._peer)
         self._connection.abort()
 
     def connection_lost(self, _exc: Exception | None) -> None:
@@ -214,7 +214,7 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
             return True
         self._wrong_passwords += 1
         if self._wrong_passwords >= MAX_WRONG_PASSWORDS:
-            log.warning("%s: too many wrong passwords", self._peer)
+            LOG.warning("%s: too many wrong passwords", self._peer)
             self._connection.abort()
         return False
 
@@ -266,7 +266,7 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
 
     def _give_up(self, timeout_s: int) -> None:
         if self._is_newcomer:
-            log.warning("%s: no session within %d s", self._peer, timeout_s)
+            LOG.warning("%s: no session within %d s", self._peer, timeout_s)
         self._connection.abort()
 
     def _settle(self) -> None:
