@@ -18,7 +18,13 @@ from agent.netconfd.events.subscription import Subscription
 from agent.netconfd.operations import Services, perform
 from agent.netconfd.session import Session
 from agent.netconfd.settings import Limits
-from agent.netconfd.transport.framing import FramingError, Intake, Room, Source, encode
+from agent.netconfd.transport.framing import (
+    FramingError,
+    MemoryBudget,
+    MessageReader,
+    Source,
+    encode,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +51,7 @@ class Ending(NamedTuple):
     text: str
 
 
-class Conversation:
+class NetconfSession:
     """Reads requests one by one and answers each before the next, as the protocol demands.
 
     Notifications go out between the replies.
@@ -59,14 +65,14 @@ class Conversation:
         notifications: Notifications,
         *,
         limits: Limits,
-        room: Room,
+        budget: MemoryBudget,
     ) -> None:
         self._transport = transport
         self._session = session
         self._services = services
         self._notifications = notifications
         self._limits = limits
-        self._intake = Intake(transport, limits.max_message_octets, room)
+        self._reader = MessageReader(transport, limits.max_message_octets, budget)
         self._chunked = False
         self._sending = asyncio.Lock()
         self._delivery: asyncio.Task[None] | None = None
@@ -90,7 +96,7 @@ class Conversation:
         except FramingError as error:
             return Ending("other", f"protocol violation: {error}")
         finally:
-            self._intake.close()
+            self._reader.close()
             await self._end_delivery()
         return Ending("closed", "closed by the client")
 
@@ -98,11 +104,11 @@ class Conversation:
         """Agree on the framing; False if the client is gone."""
         timeout_s = self._limits.hello_timeout_s
         try:
-            hello = await self._intake.receive(timeout_s)
+            hello = await self._reader.receive(timeout_s)
         except TimeoutError:
             raise _TooSlow(f"no hello within {timeout_s} s") from None
         if hello is not None and messages.BASE_1_1 in messages.client_capabilities(hello):
-            self._intake.use_chunks()
+            self._reader.use_chunks()
             self._chunked = True
         return hello is not None
 
@@ -111,7 +117,7 @@ class Conversation:
         # The requests of a client that is gone are not worth the work.
         while not self._transport.is_gone:
             try:
-                return await self._intake.receive(timeout_s or None)
+                return await self._reader.receive(timeout_s or None)
             except TimeoutError:
                 if self._session.subscription is None:
                     raise _TooSlow(f"no request within {timeout_s} s") from None

@@ -14,7 +14,7 @@ from agent import journal
 from agent.netconfd import options
 from agent.netconfd.events.sources import Notifications
 from agent.netconfd.monitoring import Monitoring
-from agent.netconfd.netconf_session import Conversation
+from agent.netconfd.netconf_session import NetconfSession
 from agent.netconfd.operations import CAPABILITIES, NAMES, Services
 from agent.netconfd.operations.confirmed_commit import Commits, Snapshot
 from agent.netconfd.session import Session, Sessions
@@ -23,7 +23,7 @@ from agent.netconfd.store import access
 from agent.netconfd.store.current_library import CurrentLibrary
 from agent.netconfd.store.datastore import Datastores, Unreadable, check_stored
 from agent.netconfd.transport.call_home import CallHome
-from agent.netconfd.transport.framing import Room
+from agent.netconfd.transport.framing import MemoryBudget
 from agent.netconfd.transport.logins import Logins, NoPam, Pam, UnsafeFile
 from agent.netconfd.transport.ssh import Endpoint, Refused, SshTransport
 from agent.service_manager import notify, watchdog_interval_s
@@ -37,13 +37,13 @@ RESERVED_SESSIONS = 16
 
 
 class Server:
-    """All conversations over one sysrepo connection."""
+    """All sessions over one sysrepo connection."""
 
     def __init__(self, connection: SysrepoConnection, state_dir: Path) -> None:
         """Raises NotInstalled or SysrepoError."""
         self.settings = Settings(connection)
         self._access = access.AccessControl(connection)
-        self._room = Room(lambda: self.settings.limits.max_held_octets)
+        self._budget = MemoryBudget(lambda: self.settings.limits.max_held_octets)
         self._sessions = Sessions(connection)
         # Number 0 is no NETCONF session: it belongs to the server itself.
         self._own = Session(
@@ -59,7 +59,7 @@ class Server:
             self._notifications.events,
         )
         self._services = Services(self._sessions, self._commits, self._access, self._library)
-        self._conversations: set[asyncio.Task[None] | None] = set()
+        self._session_tasks: set[asyncio.Task[None] | None] = set()
         self._is_closing = False
 
     async def recover(self) -> None:
@@ -80,31 +80,31 @@ class Server:
         )
         transport.accept()
         task = asyncio.current_task()
-        self._conversations.add(task)
+        self._session_tasks.add(task)
         LOG.info("%s opened", session)
         try:
             modules = await session.call(lambda: self._library.get().capabilities())
-            conversation = Conversation(
+            netconf_session = NetconfSession(
                 transport,
                 session,
                 self._services,
                 self._notifications,
                 limits=self.settings.limits,
-                room=self._room,
+                budget=self._budget,
             )
-            ending = await conversation.run([*CAPABILITIES, *modules])
+            ending = await netconf_session.run([*CAPABILITIES, *modules])
             LOG.info("%s ends: %s", session, ending.text)
             self._notifications.events.session_ended(session, ending.reason)
             self._monitoring.session_ended(session, ending.reason)
         finally:
             await self._end(session)
-            self._conversations.discard(task)
+            self._session_tasks.discard(task)
 
     async def close(self) -> None:
         """End every session, then undo what none of them can confirm any more."""
         self._is_closing = True
         self._sessions.disconnect_all()
-        await asyncio.gather(*filter(None, self._conversations), return_exceptions=True)
+        await asyncio.gather(*filter(None, self._session_tasks), return_exceptions=True)
         await self._commits.close()
         await self._notifications.close()
         await asyncio.to_thread(self._monitoring.close)

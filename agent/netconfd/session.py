@@ -53,7 +53,7 @@ class SubscriptionParameters:
 
 @dataclass(eq=False)
 class Session:
-    """One NETCONF session. `disconnect` closes its transport; the conversation then ends."""
+    """One NETCONF session. `disconnect` closes its transport, which ends the session."""
 
     number: int
     account: Account

@@ -119,7 +119,7 @@ def encode(message: bytes, *, chunked: bool) -> bytes:
     return message + END_OF_MESSAGE
 
 
-# Messages up to this size need no room: sessions are few enough.
+# Messages up to this size do not count: the number of sessions bounds their sum.
 SMALL_OCTETS = 65_536
 
 
@@ -130,36 +130,36 @@ class Source(Protocol):
         """The next bytes, b"" at the end."""
 
 
-class NoRoom(FramingError):
+class OverBudget(FramingError):
     """The long messages of all clients together take too much memory."""
 
 
-class Room:
-    """The octets that the long messages of all sessions may take together."""
+class MemoryBudget:
+    """Limits the octets that the long messages of all sessions take together."""
 
     def __init__(self, limit_octets: Callable[[], int]) -> None:
         self._limit_octets = limit_octets
         self._taken_octets = 0
 
     def change(self, before_octets: int, after_octets: int) -> None:
-        """One session holds more or less than before. Raises NoRoom, then nothing has changed."""
+        """Replace a session's share. Raises OverBudget, then nothing has changed."""
         before, after = (
             octets if octets > SMALL_OCTETS else 0 for octets in (before_octets, after_octets)
         )
         taken_octets = self._taken_octets - before + after
         limit_octets = self._limit_octets()
         if after > before and taken_octets > limit_octets:
-            raise NoRoom(f"the long messages of all sessions exceed {limit_octets} octets")
+            raise OverBudget(f"the long messages of all sessions exceed {limit_octets} octets")
         self._taken_octets = taken_octets
 
 
-class Intake:
+class MessageReader:
     """The messages of one session, one by one."""
 
-    def __init__(self, source: Source, max_message_octets: int, room: Room) -> None:
+    def __init__(self, source: Source, max_message_octets: int, budget: MemoryBudget) -> None:
         self._source = source
         self._decoder = Decoder(max_message_octets)
-        self._room = room
+        self._budget = budget
         self._held_octets = 0
 
     def use_chunks(self) -> None:
@@ -169,7 +169,7 @@ class Intake:
     async def receive(self, timeout_s: float | None) -> bytes | None:
         """The next message, None if the client is gone; it counts until the next call.
 
-        Raises FramingError (NoRoom is one), or TimeoutError: call again to wait on.
+        Raises FramingError (OverBudget is one), or TimeoutError: call again to wait on.
         """
         self._hold(self._decoder.held_octets)
         async with asyncio.timeout(timeout_s):
@@ -183,9 +183,9 @@ class Intake:
         return message
 
     def close(self) -> None:
-        """Give the room back."""
+        """Return its octets to the budget."""
         self._hold(0)
 
     def _hold(self, octets: int) -> None:
-        self._room.change(self._held_octets, octets)
+        self._budget.change(self._held_octets, octets)
         self._held_octets = octets
