@@ -1,4 +1,4 @@
-"""What a client is told when an operation fails: the errors of RFC 6241 appendix A.
+"""The error reports of failed operations: the errors of RFC 6241 appendix A.
 
 RpcError          one <rpc-error>
 RpcErrors         several of them, in one reply
@@ -76,7 +76,7 @@ def missing_element(name: str, *, of: str, layer: Layer = "protocol") -> RpcErro
 
 
 def bad_element(name: str, value: str, expected: str) -> RpcError:
-    """The element's value is not what its place needs."""
+    """The value of the element is not valid there."""
     return RpcError(
         "invalid-value",
         f"<{name}> is {value!r}, expected {expected}",
@@ -88,7 +88,7 @@ def bad_element(name: str, value: str, expected: str) -> RpcError:
 def attribute_error(
     tag: str, message: str, *, attribute: str, element: str, layer: Layer = "protocol"
 ) -> RpcError:
-    """`element`'s attribute is missing, bad or unknown, as `tag` says."""
+    """An attribute of `element` is missing, bad or unknown, depending on `tag`."""
     info = {"bad-attribute": attribute, "bad-element": element}
     return RpcError(tag, message, layer=layer, info=info)
 
@@ -105,7 +105,7 @@ def unknown_element(name: str, *, of: str) -> RpcError:
 
 def shortened(text: str) -> str:
     """The text, or the beginning and end of one longer than `MAX_TEXT_OCTETS` in UTF-8."""
-    # No character takes more than four octets; whoever writes an error writes in ASCII mostly.
+    # No character takes more than four octets; error texts are mostly ASCII.
     if len(text) * 4 <= MAX_TEXT_OCTETS or len(text.encode()) <= MAX_TEXT_OCTETS:
         return text
     octets, rest = text.encode(), MAX_TEXT_OCTETS // 4

@@ -79,8 +79,8 @@ def client_capabilities(message: bytes) -> set[str]:
     except RpcError as error:
         raise NotAHello(shortened(error.message)) from None
     if root.tag != f"{{{BASE}}}hello":
-        found = shortened(etree.QName(root).localname)
-        raise NotAHello(f"expected <hello>, found <{found}>")
+        name = shortened(etree.QName(root).localname)
+        raise NotAHello(f"expected <hello>, found <{name}>")
     if root.find(SESSION_ID) is not None:
         raise NotAHello("a client's <hello> has no <session-id>")
     offered = root.findall(f"{{{BASE}}}capabilities/{{{BASE}}}capability")
@@ -127,7 +127,7 @@ def parse_rpc(root: etree._Element) -> etree._Element:
 
 
 def reply_attributes(root: etree._Element) -> tuple[dict[str, str], dict[str | None, str]]:
-    """The attributes of an <rpc> and the namespaces they may use, both owed to its reply.
+    """The attributes of an <rpc> and the namespaces they may use, which its reply repeats.
 
     Of one that `parse_rpc` refuses for having too many: the message-id alone.
     """
@@ -145,7 +145,7 @@ def reply(
     attributes: dict[str, str],
     nsmap: dict[str | None, str],
 ) -> bytes:
-    """An <rpc-reply>; without content it says <ok/>."""
+    """An <rpc-reply>; <ok/> if there is no content."""
     root = etree.Element(f"{{{BASE}}}rpc-reply", nsmap={None: BASE, **nsmap})
     for key, value in attributes.items():
         root.set(key, value)

@@ -1,6 +1,6 @@
-"""What the server says of itself: /netconf-state of RFC 6022, in sysrepo's operational datastore.
+"""The server's state: /netconf-state of RFC 6022, in sysrepo's operational datastore.
 
-So every way to read shows it, and access rules apply to it as to any other state.
+Every read operation shows it, and access control applies to it as to any other state.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Monitoring:
             )
 
     def close(self) -> None:
-        """Take it back. Blocks until no read is under way."""
+        """Stop publishing. Blocks until no read is in progress."""
         self._session.stop()
 
     def session_ended(self, session: Session, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What is said in one NETCONF session, from hello to the last reply."""
+"""One NETCONF session from its hello to the last reply."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ LOG = logging.getLogger(__name__)
 
 
 class Transport(Source, Protocol):
-    """A byte stream to one client. A closed one swallows what is written, and then `is_gone`."""
+    """A byte stream to one client. A closed one discards what is written, and then `is_gone`."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody will read what is written, though there may be something left to read."""
+        """Whether the client reads no more. It may have sent requests before."""
 
     async def write(self, data: bytes) -> None:
         """Send; returns when the client is ready for more."""
 
 
 class _TooSlow(Exception):
-    """The client exceeds a limit on time; says which."""
+    """The client exceeds a time limit; the text names it."""
 
 
 class Ending(NamedTuple):
-    """Why a session ended: one of RFC 6470's reasons, and the same in words for the log."""
+    """Why a session ended: one of RFC 6470's reasons, and a text for the log."""
 
     reason: TerminationReason
     text: str
 
 
 class NetconfSession:
-    """Reads requests one by one and answers each before the next, as the protocol demands.
+    """Reads requests one by one and answers each before the next (RFC 6241, section 4.5).
 
     Notifications go out between the replies.
     """
@@ -114,7 +114,7 @@ class NetconfSession:
 
     async def _next_request(self) -> bytes | None:
         timeout_s = self._limits.idle_timeout_s
-        # The requests of a client that is gone are not worth the work.
+        # The requests of a disconnected client are not executed.
         while not self._transport.is_gone:
             try:
                 return await self._reader.receive(timeout_s or None)
@@ -131,8 +131,8 @@ class NetconfSession:
         reply = await self._answer(message)
         subscription = None
         if self._session.subscription is not None and self._delivery is None:
-            # What happens from now on is delivered, but not before the reply; nothing that the
-            # server has been late to report, such as the start of this very session.
+            # Events after this point are delivered, but not before the reply. Events that are still
+            # being logged, such as the start of this session, are not.
             await self._notifications.events.settle()
             subscription = Subscription(
                 self._session.subscription,
@@ -147,7 +147,7 @@ class NetconfSession:
             async with asyncio.timeout(timeout_s or None):
                 await self._send(reply)
         except TimeoutError:
-            raise _TooSlow(f"a reply not taken within {timeout_s} s") from None
+            raise _TooSlow(f"a reply not read within {timeout_s} s") from None
         if subscription is not None:
             self._delivery = asyncio.create_task(self._deliver(subscription))
 
@@ -157,7 +157,7 @@ class NetconfSession:
                 await self._send(message)
                 self._session.counters.out_notifications += 1
         except Exception:
-            LOG.exception("%s: its subscription failed inside the server", self._session)
+            LOG.exception("%s: the subscription failed inside the server", self._session)
             self._session.disconnect()
         finally:
             subscription.close()
@@ -191,7 +191,7 @@ class NetconfSession:
         except RpcErrors as errors:
             content = [error.element() for error in errors.errors]
         except Exception:
-            # One request must not take the other sessions with it; the log has the traceback.
+            # A failed request must not end other sessions; the log has the traceback.
             LOG.exception("%s: a request failed inside the server", self._session)
             failure = RpcError("operation-failed", "internal server error, see its log")
             content = [failure.element()]

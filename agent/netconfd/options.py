@@ -15,7 +15,7 @@ MAX_PORT = 65_535
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says. Without `pam_service`, nobody logs in with a password."""
+    """The options of the command line. Without `pam_service` there are no password logins."""
 
     host: str
     port: int
@@ -28,7 +28,7 @@ class Options:
 
 
 def parse() -> Options:
-    """The options given; exits if they make no sense."""
+    """Parse the command line; exits with 2 if it is invalid."""
     arguments = parser().parse_args()
     host, port = arguments.listen
     return Options(
@@ -45,61 +45,62 @@ def parse() -> Options:
 
 def parser() -> argparse.ArgumentParser:
     """The command line; its help is the manual page, too."""
-    its = argparse.ArgumentParser(
+    command_line = argparse.ArgumentParser(
         prog="tsn-netconfd",
-        description="NETCONF over SSH for the sysrepo datastores of this host. What can be changed "
-        "while it runs is configuration: module tsn-netconf-server, and ietf-netconf-acm for who "
-        "may do what.",
+        description="NETCONF over SSH for the sysrepo datastores of this host. Everything that "
+        "can change while it runs is configuration: module tsn-netconf-server, and "
+        "ietf-netconf-acm for access control.",
     )
-    its.add_argument(
+    command_line.add_argument(
         "--listen",
         metavar="ADDRESS:PORT",
         type=_address,
         default="0.0.0.0:830",
-        help="an IPv6 address goes in brackets; port 0 takes a free one (default: %(default)s)",
+        help="an IPv6 address goes in brackets; port 0 selects a free port (default: %(default)s)",
     )
-    its.add_argument(
+    command_line.add_argument(
         "--call-home",
         metavar="HOST[:PORT]",
         type=_client,
         action="append",
         default=[],
-        help="connect to a client that waits there (RFC 8071), and again when the connection ends; "
-        f"may be given more than once (port: {DEFAULT_PORT})",
+        help="connect to the client that listens there (RFC 8071), and reconnect when the "
+        f"connection ends; may be given more than once (port: {DEFAULT_PORT})",
     )
-    its.add_argument(
+    command_line.add_argument(
         "--host-key",
         type=Path,
         default=Path("/etc/tsn/netconf_host_key"),
-        help="this server's private key, made at the first start (default: %(default)s)",
+        help="this server's private key, created at the first start (default: %(default)s)",
     )
-    its.add_argument(
+    command_line.add_argument(
         "--authorized-keys",
         metavar="PATH",
         default=f"/etc/tsn/authorized_keys/{USER_TOKEN}",
-        help="public keys as OpenSSH writes them, read at each login. %%u stands for the user "
+        help="public keys in OpenSSH's format, read at each login. %%u stands for the user "
         "name; without it, each key logs in as any user, root included (default: %(default)s)",
     )
-    its.add_argument(
+    command_line.add_argument(
         "--pam",
         metavar="SERVICE",
         help="also let users log in with a password that this PAM service accepts",
     )
-    its.add_argument(
+    command_line.add_argument(
         "--peer-timeout",
         metavar="SECONDS",
         type=_seconds,
         default=10,
-        help="end the sessions of a client that is gone without a word, or stopped, after this "
-        "time, and free what they locked (default: %(default)s)",
+        help="end the sessions of a client that has vanished or stopped after this time, and "
+        "release their locks (default: %(default)s)",
     )
-    its.add_argument(
+    command_line.add_argument(
         "--state-dir",
         type=Path,
         default=Path("/var/lib/tsn-netconfd"),
-        help="keeps what a pending confirmed commit goes back to (default: %(default)s)",
+        help="directory of the configuration that a confirmed commit reverts to, and of the log of "
+        "notifications (default: %(default)s)",
     )
-    return its
+    return command_line
 
 
 def _address(text: str) -> tuple[str, int]:

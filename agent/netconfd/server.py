@@ -1,4 +1,4 @@
-"""The NETCONF server's life: from the command line to the last session's end."""
+"""The NETCONF server from its command line to the end of the last session."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from agent.sysrepo import SysrepoConnection, SysrepoError
 
 LOG = logging.getLogger(__name__)
 
-# The last of `max-sessions`, but half of them at most. Whoever only reads can keep nobody from
-# committing, confirming or cancelling by holding sessions.
+# The last of `max-sessions`, at most half of them, are for users who may commit: sessions of
+# readers must not prevent a commit, a confirmation or a cancellation.
 RESERVED_SESSIONS = 16
 
 
@@ -45,7 +45,7 @@ class Server:
         self._access = access.AccessControl(connection)
         self._budget = MemoryBudget(lambda: self.settings.limits.max_held_octets)
         self._sessions = Sessions(connection)
-        # Number 0 is no NETCONF session: it belongs to the server itself.
+        # Session id 0 stands for the server itself.
         self._own = Session(
             0, access.Account("server"), "localhost", Datastores(connection), lambda: None
         )
@@ -63,12 +63,12 @@ class Server:
         self._is_closing = False
 
     async def recover(self) -> None:
-        """Undo a confirmed commit that an earlier server left, or go on trying. Raises OSError."""
+        """Revert an earlier server's pending confirmed commit, or keep trying. Raises OSError."""
         await self._commits.recover()
 
     async def serve(self, transport: SshTransport) -> None:
-        """Hold one session over this transport, to its end. Raises Refused."""
-        # Groups may come over the network.
+        """Run one session over this transport until it ends. Raises Refused."""
+        # Blocks: the name service may ask a directory server.
         account = await asyncio.to_thread(access.look_up, transport.user)
         may_commit = self._access.policy.permits(account, "ietf-netconf", "commit")
         refusal = self._refusal(account, may_commit=may_commit)
@@ -101,7 +101,7 @@ class Server:
             self._session_tasks.discard(task)
 
     async def close(self) -> None:
-        """End every session, then undo what none of them can confirm any more."""
+        """End every session, then revert the pending confirmed commit."""
         self._is_closing = True
         self._sessions.disconnect_all()
         await asyncio.gather(*filter(None, self._session_tasks), return_exceptions=True)
@@ -121,11 +121,11 @@ class Server:
         limits = self.settings.limits
         reserved = 0 if may_commit else min(RESERVED_SESSIONS, limits.max_sessions // 2)
         if len(self._sessions) >= limits.max_sessions - reserved:
-            kept = f"; {reserved} kept free for users who may commit" if reserved else ""
-            return f"{len(self._sessions)} of {limits.max_sessions} sessions are open{kept}"
-        its_sessions = sum(each.user == account.name for each in self._sessions.all())
-        if its_sessions >= limits.max_sessions_per_user:
-            return f"its user has {its_sessions} sessions open"
+            reason = f"; {reserved} reserved for users who may commit" if reserved else ""
+            return f"{len(self._sessions)} of {limits.max_sessions} sessions are open{reason}"
+        user_sessions = sum(each.user == account.name for each in self._sessions.all())
+        if user_sessions >= limits.max_sessions_per_user:
+            return f"user {account.name} has {user_sessions} sessions open"
         return None
 
     async def _end(self, session: Session) -> None:
@@ -135,7 +135,7 @@ class Server:
             await self._sessions.close(session)
 
 
-async def run(said: options.Options) -> None:
+async def run(arguments: options.Options) -> None:
     """Serve until SIGTERM or SIGINT.
 
     At the start, raises OSError, asyncssh.Error or one of this package's own exceptions.
@@ -144,26 +144,30 @@ async def run(said: options.Options) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    pam = None if said.pam_service is None else Pam(said.pam_service)
+    pam = None if arguments.pam_service is None else Pam(arguments.pam_service)
     with SysrepoConnection(cache_running=True) as connection:
         check_stored(connection)
-        server = Server(connection, said.state_dir)
+        server = Server(connection, arguments.state_dir)
         settings = server.settings
         try:
             await server.recover()
-            logins = Logins(said.authorized_keys, settings, pam)
+            logins = Logins(arguments.authorized_keys, settings, pam)
             endpoint = Endpoint(
-                said.host_key, logins, settings, server.serve, peer_timeout_s=said.peer_timeout_s
+                arguments.host_key,
+                logins,
+                settings,
+                server.serve,
+                peer_timeout_s=arguments.peer_timeout_s,
             )
-            listener = await endpoint.listen(said.host, said.port)
-            LOG.info("listening on %s port %d", said.host, listener.get_port())
+            listener = await endpoint.listen(arguments.host, arguments.port)
+            LOG.info("listening on %s port %d", arguments.host, listener.get_port())
             call_home = CallHome(endpoint.call)
 
-            def call_them() -> None:
-                call_home.set_clients(said.clients | settings.clients)
+            def set_call_home_clients() -> None:
+                call_home.set_clients(arguments.clients | settings.clients)
 
-            call_them()
-            settings.call_on_change(lambda: loop.call_soon_threadsafe(call_them))
+            set_call_home_clients()
+            settings.call_on_change(lambda: loop.call_soon_threadsafe(set_call_home_clients))
             notify("READY=1")
             await _stay_alive_until(stop)
             notify("STOPPING=1")
@@ -171,12 +175,12 @@ async def run(said: options.Options) -> None:
             settings.call_on_change(lambda: None)
             await call_home.close()
         finally:
-            # sysrepo crashes if its connection goes before the sessions on it.
+            # sysrepo crashes if the connection is closed before its sessions.
             await server.close()
 
 
 async def _stay_alive_until(stop: asyncio.Event) -> None:
-    """Say that the loop turns until it is told to stop."""
+    """Notify the service manager's watchdog until `stop` is set."""
     interval_s = watchdog_interval_s()
     while True:
         try:
@@ -189,12 +193,12 @@ async def _stay_alive_until(stop: asyncio.Event) -> None:
 
 def main() -> int:
     """The command `tsn-netconfd`."""
-    said = options.parse()
+    arguments = options.parse()
     journal.configure(logging.INFO, "tsn-netconfd")
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
     try:
-        said.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        asyncio.run(run(said))
+        arguments.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        asyncio.run(run(arguments))
     except (
         OSError,
         asyncssh.Error,

@@ -1,4 +1,4 @@
-"""The open NETCONF sessions: who each is, what it locks, the thread of its sysrepo calls."""
+"""The open NETCONF sessions: their users, their locks, and the threads of their sysrepo calls."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # A connection to sysrepo has 255 places for read locks on one thing, a call takes about three of
-# them, and sysrepo answers whoever finds none with an internal error. More than these at once
+# them, and a call that finds none fails with an internal error. More than these at once
 # would not be faster either.
 MAX_CALLS = 12
 
 
 @dataclass
 class Counters:
-    """What RFC 6022 counts of each session."""
+    """The counters of RFC 6022 for each session."""
 
     in_rpcs: int = 0
     in_bad_rpcs: int = 0
@@ -33,7 +33,7 @@ class Counters:
     out_notifications: int = 0
 
     def add(self, other: Counters) -> None:
-        """Count what the other counted, too."""
+        """Add the other counters."""
         for each in fields(other):
             name = each.name
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -67,7 +67,7 @@ class Session:
     closing: bool = False
     # The number of the session that ended this one.
     killed_by: int | None = None
-    # What it subscribed to, as long as it is subscribed.
+    # Set while the session is subscribed to notifications.
     subscription: SubscriptionParameters | None = None
     counters: Counters = field(default_factory=Counters)
     login_time: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -80,7 +80,7 @@ class Session:
 
     @property
     def log_fields(self) -> dict[str, str]:
-        """What journald is told besides the text (agent.journal)."""
+        """The fields of a journald entry besides the text (agent.journal)."""
         return {"TSN_SESSION": str(self.number), "TSN_USER": self.user, "TSN_PEER": self.peer}
 
     def __str__(self) -> str:
@@ -89,15 +89,15 @@ class Session:
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a blocking call in this session's thread, one at a time, in the order asked for.
 
-        It waits for its turn, unless the session holds a lock: then others wait for the session,
-        and so does the way back from a confirmed commit.
+        It waits for its turn, unless the session holds a lock: other sessions, and the revert of
+        a confirmed commit, wait for the lock holder.
         """
         loop = asyncio.get_running_loop()
         async with nullcontext() if self.locks else self.turns:
             return await loop.run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
     async def close(self) -> None:
-        """End the sysrepo session, which gives up its locks."""
+        """End the sysrepo session, which releases its locks."""
         self.locks.clear()
         await self.call(self.datastores.close)
         self._thread.shutdown(wait=False)
@@ -108,8 +108,8 @@ class Sessions:
 
     def __init__(self, connection: SysrepoConnection) -> None:
         self._connection = connection
-        # By whether the user may commit: whoever can only read, and as slowly as it likes, keeps
-        # nobody from committing.
+        # One for users who may commit and one for the others, so that slow readers never delay a
+        # commit.
         self._turns = {may_commit: asyncio.Semaphore(MAX_CALLS) for may_commit in (False, True)}
         self._open: dict[int, Session] = {}
         self._last_number = 0
@@ -132,22 +132,22 @@ class Sessions:
         return session
 
     async def close(self, session: Session) -> None:
-        """Forget the session and free what it holds."""
+        """Remove the session and release its resources."""
         await session.close()
         self._ended.add(session.counters)
         del self._open[session.number]
 
     @property
     def opened(self) -> int:
-        """How many there have been so far."""
+        """The number of sessions opened so far."""
         return self._last_number
 
     def all(self) -> list[Session]:
-        """Those that are open."""
+        """The open sessions."""
         return list(self._open.values())
 
     def counters(self) -> Counters:
-        """What was counted in all sessions so far."""
+        """The sums over all sessions so far."""
         total = Counters()
         for counters in (self._ended, *(session.counters for session in self.all())):
             total.add(counters)

@@ -1,4 +1,4 @@
-"""What the configuration says about this server (module tsn-netconf-server), as it is now."""
+"""The current configuration of this server (module tsn-netconf-server)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CONTAINER = f"/{MODULE}:netconf-server"
 
 
 class NotInstalled(Exception):
-    """The datastore has no place for the server's configuration."""
+    """The module of the server's configuration is not installed."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What clients may take. An `idle_timeout_s` of 0 is no limit."""
+    """The limits for clients. `idle_timeout_s` 0 means no limit."""
 
     max_sessions: int
     max_sessions_per_user: int
@@ -49,7 +49,7 @@ class Configuration:
 
     @classmethod
     def from_json(cls, container: Mapping[str, Any]) -> Configuration:
-        """Of the container as JSON with its defaults."""
+        """From the container as RFC 7951 JSON with its defaults."""
         limits = container["limits"]
         return cls(
             limits=Limits(
@@ -94,16 +94,16 @@ class Settings:
 
     @property
     def limits(self) -> Limits:
-        """What clients may take."""
+        """The limits for clients."""
         return self._current.limits
 
     @property
     def clients(self) -> frozenset[Client]:
-        """Whom to call."""
+        """The clients to call."""
         return self._current.clients
 
     def keys_of(self, user: str) -> str:
-        """The keys that the configuration gives a user."""
+        """The configured keys of a user, as lines of an authorized_keys file."""
         return self._current.keys.get(user, "")
 
     def call_on_change(self, function: Callable[[], object]) -> None:
@@ -111,7 +111,7 @@ class Settings:
         self._on_change = function
 
     def close(self) -> None:
-        """Follow no more changes."""
+        """Stop following changes."""
         self._session.stop()
 
     def _use(self, container: dict[str, Any]) -> None:

@@ -80,9 +80,9 @@ def test_a_way_back_that_the_agent_refuses_is_tried_again_and_everybody_hears_wh
         assert tag_of(other.lock, "running") == "lock-denied"
         kernel.refuse = None
         assert wait_until(lambda: priority(kernel) == BEFORE)
-        assert wait_until(lambda: "confirmed commit undone" in netconfd.log)
+        assert wait_until(lambda: "confirmed commit reverted" in netconfd.log)
         # the log has it once, however often it was tried
-        assert netconfd.log.count("cannot undo") == 1
+        assert netconfd.log.count("cannot revert") == 1
         other.lock("running")
 
 
@@ -97,7 +97,7 @@ def test_a_server_whose_way_back_is_refused_at_its_start_serves_and_goes_back_la
         assert tag_of(client.commit) == "in-use"
         kernel.refuse = None
         assert wait_until(lambda: priority(kernel) == BEFORE)
-        assert wait_until(lambda: "confirmed commit undone" in netconfd.log)
+        assert wait_until(lambda: "confirmed commit reverted" in netconfd.log)
         client.commit()
 
 
@@ -105,7 +105,7 @@ def test_without_an_agent_the_way_back_is_open_and_the_next_agent_takes_it(netco
     with netconfd.connect() as client:
         commit_unconfirmed(client, kernel, SHORT_S)
         agent.close()
-        assert wait_until(lambda: "confirmed commit undone" in netconfd.log)
+        assert wait_until(lambda: "confirmed commit reverted" in netconfd.log)
         assert priority(kernel) == AFTER
     with closing(Datastore(kernel)):
         assert priority(kernel) == BEFORE

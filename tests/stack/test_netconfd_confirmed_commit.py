@@ -202,7 +202,7 @@ def test_going_back_waits_for_a_lock_from_outside_and_is_not_forgotten(netconfd,
     commit_unconfirmed(client, timeout_s="1")
     with sysrepo.SysrepoConnection() as connection, connection.start_session() as outsider:
         outsider.lock()
-        assert wait_until(lambda: "cannot undo the confirmed commit" in netconfd.log)
+        assert wait_until(lambda: "cannot revert the confirmed commit" in netconfd.log)
         assert tag_of(client.commit) == "in-use"
         assert running(client) == "after"
     assert goes_back(client)

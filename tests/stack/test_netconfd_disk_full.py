@@ -112,7 +112,7 @@ def test_on_a_disk_that_is_full_meanwhile_a_commit_is_confirmed_or_goes_back(net
 
 def test_a_server_starts_on_a_full_disk_and_still_notifies(netconfd):
     netconfd.start_on_disk("full")
-    assert "notifications are kept until the server ends" in netconfd.log
+    assert "notifications are kept in memory until the server ends" in netconfd.log
     with netconfd.connect() as client, netconfd.connect() as listener:
         listener.create_subscription()
         edit(client, "after")
@@ -129,11 +129,11 @@ def test_what_cannot_be_forgotten_is_not_confirmed_and_nobody_commits_over_it(ne
         netconfd.make_read_only()
         # Answered with ok, it would come back at the next start.
         refused_by_disk(leaver.commit, tag="operation-failed")
-    assert wait_until(lambda: "cannot undo the confirmed commit yet" in netconfd.log)
+    assert wait_until(lambda: "cannot revert the confirmed commit yet" in netconfd.log)
     assert running(client) == "before"
     refused_by_disk(client.commit, tag="in-use")
     netconfd.make_writable()
-    assert wait_until(lambda: "confirmed commit undone" in netconfd.log)
+    assert wait_until(lambda: "confirmed commit reverted" in netconfd.log)
     assert not (netconfd.disk / "confirmed-commit.xml").exists()
     client.commit()
 

@@ -79,14 +79,14 @@ def test_sessions_are_limited_for_each_user(netconfd, good):
     with opened(netconfd, 1):
         with pytest.raises((SSHError, SessionCloseError, OSError)):
             wait_for_refusal(netconfd)
-        assert "its user has 2 sessions open" in netconfd.log
+        assert " has 2 sessions open" in netconfd.log
         netconfd.connect(username="observer").close_session()
 
 
 def test_the_last_sessions_are_for_those_who_may_commit(netconfd, good):
     set_limits(good, max_sessions=2)
     assert wait_until(lambda: not _opens(netconfd, username="observer"))
-    assert "1 of 2 sessions are open; 1 kept free for users who may commit" in netconfd.log
+    assert "1 of 2 sessions are open; 1 reserved for users who may commit" in netconfd.log
     assert _opens(netconfd)
 
 

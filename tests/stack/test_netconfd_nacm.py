@@ -254,7 +254,7 @@ def test_an_expired_commit_is_undone_in_the_session_of_a_lock_holder_without_rig
         edit(operator, described(P1, "uno"))
         operator.commit(confirmed=True, timeout="2", persist="x")
         assert wait_until(lambda: _locks(locker))
-        assert wait_until(lambda: "confirmed commit undone" in netconfd.log)
+        assert wait_until(lambda: "confirmed commit reverted" in netconfd.log)
     assert interfaces_in(operator, "running") == {P1: "one"}
 
 

@@ -156,7 +156,7 @@ def commits_logged(simulation: Simulation) -> Mapping[str, int]:
 
 
 def commits_undone(simulation: Simulation) -> Mapping[str, int]:
-    return logged(simulation, "confirmed commit undone")
+    return logged(simulation, "confirmed commit reverted")
 
 
 def logged(simulation: Simulation, words: str) -> Mapping[str, int]:

@@ -1,8 +1,8 @@
-"""Who changed the configuration where: netconf-config-change (RFC 6470), whoever made the change.
+"""Changes of the configuration by any program: netconf-config-change (RFC 6470).
 
-sysrepo lets a commit wait for each callback about it, so a callback looks at the top of the change
-only: a created subtree is one edit, however large, and a change in more than MAX_EDITS places is
-reported where its places meet.
+A commit waits for each of its callbacks, so a callback reads only the top of the change: a created
+subtree is one edit, however large, and a change in more than MAX_EDITS places is reported at their
+common ancestor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ORIGINATOR = "netopeer2"
 # Of a diff's operations, those that change the node; the other one is none.
 _OPERATIONS = frozenset({"create", "delete", "replace"})
 
-# Datastore, who changed it, the edits.
+# Datastore, changed-by, edits as in `summary`.
 OnChange = Callable[[str, Mapping[str, Any], list[tuple[str, str]]], None]
 
 
@@ -53,7 +53,7 @@ class ConfigWatch:
         self._subscription.add(module)
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._subscription.close()
 
     def _changed(self, session: SysrepoSession) -> None:
@@ -90,7 +90,7 @@ def _children(node: Any) -> Iterable[Any]:
 
 
 def _changed_by(session: SysrepoSession) -> Mapping[str, Any]:
-    """The NETCONF session that made a change; for all others this host did it."""
+    """The NETCONF session that made a change; `server` for all other programs."""
     if session.get_originator_name() != ORIGINATOR:
         return {"server": None}
     number, *strings = originator_data(session)

@@ -1,6 +1,6 @@
-"""What the server reports of itself: the notifications of RFC 6470.
+"""The server's own notifications: those of RFC 6470.
 
-They are put into the stream here, not sent through sysrepo: as soon as anybody subscribes to
+They are published here and not sent through sysrepo: as soon as a program subscribes to
 `ietf-netconf-notifications` there, sysrepo adds a netconf-config-change of its own to each commit,
 with an entry for every changed leaf and before the client gets its reply.
 """
@@ -28,7 +28,7 @@ Content = Mapping[str, Any]
 
 
 class Events:
-    """Makes the notifications in a thread of its own: nobody waits for them."""
+    """Creates the notifications in a thread of its own, so that requests do not wait for them."""
 
     def __init__(self, connection: SysrepoConnection, stream: Stream) -> None:
         self._connection = connection
@@ -50,7 +50,7 @@ class Events:
         self, event: ConfirmEvent, session: Session, timeout_s: int | None = None
     ) -> None:
         """netconf-confirmed-commit; `timeout_s` with start and extend alone."""
-        # A timeout is nobody's doing.
+        # A timeout has no session.
         content = {} if event == "timeout" else by(session)
         if timeout_s is not None:
             content["timeout"] = timeout_s
@@ -59,7 +59,7 @@ class Events:
     def config_changed(
         self, datastore: str, changed_by: Content, edits: Sequence[tuple[str, str]]
     ) -> None:
-        """netconf-config-change; an edit is the path of a node and what was done to it."""
+        """netconf-config-change; an edit is the path of a node and the operation."""
         self._send(
             "netconf-config-change",
             {
@@ -70,18 +70,18 @@ class Events:
         )
 
     def capability_modified(self, capability: str) -> None:
-        """netconf-capability-change: the parameters of a capability are others now."""
+        """netconf-capability-change: the parameters of a capability have changed."""
         self._send(
             "netconf-capability-change",
             {"changed-by": {"server": None}, "modified-capability": [capability]},
         )
 
     async def settle(self) -> None:
-        """Wait until all that was sent before is in the stream."""
+        """Wait until all earlier notifications are in the stream."""
         await asyncio.get_running_loop().run_in_executor(self._thread, lambda: None)
 
     def close(self) -> None:
-        """Wait until all is in the stream."""
+        """Wait until all notifications are in the stream, then end."""
         self._thread.shutdown()
 
     def _send(self, name: str, content: Content) -> None:
@@ -103,7 +103,7 @@ class Events:
 
 
 def by(session: Session) -> dict[str, Any]:
-    """The parameters that RFC 6470 gives a session in every notification."""
-    # The server acts under no address.
+    """The session parameters of every notification (RFC 6470)."""
+    # The server itself has no source address.
     host = {"source-host": session.peer} if session.number else {}
     return {"username": session.user, "session-id": session.number, **host}

@@ -42,13 +42,13 @@ class EventLog:
     """A ring of notifications in an SQLite file. Thread-safe. Every call may raise sqlite3.Error.
 
     `first` and `last` are the numbers of the oldest and newest ones; an empty log's first is
-    the next one's. Where the file cannot be used, notifications are kept in memory: a server
-    without their past is better than none.
+    the next one's. Where the file cannot be used, notifications are kept in memory: the server runs
+    without a replay log then.
     """
 
     def __init__(self, path: Path, max_octets: int = MAX_OCTETS) -> None:
         self._max_octets = max_octets
-        # Freed at once when the log is full, so that few notifications have to make room.
+        # Freed at once when the log is full, so that few notifications delete older ones.
         self._spare_octets = max_octets // 8
         self._lock = threading.Lock()
         self._database = _open_anyhow(path)
@@ -57,9 +57,9 @@ class EventLog:
         self.first = self._number("SELECT min(number) FROM event") or self.last + 1
 
     def append(self, time_ns: int, notification: str) -> None:
-        """Log a notification, and forget the oldest ones if they leave no room for it.
+        """Log a notification, and delete the oldest ones if it does not fit.
 
-        Raises ValueError for one that would push all others out.
+        Raises ValueError for one that would displace all others.
         """
         if len(notification) > self._spare_octets:
             raise ValueError(f"{len(notification)} octets are more than {self._spare_octets}")
@@ -86,7 +86,7 @@ class EventLog:
         return [Event(*row) for row in rows]
 
     def start_ns(self) -> int | None:
-        """When the oldest notification kept happened."""
+        """The time of the oldest notification in the log."""
         with self._lock:
             return self._number("SELECT time_ns FROM event ORDER BY number LIMIT 1") or None
 
@@ -95,7 +95,7 @@ class EventLog:
         self._database.close()
 
     def _forget(self, octets: int) -> tuple[int, int]:
-        """Delete the oldest of these octets; returns what is left, and the first that is left."""
+        """Delete the oldest notifications; returns the octets and the first number that remain."""
         freed, newest = 0, 0
         for number, length in self._database.execute(
             "SELECT number, length(notification) FROM event ORDER BY number"
@@ -112,12 +112,12 @@ class EventLog:
 
 
 def _open_anyhow(path: Path) -> sqlite3.Connection:
-    """Old notifications are not worth a server that does not start."""
+    """An unusable log must not prevent the server from starting."""
     try:
         return _open(path)
     except sqlite3.OperationalError as error:
         # The fault of the disk, not of what is in the file.
-        LOG.error("%s: %s; notifications are kept until the server ends", path, error)
+        LOG.error("%s: %s; notifications are kept in memory until the server ends", path, error)
         return _open(None)
     except sqlite3.DatabaseError as error:
         LOG.error("%s: %s; starting a new log of notifications", path, error)
@@ -143,14 +143,14 @@ NETCONF = "NETCONF"
 
 
 class Listener(Protocol):
-    """Somebody to wake up when there is more to deliver. Called in the event loop."""
+    """A subscription that waits for new notifications. Called in the event loop."""
 
     def more(self) -> None:
-        """There are new notifications in the log."""
+        """The log has new notifications."""
 
 
 class Stream:
-    """The log with its listeners. Made in a running event loop."""
+    """The log and its listeners. Create it in a running event loop."""
 
     def __init__(self, log_: EventLog) -> None:
         self.log = log_
@@ -159,7 +159,7 @@ class Stream:
         self._started_ns = time.time_ns()
 
     def publish(self, notification: str, time_ns: int | None = None) -> None:
-        """Log a notification's element and tell the listeners. From any thread but the loop's."""
+        """Log a notification's element and wake the listeners; from any thread but the loop's."""
         try:
             self.log.append(time.time_ns() if time_ns is None else time_ns, notification)
         except (sqlite3.Error, ValueError) as error:
@@ -168,15 +168,15 @@ class Stream:
         self._loop.call_soon_threadsafe(self._wake)
 
     def created_ns(self) -> int:
-        """No notification from before this time can be replayed."""
+        """Replay starts at this time at the earliest (ns since 1970)."""
         return self.log.start_ns() or self._started_ns
 
     def add(self, listener: Listener) -> None:
-        """Wake this one from now on."""
+        """Wake this listener from now on."""
         self._listeners.add(listener)
 
     def remove(self, listener: Listener) -> None:
-        """Wake it no more."""
+        """Stop waking this listener."""
         self._listeners.discard(listener)
 
     def _wake(self) -> None:

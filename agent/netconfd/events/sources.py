@@ -1,6 +1,6 @@
-"""Where the stream's notifications come from: every module's own, and each change of configuration.
+"""The sources of the event stream: every module's notifications, and changes of configuration.
 
-Modules may be installed while the server runs; `refresh` takes them in.
+Modules may be installed while the server runs; `refresh` subscribes to them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from agent.sysrepo.notifications import NotificationSubscription
 
 LOG = logging.getLogger(__name__)
 
-# sysrepo's own name for an installed, removed or updated module, and for its features.
+# sysrepo's notification module for installed, removed and updated modules and features.
 MODULE_CHANGE = "sysrepo-notifications"
 
 
 class Sources:
-    """All subscriptions that feed the stream. Its calls block. They may raise SysrepoError."""
+    """All subscriptions that feed the stream. Calls block, and may raise SysrepoError."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Sources:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take in the modules that are new."""
+        """Subscribe to new modules."""
         with self._connection.get_ly_ctx() as context:
             modules = set(module_names(context).values())
         for module in sorted(modules - self._known):
-            self._take_in(module)
+            self._subscribe(module)
         self._known = modules
 
     def close(self) -> None:
@@ -66,8 +66,8 @@ class Sources:
         for watch in self._watches:
             watch.close()
 
-    def _take_in(self, module: str) -> None:
-        # RFC 6470's own come from Events, which says why.
+    def _subscribe(self, module: str) -> None:
+        # The server publishes RFC 6470's itself: see Events.
         subscribers = [] if module == MODULE else [self._subscription.add]
         for subscribe in [*subscribers, *(watch.watch for watch in self._watches)]:
             try:
@@ -93,9 +93,9 @@ class Sources:
 
 
 class Notifications:
-    """Made in a running event loop.
+    """The event stream, its sources and its log. Create it in a running event loop.
 
-    Raises sqlite3.Error or SysrepoError if there can be none.
+    Raises sqlite3.Error or SysrepoError.
     """
 
     def __init__(
@@ -110,14 +110,14 @@ class Notifications:
         self._sources = Sources(connection, self.stream, self.events, self._modules_changed)
 
     async def close(self) -> None:
-        """Log what is still on its way, then end. All sessions must have ended."""
+        """Log the notifications in progress, then end. All sessions must have ended."""
         await asyncio.gather(*self._tasks)
         await asyncio.to_thread(self._sources.close)
         await asyncio.to_thread(self.events.close)
         self._log.close()
 
     def _modules_changed(self) -> None:
-        """Called in a thread of sysrepo's, from where no subscription may be changed."""
+        """Called in a thread of sysrepo's, which must not change subscriptions."""
         self._loop.call_soon_threadsafe(self._start_refresh)
 
     def _start_refresh(self) -> None:
@@ -130,4 +130,4 @@ class Notifications:
             self._sources.refresh()
             self.events.capability_modified(self._library.get().capability)
         except (RpcErrors, SysrepoError) as error:
-            LOG.error("cannot take in the modules that changed: %s", error)
+            LOG.error("cannot subscribe to the changed modules: %s", error)

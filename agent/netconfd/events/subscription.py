@@ -1,4 +1,4 @@
-"""A session's subscription to the event stream (RFC 5277): what it asked for, its delivery."""
+"""The delivery of notifications to one session (RFC 5277)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ STREAMS = "urn:ietf:params:xml:ns:netmod:notification"
 REPLAY_COMPLETE = f'<replayComplete xmlns="{STREAMS}"/>'
 NOTIFICATION_COMPLETE = f'<notificationComplete xmlns="{STREAMS}"/>'
 
-# Held in memory at once for one session.
+# Notifications in memory at once, for each session.
 BATCH = 16
 
 
 class Subscription:
-    """Delivers from its place in the log on; made in the event loop."""
+    """Delivers from its position in the log on. Create it in the event loop."""
 
     def __init__(
         self,
@@ -57,20 +57,20 @@ class Subscription:
         yield message(NOTIFICATION_COMPLETE, time.time_ns())
 
     def more(self) -> None:
-        """There is something to deliver; if it pushed out what is not delivered, give up."""
+        """The log has new notifications. Disconnect if it dropped undelivered ones for them."""
         self._more.set()
         if self._position < self._stream.log.first - 1:
             LOG.error("%s reads its notifications too slowly, some are lost", self._session)
             self.close()
-            # RFC 5277 has no way to tell a client that it missed something.
+            # RFC 5277 has no message for lost notifications.
             self._session.disconnect()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._stream.remove(self)
 
     async def _next(self, last: int | None = None) -> list[Event]:
-        """The next few that this session gets; none after a wait for the log to grow."""
+        """The next batch for this session; empty after a wait for the log to grow."""
         self._more.clear()
         place = self._position
         events = await self._session.call(self._read, last)
@@ -82,7 +82,7 @@ class Subscription:
         """Read on, up to number `last`; in the session's thread."""
         events = self._stream.log.after(self._position, BATCH)
         if events and events[0].number > self._position + 1:
-            # The log has forgotten what comes next, and `more` is about to see it.
+            # The log has dropped the next one; `more` is about to notice.
             return []
         if last is not None:
             events = [event for event in events if event.number <= last]
@@ -104,7 +104,7 @@ class Subscription:
             if any(each.tag == "access-denied" for each in errors.errors):
                 self._on_denied()
             else:
-                # Its module may be gone since.
+                # Its module may have been uninstalled.
                 LOG.warning("%s does not get a notification: %s", self._session, errors)
             return False
 

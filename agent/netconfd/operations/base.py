@@ -165,8 +165,8 @@ async def _unlock(request: Request) -> list[etree._Element]:
     session = request.session
     if target not in session.locks:
         holder = request.services.sessions.holder(target)
-        who = f"{holder} has" if holder else "nobody has"
-        raise RpcError("operation-failed", f"{who} locked {target}", "protocol")
+        reason = f"{target} is locked by {holder}" if holder else f"{target} is not locked"
+        raise RpcError("operation-failed", reason, "protocol")
     await session.call(session.datastores.unlock, target)
     del session.locks[target]
     return []
@@ -202,7 +202,7 @@ async def _discard_changes(request: Request) -> list[etree._Element]:
 async def _close_session(request: Request) -> list[etree._Element]:
     request.parameters.end()
     request.session.closing = True
-    # RFC 6241 section 7.8: nothing is held any more when the client hears that it is closed.
+    # RFC 6241 section 7.8: the locks are released before the client receives the reply.
     await request.services.commits.release(request.session)
     return []
 

@@ -1,9 +1,9 @@
-"""Commit and confirmed commit (RFC 6241 sections 8.3.4 and 8.4) and the way back.
+"""Commit, confirmed commit and its revert (RFC 6241, sections 8.3.4 and 8.4).
 
 Before a confirmed commit changes anything, the running configuration is on disk. It stays there
-until the commit is confirmed or undone, so a server that dies inside the window undoes it at its
-next start. A confirmation is answered only after the file is gone for good: nothing undoes a commit
-whose client has heard that it stays.
+until the commit is confirmed or reverted, so a server that dies in between reverts at its
+next start. A confirmation is answered only after the file is removed: a commit that the client
+knows to be confirmed is never reverted.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Confirmation:
 
 @dataclass(eq=False)
 class PendingCommit:
-    """A confirmed commit not confirmed yet, and what was running `before` it.
+    """A confirmed commit that is not confirmed yet; `before` is the configuration it replaced.
 
-    Without `persist` it dies with `owner`. `obstacle`: it is to be undone, and why it is not yet.
+    Without `persist` it is reverted when `owner` ends. `obstacle`: why a revert has failed.
     """
 
     owner: Session
@@ -50,12 +50,11 @@ class PendingCommit:
 def check_permitted(
     pending: PendingCommit | None, session: Session, persist_id: str | None
 ) -> None:
-    """Raise RpcError unless the session may commit, or end what is pending, with this id."""
+    """Raise RpcError unless the session may commit, confirm or cancel with this persist-id."""
     if pending is not None and pending.obstacle is not None:
         raise RpcError(
             "in-use",
-            f"a confirmed commit must be undone first, which is tried again and again, but: "
-            f"{pending.obstacle}",
+            f"the revert of a confirmed commit has failed and is being retried: {pending.obstacle}",
             "protocol",
         )
     expected = pending.persist if pending else None
@@ -70,40 +69,42 @@ def check_permitted(
         return
     if expected is not None and persist_id is None:
         raise RpcError(
-            "in-use", "a confirmed commit with a persist-id is pending; give it", "protocol"
+            "in-use",
+            "a confirmed commit with a persist-id is pending; send its persist-id",
+            "protocol",
         )
     if expected is None and pending.owner is not session:
         raise RpcError("in-use", f"a confirmed commit of {pending.owner} is pending", "protocol")
 
 
 class Snapshot:
-    """At most one configuration, whole and private. Every call may raise OSError."""
+    """The configuration to revert to, in a file. Every call may raise OSError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def write(self, config: str) -> None:
-        """Keep the configuration; when this returns, a power cut cannot take it away."""
+        """Store the configuration; it is on disk when this returns."""
         whole_file.replace(self._path, config.encode())
 
     def read(self) -> str | None:
-        """The configuration kept, None if there is none."""
+        """The stored configuration, None if there is none."""
         try:
             return self._path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
 
     def remove(self) -> None:
-        """Forget it for good."""
+        """Remove it; it is gone from disk when this returns."""
         whole_file.remove(self._path)
 
 
-# A foreign lock or an agent that is just starting goes away; the way back must not be lost.
+# A foreign lock or a starting agent is temporary: a revert is retried until it succeeds.
 RETRY_S = 2.0
 
 
 class Commits:
-    """Serialises commits and undoes those that are not confirmed in time."""
+    """Serialises commits and reverts those that are not confirmed in time."""
 
     def __init__(
         self, snapshot: Snapshot, sessions: Sessions, own: Session, events: Events
@@ -111,7 +112,7 @@ class Commits:
         self._events = events
         self._snapshot = snapshot
         self._sessions = sessions
-        # Undoes what no session is there to undo.
+        # Reverts when the owner's session has ended.
         self._own = own
         self._pending: PendingCommit | None = None
         self._lock = asyncio.Lock()
@@ -123,9 +124,9 @@ class Commits:
         return self._pending.owner if self._pending else None
 
     async def recover(self) -> None:
-        """Undo what an earlier server left: the unconfirmed, and changes of nobody's candidate.
+        """Revert the pending commit of an earlier server, and discard changes of its candidate.
 
-        What cannot be undone now is tried again. Raises OSError.
+        A revert that fails is retried. Raises OSError.
         """
         async with self._lock:
             before = await self._own.call(self._snapshot.read)
@@ -134,20 +135,20 @@ class Commits:
                 self._pending = PendingCommit(self._own, None, before)
                 await self._restore_or_retry(self._pending, reason, self._own)
             try:
-                # Candidate outlives the server in sysrepo, and nobody could lock it.
+                # Candidate outlives the server in sysrepo, and a changed one cannot be locked.
                 await self._own.call(self._own.datastores.copy, "running", "candidate")
             except RpcErrors as errors:
-                LOG.error("candidate may hold changes of sessions that are gone: %s", errors)
+                LOG.error("candidate may hold changes of ended sessions: %s", errors)
 
     async def commit(
         self, session: Session, confirmation: Confirmation | None, persist_id: str | None
     ) -> None:
         """Make candidate running.
 
-        The time to confirm counts from this call, before any wait: the client, which counts from
-        when it asked, may rely on it that nothing of an abandoned change is left when it is over.
+        The confirm timeout starts with this call, before any wait: the client starts to count when
+        it sends the request, and an abandoned change must be reverted when its count ends.
 
-        Raises RpcError or RpcErrors; then running is as it was, or what was pending is so still.
+        Raises RpcError or RpcErrors; then running and a pending commit are unchanged.
         """
         received_s = asyncio.get_running_loop().time()
         async with self._lock:
@@ -158,7 +159,7 @@ class Commits:
                 await self._confirm(session)
             elif self._pending is None:
                 before = await session.call(session.datastores.snapshot)
-                await self._commit_undoably(session, before)
+                await self._commit_with_snapshot(session, before)
                 self._await_confirmation("start", session, confirmation, before, received_s)
             else:
                 await session.call(session.datastores.copy, "candidate", "running")
@@ -168,7 +169,7 @@ class Commits:
                 )
 
     async def cancel(self, session: Session, persist_id: str | None) -> None:
-        """Undo the pending confirmed commit now. Raises RpcError or RpcErrors."""
+        """Revert the pending confirmed commit now. Raises RpcError or RpcErrors."""
         async with self._lock:
             if self._pending is None:
                 raise RpcError("operation-failed", "no confirmed commit is pending", "protocol")
@@ -179,8 +180,8 @@ class Commits:
                 raise RpcError("operation-failed", f"not cancelled yet: {error}") from None
 
     async def release(self, session: Session) -> None:
-        """Take back what must not outlive the session: its commit, its changes, its locks."""
-        # Nobody goes back by means of a session that is ending.
+        """Revert the session's pending commit, discard its changes, and release its locks."""
+        # Within the lock: no other revert uses the session while it ends.
         async with self._lock:
             pending = self._pending
             if pending is not None and pending.owner is session and pending.persist is None:
@@ -188,7 +189,7 @@ class Commits:
                 await self._restore_or_retry(pending, reason, session)
             try:
                 if "candidate" in session.locks:
-                    # Changes made under a lock belong to its holder and go with it.
+                    # Changes made under a lock are discarded with it (RFC 6241, section 8.3.5.2).
                     await session.call(session.datastores.copy, "running", "candidate")
                 for datastore in list(session.locks):
                     await session.call(session.datastores.unlock, datastore)
@@ -197,17 +198,17 @@ class Commits:
                 LOG.error("%s did not end cleanly: %s", session, errors)
 
     async def close(self) -> None:
-        """Undo what is pending: nobody can confirm it any more."""
+        """Revert the pending commit, which cannot be confirmed any more."""
         async with self._lock:
             if self._pending is not None:
                 try:
                     await self._restore(self._pending, "the server ends", self._own)
-                except Exception as error:  # noqa: BLE001  it must not keep the server from ending
-                    LOG.error("cannot undo the confirmed commit, next start will: %s", error)
+                except Exception as error:  # noqa: BLE001  the server ends all the same
+                    LOG.error("cannot revert the confirmed commit, the next start will: %s", error)
                 self._forget_pending()
 
-    async def _commit_undoably(self, session: Session, before: str) -> None:
-        """Commit with the way back on disk, or neither. Raises RpcError or RpcErrors."""
+    async def _commit_with_snapshot(self, session: Session, before: str) -> None:
+        """Commit with the snapshot on disk, or do neither. Raises RpcError or RpcErrors."""
         try:
             await session.call(self._snapshot.write, before)
             await session.call(session.datastores.copy, "candidate", "running")
@@ -215,16 +216,17 @@ class Commits:
             try:
                 await session.call(self._snapshot.remove)
             except OSError as obstacle:
-                # A later start would go back to it, past all commits until then.
+                # A later start would restore it, and lose all commits until then.
                 self._pending = PendingCommit(session, None, before)
-                self._undo_later(self._pending, str(obstacle), "it was refused", session)
+                self._retry_later(self._pending, str(obstacle), "it was refused", session)
             if isinstance(error, OSError):
                 raise RpcError(
-                    "resource-denied", f"cannot keep what is running, to go back to it: {error}"
+                    "resource-denied",
+                    f"cannot store the running configuration to revert to it: {error}",
                 ) from None
             raise
         except Exception:
-            # How far it came is not known, and without a timer the way back would wait for a start.
+            # The state of running is unknown; without a timer only the next start would revert it.
             self._pending = PendingCommit(session, None, before)
             await self._restore_or_retry(self._pending, "it failed inside the server", session)
             raise
@@ -247,7 +249,7 @@ class Commits:
         if self._pending is not None and persist is None:
             persist = self._pending.persist
         self._pending = PendingCommit(session, persist, before)
-        # What the commit itself took is part of the wait; none is left if it took longer.
+        # The commit itself counts; the timer expires at once if it took longer.
         spent_s = asyncio.get_running_loop().time() - received_s
         self._start_timer(confirmation.timeout_s - spent_s)
         self._events.confirmed_commit(event, session, confirmation.timeout_s)
@@ -287,7 +289,7 @@ class Commits:
 
     async def _expire(self, pending: PendingCommit, reason: str, by: Session | None) -> None:
         async with self._lock:
-            # The confirmation may have been faster to the lock.
+            # A confirmation may have taken the lock first.
             if self._pending is pending:
                 await self._restore_or_retry(pending, reason, by)
 
@@ -296,21 +298,21 @@ class Commits:
     ) -> None:
         try:
             await self._restore(pending, reason, by)
-        except Exception as error:  # noqa: BLE001  the next attempt may do better
-            self._undo_later(pending, str(error), reason, by)
+        except Exception as error:  # noqa: BLE001  the revert is retried
+            self._retry_later(pending, str(error), reason, by)
 
-    def _undo_later(
+    def _retry_later(
         self, pending: PendingCommit, obstacle: str, reason: str, by: Session | None
     ) -> None:
         if obstacle != pending.obstacle:
-            LOG.error("cannot undo the confirmed commit yet: %s", obstacle)
+            LOG.error("cannot revert the confirmed commit yet: %s", obstacle)
         pending.obstacle = obstacle
         self._stop_timer()
         self._start_timer(RETRY_S, reason, by)
 
     async def _restore(self, pending: PendingCommit, reason: str, by: Session | None) -> None:
-        """Go back; `by` is the session that wants it, None if it is the timer."""
-        # sysrepo lets nobody but the lock's holder write.
+        """Restore running; `by` is the session that causes it, None for the timer."""
+        # sysrepo lets only the lock's holder write.
         worker = self._sessions.holder("running") or self._own
         await worker.call(worker.datastores.restore, pending.before)
         await worker.call(self._snapshot.remove)
@@ -319,4 +321,4 @@ class Commits:
             self._events.confirmed_commit("timeout", self._own)
         else:
             self._events.confirmed_commit("cancel", by)
-        LOG.warning("confirmed commit undone: %s", reason)
+        LOG.warning("confirmed commit reverted: %s", reason)

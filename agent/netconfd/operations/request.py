@@ -1,4 +1,4 @@
-"""A request: the operation element taken apart, who asks, and what the server has to serve it."""
+"""A request: the operation's parameters, the session, and the services it may use."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Parameters:
         return datastore_name(self.source_or_target(name), name, among, by_identity=by_identity)
 
     def end(self) -> None:
-        """Refuse what nobody asked for."""
+        """Refuse parameters that the operation does not have."""
         for children in self._left.values():
             raise unknown_element(etree.QName(children[0]).localname, of=self.operation)
 

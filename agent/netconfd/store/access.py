@@ -1,7 +1,7 @@
-"""Who may execute which operation: the access control model NACM (RFC 8341), section 3.4.4.
+"""Access control for operations: NACM (RFC 8341), section 3.4.4.
 
 sysrepo applies the rules about data (section 3.4.5) inside the session of each user; those about
-operations are the server's to apply. The user with uid 0 has the recovery session (section 3.2.1):
+operations are applied by the server. The user with uid 0 has the recovery session (section 3.2.1):
 no rule applies to root, here or in sysrepo.
 """
 
@@ -22,14 +22,14 @@ from agent.sysrepo.nacm import Nacm
 NACM = "/ietf-netconf-acm:nacm"
 
 _ANY = "*"
-# Section 3.4.4 step 11: denied unless a rule says otherwise.
+# Section 3.4.4 step 11: denied unless a rule permits it.
 _DENIED_BY_DEFAULT = {("ietf-netconf", "kill-session"), ("ietf-netconf", "delete-config")}
 _ALWAYS_PERMITTED = ("ietf-netconf", "close-session")
 
 
 @dataclass(frozen=True)
 class Account:
-    """Whose session it is. `unix_groups` are NACM's external groups."""
+    """The user of a session. `unix_groups` are NACM's external groups."""
 
     name: str
     unix_groups: frozenset[str] = frozenset()
@@ -63,7 +63,7 @@ class _Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """What a NACM configuration says about operations."""
+    """The rules of a NACM configuration about operations."""
 
     is_enabled: bool
     is_exec_default_permit: bool
@@ -73,7 +73,7 @@ class Policy:
 
     @classmethod
     def from_json(cls, nacm: Mapping[str, Any]) -> Policy:
-        """Of the container `nacm` as JSON with its defaults."""
+        """From the container `nacm` as RFC 7951 JSON with its defaults."""
         groups_of: dict[str, frozenset[str]] = {}
         for group in nacm.get("groups", {}).get("group", ()):
             for user in group.get("user-name", ()):
@@ -97,7 +97,7 @@ class Policy:
         if self.uses_unix_groups:
             groups |= account.unix_groups
         for list_groups, rules in self.rule_lists:
-            # The group * is everybody who is in any group.
+            # The group * matches every user who is in any group.
             if groups and (groups & list_groups or _ANY in list_groups):
                 for rule in rules:
                     if rule.matches(module, operation):
@@ -143,7 +143,7 @@ class AccessControl:
             raise
 
     def close(self) -> None:
-        """Judge nobody any more. Every session with a user must be closed."""
+        """Stop applying the rules. Close every session that has a user first."""
         self._nacm.close()
         self._state.stop()
         self._session.stop()

@@ -12,7 +12,7 @@ from agent.sysrepo.library import content_id
 
 
 class CurrentLibrary:
-    """One reading of the YANG library for all, as long as sysrepo has these schemas."""
+    """A copy of the YANG library for all sessions, read again when sysrepo's modules change."""
 
     def __init__(self, connection: SysrepoConnection) -> None:
         self._connection = connection
@@ -21,7 +21,7 @@ class CurrentLibrary:
         self._content_id = 0
 
     def get(self) -> Library:
-        """Whatever its user may read of them. Blocks, from any thread. May raise RpcErrors."""
+        """The library, without access control. Blocks; thread-safe. May raise RpcErrors."""
         with self._lock:
             now = content_id(self._connection)
             if self._library is None or now != self._content_id:

@@ -1,8 +1,8 @@
-"""One NETCONF session's hold on sysrepo: blocking calls, all made from the session's own thread.
+"""One NETCONF session's access to sysrepo: blocking calls, all made from the session's thread.
 
 sysrepo ties locks to a session, so each NETCONF session has one sysrepo session for its life and
-switches it between datastores. Each of these sessions has its user's rights (RFC 8341) and no more:
-what may not be read is left out, what may not be written is refused.
+switches it between datastores. Each of these sessions has its user's rights (RFC 8341): nodes that
+may not be read are left out, and nodes that may not be written are refused.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from agent.sysrepo.errors import items_of
 from agent.sysrepo.library import data_file
 from agent.sysrepo.nacm import check_readable, set_nacm_user
 
-# A subscriber's kernel work must fit; sysrepo's own default is 5 s.
+# Time for a subscriber's work in the kernel; sysrepo's default is 5 s.
 CHANGE_TIMEOUT_MS = 20_000
 # Source and target. RFC 8341 asks for no access to their data (sections 3.2.6 and 3.2.9).
 UNRESTRICTED_COPIES = (("running", "startup"), ("running", "candidate"))
-# Where a library's own code gave up; the directories are those of the machine that built it.
+# The source line of an internal error; its directories are those of the build machine.
 _SOURCE_LINE = re.compile(r"(?<=Internal error \()/(?:[^/()]*/)*")
 
 
 class Unreadable(Exception):
-    """A datastore does not hold its configuration any more; the text says where, and what to do."""
+    """The file of a datastore is unreadable; the text names the file and a remedy."""
 
 
 class Datastores:
@@ -62,15 +62,15 @@ class Datastores:
         set_nacm_user(self._session, user)
 
     def close(self) -> None:
-        """End the sysrepo session; its locks go with it."""
+        """End the sysrepo session, which releases its locks."""
         self._session.stop()
 
     def identify(self, number: int, user: str, peer: str) -> None:
-        """Tell subscribers which NETCONF session makes the changes of this one."""
+        """Attach the NETCONF session to this session's changes, for subscribers."""
         identify(self._session, number, user, peer)
 
     def library(self) -> Library:
-        """The schemas installed now, read anew, whatever the user may read of them."""
+        """The installed schemas, read now, without access control."""
         with (
             self._unrestricted(),
             self._in("operational") as session,
@@ -91,7 +91,7 @@ class Datastores:
                 session.switch_datastore("operational")
                 # Configuration comes from running: operational has only what a subscriber owns.
                 with get_data(session, xpath, options=NO_CONFIG) as state:
-                    self._check_found(config or state, xpath)
+                    self._check_selection(config or state, xpath)
                     if config is not None and state is not None:
                         config.merge(state, with_siblings=True, with_flags=True)
                     xml = print_xml(config or state, selection.with_defaults)
@@ -111,7 +111,7 @@ class Datastores:
             return ""
         depth = selection.max_depth
         with self._in(datastore) as session, get_data(session, xpath, max_depth=depth) as config:
-            self._check_found(config, xpath)
+            self._check_selection(config, xpath)
             return print_xml(config, selection.with_defaults, empty_containers=depth > 0)
 
     def _operational_data(self, selection: Selection) -> etree._Element:
@@ -129,7 +129,7 @@ class Datastores:
                 self._in("operational") as session,
                 get_data(session, xpath, max_depth=selection.max_depth, options=options) as tree,
             ):
-                self._check_found(tree, xpath)
+                self._check_selection(tree, xpath)
                 depth = selection.max_depth
                 xml = print_xml(tree, selection.with_defaults, empty_containers=depth > 0)
         data = element_of(xml, selection.with_defaults, NMDA)
@@ -159,11 +159,11 @@ class Datastores:
                     if test_option != "test-only":
                         session.apply_changes(CHANGE_TIMEOUT_MS)
             finally:
-                # A refused edit stays in the sysrepo session until it is thrown away.
+                # A refused edit stays in the sysrepo session until it is discarded.
                 self._session.discard_changes()
 
     def replace(self, target: str, config: etree._Element) -> None:
-        """Make the datastore hold exactly what is in <config>; subscribers may refuse."""
+        """Replace the datastore's content with <config>; subscribers may refuse."""
         with self._in(target), self._session.get_ly_ctx() as context:
             self._replace(edit_config.whole(context, config, module_names(context)))
 
@@ -191,12 +191,12 @@ class Datastores:
             session.validate()
 
     def snapshot(self) -> str:
-        """All running configuration as XML, whatever the user may read of it."""
+        """All running configuration as XML, without access control."""
         with self._unrestricted():
             return self._config_xml("running", Selection())
 
     def restore(self, snapshot: str) -> None:
-        """Make running what it was, whatever the user may write; subscribers may refuse."""
+        """Restore running from a snapshot, without access control; subscribers may refuse."""
         with self._unrestricted(), self._in("running"):
             self._replace(snapshot)
 
@@ -206,7 +206,7 @@ class Datastores:
             session.lock()
 
     def unlock(self, target: str) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         with self._in(target) as session:
             session.unlock()
 
@@ -238,7 +238,7 @@ class Datastores:
 
     @contextmanager
     def _unrestricted(self) -> Iterator[None]:
-        """Work for the server, in the session that holds the lock."""
+        """Without access control, in the session that holds the lock."""
         set_nacm_user(self._session, None)
         try:
             yield
@@ -260,8 +260,8 @@ class Datastores:
                 modules = {name: namespace for namespace, name in module_names(context).items()}
             raise sysrepo_errors.to_rpc_errors(items, modules) from None
 
-    def _check_found(self, tree: Any, xpath: str) -> None:
-        """Nothing was found: was there anything an expression of this kind could find?"""
+    def _check_selection(self, tree: Any, xpath: str) -> None:
+        """Refuse an expression that cannot select nodes, if it selected none."""
         if tree is None:
             with self._session.get_ly_ctx() as context:
                 filters.check_selects_nodes(context, xpath)

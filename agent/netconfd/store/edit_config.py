@@ -109,13 +109,13 @@ def _marked_defaults(
 ) -> list[etree._Element]:
     """The leaves that the client marks as their default (RFC 6243 section 6), without the mark.
 
-    In the basic mode explicit, a leaf at its default is one that nobody has set.
+    In the basic mode explicit, a leaf at its default is one that is not set.
     """
     marked = []
     for leaf in nodes:
         mark = leaf.attrib.pop(DEFAULT, "false")
         if mark not in {"true", "1", "false", "0"}:
-            raise _bad_default(leaf, f'wd:default="{mark}" is no boolean')
+            raise _bad_default(leaf, f'wd:default="{mark}" is not a boolean')
         if mark in {"false", "0"}:
             continue
         schema = _schema_of(context, leaf, config, modules)
@@ -163,10 +163,10 @@ def _check_attributes(
     config: etree._Element,
     modules: Mapping[str, str],
 ) -> None:
-    """Refuse unknown attributes and places in a list that are none. Raises RpcError.
+    """Refuse unknown attributes and invalid positions in a list. Raises RpcError.
 
-    One without a namespace is left to libyang, which can tell where it is. The keys are rewritten
-    without prefixes. `modules` maps namespace to module name.
+    Attributes without a namespace are left to libyang, which reports their path. Keys are
+    rewritten without prefixes. `modules` maps namespace to module name.
     """
     for node in nodes:
         for name in node.attrib:
@@ -207,7 +207,7 @@ def _without_prefixes(key: str, node: etree._Element, schema: Any) -> str:
         raise _attribute_error(
             "bad-attribute", node, _KEY, "only an entry of a list is placed by key"
         )
-    wanted = [each.name() for each in schema.keys()]  # noqa: SIM118  it is no mapping
+    keys = [each.name() for each in schema.keys()]  # noqa: SIM118  not a mapping
     namespace = etree.QName(node).namespace
     values: dict[str, str] = {}
     position = 0
@@ -217,10 +217,10 @@ def _without_prefixes(key: str, node: etree._Element, schema: Any) -> str:
             break
         values[name] = value
         position = match.end()
-    if position < len(key) or sorted(values) != sorted(wanted):
-        expected = "".join(f"[prefix:{name}='value']" for name in wanted)
+    if position < len(key) or sorted(values) != sorted(keys):
+        expected = "".join(f"[prefix:{name}='value']" for name in keys)
         raise _attribute_error("bad-attribute", node, _KEY, f"{key!r} is not {expected}")
-    return "".join(f"[{name}={values[name]}]" for name in wanted)
+    return "".join(f"[{name}={values[name]}]" for name in keys)
 
 
 def _attribute_error(tag: str, node: etree._Element, attribute: str, why: str) -> RpcError:

@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 # Of what goes to sysrepo for one filter. Each path of a subtree filter repeats the content matches
 # around it, so that a message of 1 MB would else become 20 GB.
 MAX_XPATH_OCTETS = 2**20
-# What makes libyang 3.13.6 read memory that is none: the first for a leaf that is no leafref, the
+# What makes libyang 3.13.6 read invalid memory: the first for a leaf that is not a leafref, the
 # others for the root node. Only sum() is one of the functions that RFC 6241 section 8.9.1 asks for.
 _UNSAFE_FUNCTIONS = frozenset({"deref", "bit-is-set", "enum-value", "sum"})
 
@@ -86,7 +86,7 @@ def _with_module_names(filter_: etree._Element, modules: Mapping[str, str]) -> s
     def rename(match: re.Match[str]) -> str:
         _, at, foreign, name, colon, opening = match.groups()
         if foreign:
-            # libyang's text about it would have the first of its octets alone, which is no UTF-8.
+            # libyang's message would have only the first of its octets, which is invalid UTF-8.
             raise _not_evaluated(f"has U+{ord(foreign):04X} in a name, and YANG's names are ASCII")
         if opening == "(" and name in _UNSAFE_FUNCTIONS:
             raise _not_evaluated(f"calls {name}(), which this server does not evaluate")

@@ -1,4 +1,4 @@
-"""Where the values in use come from (RFC 8342 section 5.3.4), and choosing among them.
+"""The origins of values in use (RFC 8342, section 5.3.4), and filters on them.
 
 A node without an origin of its own has that of its parent; state has none.
 """
@@ -31,7 +31,7 @@ class OriginFilter:
     negated: bool = False
 
     def check(self, context: Any, modules: Mapping[str, str]) -> None:
-        """Refuse what is no identity of an origin. Raises RpcError."""
+        """Refuse identities that are not origins. Raises RpcError."""
         for namespace, name in self.origins - _with_derived(context, modules, [_ORIGIN]):
             raise bad_element(
                 "negated-origin-filter" if self.negated else "origin-filter",
@@ -45,10 +45,12 @@ class OriginFilter:
         State stays, and so do the ancestors and list keys of whatever stays. `modules` maps
         namespace to module name.
         """
-        wanted = frozenset(_with_derived(context, modules, self.origins))
+        selected = frozenset(_with_derived(context, modules, self.origins))
         schema = _Schema(context, modules)
         for top in list(data):
-            if not _prune(top, _UNKNOWN, "", lambda each: (each in wanted) != self.negated, schema):
+            if not _prune(
+                top, _UNKNOWN, "", lambda each: (each in selected) != self.negated, schema
+            ):
                 data.remove(top)
 
 
@@ -56,7 +58,7 @@ NOT_BY_DEFAULT = OriginFilter(frozenset({(IETF_ORIGIN, "default")}), negated=Tru
 
 
 def strip(data: etree._Element) -> None:
-    """Take the origins off, which were asked for only to filter by them."""
+    """Remove the origins, which were read only for the filter."""
     for node in data.iter():
         node.attrib.pop(ORIGIN, None)
 
@@ -86,7 +88,7 @@ def _prune(
     matches: Callable[[Identity], bool],
     schema: _Schema,
 ) -> bool:
-    """Remove what does not match below `node`; whether anything of it is left to keep."""
+    """Remove what does not match below `node`; returns whether `node` itself is to be kept."""
     path = schema.path(parent, node)
     snode = schema.node(path)
     if snode.config_false():
@@ -96,7 +98,7 @@ def _prune(
         return matches(origin)
     keep = {child for child in node if _prune(child, origin, path, matches, schema)}
     if keep and isinstance(snode, SList):
-        keys = [key.name() for key in snode.keys()]  # noqa: SIM118  it is no mapping
+        keys = [key.name() for key in snode.keys()]  # noqa: SIM118  not a mapping
         keep |= {child for child in node if etree.QName(child).localname in keys}
     for child in list(node):
         if child not in keep:
@@ -115,17 +117,17 @@ def _identity(node: etree._Element) -> Identity | None:
 def _with_derived(
     context: Any, modules: Mapping[str, str], bases: Iterable[Identity]
 ) -> set[Identity]:
-    found: set[Identity] = set()
+    result: set[Identity] = set()
     namespaces = {name: namespace for namespace, name in modules.items()}
-    left = list(bases)
-    while left:
-        base = left.pop()
-        found.add(base)
+    pending = list(bases)
+    while pending:
+        base = pending.pop()
+        result.add(base)
         module = modules.get(base[0] or "")
         for identity in context.get_module(module).identities() if module else ():
             if identity.name() == base[1]:
-                left += [
+                pending += [
                     (namespaces.get(each.module().name()), each.name())
                     for each in identity.derived()
                 ]
-    return found
+    return result

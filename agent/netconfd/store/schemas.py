@@ -81,7 +81,7 @@ class Library:
         return f"{_CAPABILITY}:1.1?revision={self._revision}&content-id={self.content_id}"
 
     def capabilities(self) -> list[str]:
-        """What a hello says of these modules. It reads them, the first time.
+        """The capabilities of these modules for a hello. The first call reads their files.
 
         The YANG library by RFC 7950 section 5.6.4 and by RFC 8526 section 2, and each module of
         YANG 1 by RFC 6020 section 5.6.4; those of YANG 1.1 are found in the library alone.
@@ -102,21 +102,21 @@ class Library:
 
     def find(self, name: str, revision: str | None) -> Schema:
         """The one schema of this name and, unless None, revision. Raises RpcError (RFC 6022)."""
-        found = [
+        matches = [
             each for each in self.schemas if each.name == name and revision in {None, each.revision}
         ]
-        if not found:
-            wanted = name if revision is None else f"{name}@{revision}"
-            raise RpcError("invalid-value", f"there is no schema {wanted}", "protocol")
-        if len(found) > 1:
-            revisions = ", ".join(each.revision for each in found)
+        if not matches:
+            label = name if revision is None else f"{name}@{revision}"
+            raise RpcError("invalid-value", f"there is no schema {label}", "protocol")
+        if len(matches) > 1:
+            revisions = ", ".join(each.revision for each in matches)
             raise RpcError(
                 "operation-failed",
                 f"there are several revisions of {name}: {revisions}; give <version>",
                 "protocol",
                 app_tag="data-not-unique",
             )
-        return found[0]
+        return matches[0]
 
     def text(self, schema: Schema, format_: str) -> str:
         """The schema in one of its formats. Raises OSError or LibyangError."""

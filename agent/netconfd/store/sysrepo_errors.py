@@ -1,7 +1,7 @@
-"""What libyang and sysrepo say when they refuse, as RFC 6241 errors with their own words kept.
+"""Errors of libyang and sysrepo as RFC 6241 errors, with their original text.
 
-Both give text and little else, so some of it is read here. Text that is not recognised still
-reaches the client; only its tag is then the general one of the function that failed.
+Both report little more than text, so tags are derived from it. Text that is not recognised still
+reaches the client, with the general tag of the failed function.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _error(item: Item, modules: Mapping[str, str]) -> RpcError:
 
 def _path_in(text: str) -> str | None:
     begin, end = _PATH_IN_TEXT
-    _, found, path = text.rpartition(begin)
-    return path.removesuffix(end) if found and path.endswith(end) else None
+    _, separator, path = text.rpartition(begin)
+    return path.removesuffix(end) if separator and path.endswith(end) else None
 
 
 def _info(tag: str, name: str, value: str, path: str | None) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""The lines of an authorized_keys file that let somebody in, judged as sshd(8) judges them.
+"""The valid lines of an authorized_keys file, with the meaning of sshd(8).
 
-asyncssh obeys a few options and ignores all others, so that a key restricted by one of those would
-be unrestricted. Here a line has only options that are understood, or it is refused.
+asyncssh applies a few options and ignores all others, so that a key restricted by one of the others
+would be unrestricted. Here a line with an unsupported option is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import asyncssh
 
 LOG = logging.getLogger(__name__)
 
-# What these allow or forbid does not exist in this server, or is so anyway.
+# This server lacks what these allow or forbid, or always behaves so.
 _SERVICES = ("agent-forwarding", "port-forwarding", "pty", "user-rc", "x11-forwarding")
 _FLAGS_WITHOUT_EFFECT = {
     "restrict",
@@ -26,9 +26,9 @@ _FLAGS_WITHOUT_EFFECT = {
     *(f"no-{service}" for service in _SERVICES),
 }
 _VALUES_WITHOUT_EFFECT = {"environment", "permitlisten", "permitopen", "tunnel"}
-# asyncssh obeys these, if they are in small letters.
-_FLAGS_OBEYED = {"cert-authority", "no-touch-required"}
-_VALUES_OBEYED = {"command", "from", "principals"}
+# asyncssh applies these, if they are in lower case.
+_APPLIED_FLAGS = {"cert-authority", "no-touch-required"}
+_APPLIED_VALUES = {"command", "from", "principals"}
 
 _QUOTED = r'"((?:\\"?+|[^"\\])*+)"'
 _OPTION = re.compile(rf"([A-Za-z0-9-]++)(?:={_QUOTED})?+(?:,(?!$)|$)")
@@ -38,21 +38,21 @@ _TIME = re.compile(r"(\d{8})(\d{4})?(\d{2})?(Z|UTC)?", re.ASCII | re.IGNORECASE)
 
 
 class _Refused(Exception):
-    """This line lets nobody in; the text says why."""
+    """The line is refused; the text gives the reason."""
 
 
 def accepted_lines(text: str, path: Path, now_s: float) -> Iterator[str]:
-    """The lines that let somebody in at `now_s` (Unix time), as asyncssh reads them.
+    """The lines that are valid at `now_s` (Unix time), as asyncssh reads them.
 
-    A key whose options are not understood, or do not hold now, is logged with its line and left
-    out; what is no key is left out.
+    A key with unsupported or expired options is logged with its line and left out, and so is a line
+    without a key.
     """
     for number, line in enumerate(text.split("\n"), 1):
         options, key = _split(line.strip())
         if key is None:
             continue
         try:
-            yield _obeyed(options, key, now_s)
+            yield _checked(options, key, now_s)
         except _Refused as reason:
             LOG.warning("%s:%d: key refused: %s", path, number, reason)
 
@@ -77,24 +77,24 @@ def _key(text: str) -> str | None:
     return key
 
 
-def _obeyed(options: str, key: str, now_s: float) -> str:
-    obeyed: dict[str, str] = {}
+def _checked(options: str, key: str, now_s: float) -> str:
+    applied: dict[str, str] = {}
     for name, value in _parsed(options):
         if name == "expiry-time" and value is not None:
             if _time_s(value) < now_s:
                 raise _Refused(f'expiry-time="{value}" is past')
-        elif name in (_FLAGS_OBEYED if value is None else _VALUES_OBEYED):
-            if name in obeyed and value is not None:
+        elif name in (_APPLIED_FLAGS if value is None else _APPLIED_VALUES):
+            if name in applied and value is not None:
                 raise _Refused(f"the option {name} is given twice")
-            obeyed[name] = name if value is None else f'{name}="{_escaped(value)}"'
+            applied[name] = name if value is None else f'{name}="{_escaped(value)}"'
         elif name not in (_FLAGS_WITHOUT_EFFECT if value is None else _VALUES_WITHOUT_EFFECT):
             raise _Refused(
                 f"this server does not support the option {name}"
                 f"{'' if value is None else '=…'}; remove the option, or the line"
             )
-    if "principals" in obeyed and "cert-authority" not in obeyed:
-        raise _Refused("the option principals is for a cert-authority, and this key is none")
-    line = f"{','.join(obeyed.values())} {key}\n"
+    if "principals" in applied and "cert-authority" not in applied:
+        raise _Refused("the option principals is for a cert-authority, and this key is not one")
+    line = f"{','.join(applied.values())} {key}\n"
     # To asyncssh each of Unicode's line separators ends a line; what follows could be a key.
     if len(line.splitlines()) > 1:
         raise _Refused(f"options {options!r}: a line separator within a value")
@@ -106,7 +106,7 @@ def _obeyed(options: str, key: str, now_s: float) -> str:
 
 
 def _parsed(options: str) -> Iterator[tuple[str, str | None]]:
-    """Names in small letters with the values of those that have one."""
+    """Names in lower case with the values of those that have one."""
     at = 0
     while at < len(options):
         option = _OPTION.match(options, at)
@@ -132,4 +132,6 @@ def _time_s(text: str) -> float:
         when = datetime.strptime(digits, "%Y%m%d%H%M%S")  # noqa: DTZ007  sshd(8): local time
         return (when.replace(tzinfo=UTC) if is_utc else when).timestamp()
     except (ValueError, OverflowError):
-        raise _Refused(f"expiry-time={text!r} is no time, expected YYYYMMDD[HHMM[SS]][Z]") from None
+        raise _Refused(
+            f"expiry-time={text!r} is not a time, expected YYYYMMDD[HHMM[SS]][Z]"
+        ) from None

@@ -1,4 +1,4 @@
-"""NETCONF Call Home (RFC 8071): the switch connects to its clients, and again when that ends."""
+"""NETCONF Call Home (RFC 8071): the switch connects to its clients, and reconnects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_WAIT_S = 60.0
 
 
 class CallHome:
-    """Holds one connection to each client."""
+    """Keeps one connection to each client."""
 
     def __init__(self, call: Callable[[Client], Awaitable[Any]]) -> None:
         """`call` connects and logs the client in. Raises OSError or asyncssh.Error."""
@@ -28,11 +28,11 @@ class CallHome:
         self._tasks: dict[Client, asyncio.Task[None]] = {}
 
     def set_clients(self, clients: Iterable[Client]) -> None:
-        """Hold connections to these and no others."""
-        wanted = set(clients)
-        for client in self._tasks.keys() - wanted:
+        """Keep connections to exactly these clients."""
+        clients = set(clients)
+        for client in self._tasks.keys() - clients:
             self._tasks.pop(client).cancel()
-        for client in wanted - self._tasks.keys():
+        for client in clients - self._tasks.keys():
             self._tasks[client] = asyncio.create_task(self._keep(client))
 
     async def close(self) -> None:
@@ -64,6 +64,6 @@ class CallHome:
             finally:
                 connection.close()
             LOG.info("the call to %s port %d ended", client.address, client.port)
-            # One that hangs up at once must not make us busy.
+            # A client that disconnects at once must not cause a busy loop.
             wait_s = FIRST_WAIT_S
             await asyncio.sleep(wait_s)

@@ -1,7 +1,7 @@
-"""How NETCONF messages are cut out of a byte stream: RFC 6242, both framings.
+"""NETCONF messages in a byte stream: both framings of RFC 6242, and limits on size and time.
 
-The decoder is fed whatever the transport delivers, in pieces of any size, and never holds more than
-one message of `max_message_octets` plus the last piece fed.
+The decoder takes pieces of any size and never holds more than one message of `max_message_octets`
+plus the last piece.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MAX_HEADER_OCTETS = 13
 
 
 class FramingError(Exception):
-    """The peer's bytes are no NETCONF framing, or its message is too long: end the session."""
+    """The peer's bytes are not NETCONF framing, or its message is too long: end the session."""
 
 
 class Decoder:
-    """Collects bytes and gives back whole messages. Starts with end-of-message framing."""
+    """Collects bytes and returns whole messages. Starts with end-of-message framing."""
 
     def __init__(self, max_message_octets: int) -> None:
         self._max_message_octets = max_message_octets
@@ -38,11 +38,11 @@ class Decoder:
 
     @property
     def held_octets(self) -> int:
-        """What it holds of messages that are not whole yet, and of what follows them."""
+        """Octets of incomplete messages, and of what follows them."""
         return len(self._buffer) + len(self._message)
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the stream."""
+        """Add the next bytes of the stream."""
         self._buffer += data
 
     def next_message(self) -> bytes | None:
@@ -154,7 +154,7 @@ class MemoryBudget:
 
 
 class MessageReader:
-    """The messages of one session, one by one."""
+    """Reads the messages of one session one by one."""
 
     def __init__(self, source: Source, max_message_octets: int, budget: MemoryBudget) -> None:
         self._source = source

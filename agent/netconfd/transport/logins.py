@@ -1,4 +1,4 @@
-"""Who may log in as which user: keys from files and from the configuration, passwords from PAM."""
+"""Authentication: keys from files and from the configuration, passwords from PAM."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 # As in sshd_config's AuthorizedKeysFile.
 USER_TOKEN = "%u"  # noqa: S105
 
-# A guesser gets few tries at once, and each costs time.
+# Password guessing: few attempts at once, and each takes time.
 MAX_PASSWORD_CHECKS = 4
 WRONG_PASSWORD_DELAY_S = 2.0
 MAX_KEY_FILE_OCTETS = 65_536
 
 
 class NoPam(Exception):
-    """Passwords are asked for, but there is nothing to check them with."""
+    """Password logins are enabled, but PAM is not available."""
 
 
 class UnsafeFile(Exception):
-    """Somebody else may have written the file, or may read the secret in it."""
+    """Other users may have written the file, or may read the secret in it."""
 
 
 class Pam:
@@ -52,7 +52,7 @@ class Pam:
         self._checks = asyncio.Semaphore(MAX_PASSWORD_CHECKS)
 
     async def admits(self, user: str, password: str) -> bool:
-        """Whether this is the user's password; takes its time to say no."""
+        """Whether this is the user's password; a wrong one is answered after a delay."""
         async with self._checks:
             admitted = await asyncio.to_thread(self._check, user, password)
             if not admitted:
@@ -70,7 +70,7 @@ class Pam:
 
 
 class Logins:
-    """What proves to be a user. Looked up anew at each login."""
+    """The credentials of users, looked up at each login."""
 
     def __init__(self, key_files: str, settings: Settings, pam: Pam | None) -> None:
         """`key_files`: one path, or one a user if it has the token %u."""
@@ -79,7 +79,7 @@ class Logins:
         self.pam = pam
 
     async def keys_of(self, user: str) -> asyncssh.SSHAuthorizedKeys | None:
-        """The keys that log this user in; None if there are none."""
+        """The keys of this user; None if there are none."""
         if not is_user_name(user):
             return None
         text = await asyncio.to_thread(self._file_of, user) + self._settings.keys_of(user)
@@ -101,7 +101,7 @@ class Logins:
 
 
 def is_user_name(name: str) -> bool:
-    """Whether this can name a user here: no path, no control character."""
+    """Whether this can name a user here: neither a path nor a control character."""
     return _USER_NAME.fullmatch(name) is not None
 
 
@@ -119,7 +119,7 @@ def read_trusted(path: Path) -> str:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise UnsafeFile(f"{path} is no regular file")
+            raise UnsafeFile(f"{path} is not a regular file")
         _refuse_others_writing(real, status)
         content = file.read(MAX_KEY_FILE_OCTETS + 1)
     if len(content) > MAX_KEY_FILE_OCTETS:
@@ -128,7 +128,7 @@ def read_trusted(path: Path) -> str:
 
 
 def _refuse_others_changing(directory: Path) -> None:
-    """Raise UnsafeFile if others may put something else in the place of what is in it."""
+    """Raise UnsafeFile if other users may replace its entries."""
     _refuse_others_writing(directory, directory.stat())
     for above in directory.parents:
         _refuse_others_writing(above, above.stat(), except_sticky=True)
@@ -139,9 +139,9 @@ def _refuse_others_writing(
 ) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid not in {0, os.geteuid()}:
-        raise UnsafeFile(f"{path} belongs to uid {status.st_uid}; make it root's")
+        raise UnsafeFile(f"{path} is owned by uid {status.st_uid}; chown it to root")
     # In a directory like /tmp, the entry of another can be neither renamed nor removed.
     if except_sticky and mode & stat.S_ISVTX:
         return
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UnsafeFile(f"{path} has mode {mode:o}, so others may write it; chmod go-w it")
+        raise UnsafeFile(f"{path} has mode {mode:o}, so others may write it; run chmod go-w")

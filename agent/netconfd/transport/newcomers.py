@@ -1,9 +1,9 @@
-"""Connections without a session: few, and shared among those who connect.
+"""Connections without a session: a limited number, shared among source addresses.
 
-Nobody knows yet who they are, so they cannot be told apart but by where they come from. When all
-places are taken, one from elsewhere gets the oldest place of whoever holds most, as long as that
-is more than it holds itself. So no number of connections from a few addresses keeps another one
-out, and from many addresses they have to come faster than a login takes.
+Before the login only the source address tells them apart. When all places are taken, a connection
+from another address gets the oldest place of the address that holds most, if that is more than its
+own address holds. So connections from a few addresses cannot keep others out, and connections from
+many addresses would have to arrive faster than a login takes.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ class Newcomer(Protocol):
     """A connection that has no session yet."""
 
     def give_way(self) -> None:
-        """Close: its place is another's now."""
+        """Close: another connection has the place now."""
 
 
 class Newcomers:
-    """Who has a place."""
+    """The connections that have a place."""
 
     def __init__(self) -> None:
-        # By where they come from, the oldest first.
+        # By source, the oldest first.
         self._places: dict[str, list[Newcomer]] = {}
 
     def admit(self, newcomer: Newcomer, address: str, places: int) -> bool:
-        """Whether there is a place, of so many in all; another may have to give way."""
+        """Take one of `places`; another connection may be closed for it. False if there is none."""
         own = self._places.get(source(address), [])
         if sum(map(len, self._places.values())) >= places:
             most = max(self._places.values(), key=len)
@@ -50,9 +50,9 @@ class Newcomers:
 
 
 def source(address: str) -> str:
-    """What is taken for one host: an IPv4 address, an IPv6 network of 64 bits.
+    """What counts as one host: an IPv4 address, an IPv6 network of 64 bits.
 
-    Each host of such a network has all of its addresses to choose from.
+    A host may use every address of such a network.
     """
     try:
         ip = ipaddress.ip_address(address)

@@ -20,11 +20,11 @@ LOG = logging.getLogger(__name__)
 
 SUBSYSTEM = "netconf"
 READ_OCTETS = 65_536
-# What a client may send ahead of being read, for each channel; SSH's own flow control holds it.
+# What a client may send before it is read, for each channel, by SSH's flow control.
 WINDOW_OCTETS = 262_144
 MAX_CHANNELS = 16
 MAX_WRONG_PASSWORDS = 3
-# Unanswered in a row, so that one lost packet ends nothing.
+# Unanswered in a row: one lost packet must not end a connection.
 KEEPALIVES = 3
 
 _ALGORITHMS = {
@@ -69,7 +69,7 @@ _HOST_KEY_SIGNATURES = (
 
 
 class Refused(Exception):
-    """There is no session for this client; says why."""
+    """The client gets no session; the text gives the reason."""
 
 
 class SshTransport:
@@ -85,7 +85,7 @@ class SshTransport:
         self.peer = str(process.get_extra_info("peername")[0])
 
     def accept(self) -> None:
-        """There is a session on it: its connection is no newcomer any more."""
+        """The connection has a session now and no longer counts as a newcomer."""
         self.is_accepted = True
         self._on_accept()
 
@@ -122,7 +122,7 @@ class Endpoint:
         *,
         peer_timeout_s: float,
     ) -> None:
-        """Each `netconf` subsystem is handed to `serve`, which may raise Refused.
+        """`serve` is called for each `netconf` subsystem and may raise Refused.
 
         A connection whose client has sent nothing for `peer_timeout_s`, not even answers to
         keepalives, is ended.
@@ -143,7 +143,7 @@ class Endpoint:
             line_editor=False,
             agent_forwarding=False,
             x11_forwarding=False,
-            # Ours is followed at run time.
+            # `hello-timeout` replaces it; it may change at run time.
             login_timeout=0,
             keepalive_interval=peer_timeout_s / (KEEPALIVES + 1),
             keepalive_count_max=KEEPALIVES,
@@ -163,7 +163,7 @@ class Endpoint:
 
 
 class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
-    """One SSH connection. Until its first session opens it is a newcomer, and those are few."""
+    """One SSH connection. Until its first session opens it counts as a newcomer."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -186,7 +186,7 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
             self.give_way()
 
     def give_way(self) -> None:
-        """Close: others are entitled to its place among those without a session."""
+        """Close: another connection gets the place among those without a session."""
         LOG.warning("%s refused: too many connections without a session", self._peer)
         self._connection.abort()
 
@@ -196,7 +196,7 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
 
     async def begin_auth(self, username: str) -> bool:
         keys = await self._endpoint.logins.keys_of(username)
-        # Who has no key is told nothing else than who has another.
+        # A user without keys gets the same answer as one with a different key.
         self._connection.set_authorized_keys(keys)
         return True
 
@@ -275,7 +275,7 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
 
 
 class _Process(asyncssh.SSHServerProcess):  # type: ignore[misc]
-    """A channel that says when it is gone."""
+    """A channel that reports its end."""
 
     def __init__(self, start: Callable[[Any], Awaitable[None]], on_end: Callable[[], None]) -> None:
         super().__init__(start, None, 0, allow_scp=False)
@@ -287,7 +287,7 @@ class _Process(asyncssh.SSHServerProcess):  # type: ignore[misc]
 
 
 def load_or_create_host_key(path: Path) -> Any:
-    """The server's private key; a first start makes an Ed25519 one that only root can read.
+    """The server's private key; the first start creates an Ed25519 key that only root can read.
 
     Raises OSError, UnsafeFile or asyncssh.KeyImportError.
     """
@@ -296,7 +296,9 @@ def load_or_create_host_key(path: Path) -> Any:
     except FileNotFoundError:
         return _create_host_key(path)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UnsafeFile(f"host key {path} has mode {mode:o}, so others may know it; chmod 600 it")
+        raise UnsafeFile(
+            f"host key {path} has mode {mode:o}, so others may have read it; run chmod 600"
+        )
     return asyncssh.read_private_key(str(path))
 
 
@@ -304,7 +306,7 @@ def _key_pairs(path: Path) -> list[Any]:
     """The host key once for each signature it may make.
 
     In asyncssh a pair remembers the signature that its last client chose, and all connections share
-    it: with one pair, a client would get the signature that another had asked for meanwhile.
+    it: with one pair, a client would get the signature algorithm that another one had chosen.
 
     Raises as `load_or_create_host_key` does.
     """
@@ -318,7 +320,7 @@ def _key_pairs(path: Path) -> list[Any]:
     if not pairs:
         raise asyncssh.KeyImportError(
             f"host key {path} is {key.get_algorithm()}, expected Ed25519, ECDSA or RSA; "
-            "move it away, and the next start makes an Ed25519 one"
+            "move it away, and the next start creates an Ed25519 key"
         )
     return pairs
 
@@ -326,7 +328,7 @@ def _key_pairs(path: Path) -> list[Any]:
 def _create_host_key(path: Path) -> Any:
     key = asyncssh.generate_private_key("ssh-ed25519")
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    # The private half last: as long as it is not there, the next start makes both anew.
+    # The private half last: while it is missing, the next start creates both again.
     key.write_public_key(str(path) + ".pub")
     whole_file.replace(path, key.export_private_key())
     return key
