@@ -1,12 +1,11 @@
-"""Changes of a datastore: which nodes changed, and the session that changed them."""
+"""Changes of a datastore: a subscription to them, and the nodes that changed."""
 
 from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from typing import Any
 
 import libyang
@@ -101,25 +100,3 @@ def change_diff(session: SysrepoSession) -> Iterator[Iterable[Any]]:
     with session.get_ly_ctx() as context:
         node = libyang.util.ffi.cast("struct lyd_node *", pointer)
         yield libyang.DNode.new(context, node).siblings()
-
-
-def set_originator(session: SysrepoSession, name: str, data: Sequence[bytes]) -> None:
-    """Attach a name and data to the changes of a session, for all that subscribed to them.
-
-    `sr_session_set_orig_name` and `sr_session_push_orig_data`; sysrepo copies all of it.
-    """
-    check_call(lib.sr_session_set_orig_name, session.cdata, name.encode())
-    for octets in data:
-        check_call(lib.sr_session_push_orig_data, session.cdata, len(octets), octets)
-
-
-def originator_data(session: SysrepoSession) -> Iterator[bytes]:
-    """What `set_originator` attached, in a change callback (`sr_session_get_orig_data`).
-
-    sysrepo owns the memory; a copy is returned.
-    """
-    octets, data = ffi.new("uint32_t *"), ffi.new("const void **")
-    for index in count():
-        if lib.sr_session_get_orig_data(session.cdata, index, octets, data) or not octets[0]:
-            return
-        yield ffi.buffer(data[0], octets[0])[:]

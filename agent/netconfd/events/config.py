@@ -7,7 +7,6 @@ common ancestor.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -17,27 +16,16 @@ from agent.sysrepo import DContainer, DList, SysrepoConnection, SysrepoSession
 from agent.sysrepo.changes import (
     ChangeSubscription,
     change_diff,
-    originator_data,
-    set_originator,
 )
+from agent.sysrepo.originator import get_originator
 
 MAX_EDITS = 64
-
-# The originator whose data sysrepo's own notifications understand, and other subscribers too: the
-# number of a NETCONF session as uint32, its user as a string. The client's address is our addition.
-ORIGINATOR = "netopeer2"
 
 # Of a diff's operations, those that change the node; the other one is none.
 _OPERATIONS = frozenset({"create", "delete", "replace"})
 
 # Datastore, changed-by, edits as in `summary`.
 OnChange = Callable[[str, Mapping[str, Any], list[tuple[str, str]]], None]
-
-
-def identify(session: SysrepoSession, number: int, user: str, peer: str) -> None:
-    """Attach the NETCONF session's number, user and address to the changes of a sysrepo session."""
-    octets = number.to_bytes(4, sys.byteorder)
-    set_originator(session, ORIGINATOR, (octets, user.encode() + b"\0", peer.encode() + b"\0"))
 
 
 class ConfigWatch:
@@ -91,11 +79,11 @@ def _children(node: Any) -> Iterable[Any]:
 
 def _changed_by(session: SysrepoSession) -> Mapping[str, Any]:
     """The NETCONF session that made a change; `server` for all other programs."""
-    if session.get_originator_name() != ORIGINATOR:
+    originator = get_originator(session)
+    if originator is None:
         return {"server": None}
-    number, *strings = originator_data(session)
-    names = ("username", "source-host")
-    by = {
-        name: text.removesuffix(b"\0").decode() for name, text in zip(names, strings, strict=False)
+    by = {"username": originator.user, "source-host": originator.address}
+    return {
+        **{name: text for name, text in by.items() if text is not None},
+        "session-id": originator.session_id,
     }
-    return {**by, "session-id": int.from_bytes(number, sys.byteorder)}

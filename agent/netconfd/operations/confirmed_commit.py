@@ -23,6 +23,8 @@ LOG = logging.getLogger(__name__)
 
 # The standard's default for <confirm-timeout>.
 DEFAULT_TIMEOUT_S = 600
+# A foreign lock or a starting agent is temporary: a revert is retried until it succeeds.
+RETRY_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,6 @@ class Snapshot:
     def remove(self) -> None:
         """Remove it; it is gone from disk when this returns."""
         whole_file.remove(self._path)
-
-
-# A foreign lock or a starting agent is temporary: a revert is retried until it succeeds.
-RETRY_S = 2.0
 
 
 class Commits:

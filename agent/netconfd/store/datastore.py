@@ -15,7 +15,6 @@ from typing import Any
 from lxml import etree
 
 from agent.netconfd.errors import BASE, NMDA
-from agent.netconfd.events.config import identify
 from agent.netconfd.store import edit_config, filters, sysrepo_errors
 from agent.netconfd.store.get import Selection, element_of
 from agent.netconfd.store.origins import strip as strip_origins
@@ -39,6 +38,7 @@ from agent.sysrepo.data import (
 from agent.sysrepo.errors import items_of
 from agent.sysrepo.library import data_file
 from agent.sysrepo.nacm import check_readable, set_nacm_user
+from agent.sysrepo.originator import Originator, set_originator
 
 # Time for a subscriber's work in the kernel; sysrepo's default is 5 s.
 CHANGE_TIMEOUT_MS = 20_000
@@ -67,7 +67,7 @@ class Datastores:
 
     def identify(self, number: int, user: str, peer: str) -> None:
         """Attach the NETCONF session to this session's changes, for subscribers."""
-        identify(self._session, number, user, peer)
+        set_originator(self._session, Originator(number, user, peer))
 
     def library(self) -> Library:
         """The installed schemas, read now, without access control."""
