@@ -25,7 +25,12 @@ from agent.kernel.classifier import Classifier
 from agent.kernel.iptables_legacy import LegacyTables
 from agent.kernel.iptables_restore import Flavour, RestoreTables
 from agent.model import Clock, GateEntry, GateOperation, QueueRange, Schedule, Taprio, TaprioMode
-from tests.stack.conftest import client, sysrepo_repository, sysrepo_template  # noqa: F401
+from tests.stack.conftest import (  # noqa: F401
+    client,
+    place,
+    sysrepo_repository,
+    sysrepo_template,
+)
 
 SWITCH, FAR = "tsn-switch", "tsn-far"
 QUEUES = 8

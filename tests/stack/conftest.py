@@ -3,8 +3,10 @@
 `sysrepo_repository` is all a test needs: it points this process, and every child that inherits its
 environment, at a fresh repository with empty datastores.
 
-A NETCONF test asks for `server` if any server will do, and for `netconfd` if it must be ours: to
-kill it, to read its log or its files. Asking for `sysrepo_repository` means to reach behind it.
+A NETCONF test asks for `server` if any server will do; for `shared_netconfd` if it must be ours, to
+read its log or its files; for `netconfd` if it must be its own, to stop it or to spoil it. The
+first two are one process for a module, proven to be as new between tests (see `shared_server`), and
+`shared_sysrepo` is behind it. A test that asks for `sysrepo_repository` has a server of its own.
 With TSN_NETCONF_SERVER set (see `front_end`), `server` is the one named there, and all other tests
 are deselected. Tests for any server call their interfaces `tsn-test-…` and leave startup alone.
 """
@@ -12,7 +14,6 @@ are deselected. Tests for any server call their interfaces `tsn-test-…` and le
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,24 +25,41 @@ from tests.stack.front_end import FrontEnd, NotUsable
 from tests.stack.netconfd_process import NetconfdProcess, running_netconfd
 from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.repository import Repository
+from tests.stack.shared_server import Place, SharedServer
 from tests.stack.sysrepo_client import NOW_NS, Client
 
-CHECKOUT = Path(__file__).parents[2]
+FOLDER = Path(__file__).parent
+CHECKOUT = FOLDER.parents[1]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what runs over any server, if one is named; pytest counts the others as deselected."""
     if front_end.VARIABLE not in os.environ:
+        _put_own_servers_last(items)
         return
     ours = [item for item in items if not _runs_over_any_server(item)]
     config.hook.pytest_deselected(items=ours)
     items[:] = [item for item in items if item not in ours]
 
 
+def _put_own_servers_last(items: list[pytest.Item]) -> None:
+    """In each module of this folder: there is room for one sysrepo, so each ends the shared one."""
+    modules = list(dict.fromkeys(item.path for item in items))
+    items.sort(
+        key=lambda item: (
+            modules.index(item.path),
+            item.path.parent == FOLDER and "sysrepo_repository" in _fixtures(item),
+        )
+    )
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
+
+
 def _runs_over_any_server(item: pytest.Item) -> bool:
-    wants = set(getattr(item, "fixturenames", ()))
     # Every way behind the server starts from the template.
-    return "server" in wants and "sysrepo_template" not in wants
+    return "server" in _fixtures(item) and "sysrepo_template" not in _fixtures(item)
 
 
 @pytest.fixture(scope="session")
@@ -62,19 +80,18 @@ def sysrepo_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return template.path
 
 
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Where this process has its sysrepo."""
+    path = tmp_path_factory.mktemp("place") / "repository"
+    return Place(Repository(path, f"tsntest{os.getpid()}x"))
+
+
 @pytest.fixture
-def sysrepo_repository(
-    sysrepo_template: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Repository]:
+def sysrepo_repository(place: Place, sysrepo_template: Path) -> Iterator[Repository]:
     """A fresh sysrepo for one test; sessions and children must end before the test does."""
-    # libsysrepo asks the environment once a process, so every test gets the same place, swept.
-    repository = Repository(sysrepo_template.with_name("repository"), f"tsntest{os.getpid()}x")
-    shutil.copytree(sysrepo_template, repository.path)
-    for name, value in repository.environment.items():
-        monkeypatch.setenv(name, value)
-    yield repository
-    repository.forget_shared_memory()
-    shutil.rmtree(repository.path)
+    with place.fresh(sysrepo_template) as repository:
+        yield repository
 
 
 @pytest.fixture
@@ -82,6 +99,38 @@ def netconfd(sysrepo_repository: Repository, tmp_path: Path) -> Iterator[Netconf
     """Our own server, on a fresh sysrepo."""
     with running_netconfd(tmp_path / "netconfd") as process:
         yield process
+
+
+@pytest.fixture(scope="module")
+def shared_server(
+    place: Place, sysrepo_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedServer]:
+    """What the tests of a module share; they ask for `shared_netconfd`."""
+    shared = SharedServer(place, sysrepo_template, tmp_path_factory.mktemp("shared"))
+    yield shared
+    shared.end()
+
+
+@pytest.fixture
+def shared_netconfd(
+    shared_server: SharedServer, request: pytest.FixtureRequest
+) -> Iterator[NetconfdProcess]:
+    """Our own server, as new, to use and to read its log, but not to stop."""
+    yield shared_server.lend()
+    difference = "it could not be cleaned"
+    try:
+        difference = shared_server.clean_up()
+    finally:
+        if difference:
+            shared_server.end()
+    if difference:
+        pytest.fail(f"{request.node.nodeid} left the server changed:\n{difference}", pytrace=False)
+
+
+@pytest.fixture
+def shared_sysrepo(shared_netconfd: NetconfdProcess, shared_server: SharedServer) -> Repository:
+    """The sysrepo behind the shared server."""
+    return shared_server.repository
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +148,8 @@ def named_server() -> FrontEnd:
 def server(request: pytest.FixtureRequest) -> Iterator[FrontEnd]:
     """The NETCONF server under test."""
     if front_end.VARIABLE not in os.environ:
-        yield request.getfixturevalue("netconfd")
+        own = "sysrepo_repository" in request.fixturenames
+        yield request.getfixturevalue("netconfd" if own else "shared_netconfd")
         return
     named: FrontEnd = request.getfixturevalue("named_server")
     yield named

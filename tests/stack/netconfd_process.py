@@ -42,6 +42,7 @@ class NetconfdProcess(FrontEnd):
         self.arguments: list[str] = []
         self._log = directory / "log"
         self._notify = directory / "notify"
+        self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
         client_key = directory / "client_key"
         key = asyncssh.generate_private_key("ssh-ed25519")
@@ -54,6 +55,7 @@ class NetconfdProcess(FrontEnd):
     def start(self) -> None:
         """Start, and return when the server says that it is ready."""
         self._notify.unlink(missing_ok=True)
+        self._log_start = 0
         with (
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify,
             self._log.open("wb") as log,
@@ -86,8 +88,12 @@ class NetconfdProcess(FrontEnd):
 
     @property
     def log(self) -> str:
-        """What the server has logged since its last start."""
-        return self._log.read_text()
+        """What the server has logged since its last start, or since `forget_log`."""
+        return self._log.read_text()[self._log_start :]
+
+    def forget_log(self) -> None:
+        """Let `log` begin here."""
+        self._log_start = len(self._log.read_text())
 
     @property
     def pid(self) -> int:

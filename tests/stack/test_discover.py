@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 
 import jsonschema
@@ -14,7 +15,6 @@ from click.testing import CliRunner
 from agent.datastore.subscriptions import Datastore
 from cnc import cli, intent
 from cnc.model import PortRef
-from tests.stack.netconfd_process import running_netconfd
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "json" / "discover.schema.json"
 CHASSIS = {"local-chassis": {"chassis": {"id": {"type": "mac", "value": "02:00:00:00:00:01"}}}}
@@ -49,17 +49,14 @@ def lldpd(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def switch(sysrepo_repository, kernel, lldpd, tmp_path):
+def switch(shared_netconfd, kernel, lldpd, tmp_path):
     """The switch's address, once its agent and server run; the environment has its keys."""
-    agent = Datastore(kernel)
-    try:
-        with running_netconfd(tmp_path / "netconfd") as server:
-            key = server.host_key.with_suffix(".pub").read_text()
-            (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {key}")
-            (tmp_path / "client-key").symlink_to(server.client_key)
-            yield f"127.0.0.1:{server.port}"
-    finally:
-        agent.close()
+    server = shared_netconfd
+    with closing(Datastore(kernel)):
+        key = server.host_key.with_suffix(".pub").read_text()
+        (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {key}")
+        (tmp_path / "client-key").symlink_to(server.client_key)
+        yield f"127.0.0.1:{server.port}"
 
 
 @pytest.fixture

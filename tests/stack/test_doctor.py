@@ -15,7 +15,6 @@ from cnc import cli
 from cnc import intent as intents
 from cnc.lab import Lab
 from tests.stack.front_end import BASE
-from tests.stack.netconfd_process import running_netconfd
 from tests.stack.recording_kernel import port
 
 INTENT = """
@@ -48,7 +47,7 @@ streams:
 
 
 @pytest.fixture
-def agent(sysrepo_repository, kernel):
+def agent(server, kernel):
     kernel.time_ns = None
     running = Datastore(kernel)
     yield running
@@ -56,9 +55,9 @@ def agent(sysrepo_repository, kernel):
 
 
 @pytest.fixture
-def server(sysrepo_repository, tmp_path):
-    with running_netconfd(tmp_path / "netconfd") as process:
-        yield process
+def server(server, sysrepo_template):
+    """Ours alone: the agent is behind it."""
+    return server
 
 
 @pytest.fixture
@@ -215,8 +214,8 @@ def test_a_key_that_the_switch_does_not_accept_is_a_matter_of_login(agent, serve
     assert "authorized keys" in words
 
 
-def test_a_switch_that_is_down_is_out_of_reach(agent, server, doctor):
-    server.stop()
+def test_a_switch_that_is_down_is_out_of_reach(netconfd, doctor):
+    netconfd.stop()
     assert "cannot reach the NETCONF server" in failures(doctor("--json"))["reachable"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from agent.datastore.subscriptions import Datastore
 from agent.model import GateLimits, OperStatus
 from cnc import cli, planfile
 from cnc.model import PortRef
-from tests.stack.netconfd_process import running_netconfd
 from tests.stack.recording_kernel import RecordingKernel, port
 
 EGRESS = PortRef("s1", "p2")
@@ -58,26 +58,23 @@ def kernel():
 
 
 @pytest.fixture
-def cnc(sysrepo_repository, kernel, tmp_path):
+def cnc(shared_netconfd, kernel, tmp_path):
     """The `cnc` command with the keys of the switch."""
-    agent = Datastore(kernel)
-    try:
-        with running_netconfd(tmp_path / "netconfd") as server:
-            (tmp_path / "small.yaml").write_text(
-                INTENT.format(port=server.port)
-                + "".join(STREAM.format(number=n, start=60 * n) for n in range(4))
-            )
-            known_hosts = tmp_path / "known_hosts"
-            key = server.host_key.with_suffix(".pub").read_text()
-            known_hosts.write_text(f"[127.0.0.1]:{server.port} {key}")
-            keys = {"CNC_IDENTITY": str(server.client_key), "CNC_KNOWN_HOSTS": str(known_hosts)}
+    server = shared_netconfd
+    with closing(Datastore(kernel)):
+        (tmp_path / "small.yaml").write_text(
+            INTENT.format(port=server.port)
+            + "".join(STREAM.format(number=n, start=60 * n) for n in range(4))
+        )
+        known_hosts = tmp_path / "known_hosts"
+        key = server.host_key.with_suffix(".pub").read_text()
+        known_hosts.write_text(f"[127.0.0.1]:{server.port} {key}")
+        keys = {"CNC_IDENTITY": str(server.client_key), "CNC_KNOWN_HOSTS": str(known_hosts)}
 
-            def run(*argv: object):
-                return CliRunner().invoke(cli.cnc, [*map(str, argv)], env=keys)
+        def run(*argv: object):
+            return CliRunner().invoke(cli.cnc, [*map(str, argv)], env=keys)
 
-            yield run
-    finally:
-        agent.close()
+        yield run
 
 
 def test_a_plan_asks_for_limits_keeps_them_and_can_be_pushed(cnc, kernel, tmp_path: Path):

@@ -225,7 +225,7 @@ def test_an_edit_with_test_option_set_may_be_completed_by_a_later_one(client):
     assert interfaces_in(client, "running") == {"tsn-test-1": None}
 
 
-def test_startup_takes_a_copy_and_can_be_emptied(netconfd, client):
+def test_startup_takes_a_copy_and_can_be_emptied(shared_netconfd, client):
     commit(client, described("tsn-test-1", "one"))
     client.copy_config(source="running", target="startup")
     assert interfaces_in(client, "startup") == {"tsn-test-1": "one"}
@@ -298,7 +298,7 @@ def test_an_xpath_filter_uses_the_prefixes_of_the_message(client):
     assert [name.text for name in data.iter(f"{{{INTERFACES}}}name")] == ["tsn-test-2"]
 
 
-def test_get_shows_configuration_and_state_together(sysrepo_repository, client):
+def test_get_shows_configuration_and_state_together(shared_sysrepo, client):
     commit(client, described("tsn-test-1", "one"))
 
     def watch(_event, _request, _changes, _data):
@@ -385,7 +385,7 @@ def test_a_session_cannot_kill_itself(client):
     assert refused(client.kill_session, client.session_id).tag == "invalid-value"
 
 
-def test_the_words_of_a_refusing_subscriber_reach_the_client(sysrepo_repository, client):
+def test_the_words_of_a_refusing_subscriber_reach_the_client(shared_sysrepo, client):
     words = "port tsn-test-1: Error: Device does not have enough TX queues."
     with Refuser(words):
         edit(client, described("tsn-test-1", "refuse me"))

@@ -15,7 +15,7 @@ from ncclient.transport.errors import AuthenticationError, SSHError
 from agent.netconfd.transport.framing import encode
 from tests.stack.conftest import CHECKOUT
 from tests.stack.front_end import REPLY_TIMEOUT_S
-from tests.stack.netconfd_process import NetconfdProcess, running_netconfd, wait_until
+from tests.stack.netconfd_process import NetconfdProcess, wait_until
 from tests.stack.repository import SHARED_MEMORY
 
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
@@ -34,12 +34,6 @@ GET = (
     f'<rpc xmlns="{BASE}" message-id="1"><get-config><source><running/></source></get-config></rpc>'
 )
 CLOSE = f'<rpc xmlns="{BASE}" message-id="2"><close-session/></rpc>'
-
-
-@pytest.fixture
-def server(sysrepo_repository, tmp_path):
-    with running_netconfd(tmp_path / "netconfd") as server:
-        yield server
 
 
 def said_until_the_end(server, *sent, **login):
@@ -62,13 +56,13 @@ def test_a_client_refuses_a_server_with_another_host_key(server):
         server.connect(hostkey_b64=other)
 
 
-def test_the_host_key_is_private_and_survives_a_restart(server):
-    assert server.host_key.stat().st_mode & 0o777 == 0o600
-    before = server.host_key.read_bytes()
-    server.stop()
-    server.start()
-    assert server.host_key.read_bytes() == before
-    server.connect().close_session()
+def test_the_host_key_is_private_and_survives_a_restart(netconfd):
+    assert netconfd.host_key.stat().st_mode & 0o777 == 0o600
+    before = netconfd.host_key.read_bytes()
+    netconfd.stop()
+    netconfd.start()
+    assert netconfd.host_key.read_bytes() == before
+    netconfd.connect().close_session()
 
 
 def test_a_password_opens_nothing(server):
@@ -93,11 +87,11 @@ def test_ssh_gives_no_shell(server):
     assert (result.exit_status, result.stdout) == (1, "")
 
 
-def test_a_session_is_in_the_log_from_open_to_end(server):
-    with server.connect() as client:
+def test_a_session_is_in_the_log_from_open_to_end(shared_netconfd):
+    with shared_netconfd.connect() as client:
         name = f"session {client.session_id} operator@127.0.0.1"
-        assert f"{name} opened" in server.log
-    assert wait_until(lambda: f"{name} ends: closed by the client" in server.log)
+        assert f"{name} opened" in shared_netconfd.log
+    assert wait_until(lambda: f"{name} ends: closed by the client" in shared_netconfd.log)
 
 
 def test_the_client_chooses_the_framing_by_its_hello(server):
@@ -125,24 +119,24 @@ def test_the_client_chooses_the_framing_by_its_hello(server):
         ([HELLO_1_1, b"\n#0\n"], "chunk size b'0'"),
     ],
 )
-def test_a_session_without_a_common_language_ends(server, sent, reason):
-    assert said_until_the_end(server, *sent) == b""
-    assert wait_until(lambda: reason in server.log), server.log
-    server.connect().close_session()
+def test_a_session_without_a_common_language_ends(shared_netconfd, sent, reason):
+    assert said_until_the_end(shared_netconfd, *sent) == b""
+    assert wait_until(lambda: reason in shared_netconfd.log), shared_netconfd.log
+    shared_netconfd.connect().close_session()
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604])
-def test_a_host_key_that_others_may_read_is_refused_with_the_remedy(server, mode):
-    server.stop()
-    server.host_key.chmod(mode)
+def test_a_host_key_that_others_may_read_is_refused_with_the_remedy(netconfd, mode):
+    netconfd.stop()
+    netconfd.host_key.chmod(mode)
     with pytest.raises(AssertionError, match=rf"cannot serve: .*mode {mode:o}.*chmod 600"):
-        server.start()
-    server.host_key.chmod(0o600)
-    server.start()
+        netconfd.start()
+    netconfd.host_key.chmod(0o600)
+    netconfd.start()
 
 
-def test_without_the_servers_own_module_it_says_what_to_install(server, sysrepo_repository):
-    server.stop()
+def test_without_the_servers_own_module_it_says_what_to_install(netconfd, sysrepo_repository):
+    netconfd.stop()
     with sysrepo.SysrepoConnection() as connection:
         for datastore in ("running", "startup"):
             with connection.start_session(datastore) as session:
@@ -151,10 +145,10 @@ def test_without_the_servers_own_module_it_says_what_to_install(server, sysrepo_
                 session.apply_changes()
     subprocess.run(["sysrepoctl", "--uninstall", "tsn-netconf-server"], check=True)
     with pytest.raises(AssertionError, match=r"no module tsn-netconf-server: run yang/install"):
-        server.start()
+        netconfd.start()
     subprocess.run([CHECKOUT / "yang" / "install"], check=True)
-    server.start()
-    server.connect().close_session()
+    netconfd.start()
+    netconfd.connect().close_session()
 
 
 @pytest.mark.parametrize(
@@ -166,9 +160,9 @@ def test_without_the_servers_own_module_it_says_what_to_install(server, sysrepo_
     ],
 )
 def test_no_start_with_an_unreadable_datastore_but_its_file_and_a_remedy(
-    server, sysrepo_repository, datastore, module, content
+    netconfd, sysrepo_repository, datastore, module, content
 ):
-    server.stop()
+    netconfd.stop()
     files = {
         "startup": sysrepo_repository.path / "data" / f"{module}.startup",
         "running": SHARED_MEMORY / f"{sysrepo_repository.shm_prefix}_{module}.running",
@@ -176,15 +170,15 @@ def test_no_start_with_an_unreadable_datastore_but_its_file_and_a_remedy(
     broken, whole = files.pop(datastore), *files.values()
     broken.write_bytes(content)
     with pytest.raises(AssertionError) as refusal:
-        server.start()
+        netconfd.start()
     log = str(refusal.value)
     assert f"cannot serve: the datastore {datastore} is unreadable: {broken}: " in log
     assert "\x07" not in log, "what a broken file holds does not reach the terminal"
     assert f"cp {whole} {broken}" in log
-    assert server.wait() == 1
+    assert netconfd.wait() == 1
     subprocess.run(["cp", whole, broken], check=True)
-    server.start()
-    server.connect().close_session()
+    netconfd.start()
+    netconfd.connect().close_session()
 
 
 @pytest.fixture

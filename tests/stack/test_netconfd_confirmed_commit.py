@@ -83,13 +83,13 @@ def test_a_confirmed_commit_that_is_not_confirmed_in_time_goes_back(client):
     assert goes_back(client)
 
 
-def test_what_a_pending_commit_goes_back_to_is_private_and_kept_no_longer(netconfd, client):
+def test_what_a_pending_commit_goes_back_to_is_private_and_kept_no_longer(shared_netconfd, client):
     commit_unconfirmed(client)
-    assert snapshot(netconfd).stat().st_mode & 0o777 == 0o600
+    assert snapshot(shared_netconfd).stat().st_mode & 0o777 == 0o600
     client.commit()
-    assert not snapshot(netconfd).exists()
+    assert not snapshot(shared_netconfd).exists()
     commit_unconfirmed(client, "later", timeout_s="1")
-    assert wait_until(lambda: not snapshot(netconfd).exists())
+    assert wait_until(lambda: not snapshot(shared_netconfd).exists())
 
 
 def test_a_second_confirmed_commit_extends_the_time_and_goes_back_to_before_the_first(client):
@@ -136,14 +136,16 @@ def test_going_back_is_not_stopped_by_the_locks_of_the_session_that_committed(cl
     client.unlock("running")
 
 
-def test_a_persistent_commit_outlives_its_session_and_is_confirmed_from_another(netconfd, client):
-    leaver = netconfd.connect()
+def test_a_persistent_commit_outlives_its_session_and_is_confirmed_from_another(
+    shared_netconfd, client
+):
+    leaver = shared_netconfd.connect()
     commit_unconfirmed(leaver, persist="rollout-7")
     leaver.close_session()
-    assert wait_until(lambda: "closed by the client" in netconfd.log)
+    assert wait_until(lambda: "closed by the client" in shared_netconfd.log)
     assert running(client) == "after"
     client.commit(persist_id="rollout-7")
-    assert not snapshot(netconfd).exists()
+    assert not snapshot(shared_netconfd).exists()
     assert running(client) == "after"
 
 
@@ -184,7 +186,7 @@ def test_a_stopped_server_goes_back_before_it_ends(netconfd, client):
         assert running(later) == "before"
 
 
-def test_a_refused_confirmed_commit_leaves_nothing_to_go_back_from(netconfd, client):
+def test_a_refused_confirmed_commit_leaves_nothing_to_go_back_from(shared_netconfd, client):
     def refuse(event, _request, _changes, _data):
         if event == "change":
             raise sysrepo.SysrepoValidationFailedError("not today")
@@ -193,16 +195,16 @@ def test_a_refused_confirmed_commit_leaves_nothing_to_go_back_from(netconfd, cli
         subscriber.subscribe_module_change("ietf-interfaces", "/ietf-interfaces:interfaces", refuse)
         edit(client, "after")
         assert tag_of(client.commit, confirmed=True, timeout=LONG_S) == "operation-failed"
-    assert not snapshot(netconfd).exists()
+    assert not snapshot(shared_netconfd).exists()
     assert running(client) == "before"
     client.lock("running")
 
 
-def test_going_back_waits_for_a_lock_from_outside_and_is_not_forgotten(netconfd, client):
+def test_going_back_waits_for_a_lock_from_outside_and_is_not_forgotten(shared_netconfd, client):
     commit_unconfirmed(client, timeout_s="1")
     with sysrepo.SysrepoConnection() as connection, connection.start_session() as outsider:
         outsider.lock()
-        assert wait_until(lambda: "cannot revert the confirmed commit" in netconfd.log)
+        assert wait_until(lambda: "cannot revert the confirmed commit" in shared_netconfd.log)
         assert tag_of(client.commit) == "in-use"
         assert running(client) == "after"
     assert goes_back(client)

@@ -44,10 +44,12 @@ def markup(octets, pattern):
 
 @pytest.mark.parametrize("pattern", ['a{}=""', 'xmlns:a{}="u"'], ids=["attributes", "namespaces"])
 @pytest.mark.parametrize("kib", [48, 1900])
-def test_a_user_who_may_only_read_cannot_hold_up_the_server_by_attributes(netconfd, pattern, kib):
+def test_a_user_who_may_only_read_cannot_hold_up_the_server_by_attributes(
+    shared_netconfd, pattern, kib
+):
     many = markup(kib * 1024, pattern)
     said, taken_s = answer(
-        netconfd,
+        shared_netconfd,
         f'<rpc xmlns="{BASE}" message-id="of rpc" {many}><get/></rpc>',
         f'<rpc xmlns="{BASE}" message-id="of get"><get {many}/></rpc>',
         f'<other xmlns="{BASE}" {many}/>',
@@ -59,17 +61,17 @@ def test_a_user_who_may_only_read_cannot_hold_up_the_server_by_attributes(netcon
 
 
 @pytest.mark.parametrize("operation", ["get", "get-config", "get-data", "create-subscription"])
-def test_no_function_in_a_filter_ends_the_server(netconfd, operation):
+def test_no_function_in_a_filter_ends_the_server(shared_netconfd, operation):
     # each crashed libyang, on a leaf that is no leafref or on the root
     crashing = ["//*[deref(.)]", "//*[bit-is-set(/, 'a')]", "//*[enum-value(/)]", "//*[sum(/)]"]
     said, _ = answer(
-        netconfd,
+        shared_netconfd,
         *(_filtered(operation, expression) for expression in crashing),
         username="observer",
     )
 
     assert said.count("this server does not evaluate") == len(crashing), said
-    assert netconfd.alive
+    assert shared_netconfd.alive
 
 
 def _filtered(operation, expression):
@@ -85,7 +87,7 @@ def _filtered(operation, expression):
     return f'<rpc xmlns="{BASE}" message-id="1">{content}</rpc>'
 
 
-def test_what_no_number_and_no_expression_can_be_is_an_invalid_value(netconfd):
+def test_what_no_number_and_no_expression_can_be_is_an_invalid_value(shared_netconfd):
     digits = "9" * 5_000
     operations = [
         f"<commit><confirmed/><confirm-timeout>{digits}</confirm-timeout></commit>",
@@ -97,11 +99,12 @@ def test_what_no_number_and_no_expression_can_be_is_an_invalid_value(netconfd):
         '<get><filter type="xpath" select="&#x10FFFF;"/></get>',
     ]
     said, _ = answer(
-        netconfd, *(f'<rpc xmlns="{BASE}" message-id="1">{each}</rpc>' for each in operations)
+        shared_netconfd,
+        *(f'<rpc xmlns="{BASE}" message-id="1">{each}</rpc>' for each in operations),
     )
 
     assert said.count("<error-tag>invalid-value</error-tag>") == len(operations), said
-    assert "Traceback" not in netconfd.log
+    assert "Traceback" not in shared_netconfd.log
 
 
 def test_a_filter_that_repeats_a_long_value_takes_no_memory(netconfd):

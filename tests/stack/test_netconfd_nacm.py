@@ -21,14 +21,14 @@ P1, P2 = f"{OWN_NAMES}1", f"{OWN_NAMES}2"
 
 
 @pytest.fixture
-def operator(netconfd):
-    with netconfd.connect() as client:
+def operator(shared_netconfd):
+    with shared_netconfd.connect() as client:
         yield client
 
 
 @pytest.fixture
-def observer(netconfd):
-    with netconfd.connect(username="observer") as client:
+def observer(shared_netconfd):
+    with shared_netconfd.connect(username="observer") as client:
         yield client
 
 
@@ -69,11 +69,11 @@ def permit_write(group, name):
       </rule-list>"""
 
 
-def test_an_operator_may_do_everything(operator, netconfd):
+def test_an_operator_may_do_everything(operator, shared_netconfd):
     commit(operator, described(P1, "one"))
     operator.copy_config(source="running", target="startup")
     operator.delete_config("startup")
-    victim = netconfd.connect()
+    victim = shared_netconfd.connect()
     operator.kill_session(victim.session_id)
     assert wait_until(lambda: not victim.connected)
 
@@ -119,38 +119,39 @@ def test_an_observer_cannot_see_who_may_log_in(operator, observer):
     assert b"77" in seen
 
 
-def opened(netconfd, username):
+def opened(shared_netconfd, username):
     """A session of this user, None if there is none for it."""
     try:
-        return netconfd.connect(username=username)
+        return shared_netconfd.connect(username=username)
     except (SSHError, SessionCloseError, OSError):
         return None
 
 
-def test_a_stranger_gets_no_session_and_is_told_why(netconfd):
+def test_a_stranger_gets_no_session_and_is_told_why(shared_netconfd):
     async def knock():
-        connection = await netconfd.log_in(username="stranger")
+        connection = await shared_netconfd.log_in(username="stranger")
         async with asyncio.timeout(REPLY_TIMEOUT_S), connection:
             return await connection.run(subsystem="netconf")
 
     refusal = asyncio.run(knock())
     assert (refusal.exit_status, refusal.stdout) == (1, "")
     assert "does not let stranger execute anything" in refusal.stderr
-    assert "stranger@127.0.0.1 refused: access control (NACM)" in netconfd.log
+    assert "stranger@127.0.0.1 refused: access control (NACM)" in shared_netconfd.log
 
 
-def test_who_may_do_one_thing_gets_a_session_for_it(operator, netconfd):
+def test_who_may_do_one_thing_gets_a_session_for_it(operator, shared_netconfd):
     set_nacm(operator, permit_one("subscriber", "create-subscription"))
-    session = wait_until(lambda: opened(netconfd, "subscriber"))
+    session = wait_until(lambda: opened(shared_netconfd, "subscriber"))
     session.create_subscription()
     refused(session.get)
     session.close_session()
 
 
-def test_to_close_a_session_is_no_reason_to_have_one(operator, netconfd):
+def test_to_close_a_session_is_no_reason_to_have_one(operator, shared_netconfd):
     set_nacm(operator, permit_one("leaver", "close-session") + permit_one("nobody1", "get"))
-    assert wait_until(lambda: opened(netconfd, "nobody1"))
-    assert opened(netconfd, "leaver") is None
+    with wait_until(lambda: opened(shared_netconfd, "nobody1")) as session:
+        assert session.connected
+    assert opened(shared_netconfd, "leaver") is None
 
 
 def permit_one(user, operation):
@@ -162,13 +163,13 @@ def permit_one(user, operation):
         <action>permit</action></rule></rule-list>"""
 
 
-def test_root_is_the_recovery_user(operator, netconfd):
+def test_root_is_the_recovery_user(operator, shared_netconfd):
     set_nacm(
         operator, "<groups><group nc:operation='delete'><name>tsn-operator</name></group></groups>"
     )
     wait_until_denied = lambda: _is_denied(operator)  # noqa: E731
     assert wait_until(wait_until_denied)
-    with netconfd.connect(username="root") as root:
+    with shared_netconfd.connect(username="root") as root:
         set_nacm(
             root,
             "<groups><group><name>tsn-operator</name><user-name>operator</user-name></group></groups>",
@@ -184,10 +185,10 @@ def _is_denied(client):
     return False
 
 
-def test_a_denied_node_is_named_and_nothing_of_the_edit_stays(operator, netconfd):
+def test_a_denied_node_is_named_and_nothing_of_the_edit_stays(operator, shared_netconfd):
     commit(operator, described(P1, "one") + described(P2, "two"))
     set_nacm(operator, permit_write("halves", P2))
-    with wait_until(lambda: opened(netconfd, "half")) as half:
+    with wait_until(lambda: opened(shared_netconfd, "half")) as half:
         error = refused(edit, half, described(P2, "mine") + described(P1, "mine"))
         prefix = "ietf-interfaces"
         its_name = f"{prefix}:interfaces/{prefix}:interface[{prefix}:name='{P1}']"
@@ -197,10 +198,10 @@ def test_a_denied_node_is_named_and_nothing_of_the_edit_stays(operator, netconfd
     assert interfaces_in(operator, "running") == {P1: "one", P2: "mine"}
 
 
-def test_a_commit_is_judged_by_what_it_changes(operator, netconfd):
+def test_a_commit_is_judged_by_what_it_changes(operator, shared_netconfd):
     commit(operator, described(P1, "one") + described(P2, "two"))
     set_nacm(operator, permit_write("halves", P2))
-    with wait_until(lambda: opened(netconfd, "half")) as half:
+    with wait_until(lambda: opened(shared_netconfd, "half")) as half:
         # candidate is everybody's: it holds the operator's change, too
         edit(operator, described(P1, "uno"))
         edit(half, described(P2, "dos"))
@@ -211,17 +212,19 @@ def test_a_commit_is_judged_by_what_it_changes(operator, netconfd):
         assert interfaces_in(operator, "candidate") == {P1: "one", P2: "two"}
 
 
-def test_keeping_running_for_the_next_start_needs_no_right_to_the_data(operator, netconfd):
+def test_keeping_running_for_the_next_start_needs_no_right_to_the_data(operator, shared_netconfd):
     commit(operator, described(P1, "one"))
     set_nacm(operator, permit_write("halves", P2))
-    with wait_until(lambda: opened(netconfd, "half")) as half:
+    with wait_until(lambda: opened(shared_netconfd, "half")) as half:
         half.copy_config(source="running", target="startup")
         assert names_in(half, "startup") == {P1}
         commit(operator, described(P1, "uno"))
         assert P1 in refused(half.copy_config, source="startup", target="candidate").path
 
 
-def test_hidden_configuration_survives_an_undone_commit_of_its_blind_user(operator, netconfd):
+def test_hidden_configuration_survives_an_undone_commit_of_its_blind_user(
+    operator, shared_netconfd
+):
     commit(operator, described(P1, "secret") + described(P2, "two"))
     hidden = permit_write("halves", P2).replace(
         "<rule><name>one</name>",
@@ -230,7 +233,7 @@ def test_hidden_configuration_survives_an_undone_commit_of_its_blind_user(operat
         "<rule><name>one</name>",
     )
     set_nacm(operator, hidden)
-    with wait_until(lambda: opened(netconfd, "half")) as half:
+    with wait_until(lambda: opened(shared_netconfd, "half")) as half:
         assert wait_until(lambda: names_in(half) == {P2})
         with half.locked("running"):
             edit(half, described(P2, "new"))
@@ -240,7 +243,7 @@ def test_hidden_configuration_survives_an_undone_commit_of_its_blind_user(operat
 
 
 def test_an_expired_commit_is_undone_in_the_session_of_a_lock_holder_without_rights(
-    operator, netconfd
+    operator, shared_netconfd
 ):
     commit(operator, described(P1, "one"))
     # may lock, and nothing else
@@ -250,11 +253,11 @@ def test_an_expired_commit_is_undone_in_the_session_of_a_lock_holder_without_rig
         "<rule-list><name>lockers</name><group>lockers</group><rule><name>lock</name>"
         "<rpc-name>lock</rpc-name><action>permit</action></rule></rule-list>",
     )
-    with wait_until(lambda: opened(netconfd, "locker")) as locker:
+    with wait_until(lambda: opened(shared_netconfd, "locker")) as locker:
         edit(operator, described(P1, "uno"))
         operator.commit(confirmed=True, timeout="2", persist="x")
         assert wait_until(lambda: _locks(locker))
-        assert wait_until(lambda: "confirmed commit reverted" in netconfd.log)
+        assert wait_until(lambda: "confirmed commit reverted" in shared_netconfd.log)
     assert interfaces_in(operator, "running") == {P1: "one"}
 
 
@@ -266,15 +269,15 @@ def _locks(client):
     return True
 
 
-def test_a_unix_group_is_a_group_if_external_groups_are_enabled(operator, netconfd):
+def test_a_unix_group_is_a_group_if_external_groups_are_enabled(operator, shared_netconfd):
     """`daemon` is a user and a group of every Debian."""
-    assert opened(netconfd, "daemon") is None
+    assert opened(shared_netconfd, "daemon") is None
     set_nacm(
         operator,
         "<rule-list><name>daemons</name><group>daemon</group><rule><name>all</name>"
         "<action>permit</action></rule></rule-list>",
     )
-    with wait_until(lambda: opened(netconfd, "daemon")) as daemon:
+    with wait_until(lambda: opened(shared_netconfd, "daemon")) as daemon:
         assert not _is_denied(daemon)
         set_nacm(operator, "<enable-external-groups>false</enable-external-groups>")
         assert wait_until(lambda: _is_denied(daemon))
@@ -287,15 +290,15 @@ def test_a_comment_on_a_rule_is_read_back(operator):
     assert [comment.text for comment in nacm.iter(f"{{{NACM}}}comment")] == ["until the audit"]
 
 
-def test_disabled_access_control_lets_everybody_in(operator, netconfd):
+def test_disabled_access_control_lets_everybody_in(operator, shared_netconfd):
     set_nacm(operator, "<enable-nacm>false</enable-nacm>")
-    with wait_until(lambda: opened(netconfd, "stranger")) as stranger:
+    with wait_until(lambda: opened(shared_netconfd, "stranger")) as stranger:
         commit(stranger, described(P1, "one"))
 
 
-def test_what_was_denied_is_counted(operator, observer, netconfd):
+def test_what_was_denied_is_counted(operator, observer, shared_netconfd):
     set_nacm(operator, permit_write("halves", P2))
-    with wait_until(lambda: opened(netconfd, "half")) as half:
+    with wait_until(lambda: opened(shared_netconfd, "half")) as half:
         before = _counters(operator)
         refused(edit, half, described(P1, "one"))
     refused(observer.commit)

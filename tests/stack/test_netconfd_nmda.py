@@ -14,8 +14,8 @@ INTERFACE = "/if:interfaces/if:interface"
 
 
 @pytest.fixture
-def client(netconfd):
-    with netconfd.connect() as client:
+def client(shared_netconfd):
+    with shared_netconfd.connect() as client:
         yield client
 
 
@@ -279,10 +279,10 @@ def test_an_edit_from_a_url_is_refused(client):
     assert tag(reply) == "unknown-element"
 
 
-def test_locks_and_validation_take_the_identity_too(netconfd, client):
+def test_locks_and_validation_take_the_identity_too(shared_netconfd, client):
     target = f'<target><datastore xmlns="{NMDA}">ds:candidate</datastore></target>'
     assert not errors(ask(client, f"<lock>{target}</lock>"))
-    with netconfd.connect() as other:
+    with shared_netconfd.connect() as other:
         assert tag(ask(other, f"<lock>{target}</lock>")) == "lock-denied"
     assert not errors(ask(client, f"<unlock>{target}</unlock>"))
     source = target.replace("target", "source")

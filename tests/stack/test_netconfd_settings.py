@@ -34,14 +34,16 @@ def opens(server, **options):
 
 
 @pytest.mark.parametrize("algorithm", ["ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa"])
-def test_a_key_in_the_configuration_opens_for_its_user_until_it_is_deleted(netconfd, algorithm):
+def test_a_key_in_the_configuration_opens_for_its_user_until_it_is_deleted(
+    shared_netconfd, algorithm
+):
     key = asyncssh.generate_private_key(algorithm)
     _, key_data = key.export_public_key().decode().split()[:2]
 
     def admits(user):
         async def log_in():
             # paramiko cannot load some ECDSA keys
-            (await netconfd.log_in(username=user, client_keys=[key])).close()
+            (await shared_netconfd.log_in(username=user, client_keys=[key])).close()
 
         try:
             asyncio.run(log_in())
@@ -50,7 +52,7 @@ def test_a_key_in_the_configuration_opens_for_its_user_until_it_is_deleted(netco
         return True
 
     assert not admits("maria")
-    with netconfd.connect() as operator:
+    with shared_netconfd.connect() as operator:
         edit(
             operator,
             "<users><user><name>maria</name><authorized-key><name>laptop</name>"
@@ -72,8 +74,8 @@ def test_a_key_in_the_configuration_opens_for_its_user_until_it_is_deleted(netco
         "<users><user><name>a</name><authorized-key><name>k</name></authorized-key></user></users>",
     ],
 )
-def test_settings_that_make_no_sense_are_refused(netconfd, content):
-    with netconfd.connect() as operator, pytest.raises(RPCError):
+def test_settings_that_make_no_sense_are_refused(shared_netconfd, content):
+    with shared_netconfd.connect() as operator, pytest.raises(RPCError):
         edit(operator, content)
 
 

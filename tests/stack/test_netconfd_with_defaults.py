@@ -16,8 +16,8 @@ SOURCE = "<source><running/></source>"
 
 
 @pytest.fixture
-def client(netconfd):
-    with netconfd.connect() as client:
+def client(shared_netconfd):
+    with shared_netconfd.connect() as client:
         yield client
 
 
