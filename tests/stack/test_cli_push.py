@@ -28,7 +28,7 @@ import os
 import sys
 from cnc.cli import main
 from cnc.rollout.history import Journal
-from cnc.netconf import rollout
+from cnc.rollout import rollout
 from cnc.switch.device import Device
 
 def hold(owner, name):
