@@ -31,6 +31,8 @@ from tests.stack.sysrepo_client import NOW_NS, Client
 FOLDER = Path(__file__).parent
 CHECKOUT = FOLDER.parents[1]
 
+NetconfdProcess.is_forked = True
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what runs over any server, if one is named; pytest counts the others as deselected."""

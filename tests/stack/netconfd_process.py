@@ -9,11 +9,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import asyncssh
 
+from tests.stack.forked_server import ForkedServer
 from tests.stack.front_end import FrontEnd
 
 START_TIMEOUT_S = 20.0
@@ -31,6 +34,9 @@ def wait_until(condition, timeout_s=WAIT_TIMEOUT_S):
 class NetconfdProcess(FrontEnd):
     """One server process; `start` again after `kill` is what a service manager would do."""
 
+    # Whether it may be forked from a process that has imported it; one with a wrapper never is.
+    is_forked = False
+
     def __init__(self, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
         self.host_key = directory / "host_key"
@@ -43,7 +49,7 @@ class NetconfdProcess(FrontEnd):
         self._log = directory / "log"
         self._notify = directory / "notify"
         self._log_start = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedServer | None = None
         client_key = directory / "client_key"
         key = asyncssh.generate_private_key("ssh-ed25519")
         key.write_private_key(str(client_key))
@@ -61,23 +67,10 @@ class NetconfdProcess(FrontEnd):
             self._log.open("wb") as log,
         ):
             notify.bind(str(self._notify))
-            self._process = subprocess.Popen(
-                [
-                    *self.wrapper,
-                    *(sys.executable, "-m", "agent.netconfd", "--listen", "127.0.0.1:0"),
-                    *("--host-key", self.host_key, "--authorized-keys", self.authorized_keys),
-                    *("--state-dir", self.state_dir),
-                    *self.arguments,
-                ],
-                env=os.environ | {"NOTIFY_SOCKET": str(self._notify)},
-                stderr=log,
-            )
+            self._process = self._launch(log)
             # One that ends instead must not be waited for.
-            end = os.pidfd_open(self._process.pid)
-            try:
+            with _end_of(self._process) as end:
                 ready, _, _ = select.select([notify, end], [], [], START_TIMEOUT_S)
-            finally:
-                os.close(end)
             assert notify in ready, self.log
             assert notify.recv(100) == b"READY=1"
         listening = re.search(r"listening on .* port (\d+)", self.log)
@@ -85,6 +78,19 @@ class NetconfdProcess(FrontEnd):
         self.port = int(listening.group(1))
         public_key = self.host_key.with_suffix(".pub").read_text()
         self.host_key_type, self.host_key_b64 = public_key.split()[:2]
+
+    def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes] | ForkedServer:
+        options = [
+            *("--listen", "127.0.0.1:0"),
+            *("--host-key", str(self.host_key), "--authorized-keys", str(self.authorized_keys)),
+            *("--state-dir", str(self.state_dir)),
+            *self.arguments,
+        ]
+        environment = os.environ | {"NOTIFY_SOCKET": str(self._notify)}
+        if self.is_forked and not self.wrapper:
+            return ForkedServer(options, environment, self._log)
+        command = [*self.wrapper, sys.executable, "-m", "agent.netconfd", *options]
+        return subprocess.Popen(command, env=environment, stderr=log)
 
     @property
     def log(self) -> str:
@@ -122,6 +128,19 @@ class NetconfdProcess(FrontEnd):
         assert self._process is not None
         self._process.kill()
         self._process.wait(START_TIMEOUT_S)
+
+
+@contextmanager
+def _end_of(process: subprocess.Popen[bytes] | ForkedServer) -> Iterator[int]:
+    """A descriptor that is readable when the process has ended."""
+    if isinstance(process, ForkedServer):
+        yield process.sentinel
+        return
+    end = os.pidfd_open(process.pid)
+    try:
+        yield end
+    finally:
+        os.close(end)
 
 
 @contextmanager
