@@ -82,6 +82,10 @@ class Switch:
         key = self.machine.identity.with_suffix(".pub").read_bytes()
         self.machine.write("/etc/tsn/authorized_keys/operator", key)
         self.machine.run("tsn-access-control")
+        self.trust()
+
+    def trust(self) -> None:
+        """Give the switch's NETCONF host key to the controller."""
         host_key = self.machine.run("cut -d' ' -f1,2 /var/lib/tsn-netconfd/host_key.pub").stdout
         self._known_hosts.write_text(f"[127.0.0.1]:{self.machine.port(830)} {host_key}")
 

@@ -8,10 +8,8 @@ Ansible reaches both over SSH and their management interfaces; NETCONF and PTP t
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +19,12 @@ from typing import Any
 import pytest
 
 from tests.boot.machine import Machine, link
+from tests.boot.playbooks import TOOLS, Run, play
 
 pytestmark = pytest.mark.timeout(2400)
 
 CHECKOUT = Path(__file__).parents[2]
-ANSIBLE = CHECKOUT / "scripts/ansible"
 LOCK = CHECKOUT / "scripts/locks/cnc.txt"
-TOOLS = Path(sys.executable).parent
-RECAP = re.compile(
-    r"^(\w+)\s+: ok=\d+\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE
-)
 
 ADDRESS = "[Match]\nName=enp0s17\n\n[Network]\nAddress=10.99.0.{}/24\nIPv6AcceptRA=no\n"
 PORTS = """#!/bin/sh -e
@@ -70,18 +64,6 @@ PTP_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True)
-class Run:
-    """What became of a playbook: exit code, output, and how much it changed on which machine."""
-
-    code: int
-    output: str
-
-    @property
-    def changed(self) -> dict[str, int]:
-        return {host: int(changed) for host, changed, *_ in RECAP.findall(self.output)}
-
-
-@dataclass(frozen=True)
 class Bed:
     """Two machines, and where the files for Ansible are."""
 
@@ -91,27 +73,7 @@ class Bed:
 
     def play(self, playbook: str, *options: str) -> Run:
         """Run a playbook as docs/ansible.md says."""
-        done = subprocess.run(
-            [
-                *(TOOLS / "ansible-playbook", "-i", self.directory / "inventory.yml"),
-                *(playbook, *options),
-            ],
-            cwd=ANSIBLE,
-            env={
-                **os.environ,
-                "PATH": f"{TOOLS}:{os.environ['PATH']}",
-                "ANSIBLE_HOME": str(self.directory / "home"),
-                # Connections are kept by the names of machines, and other runs have the same names.
-                "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.directory / "cp"),
-                "ANSIBLE_NOCOLOR": "1",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        print(done.stdout)
-        return Run(done.returncode, done.stdout)
+        return play(self.directory, playbook, *options)
 
     def gates(self) -> list[dict[str, Any]]:
         """The taprio qdiscs of the switch's port p2."""
@@ -258,7 +220,6 @@ def pushed(brought_up: Bed) -> Bed:
     return brought_up
 
 
-@pytest.mark.thorough
 def test_a_dry_run_on_bare_machines_tells_much_and_changes_nothing(testbed: Bed) -> None:
     run = testbed.play("bring-up.yml", "--check")
     assert run.code == 0, run.output
@@ -290,19 +251,16 @@ def test_a_talkers_frames_get_the_priority_of_their_class(brought_up: Bed) -> No
     assert re.search(r"egress-qos-map \{.* 6:6 .*\}", mapped)
 
 
-@pytest.mark.thorough
 def test_a_second_run_changes_nothing(brought_up: Bed) -> None:
     run = brought_up.play("bring-up.yml")
     assert (run.code, run.changed) == (0, {"s1": 0, "cnc": 0}), run.output
 
 
-@pytest.mark.thorough
 def test_a_dry_run_on_finished_machines_foresees_no_change(brought_up: Bed) -> None:
     run = brought_up.play("bring-up.yml", "--check")
     assert (run.code, run.changed) == (0, {"s1": 0, "cnc": 0}), run.output
 
 
-@pytest.mark.thorough
 def test_a_dry_push_says_what_would_change_and_touches_no_port(brought_up: Bed) -> None:
     run = brought_up.play("push.yml", "--check")
     assert run.code == 0, run.output
@@ -317,7 +275,6 @@ def test_after_a_push_the_kernel_runs_the_schedule(pushed: Bed) -> None:
     assert pushed.controller.run("systemctl is-active cnc-watch").stdout.strip() == "active"
 
 
-@pytest.mark.thorough
 def test_a_second_push_changes_nothing(pushed: Bed) -> None:
     run = pushed.play("push.yml")
     assert (run.code, run.changed) == (0, {"cnc": 0}), run.output

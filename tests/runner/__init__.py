@@ -1,0 +1,1 @@
+"""What `scripts/test` does: lanes of tests from one table, run side by side and accounted for."""

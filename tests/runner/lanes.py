@@ -1,0 +1,180 @@
+"""From lanes to processes: what each runs, where, and what must be there before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tests.runner import account
+from tests.runner.account import Account
+from tests.runner.pool import Ended, Job, Pool
+from tests.runner.table import CHECKOUT, Cost, Lane, prerequisite_cost
+
+# tests/conftest.py keeps the tests of the lane that this names.
+LANE_VARIABLE = "TSN_TEST_LANE"
+PACKAGE_VARIABLE = "TSN_BOOT_PACKAGE"
+# Each may start a guest of 2 GB.
+MOST_AT_ONCE = 4
+SYSTEM_PYTHON = "/usr/bin/python3"
+REPORT, OUTPUT = "report.xml", "output"
+PREREQUISITES: Mapping[str, Callable[[Path], list[str]]] = {
+    "image": lambda _: ["scripts/image"],
+    "package": lambda directory: ["scripts/build-deb", "-o", str(directory)],
+}
+_NO_KERNEL = """WARNING: no user-mode kernel: the kernel tests run under QEMU, in real time
+WARNING: what is exact in virtual time only is NOT tested"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """- `pytest`: options for every pytest.
+    - `selecting`: these choose tests, so that a lane may be left with none.
+    - `processors`: how many lanes run at once.
+    - `budget_s`: no lane starts that would end later.
+    - `judge_cost`: a short lane over its budget of CPU time has failed.
+    """
+
+    pytest: Sequence[str] = ()
+    selecting: bool = False
+    processors: int = 1
+    budget_s: float = float("inf")
+    judge_cost: bool = True
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What all lanes of a run did, and those left out because the time was too short."""
+
+    accounts: tuple[Account, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def passed(self) -> int:
+        """Tests passed."""
+        return sum(account.counts.passed for account in self.accounts)
+
+    @property
+    def failed(self) -> int:
+        """Tests failed, and lanes that failed without one."""
+        return sum(max(account.counts.failed, account.bad) for account in self.accounts)
+
+    @property
+    def skipped(self) -> int:
+        """Tests skipped."""
+        return sum(account.counts.skipped for account in self.accounts)
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing failed and something ran."""
+        return not self.failed and self.passed > 0
+
+
+class Run:
+    """One run of some lanes below a directory for what they write."""
+
+    def __init__(self, lanes: Sequence[Lane], options: Options, directory: Path) -> None:
+        self.lanes = {lane.name: lane for lane in lanes}
+        self.options = options
+        self.directory = directory
+        self.accounts: list[Account] = []
+
+    def run(self) -> Outcome:
+        """Run them and what they need; each shows its output when it ends."""
+        virtual = self._kernel()
+        jobs = [*self._prerequisites(), *(self._job(lane, virtual) for lane in self.lanes.values())]
+        pool = Pool(self.options.processors, self._ended, self._last_line, self.options.budget_s)
+        left_out = pool.run(jobs)
+        return Outcome(tuple(self.accounts), tuple(job.name for job in left_out))
+
+    def cost(self, name: str) -> Cost:
+        """What the budget has for a lane or a prerequisite."""
+        return self.lanes[name].cost if name in self.lanes else prerequisite_cost(name)
+
+    def _kernel(self) -> bool:
+        """Whether there is virtual time: without the user-mode kernel there is none."""
+        if not any(lane.place == "uml" for lane in self.lanes.values()):
+            return True
+        print("=== kernel: a kernel to test in", flush=True)
+        if subprocess.run([CHECKOUT / "scripts/vm", "--build"], check=False).returncode == 0:
+            return True
+        print(_NO_KERNEL, file=sys.stderr, flush=True)
+        return False
+
+    def _prerequisites(self) -> list[Job]:
+        needed = dict.fromkeys(name for lane in self.lanes.values() for name in lane.needs)
+        return [
+            Job(
+                name=name,
+                command=PREREQUISITES[name](self._at(name)),
+                output=self._at(name) / OUTPUT,
+            )
+            for name in needed
+        ]
+
+    def _job(self, lane: Lane, virtual: bool) -> Job:
+        return Job(
+            name=lane.name,
+            command=command(lane, self._at(lane.name), self.options, virtual),
+            needs=lane.needs,
+            environment=lambda made: {
+                **lane.environment,
+                LANE_VARIABLE: lane.name,
+                **({PACKAGE_VARIABLE: made["package"]} if "package" in lane.needs else {}),
+            },
+            output=self._at(lane.name) / OUTPUT,
+            wall_s=lane.cost.wall_s,
+        )
+
+    def _ended(self, ended: Ended) -> None:
+        name = ended.job.name
+        where = self._at(name)
+        print(f"=== {name}", flush=True)
+        if (where / OUTPUT).exists():
+            sys.stdout.write((where / OUTPUT).read_text(encoding="utf-8", errors="replace"))
+        spent = (ended.wall_s, ended.cpu_s)
+        if name not in self.lanes:
+            counts = account.Counts(passed=1) if ended.status == 0 else None
+            made = account.judge(name, counts, ended.status, spent)
+        else:
+            counts = account.read(where / REPORT)
+            made = account.judge(
+                name, counts, ended.status, spent, may_be_empty=self.options.selecting
+            )
+            if self.options.judge_cost and self.lanes[name].short and not made.bad:
+                made = replace(made, fault=account.over_budget(made, self.lanes[name].cost))
+        self.accounts.append(made)
+        print(flush=True)
+
+    def _last_line(self, job: Job) -> str:
+        """A script that makes something names it in its last line."""
+        lines = (self._at(job.name) / OUTPUT).read_text(encoding="utf-8").splitlines()
+        return lines[-1] if lines else ""
+
+    def _at(self, name: str) -> Path:
+        where = self.directory / name
+        where.mkdir(exist_ok=True)
+        return where
+
+
+def command(lane: Lane, directory: Path, options: Options, virtual: bool) -> list[str]:
+    """What runs a lane, its report and other files below `directory`.
+
+    Without `virtual` time the lanes of the user-mode kernel run under QEMU.
+    """
+    if lane.place == "lint":
+        return [SYSTEM_PYTHON, "-m", "tests.runner.lint", str(directory / REPORT)]
+    guest = lane.place != "host"
+    report = f"/mnt/out/{REPORT}" if guest else str(directory / REPORT)
+    pytest = ["pytest", "-q", "--junit-xml", report, *lane.paths]
+    if lane.processes > 1:
+        pytest += ["-n", str(lane.processes), "--dist", "loadfile"]
+    if not guest:
+        return [*pytest, *options.pytest]
+    machine = ["scripts/vm", "--out", str(directory), "--memory", "2G", "--timeout", "2400"]
+    machine += ["--uml", "--virtual-time"] if lane.place == "uml" and virtual else ["--qemu"]
+    # The root of a guest is copy-on-write, and an emulated one slow.
+    pytest += ["-p", "no:cacheprovider", "--override-ini", "timeout=600"]
+    return [*machine, "--", *pytest, *options.pytest]

@@ -1,0 +1,28 @@
+"""Which lanes a limited run takes first, from the number of commits alone.
+
+The lanes lie on a circle, each as long as it takes. Commit n starts at the fractional part of n
+times the golden ratio: each start falls into the widest gap between those before it, so that it is
+near what was run longest ago; and because the ratio is irrational every lane has its turn however
+many commits a push has. A clean clone finds the same order: there is no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from tests.runner.table import Lane
+
+# 64 bits of (sqrt(5) - 1) / 2, exact for any number of commits.
+GOLDEN = Fraction(0x9E3779B97F4A7C15, 1 << 64)
+
+
+def rotated(lanes: Sequence[Lane], commits: int) -> list[Lane]:
+    """The same lanes in the same circle, beginning where commit number `commits` starts."""
+    start = commits * GOLDEN % 1 * Fraction(sum(lane.cost.wall_s for lane in lanes))
+    position = Fraction(0)
+    for index, lane in enumerate(lanes):
+        position += Fraction(lane.cost.wall_s)
+        if start < position:
+            return [*lanes[index:], *lanes[:index]]
+    return list(lanes)

@@ -1,0 +1,57 @@
+"""A limited run begins elsewhere at each commit, so that no lane waits long for its turn."""
+
+from __future__ import annotations
+
+from itertools import accumulate, cycle, islice, pairwise
+
+import pytest
+
+from tests.runner import order
+from tests.runner.table import Cost, Lane
+
+
+def lanes(*walls_s: float) -> list[Lane]:
+    return [
+        Lane(f"lane{n}", "host", (), (), False, (), 1, (), {}, Cost(wall_s, wall_s))
+        for n, wall_s in enumerate(walls_s)
+    ]
+
+
+def test_the_order_is_that_of_the_table_from_some_lane_on():
+    circle = lanes(10, 20, 30)
+    for commits in range(20):
+        turned = order.rotated(circle, commits)
+        first = circle.index(turned[0])
+        assert turned == circle[first:] + circle[:first]
+
+
+def test_the_same_commit_has_the_same_order():
+    assert order.rotated(lanes(5, 5, 5), 1234) == order.rotated(lanes(5, 5, 5), 1234)
+
+
+MIXED = [1, 3, 34, 2, 8, 21, 1, 5, 13, 1, 55, 4]
+
+
+@pytest.mark.parametrize(
+    ("pushes", "commits"), [(12, [1]), (12, [2]), (12, [3]), (12, [10]), (24, MIXED), (160, [34])]
+)
+def test_a_third_of_the_time_reaches_every_lane_after_some_pushes(pushes, commits):
+    circle = lanes(60, 240, 30, 400, 90, 90, 300, 15, 200, 120)
+    budget_s = sum(lane.cost.wall_s for lane in circle) / 3
+    for begin in range(0, 400, 41):
+        reached = set()
+        for count in accumulate(islice(cycle(commits), pushes), initial=begin):
+            spent_s = 0.0
+            for lane in order.rotated(circle, count):
+                if spent_s + lane.cost.wall_s <= budget_s:
+                    spent_s += lane.cost.wall_s
+                    reached.add(lane.name)
+        assert len(reached) == len(circle)
+
+
+def test_consecutive_commits_begin_far_from_each_other():
+    circle = lanes(*[1] * 100)
+    starts = [circle.index(order.rotated(circle, commits)[0]) for commits in range(40)]
+    for earlier, later in pairwise(starts):
+        distance = abs(earlier - later)
+        assert min(distance, 100 - distance) > 30
