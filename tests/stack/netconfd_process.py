@@ -43,6 +43,7 @@ class NetconfdProcess(FrontEnd):
         self.state_dir = directory / "state"
         # Without %u, its key opens the door to whatever user a test wants to be.
         self.authorized_keys = directory / "authorized_keys"
+        self.command = [sys.executable, "-m", "agent.netconfd"]
         # What a test puts in front of the command, and behind it.
         self.wrapper: list[str] = []
         self.arguments: list[str] = []
@@ -89,7 +90,7 @@ class NetconfdProcess(FrontEnd):
         environment = os.environ | {"NOTIFY_SOCKET": str(self._notify)}
         if self.is_forked and not self.wrapper:
             return ForkedServer(options, environment, self._log)
-        command = [*self.wrapper, sys.executable, "-m", "agent.netconfd", *options]
+        command = [*self.wrapper, *self.command, *options]
         return subprocess.Popen(command, env=environment, stderr=log)
 
     @property

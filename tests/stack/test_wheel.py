@@ -14,6 +14,7 @@ import pytest
 from hatchling.build import build_sdist
 
 from cnc.version import __version__
+from tests.first_version import first_version
 
 CHECKOUT = Path(__file__).parents[2]
 LINE3 = CHECKOUT / "schedules" / "line3.yaml"
@@ -60,10 +61,15 @@ class Installed:
         subprocess.run(
             [sys.executable, "-m", "venv", "--without-pip", directory / "venv"], check=True
         )
+        self.pip("install", *wheels)
+
+    def pip(self, command: str, *arguments: object) -> None:
+        """A command of pip, on the locked packages alone."""
+        options = ["--no-compile", "--no-index", "--find-links", Path(sys.prefix) / "wheels"]
         _pip(
-            *("--python", self._bin / "python", "install", "--no-compile", "--no-index"),
-            *("--find-links", Path(sys.prefix) / "wheels", *wheels),
-            directory=directory,
+            *("--python", self._bin / "python", command),
+            *(*(options if command == "install" else ["--yes"]), *arguments),
+            directory=self.directory,
         )
 
     def run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -219,6 +225,22 @@ def test_both_together_make_a_switch_of_their_own_programs_and_modules(wheels, t
     environment = Installed(tmp_path, *map(str, wheels.values()))
     modules = json.loads(environment.succeeds("python", "-c", REHEARSAL))
     assert {"tsn-linux", "ieee802-dot1q-sched-bridge", "tsn-netconf-server"} <= set(modules)
+
+
+def test_the_first_version_becomes_this_one_and_back_as_the_manual_says(wheels, tmp_path):
+    """In that order: what version 0.1.0 removes includes files of the switch's side."""
+    old = first_version().wheel
+    environment = Installed(tmp_path, f"{old}[cnc,agent]")
+    environment.pip("install", wheels[CONTROLLER])
+    environment.pip("install", wheels[AGENT])
+    assert __version__ in environment.succeeds("cnc", "--version")
+    environment.succeeds("tsn-agent", "--help")
+    environment.succeeds("tsn-netconfd", "--help")
+    environment.pip("uninstall", AGENT)
+    environment.pip("install", f"{old}[cnc,agent]")
+    assert "0.1.0" in environment.succeeds("cnc", "--version")
+    environment.succeeds("tsn-agent", "--help")
+    environment.succeeds("tsn-netconfd", "--help")
 
 
 def test_the_switch_alone_needs_nothing_of_the_controller(switch):
