@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.first_version import NEW, FirstVersion, Version, first_version
+from tests.first_version import CHECKOUT, NEW, FirstVersion, Version, first_version
 from tests.stack.netconfd_process import START_TIMEOUT_S, NetconfdProcess
 from tests.stack.repository import Repository
 
@@ -274,3 +274,21 @@ def test_the_first_version_goes_on_where_this_one_stopped_or_says_why_not(
             refused = done.returncode != 0 and ("newer" in done.stderr or "format" in done.stderr)
             assert done.returncode == 0 or refused, done.stdout + done.stderr
             assert "Traceback" not in done.stderr
+
+
+def test_a_clone_without_history_says_so(tmp_path: Path):
+    """As CI may have it: nothing is built, and nothing is left out in silence."""
+    clone = tmp_path / "clone"
+    source = f"file://{CHECKOUT}"
+    subprocess.run(["git", "clone", "--quiet", "--depth", "1", source, clone], check=True)
+    (clone / ".venv").mkdir()
+    (clone / ".venv" / "wheels").symlink_to(tmp_path)
+    done = subprocess.run(
+        [clone / "scripts" / "upgrade-fixture"],
+        env={**os.environ, "TSN_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"git -C {clone} fetch --unshallow" in done.stderr
