@@ -73,10 +73,7 @@ def _otherwise_configured(want: PortConfiguration | None, stored: StoredPort | N
 def _foreign(mark: Mark | None, is_known: Callable[[str], bool]) -> dict[str, str]:
     if mark is None or is_known(mark.id):
         return {}
-    return {
-        WHOLE: f"{mark.controller} brought rollout {mark.id} at {mark.time}; "
-        "the history here does not know it"
-    }
+    return {WHOLE: f"rollout {mark.id} of {mark.controller}, {mark.time}, is not in this history"}
 
 
 def _unlocked(agent: AgentReport) -> dict[str, str]:

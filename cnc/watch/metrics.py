@@ -30,7 +30,7 @@ def serve(address: str, port: int, snapshot: Callable[[], Snapshot]) -> Callable
     except OSError as error:
         raise InputError(
             f"cannot serve metrics at {address}:{port}: {error.strerror}",
-            hint="is the address one of this machine, and the port free?",
+            hint="check that the address belongs to this machine and that the port is free",
         ) from error
 
     def close() -> None:
@@ -51,13 +51,13 @@ class _Network(Collector):
         yield from _ports(now, answers)
         yield from _counters(answers)
         unfinished = GaugeMetricFamily(
-            "tsn_rollout_unfinished", "Rollouts that stopped half-way and wait for an operator."
+            "tsn_rollout_unfinished", "Unfinished rollouts that wait for an operator."
         )
         unfinished.add_metric([], now.unresolved)
         yield unfinished
         conditions = GaugeMetricFamily(
             "tsn_condition",
-            "1 for everything that is wrong now.",
+            "1 for each current condition.",
             labels=["kind", "switch", "port"],
         )
         for each in now.conditions:
@@ -82,7 +82,7 @@ def _switches(now: Snapshot, answers: Mapping[str, Look]) -> Iterator[Metric]:
     )
     clock = GaugeMetricFamily(
         "tsn_switch_clock_offset_seconds",
-        "How far the TAI clock is ahead of the middle one of all switches, as seen over NETCONF.",
+        "Offset of the TAI clock from the median of all switches, measured over NETCONF.",
         labels=["switch"],
     )
     for name in now.looks:
@@ -102,7 +102,7 @@ def _switches(now: Snapshot, answers: Mapping[str, Look]) -> Iterator[Metric]:
 def _ports(now: Snapshot, answers: Mapping[str, Look]) -> Iterator[Metric]:
     agrees = GaugeMetricFamily(
         "tsn_port_agrees",
-        "Whether the kernel runs or awaits what the plan has for the port.",
+        "Whether the planned list runs or is pending in the kernel.",
         labels=["switch", "port"],
     )
     link = GaugeMetricFamily(
@@ -119,7 +119,7 @@ def _ports(now: Snapshot, answers: Mapping[str, Look]) -> Iterator[Metric]:
 def _counters(answers: Mapping[str, Look]) -> Iterator[Metric]:
     errors = CounterMetricFamily(
         "tsn_port_config_change_errors",
-        "Schedules that came after their base time.",
+        "Schedules that arrived after their base time.",
         labels=["switch", "port"],
     )
     by_class = ["switch", "port", "traffic_class"]

@@ -48,7 +48,7 @@ def _is_of_running(told: Notification) -> bool:
 def _taken_back(told: Notification) -> str | None:
     match told.leaves.get("confirm-event"):
         case "timeout":
-            return "nobody confirmed it in time"
+            return "not confirmed in time"
         case "cancel":
             return f"by {_who(told)}"
         case _:

@@ -179,7 +179,7 @@ class Observer:
 
 
 def _late(_number: int, count: int) -> str:
-    return f"{counted(count, 'schedule')} came after the base time"
+    return f"{counted(count, 'schedule')} arrived after the base time"
 
 
 def _overrun(number: int, count: int) -> str:

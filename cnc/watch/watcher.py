@@ -28,7 +28,7 @@ STOP_S = 2.0  # how long a switch that hangs may hold up the end
 class Watcher:
     """Watches the switches of `plan`; `run` tells every event to `tell` until `stop` is called.
 
-    With `heal`, a function that pushes the plan, what drifted is put back.
+    With `heal`, a function that pushes the plan, drifted ports are restored.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Watcher:
     def _refuse_blindness(self) -> None:
         """Raise when a switch is followed no more: silence must not pass for peace."""
         if dead := [follower.name for follower in self._followers if not follower.is_alive()]:
-            raise RuntimeError(f"{', '.join(dead)}: broke, for the reason above")
+            raise RuntimeError(f"the threads of {', '.join(dead)} failed; see the errors above")
 
     def _next(self) -> Observation | None:
         try:
@@ -164,9 +164,9 @@ class _Healer:
             return
         if waits_for := healing.hindrance(now.conditions):
             where = waits_for.switch or "the network"
-            self._say_once(f"not yet, because of {waits_for.kind} of {where}: {waits_for.text}")
+            self._say_once(f"postponed by {waits_for.kind} of {where}: {waits_for.text}")
             return
-        self._say_once(f"putting back {', '.join(str(port) for port in sorted(now.drifted))}")
+        self._say_once(f"restoring {', '.join(str(port) for port in sorted(now.drifted))}")
         self._attempt = self._thread.submit(self._heal)
 
     def close(self) -> None:
@@ -181,10 +181,10 @@ class _Healer:
         try:
             report = attempt.result()
         except CncError as error:
-            self._say_once(f"failed, tries again in {waits_s:g} s at the earliest: {error}")
+            self._say_once(f"failed, next attempt in {waits_s:g} s at the earliest: {error}")
             return
         changed = ", ".join(str(change.port) for change in report.changes)
-        self._say_once(f"put back {changed}" if changed else "there was nothing to put back")
+        self._say_once(f"restored {changed}" if changed else "nothing to restore")
 
     def _say_once(self, text: str) -> None:
         if text != self._said:

@@ -81,8 +81,8 @@ def test_a_deleted_schedule_is_reported_by_the_agent_and_put_back(pushed: Pushed
     assert "taprio" in pushed.gates()
     pushed.on(LOST.node, "tc", "qdisc", "del", "dev", LOST.port, "root")
     process.wait_for("began", "drift", switch=LOST.node, port=LOST.port)
-    assert process.wait_for("noted", "heal")["text"] == f"putting back {LOST}"
-    assert process.wait_for("noted", "heal")["text"] == f"put back {LOST}"
+    assert process.wait_for("noted", "heal")["text"] == f"restoring {LOST}"
+    assert process.wait_for("noted", "heal")["text"] == f"restored {LOST}"
     process.wait_for("ended", "drift", switch=LOST.node, port=LOST.port)
     assert "taprio" in pushed.gates()
 

@@ -241,7 +241,7 @@ def test_another_plan_on_the_switch_is_told_by_whom_and_never_healed(
     process.wait_for("began", "foreign-change", switch="s1")
     network.lose_schedule()
     refused = process.wait_for("noted", "heal")["text"]
-    assert refused.startswith("not yet, because of ")
+    assert refused.startswith("postponed by ")
     assert network.kernel.ports["p2"].taprio is None
 
 
@@ -250,8 +250,8 @@ def test_a_lost_schedule_is_put_back_and_the_history_knows(network: Network, wat
     before = network.kernel.ports["p2"].taprio
     network.lose_schedule()
     process.wait_for("began", "drift", port="p2")
-    assert process.wait_for("noted", "heal")["text"] == "putting back s1/p2"
-    assert process.wait_for("noted", "heal")["text"] == "put back s1/p2"
+    assert process.wait_for("noted", "heal")["text"] == "restoring s1/p2"
+    assert process.wait_for("noted", "heal")["text"] == "restored s1/p2"
     after = network.kernel.ports["p2"].taprio
     assert after.schedule.entries == before.schedule.entries
     with History(network.state_dir / FILE_NAME) as history:
@@ -265,7 +265,7 @@ def test_while_somebody_else_holds_the_lock_nothing_is_healed(network: Network, 
         network.lose_schedule()
         process.wait_for("noted", "heal")
         failed = process.wait_for("noted", "heal")["text"]
-        assert failed.startswith("failed, tries again in 5 s at the earliest: ")
+        assert failed.startswith("failed, next attempt in 5 s at the earliest: ")
         assert network.kernel.ports["p2"].taprio is None
         operator.unlock("running")
     process.wait_for("ended", "drift", port="p2")

@@ -251,7 +251,7 @@ def test_a_best_effort_queue_may_drop(observer):
             "netconf-confirmed-commit",
             {"confirm_event": "timeout"},
             "commit-taken-back",
-            "nobody confirmed it in time",
+            "not confirmed in time",
         ),
         (
             "netconf-confirmed-commit",
