@@ -1,10 +1,11 @@
-"""Watching a network that a plan was brought to: what is wrong, since when, and putting it back.
+"""Monitoring of a network with a deployed plan: conditions, momentary events, repair of drift.
 
-following   one thread a switch: listens to its events, looks at it now and then
-observer    what all of them see, judged: conditions that begin and end
-judge, clocks, growth, noting   what a look, all clocks, a counter, a report say; pure
-healing     when to push the plan again
-watcher     all of them together; metrics and service_manager tell others
+following       one thread for each switch: receives its notifications and polls it
+observer        turns the observations of all switches into conditions that begin and end
+judge, clocks, counter_delta, messages
+                evaluate a poll, all clocks, a counter, a notification; pure
+healing         decides when to push the plan again
+watcher         combines them; metrics and service_manager publish the result
 """
 
 from cnc.watch.condition import Event, Kind, Note, What

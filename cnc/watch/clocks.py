@@ -1,4 +1,4 @@
-"""The clocks of the switches against each other."""
+"""Comparison of the switches' clocks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ DRIFT_PER_NS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a clock is ahead of the network's middle one: the best guess and what is certain.
+    """Offset of a clock from the median of the network: the estimate and the proven part.
 
-    `certain_ns` has the sign of the offset, and is 0 where the readings do not exclude agreement.
+    `certain_ns` has the sign of the offset, and is 0 if the readings do not exclude agreement.
     """
 
     estimate_ns: int
@@ -29,7 +29,7 @@ class Offset:
 def offsets(states: Mapping[str, SwitchState], now_ns: int) -> dict[str, Offset]:
     """The offset of each switch that reports a clock. `now_ns` is on the controller's monotonic.
 
-    The reference is the clock in the middle, which a minority of wrong ones cannot move.
+    The reference is the median clock, which a minority of wrong clocks cannot shift.
     """
     bounds = {}
     for name, state in states.items():
@@ -52,7 +52,7 @@ def offsets(states: Mapping[str, SwitchState], now_ns: int) -> dict[str, Offset]
 
 
 def off_beyond(found: Mapping[str, Offset], clock_error_ns: int) -> dict[str, str]:
-    """The switches that are further off than the network's clock error allows, and how far."""
+    """The switches whose offset exceeds the network's clock error, with a description."""
     return {
         name: f"its TAI clock is at least {duration(abs(offset.certain_ns))} "
         f"{'ahead of' if offset.certain_ns > 0 else 'behind'} that of {offset.reference}"
@@ -62,9 +62,9 @@ def off_beyond(found: Mapping[str, Offset], clock_error_ns: int) -> dict[str, st
 
 
 def odd_tai_offsets(states: Mapping[str, SwitchState]) -> dict[str, str]:
-    """The switches whose kernel has another TAI offset than most.
+    """The switches whose kernel has a different TAI offset than most.
 
-    With as many on either side the lesser is the odd one: nobody has set an offset of 0.
+    In a tie the lesser offset is the odd one, because 0 is the value of an unset offset.
     """
     offsets_s = {
         name: state.agent.tai_offset_s

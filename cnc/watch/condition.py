@@ -1,4 +1,4 @@
-"""Troubles that last: each is told of once when it begins and once when it ends."""
+"""Conditions: each is reported once when it begins and once when it ends."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """What can be wrong for a while."""
+    """The kinds of conditions."""
 
-    UNREACHABLE = "unreachable"  # the switch gives no answer
+    UNREACHABLE = "unreachable"  # the switch does not answer
     AGENT_DOWN = "agent-down"
     LINK_DOWN = "link-down"
-    DRIFT = "drift"  # the kernel does not run what the plan wants
-    CONFIGURATION = "configuration"  # the switch is configured for something else than the plan
-    FOREIGN_CHANGE = "foreign-change"  # its last rollout came from a controller not known here
+    DRIFT = "drift"  # the kernel's state differs from the plan
+    CONFIGURATION = "configuration"  # the configuration differs from the plan
+    FOREIGN_CHANGE = "foreign-change"  # its last rollout is not in this controller's history
     UNFINISHED_ROLLOUT = "unfinished-rollout"
     CLOCK_OFFSET = "clock-offset"
     TAI_OFFSET = "tai-offset"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 
 class Note(StrEnum):
-    """What happens at a moment, and is worth a line."""
+    """The kinds of momentary events."""
 
     AGENT_STARTED = "agent-started"
     CLOCK_STEP = "clock-step"
@@ -39,19 +39,19 @@ class Note(StrEnum):
 
 
 class What(StrEnum):
-    """What an event says of its kind."""
+    """Whether a condition began or ended, or an event is momentary."""
 
     BEGAN = "began"
     ENDED = "ended"
     NOTED = "noted"
 
 
-# In the place of a port: the whole switch. In the place of a switch: the whole network.
+# As a port: the whole switch. As a switch: the whole network.
 WHOLE = ""
 
 
 class Key(NamedTuple):
-    """What is wrong where."""
+    """Identifies a condition."""
 
     kind: Kind
     switch: str
@@ -60,7 +60,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A trouble that lasts; `text` is how it looks now."""
+    """A current condition; `text` is its latest description."""
 
     kind: Kind
     switch: str
@@ -71,7 +71,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line for the operator. `since` is when a condition that ends had begun."""
+    """One line for the operator. `since` is the begin of a condition that ends."""
 
     what: What
     kind: Kind | Note
@@ -82,12 +82,12 @@ class Event:
     since: datetime | None = None
 
 
-# Of every kind that could be judged on a switch: the ports in trouble (or WHOLE), and how it looks.
+# For each kind that was evaluated on a switch: the affected ports (or WHOLE) with a description.
 Verdicts = Mapping[Kind, Mapping[str, str]]
 
 
 class Conditions:
-    """The conditions that are now."""
+    """The current conditions."""
 
     def __init__(self) -> None:
         self._active: dict[Key, Condition] = {}
@@ -96,7 +96,7 @@ class Conditions:
         return iter(tuple(self._active.values()))
 
     def settle(self, switch: str, verdicts: Verdicts, at: datetime) -> list[Event]:
-        """Take over what was found on a switch; what could not be judged stays as it was."""
+        """Apply the verdicts on a switch; kinds that were not evaluated do not change."""
         events = []
         for kind, found in verdicts.items():
             over = [

@@ -1,4 +1,4 @@
-"""One switch, followed for as long as the watch lasts: listen, look, connect again."""
+"""Follows one switch for the whole watch: receives notifications, polls, reconnects."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from cnc.model import Bridge
 from cnc.switch.device import ConnectOptions, DeviceError
 from cnc.switch.subscription import Notification, Subscription
-from cnc.watch.noting import asks_for_a_look
-from cnc.watch.observation import Look, Notice, Observation, Silence
+from cnc.watch.messages import requires_poll
+from cnc.watch.observation import Observation, Poll, SwitchNotification, Unreachable
 
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 30.0
@@ -21,20 +21,20 @@ LONGEST_RETRY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The session is no more."""
+    """The session has ended."""
 
     reason: str
 
 
 class _Stop:
-    """Nobody wants to know any more."""
+    """`stop` was called."""
 
 
 class Follower(threading.Thread):
-    """Reports what becomes of a switch, from a thread of its own, until `stop`.
+    """Reports the observations of a switch, in a thread of its own, until `stop`.
 
-    It looks when a session begins, after each event that may have changed something, and every
-    `interval_s`. A session that is lost is made anew, after a wait that doubles up to
+    It polls when a session begins, after each notification that may have changed the state, and
+    every `interval_s`. A lost session is opened again, with a backoff that doubles up to
     `LONGEST_RETRY_S`.
     """
 
@@ -58,7 +58,7 @@ class Follower(threading.Thread):
         self._retry_s = FIRST_RETRY_S
 
     def stop(self) -> None:
-        """End soon; from any thread. A question that is under way is waited for."""
+        """End soon; from any thread. A request in progress is completed first."""
         self._stopping.set()
         self._inbox.put(_Stop())
 
@@ -67,12 +67,12 @@ class Follower(threading.Thread):
             try:
                 self._attend()
             except DeviceError as error:
-                self._report(Silence(self._bridge.name, _now(), str(error)))
+                self._report(Unreachable(self._bridge.name, _now(), str(error)))
                 self._stopping.wait(self._retry_s)
                 self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
 
     def _attend(self) -> None:
-        """One session, until `stop`. Raises DeviceError when there is none, or no more."""
+        """One session, until `stop`. Raises DeviceError if it cannot be opened, or ends."""
         inbox = self._inbox = queue.SimpleQueue()
         session = Subscription(
             self._bridge,
@@ -81,7 +81,7 @@ class Follower(threading.Thread):
             on_end=lambda reason: inbox.put(_Ended(reason)),
         )
         try:
-            self._look(session)
+            self._poll(session)
             self._retry_s = FIRST_RETRY_S
             self._follow(session)
         except DeviceError:
@@ -97,31 +97,31 @@ class Follower(threading.Thread):
             if self._stopping.is_set():
                 return
             if changed or time.monotonic() >= due_s:
-                self._look(session)
+                self._poll(session)
                 due_s = time.monotonic() + self._interval_s
 
     def _listen(self, until_s: float) -> bool:
-        """Pass on what is heard; whether to look at once. What comes together is one reason."""
+        """Report notifications; whether to poll now. Several at once cause one poll."""
         changed = False
         while True:
             wait_s = 0.0 if changed else max(0.0, until_s - time.monotonic())
             try:
-                heard = self._inbox.get(timeout=wait_s)
+                message = self._inbox.get(timeout=wait_s)
             except queue.Empty:
                 return changed
-            match heard:
+            match message:
                 case _Stop():
                     return False
                 case _Ended(reason):
                     raise DeviceError(self._bridge.name, f"the session ended: {reason}")
                 case Notification():
-                    self._report(Notice(self._bridge.name, _now(), heard))
-                    changed = changed or asks_for_a_look(heard)
+                    self._report(SwitchNotification(self._bridge.name, _now(), message))
+                    changed = changed or requires_poll(message)
 
-    def _look(self, session: Subscription) -> None:
+    def _poll(self, session: Subscription) -> None:
         state = session.state(self._ports)
         self._report(
-            Look(
+            Poll(
                 switch=self._bridge.name,
                 at=_now(),
                 state=state,

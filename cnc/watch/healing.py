@@ -1,4 +1,4 @@
-"""When to put back what drifted, and when to leave it alone. Pure; times are monotonic seconds."""
+"""When to restore drifted ports, and when not. Pure; times are monotonic seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SETTLE_S = 2.0
 FIRST_DELAY_S = 5.0
 LONGEST_DELAY_S = 300.0
 
-# A push would fail, or it would undo what somebody else wanted.
+# A push would fail, or would undo the change of another operator.
 _HINDRANCES = {
     Kind.UNREACHABLE,
     Kind.AGENT_DOWN,
@@ -23,16 +23,16 @@ _HINDRANCES = {
 
 
 def hindrance(conditions: Iterable[Condition]) -> Condition | None:
-    """What keeps the plan from being pushed again just now; None: nothing does."""
+    """The condition that prevents a push now; None without one."""
     return next((each for each in conditions if each.kind in _HINDRANCES), None)
 
 
-class Pace:
-    """The moments at which to heal.
+class Backoff:
+    """Determines the times of healing.
 
-    Not before a drift has stayed the same for `SETTLE_S`: who takes one schedule off a switch may
-    take more, and a restarted agent is about to set its own. After each attempt the wait for the
-    next one is twice as long, until nothing has drifted for as long as the last wait.
+    A drift has to be stable for `SETTLE_S`: further schedules may be removed, and a restarted agent
+    is about to restore its own. Each attempt doubles the backoff, until there was no drift for as
+    long as the last backoff.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Pace:
         self._delay_s = FIRST_DELAY_S
 
     def is_due(self, drifted: Collection[PortRef], now_s: float) -> bool:
-        """Whether to heal now; to be asked again and again."""
+        """Whether to heal now; called repeatedly."""
         if drifted != self._drifted:
             self._drifted = drifted
             self._changed_s = now_s
@@ -53,7 +53,7 @@ class Pace:
         return now_s >= max(self._next_s, self._changed_s + SETTLE_S)
 
     def tried(self, now_s: float) -> float:
-        """An attempt has ended; how long the next one waits at least, in seconds."""
+        """Record the end of an attempt; returns the minimum wait until the next one, in seconds."""
         waits_s = self._delay_s
         self._next_s = now_s + waits_s
         self._delay_s = min(2 * waits_s, LONGEST_DELAY_S)

@@ -1,4 +1,4 @@
-"""What one look at a switch says of that switch. Pure functions."""
+"""Evaluates one poll of a switch. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,62 +10,64 @@ from cnc.rollout.wording import configured_beside
 from cnc.switch.mark import Mark
 from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts
-from cnc.watch.observation import Look
+from cnc.watch.observation import Poll
 
-Wanted = Mapping[str, PortConfiguration | None]
+Desired = Mapping[str, PortConfiguration | None]
 
 
-def verdicts(look: Look, wanted: Wanted, is_known: Callable[[str], bool]) -> Verdicts:
-    """The troubles of a switch that answers.
+def verdicts(poll: Poll, desired: Desired, is_known: Callable[[str], bool]) -> Verdicts:
+    """The verdicts on a switch that answers.
 
-    `wanted` is what the plan has for its ports; `is_known` says whether a rollout (UUID) is in the
-    history. Without its agent nobody knows what the kernel does: then that is not judged.
+    `desired` is the plan's configuration of its ports; `is_known` says whether a rollout (UUID) is
+    in the history. Without its agent the state of the kernel is unknown and not judged.
     """
     found: dict[Kind, dict[str, str]] = {
         Kind.UNREACHABLE: {},
         Kind.AGENT_DOWN: {},
         Kind.CONFIGURATION: {
             port: text
-            for port, want in wanted.items()
-            if (text := _otherwise_configured(want, look.stored.ports.get(port)))
+            for port, configuration in desired.items()
+            if (text := _configuration_difference(configuration, poll.stored.ports.get(port)))
         },
-        Kind.FOREIGN_CHANGE: _foreign(look.stored.mark, is_known),
+        Kind.FOREIGN_CHANGE: _foreign(poll.stored.mark, is_known),
     }
-    agent = look.state.agent
+    agent = poll.state.agent
     if agent is None:
-        found[Kind.AGENT_DOWN] = {WHOLE: _without_name(look.switch, str(agent_down(look.switch)))}
+        found[Kind.AGENT_DOWN] = {WHOLE: _without_name(poll.switch, str(agent_down(poll.switch)))}
         return found
-    found[Kind.DRIFT] = drift(look, wanted)
+    found[Kind.DRIFT] = drift(poll, desired)
     found[Kind.PTP_UNLOCKED] = _unlocked(agent)
-    found[Kind.LINK_DOWN] = {port: text for port in wanted if (text := _link_down(look, port))}
+    found[Kind.LINK_DOWN] = {port: text for port in desired if (text := _link_down(poll, port))}
     return found
 
 
-def drift(look: Look, wanted: Wanted) -> dict[str, str]:
-    """The ports whose kernel does something else than the plan wants, and what."""
+def drift(poll: Poll, desired: Desired) -> dict[str, str]:
+    """The ports whose kernel state differs from the plan, with the difference."""
     return {
         port: text
-        for port, want in wanted.items()
-        if (report := look.state.ports.get(port))
-        and (text := difference_of(want, report, base_time_ns=None))
+        for port, configuration in desired.items()
+        if (report := poll.state.ports.get(port))
+        and (text := difference_of(configuration, report, base_time_ns=None))
     }
 
 
-def silent(switch: str, reason: str) -> Verdicts:
-    """The verdict on a switch that gives no answer, for `reason`."""
+def unreachable(switch: str, reason: str) -> Verdicts:
+    """The verdict on a switch that does not answer, for `reason`."""
     return {Kind.UNREACHABLE: {WHOLE: _without_name(switch, reason)}}
 
 
-def _otherwise_configured(want: PortConfiguration | None, stored: StoredPort | None) -> str | None:
-    have = stored.configuration if stored else None
-    if have == want:
+def _configuration_difference(
+    desired: PortConfiguration | None, stored: StoredPort | None
+) -> str | None:
+    configured = stored.configuration if stored else None
+    if configured == desired:
         extras = stored.extras if stored else ()
         return configured_beside(extras) if extras else None
-    if have is None:
+    if configured is None:
         return "no gate control list is configured"
-    if want is None:
+    if desired is None:
         return "a gate control list is configured, the plan has none"
-    if have.gates != want.gates:
+    if configured.gates != desired.gates:
         return "another gate control list is configured"
     return "other traffic classes or DSCP rules are configured"
 
@@ -82,8 +84,8 @@ def _unlocked(agent: AgentReport) -> dict[str, str]:
     return {WHOLE: f"its PTP ports are {', '.join(agent.ptp.port_states) or 'none'}"}
 
 
-def _link_down(look: Look, port: str) -> str | None:
-    report = look.state.ports.get(port)
+def _link_down(poll: Poll, port: str) -> str | None:
+    report = poll.state.ports.get(port)
     if report is None:
         return "the switch has no such interface"
     return report.link_fault

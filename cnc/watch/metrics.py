@@ -1,7 +1,7 @@
 """The state of the network as Prometheus metrics; docs/watching.md lists them.
 
-Names and units follow https://prometheus.io/docs/practices/naming/. A switch that gives no answer
-has no metrics but `tsn_switch_up`: a value that nobody knows is left out, not repeated.
+Names and units follow https://prometheus.io/docs/practices/naming/. A switch that does not answer
+has only the metric `tsn_switch_up`: unknown values are omitted, not repeated.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from prometheus_client.registry import Collector
 
 from cnc.errors import InputError
 from cnc.model import NS_PER_S
-from cnc.watch.observation import Look
+from cnc.watch.observation import Poll
 from cnc.watch.observer import Snapshot
 
 
 def serve(address: str, port: int, snapshot: Callable[[], Snapshot]) -> Callable[[], None]:
     """Answer scrapes at http://ADDRESS:PORT/metrics until the returned function is called.
 
-    Raises InputError when nobody can listen there.
+    Raises InputError if the address cannot be listened on.
     """
     registry = CollectorRegistry()
     registry.register(_Network(snapshot))
@@ -46,7 +46,7 @@ class _Network(Collector):
 
     def collect(self) -> Iterator[Metric]:
         now = self._snapshot()
-        answers = {name: look for name, look in now.looks.items() if look}
+        answers = {name: poll for name, poll in now.polls.items() if poll}
         yield from _switches(now, answers)
         yield from _ports(now, answers)
         yield from _counters(answers)
@@ -65,7 +65,7 @@ class _Network(Collector):
         yield conditions
 
 
-def _switches(now: Snapshot, answers: Mapping[str, Look]) -> Iterator[Metric]:
+def _switches(now: Snapshot, answers: Mapping[str, Poll]) -> Iterator[Metric]:
     up = GaugeMetricFamily(
         "tsn_switch_up", "Whether the switch answers over NETCONF.", labels=["switch"]
     )
@@ -85,21 +85,21 @@ def _switches(now: Snapshot, answers: Mapping[str, Look]) -> Iterator[Metric]:
         "Offset of the TAI clock from the median of all switches, measured over NETCONF.",
         labels=["switch"],
     )
-    for name in now.looks:
+    for name in now.polls:
         up.add_metric([name], name in answers)
-    for name, look in answers.items():
-        said = look.state.agent
-        agent.add_metric([name], said is not None)
-        if said and said.tai_offset_s is not None:
-            tai.add_metric([name], said.tai_offset_s)
-        if said and said.ptp:
-            ptp.add_metric([name], said.ptp.is_locked)
+    for name, poll in answers.items():
+        report = poll.state.agent
+        agent.add_metric([name], report is not None)
+        if report and report.tai_offset_s is not None:
+            tai.add_metric([name], report.tai_offset_s)
+        if report and report.ptp:
+            ptp.add_metric([name], report.ptp.is_locked)
         if offset := now.clocks.get(name):
             clock.add_metric([name], offset.estimate_ns / NS_PER_S)
     yield from (up, agent, tai, clock, ptp)
 
 
-def _ports(now: Snapshot, answers: Mapping[str, Look]) -> Iterator[Metric]:
+def _ports(now: Snapshot, answers: Mapping[str, Poll]) -> Iterator[Metric]:
     agrees = GaugeMetricFamily(
         "tsn_port_agrees",
         "Whether the planned list runs or is pending in the kernel.",
@@ -108,15 +108,15 @@ def _ports(now: Snapshot, answers: Mapping[str, Look]) -> Iterator[Metric]:
     link = GaugeMetricFamily(
         "tsn_port_link_up", "Whether the link is up.", labels=["switch", "port"]
     )
-    for name, look in answers.items():
-        for port, report in look.state.ports.items():
+    for name, poll in answers.items():
+        for port, report in poll.state.ports.items():
             agrees.add_metric([name, port], (name, port) not in now.drifted)
             if report.oper_status is not None:
                 link.add_metric([name, port], report.oper_status == "up")
     yield from (agrees, link)
 
 
-def _counters(answers: Mapping[str, Look]) -> Iterator[Metric]:
+def _counters(answers: Mapping[str, Poll]) -> Iterator[Metric]:
     errors = CounterMetricFamily(
         "tsn_port_config_change_errors",
         "Schedules that arrived after their base time.",
@@ -136,8 +136,8 @@ def _counters(answers: Mapping[str, Look]) -> Iterator[Metric]:
     backlog = GaugeMetricFamily(
         "tsn_port_backlog_frames", "Frames that wait to be sent.", labels=by_class
     )
-    for name, look in answers.items():
-        for port, counted in look.counters.items():
+    for name, poll in answers.items():
+        for port, counted in poll.counters.items():
             if counted.config_change_errors is not None:
                 errors.add_metric([name, port], counted.config_change_errors)
             for family, counts in (
@@ -147,7 +147,7 @@ def _counters(answers: Mapping[str, Look]) -> Iterator[Metric]:
             ):
                 for number, count in counts.items():
                     family.add_metric([name, port, str(number)], count)
-        for port, report in look.state.ports.items():
+        for port, report in poll.state.ports.items():
             for number, traffic in report.traffic.items():
                 sent.add_metric([name, port, str(number)], traffic.sent_frames)
                 backlog.add_metric([name, port, str(number)], traffic.backlog_frames)

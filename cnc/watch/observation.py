@@ -1,4 +1,4 @@
-"""What the watch sees and hears of a switch at one moment."""
+"""The observations of a switch: polls, notifications, failures."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cnc.switch.subscription import Notification
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """All that a switch answered when it was asked."""
+class Poll:
+    """The complete reply of a switch to a poll."""
 
     switch: str
     at: datetime
@@ -23,8 +23,8 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
-    """What a switch reported by itself."""
+class SwitchNotification:
+    """A notification, with the switch that sent it."""
 
     switch: str
     at: datetime
@@ -32,12 +32,12 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
-    """Why a switch gives no answer."""
+class Unreachable:
+    """The reason why a switch does not answer."""
 
     switch: str
     at: datetime
     reason: str
 
 
-Observation = Look | Notice | Silence
+Observation = Poll | SwitchNotification | Unreachable

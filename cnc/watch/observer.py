@@ -1,4 +1,4 @@
-"""From what is seen and heard of all switches to the events that an operator is told. No I/O."""
+"""Turns the observations of all switches into events for the operator. No I/O."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from cnc.rollout.recovery import describe
 from cnc.rollout.starvation import Starvation
 from cnc.switch import tree
 from cnc.switch.payload import desired_ports
-from cnc.watch import clocks, judge, noting
+from cnc.watch import clocks, judge, messages
 from cnc.watch.condition import WHOLE, Condition, Conditions, Event, Kind
-from cnc.watch.growth import Growth
-from cnc.watch.observation import Look, Notice, Observation, Silence
+from cnc.watch.counter_delta import CounterDelta
+from cnc.watch.observation import Observation, Poll, SwitchNotification, Unreachable
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """How things stand: of each switch its last answer, None while it gives none."""
+    """The current state: the last poll of each switch, None while it does not answer."""
 
-    looks: Mapping[str, Look | None]
+    polls: Mapping[str, Poll | None]
     drifted: frozenset[PortRef]
     clocks: Mapping[str, clocks.Offset]
     conditions: tuple[Condition, ...]
@@ -32,14 +32,14 @@ class Snapshot:
 
 
 class Observer:
-    """Remembers what is needed to tell each trouble once. For one thread at a time."""
+    """Keeps the state that is needed to report each condition once. For one thread at a time."""
 
     def __init__(self, plan: Plan, is_known: Callable[[str], bool]) -> None:
         """`is_known` says whether the history has a rollout of this UUID."""
         network = plan.intent.network
-        self._wanted = {name: desired_ports(plan, name) for name in network.bridges}
+        self._desired = {name: desired_ports(plan, name) for name in network.bridges}
         self._clock_error_ns = network.clock_error_ns
-        # A best-effort queue that is full drops; that is what it is for.
+        # A full best-effort queue drops frames by design.
         self._no_drops = {
             each.number
             for each in plan.intent.classes.values()
@@ -47,26 +47,26 @@ class Observer:
         }
         self._is_known = is_known
         self._conditions = Conditions()
-        self._looks: dict[str, Look | None] = {}
+        self._polls: dict[str, Poll | None] = {}
         self._drifted: dict[str, set[str]] = defaultdict(set)
         self._reported: dict[str, dict[str, str]] = defaultdict(dict)
         self._starvation = {name: Starvation(plan.intent) for name in network.bridges}
-        self._growth: dict[tuple[str, str, Kind], Growth] = defaultdict(Growth)
+        self._deltas: dict[tuple[str, str, Kind], CounterDelta] = defaultdict(CounterDelta)
         self._clocks: Mapping[str, clocks.Offset] = {}
         self._unresolved = 0
 
     def take(self, observation: Observation) -> list[Event]:
-        """What there is to tell after this observation."""
+        """The events of this observation."""
         match observation:
-            case Look():
-                return self._looked(observation)
-            case Notice():
-                return self._heard(observation)
-            case Silence():
-                return self._lost(observation)
+            case Poll():
+                return self._take_poll(observation)
+            case SwitchNotification():
+                return self._take_notification(observation)
+            case Unreachable():
+                return self._take_unreachable(observation)
 
     def unresolved(self, rollouts: Sequence[Rollout], at: datetime) -> list[Event]:
-        """Take over which rollouts wait for an operator's word."""
+        """Update the rollouts that wait for an operator's decision."""
         self._unresolved = len(rollouts)
         found: dict[str, str] = {}
         if rollouts:
@@ -74,9 +74,9 @@ class Observer:
         return self._conditions.settle(WHOLE, {Kind.UNFINISHED_ROLLOUT: found}, at)
 
     def snapshot(self) -> Snapshot:
-        """How things stand now."""
+        """The current state."""
         return Snapshot(
-            looks=dict(self._looks),
+            polls=dict(self._polls),
             drifted=frozenset(
                 PortRef(switch, port) for switch, ports in self._drifted.items() for port in ports
             ),
@@ -85,64 +85,66 @@ class Observer:
             unresolved=self._unresolved,
         )
 
-    def _looked(self, look: Look) -> list[Event]:
-        wanted = self._wanted[look.switch]
-        self._looks[look.switch] = look
+    def _take_poll(self, poll: Poll) -> list[Event]:
+        desired = self._desired[poll.switch]
+        self._polls[poll.switch] = poll
         found = {
-            **judge.verdicts(look, wanted, self._is_known),
-            **self._grown(look),
+            **judge.verdicts(poll, desired, self._is_known),
+            **self._counter_conditions(poll),
         }
-        if look.state.agent is None:
-            self._drifted[look.switch] = set()
+        if poll.state.agent is None:
+            self._drifted[poll.switch] = set()
         else:
-            self._drifted[look.switch] = set(found[Kind.DRIFT])
-            reported = self._reported[look.switch]
-            # What is seen after a report is newer. A port that is not there cannot be seen.
-            for port in look.state.ports:
+            self._drifted[poll.switch] = set(found[Kind.DRIFT])
+            reported = self._reported[poll.switch]
+            # The poll is newer than earlier notifications. A missing port is not part of it.
+            for port in poll.state.ports:
                 reported.pop(port, None)
             found[Kind.DRIFT] = {**reported, **found[Kind.DRIFT]}
-            found[Kind.STARVED] = self._starvation[look.switch].update(look.state)
+            found[Kind.STARVED] = self._starvation[poll.switch].update(poll.state)
         return [
-            *self._conditions.settle(look.switch, found, look.at),
-            *self._compared(look.state.answered_ns, look.at),
+            *self._conditions.settle(poll.switch, found, poll.at),
+            *self._compared(poll.state.answered_ns, poll.at),
         ]
 
-    def _heard(self, notice: Notice) -> list[Event]:
-        told, switch = notice.notification, notice.switch
+    def _take_notification(self, received: SwitchNotification) -> list[Event]:
+        notification, switch = received.notification, received.switch
         reported = self._reported[switch]
-        port = told.leaves.get("interface", "")
+        port = notification.leaves.get("interface", "")
         events = []
-        match told.namespace, told.name:
-            case tree.TSN_LINUX, "agent-started":  # what is amiss still, it reports anew
+        match notification.namespace, notification.name:
+            case tree.TSN_LINUX, "agent-started":  # it reports remaining drift again
                 reported.clear()
             case tree.TSN_LINUX, "port-restored":
                 reported.pop(port, None)
-            case tree.TSN_LINUX, "port-drift" if port in self._wanted[switch]:
-                reported[port] = told.leaves.get("difference", "")
+            case tree.TSN_LINUX, "port-drift" if port in self._desired[switch]:
+                reported[port] = notification.leaves.get("difference", "")
                 drift = {**reported, **self._seen_drift(switch)}
-                events = self._conditions.settle(switch, {Kind.DRIFT: drift}, notice.at)
-        return [*events, *noting.notes(notice)]
+                events = self._conditions.settle(switch, {Kind.DRIFT: drift}, received.at)
+        return [*events, *messages.events(received)]
 
     def _seen_drift(self, switch: str) -> dict[str, str]:
-        look = self._looks.get(switch)
-        return judge.drift(look, self._wanted[switch]) if look else {}
+        poll = self._polls.get(switch)
+        return judge.drift(poll, self._desired[switch]) if poll else {}
 
-    def _lost(self, silence: Silence) -> list[Event]:
-        switch = silence.switch
-        self._looks[switch] = None
+    def _take_unreachable(self, unreachable: Unreachable) -> list[Event]:
+        switch = unreachable.switch
+        self._polls[switch] = None
         self._drifted[switch] = set()
-        self._reported[switch].clear()  # it may be put right while nobody listens
-        return self._conditions.settle(switch, judge.silent(switch, silence.reason), silence.at)
+        self._reported[switch].clear()  # the drift may end without a session
+        return self._conditions.settle(
+            switch, judge.unreachable(switch, unreachable.reason), unreachable.at
+        )
 
-    def _grown(self, look: Look) -> dict[Kind, dict[str, str]]:
-        """What the counters of a switch say since they were last at rest."""
+    def _counter_conditions(self, poll: Poll) -> dict[Kind, dict[str, str]]:
+        """The conditions of the counters of a switch."""
         found: dict[Kind, dict[str, str]] = {
             Kind.CONFIG_CHANGE_ERROR: {},
             Kind.OVERRUNS: {},
             Kind.DROPS: {},
         }
-        for port in self._wanted[look.switch]:
-            if (counters := look.counters.get(port)) is None:
+        for port in self._desired[poll.switch]:
+            if (counters := poll.counters.get(port)) is None:
                 continue
             errors = counters.config_change_errors
             drops = {c: count for c, count in counters.drops.items() if c in self._no_drops}
@@ -151,16 +153,16 @@ class Observer:
                 (Kind.OVERRUNS, counters.overruns, _overrun),
                 (Kind.DROPS, drops, _dropped),
             ):
-                growth = self._growth[look.switch, port, kind]
-                if grown := growth.update(counts, look.state.answered_ns):
+                counter_delta = self._deltas[poll.switch, port, kind]
+                if delta := counter_delta.update(counts, poll.state.answered_ns):
                     found[kind][port] = "; ".join(
-                        words(number, count) for number, count in sorted(grown.items())
+                        words(number, count) for number, count in sorted(delta.items())
                     )
         return found
 
     def _compared(self, now_ns: int, at: datetime) -> list[Event]:
-        """What the switches that answer say of each other's clocks."""
-        states = {name: look.state for name, look in self._looks.items() if look}
+        """The events of comparing the clocks of the switches that answer."""
+        states = {name: poll.state for name, poll in self._polls.items() if poll}
         self._clocks = clocks.offsets(states, now_ns)
         off = clocks.off_beyond(self._clocks, self._clock_error_ns)
         odd = clocks.odd_tai_offsets(states)

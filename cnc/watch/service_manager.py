@@ -1,4 +1,4 @@
-"""What systemd wants to hear from a service it has started (sd_notify(3))."""
+"""Notifications to systemd from a service that it started (sd_notify(3))."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ US_PER_S = 1_000_000
 
 
 def notify(state: str) -> None:
-    """Say `state`, such as "READY=1", if somebody asked to be told; nobody there is no error."""
+    """Send `state`, such as "READY=1", to the service manager, if there is one."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
@@ -24,7 +24,7 @@ def notify(state: str) -> None:
 
 
 class Watchdog:
-    """Says that the process lives, twice as often as asked for (sd_watchdog_enabled(3))."""
+    """Reports that the process is alive, twice as often as requested (sd_watchdog_enabled(3))."""
 
     def __init__(self) -> None:
         asked_us = os.environ.get("WATCHDOG_USEC")
@@ -33,7 +33,7 @@ class Watchdog:
         self._due_s = 0.0
 
     def alive(self) -> None:
-        """Call often; it says so when it is time."""
+        """Report if it is due; call this often."""
         if self._every_s is not None and time.monotonic() >= self._due_s:
             notify("WATCHDOG=1")
             self._due_s = time.monotonic() + self._every_s

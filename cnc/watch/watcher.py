@@ -1,4 +1,4 @@
-"""The watch as a whole: a follower for each switch, one place where all is judged and told."""
+"""The complete watch: a follower for each switch, and one place that judges and reports."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from cnc.switch.payload import desired_ports
 from cnc.watch import healing
 from cnc.watch.condition import WHOLE, Event, Note, What
 from cnc.watch.following import Follower
-from cnc.watch.observation import Notice, Observation
+from cnc.watch.observation import Observation, SwitchNotification
 from cnc.watch.observer import Observer, Snapshot
 
 TICK_S = 0.5
-STOP_S = 2.0  # how long a switch that hangs may hold up the end
+STOP_S = 2.0  # how long an unresponsive switch may delay the end
 
 
 class Watcher:
-    """Watches the switches of `plan`; `run` tells every event to `tell` until `stop` is called.
+    """Watches the switches of `plan`; `run` passes every event to `tell` until `stop` is called.
 
     With `heal`, a function that pushes the plan, drifted ports are restored.
     """
@@ -62,7 +62,7 @@ class Watcher:
         ]
 
     def snapshot(self) -> Snapshot:
-        """How things stand now; from any thread."""
+        """The current state; from any thread."""
         with self._lock:
             return self._observer.snapshot()
 
@@ -100,7 +100,7 @@ class Watcher:
         missing = {bridge.name for bridge in self._bridges}
         history_due_s = 0.0
         while not self._stopping.is_set():
-            self._refuse_blindness()
+            self._check_followers()
             if time.monotonic() >= history_due_s:
                 self._read_history()
                 history_due_s = time.monotonic() + self._interval_s
@@ -109,7 +109,7 @@ class Watcher:
                 with self._lock:
                     events = self._observer.take(observation)
                 self._tell_all(events)
-            if observation and not isinstance(observation, Notice) and missing:
+            if observation and not isinstance(observation, SwitchNotification) and missing:
                 missing.discard(observation.switch)
                 if not missing:
                     on_first_round()
@@ -117,8 +117,8 @@ class Watcher:
                 self._healer.turn(self.snapshot())
             on_turn()
 
-    def _refuse_blindness(self) -> None:
-        """Raise when a switch is followed no more: silence must not pass for peace."""
+    def _check_followers(self) -> None:
+        """Raise if the thread of a switch has ended: silence must not look like health."""
         if dead := [follower.name for follower in self._followers if not follower.is_alive()]:
             raise RuntimeError(f"the threads of {', '.join(dead)} failed; see the errors above")
 
@@ -140,53 +140,53 @@ class Watcher:
 
 
 class _Healer:
-    """Pushes the plan again when it is time to, beside the watch, and says what came of it."""
+    """Pushes the plan again when it is due, in a thread of its own, and reports the result."""
 
     def __init__(self, heal: Callable[[], Report], tell: Callable[[Event], None]) -> None:
         self._heal = heal
         self._tell = tell
-        self._pace = healing.Pace()
+        self._backoff = healing.Backoff()
         self._thread = ThreadPoolExecutor(1, "heal")
         self._attempt: Future[Report] | None = None
-        self._said: str | None = None
+        self._last_text: str | None = None
 
     def turn(self, now: Snapshot) -> None:
-        """Start an attempt, or take in the outcome of the last one, if it is time."""
+        """Start an attempt if it is due, or report the result of the last one."""
         if self._attempt:
             if self._attempt.done():
                 self._ended(self._attempt)
                 self._attempt = None
             return
-        is_due = self._pace.is_due(now.drifted, time.monotonic())
+        is_due = self._backoff.is_due(now.drifted, time.monotonic())
         if not now.drifted:
-            self._said = None
+            self._last_text = None
         if not is_due:
             return
         if waits_for := healing.hindrance(now.conditions):
             where = waits_for.switch or "the network"
-            self._say_once(f"postponed by {waits_for.kind} of {where}: {waits_for.text}")
+            self._report_once(f"postponed by {waits_for.kind} of {where}: {waits_for.text}")
             return
-        self._say_once(f"restoring {', '.join(str(port) for port in sorted(now.drifted))}")
+        self._report_once(f"restoring {', '.join(str(port) for port in sorted(now.drifted))}")
         self._attempt = self._thread.submit(self._heal)
 
     def close(self) -> None:
-        """Wait for an attempt that is under way: it ends with all switches changed or none."""
+        """Wait for an attempt in progress: it ends with all switches changed or none."""
         self._thread.shutdown()
         if self._attempt:
             self._ended(self._attempt)
 
     def _ended(self, attempt: Future[Report]) -> None:
-        waits_s = self._pace.tried(time.monotonic())
-        self._said = None
+        waits_s = self._backoff.tried(time.monotonic())
+        self._last_text = None
         try:
             report = attempt.result()
         except CncError as error:
-            self._say_once(f"failed, next attempt in {waits_s:g} s at the earliest: {error}")
+            self._report_once(f"failed, next attempt in {waits_s:g} s at the earliest: {error}")
             return
         changed = ", ".join(str(change.port) for change in report.changes)
-        self._say_once(f"restored {changed}" if changed else "nothing to restore")
+        self._report_once(f"restored {changed}" if changed else "nothing to restore")
 
-    def _say_once(self, text: str) -> None:
-        if text != self._said:
-            self._said = text
+    def _report_once(self, text: str) -> None:
+        if text != self._last_text:
+            self._last_text = text
             self._tell(Event(What.NOTED, Note.HEAL, WHOLE, WHOLE, text, datetime.now(UTC)))

@@ -7,13 +7,13 @@ import dataclasses
 from cnc.model import NS_PER_S
 from cnc.switch.tree import AgentReport
 from cnc.watch.clocks import odd_tai_offsets, off_beyond, offsets
-from tests.unit.watched_switches import look
+from tests.unit.watched_switches import poll
 
 MS = 1_000_000
 
 
 def states(**ahead_ns):
-    return {name: look(name, clock_ahead_ns=ahead).state for name, ahead in ahead_ns.items()}
+    return {name: poll(name, clock_ahead_ns=ahead).state for name, ahead in ahead_ns.items()}
 
 
 def test_the_middle_clock_is_the_reference_and_the_odd_one_is_found():
@@ -56,18 +56,18 @@ def test_a_port_whose_list_runs_on_another_clock_does_not_put_its_switch_off():
         other = dataclasses.replace(reports["s3"], clock="monotonic", current_time_ns=10**12)
         return {**reports, "s3": other}
 
-    asked = {**states(s1=0, s3=0), "s2": look("s2", ports=since_boot).state}
+    asked = {**states(s1=0, s3=0), "s2": poll("s2", ports=since_boot).state}
     assert off_beyond(offsets(asked, 0), 0) == {}
 
 
 def test_of_two_tai_offsets_the_one_nobody_set_is_odd():
     asked = {
-        "s1": look("s1", agent=AgentReport(0, 0)).state,
-        "s2": look("s2", agent=AgentReport(37, 0)).state,
+        "s1": poll("s1", agent=AgentReport(0, 0)).state,
+        "s2": poll("s2", agent=AgentReport(37, 0)).state,
     }
     assert set(odd_tai_offsets(asked)) == {"s1"}
 
 
 def test_the_same_offset_everywhere_is_nobodys_trouble():
-    asked = {name: look(name, agent=AgentReport(0, 0)).state for name in ("s1", "s2")}
+    asked = {name: poll(name, agent=AgentReport(0, 0)).state for name in ("s1", "s2")}
     assert odd_tai_offsets(asked) == {}

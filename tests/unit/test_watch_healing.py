@@ -6,7 +6,7 @@ import pytest
 
 from cnc.model import PortRef
 from cnc.watch.condition import Condition, Kind
-from cnc.watch.healing import FIRST_DELAY_S, LONGEST_DELAY_S, SETTLE_S, Pace, hindrance
+from cnc.watch.healing import FIRST_DELAY_S, LONGEST_DELAY_S, SETTLE_S, Backoff, hindrance
 from tests.unit.watched_switches import START
 
 ONE = frozenset({PortRef("s2", "s3")})
@@ -15,11 +15,11 @@ NONE: frozenset[PortRef] = frozenset()
 
 
 def test_nothing_is_healed_where_nothing_drifted():
-    assert not Pace().is_due(NONE, 1_000)
+    assert not Backoff().is_due(NONE, 1_000)
 
 
 def test_a_drift_is_healed_when_it_has_settled():
-    pace = Pace()
+    pace = Backoff()
     assert not pace.is_due(ONE, 100)
     assert not pace.is_due(ONE, 100 + SETTLE_S - 0.1)
     assert not pace.is_due(TWO, 100 + SETTLE_S)
@@ -28,7 +28,7 @@ def test_a_drift_is_healed_when_it_has_settled():
 
 
 def test_each_attempt_in_vain_waits_twice_as_long_up_to_a_limit():
-    pace, now_s, waits = Pace(), 100.0, []
+    pace, now_s, waits = Backoff(), 100.0, []
     pace.is_due(ONE, now_s - SETTLE_S)
     for _ in range(10):
         assert pace.is_due(ONE, now_s)
@@ -40,7 +40,7 @@ def test_each_attempt_in_vain_waits_twice_as_long_up_to_a_limit():
 
 
 def test_somebody_who_breaks_it_again_and_again_is_not_fought_at_his_own_pace():
-    pace = Pace()
+    pace = Backoff()
     pace.is_due(ONE, 0)
     assert pace.is_due(ONE, SETTLE_S)
     pace.tried(SETTLE_S)
@@ -52,7 +52,7 @@ def test_somebody_who_breaks_it_again_and_again_is_not_fought_at_his_own_pace():
 
 
 def test_after_a_long_peace_the_next_drift_is_healed_at_once():
-    pace = Pace()
+    pace = Backoff()
     for now_s in (0.0, 100.0, 200.0):
         pace.is_due(ONE, now_s)
         pace.tried(now_s)

@@ -12,7 +12,7 @@ from cnc.switch.mark import Mark
 from cnc.switch.subscription import NETCONF_EVENTS
 from cnc.switch.tree import AgentReport, ClassTraffic, PtpReport
 from cnc.watch.observer import Observer
-from tests.unit.watched_switches import PLAN, bare, look, notice, report, silence
+from tests.unit.watched_switches import PLAN, bare, poll, received, report, unreachable
 
 OURS = "11111111-1111-4111-8111-111111111111"
 THEIRS = "22222222-2222-4222-8222-222222222222"
@@ -38,81 +38,81 @@ def ended(kind, switch, port=""):
 
 
 def test_switches_that_run_the_plan_are_no_news(observer):
-    assert [e for name in ("s1", "s2", "s3") for e in observer.take(look(name))] == []
+    assert [e for name in ("s1", "s2", "s3") for e in observer.take(poll(name))] == []
 
 
 def test_a_lost_schedule_is_told_once_when_it_is_lost_and_once_when_it_is_back(observer):
     lost = {"ports": lambda reports: bare(reports, "s3")}
-    (event,) = observer.take(look("s2", 0, **lost))
+    (event,) = observer.take(poll("s2", 0, **lost))
     assert told([event]) == began("drift", "s2", "s3")
     assert "no gate control list" in event.text
-    assert observer.take(look("s2", 10, **lost)) == []
-    (event,) = observer.take(look("s2", 20))
+    assert observer.take(poll("s2", 10, **lost)) == []
+    (event,) = observer.take(poll("s2", 20))
     assert told([event]) == ended("drift", "s2", "s3")
     assert (event.at - event.since).total_seconds() == 20
 
 
 def test_a_reported_drift_is_told_at_once_and_lasts_until_the_port_is_seen_to_be_right(observer):
-    observer.take(look("s2", 0))
+    observer.take(poll("s2", 0))
     (event,) = observer.take(
-        notice("s2", "port-drift", interface="s3", difference="the gate control list is gone")
+        received("s2", "port-drift", interface="s3", difference="the gate control list is gone")
     )
     assert told([event]) == began("drift", "s2", "s3")
     assert event.text == "the gate control list is gone"
-    assert observer.take(look("s2", 1, ports=lambda reports: bare(reports, "s3"))) == []
-    assert told(observer.take(look("s2", 2))) == ended("drift", "s2", "s3")
+    assert observer.take(poll("s2", 1, ports=lambda reports: bare(reports, "s3"))) == []
+    assert told(observer.take(poll("s2", 2))) == ended("drift", "s2", "s3")
 
 
 def test_a_reported_drift_that_the_agent_takes_back_is_over_with_the_next_look(observer):
-    observer.take(notice("s2", "port-drift", interface="s3", difference="gone"))
-    assert observer.take(notice("s2", "port-restored", interface="s3")) == []
-    assert told(observer.take(look("s2", 1))) == ended("drift", "s2", "s3")
+    observer.take(received("s2", "port-drift", interface="s3", difference="gone"))
+    assert observer.take(received("s2", "port-restored", interface="s3")) == []
+    assert told(observer.take(poll("s2", 1))) == ended("drift", "s2", "s3")
 
 
 def test_a_drift_of_a_port_that_vanished_is_over_when_it_is_back_and_right(observer):
-    observer.take(look("s2", 0))
-    observer.take(notice("s2", "port-drift", interface="s3", difference="gone"))
+    observer.take(poll("s2", 0))
+    observer.take(received("s2", "port-drift", interface="s3", difference="gone"))
     gone = {"ports": lambda reports: {p: r for p, r in reports.items() if p != "s3"}}
-    assert told(observer.take(look("s2", 1, **gone))) == began("link-down", "s2", "s3")
-    assert told(observer.take(look("s2", 2))) == [
+    assert told(observer.take(poll("s2", 1, **gone))) == began("link-down", "s2", "s3")
+    assert told(observer.take(poll("s2", 2))) == [
         *ended("drift", "s2", "s3"),
         *ended("link-down", "s2", "s3"),
     ]
 
 
 def test_a_reported_drift_of_a_port_that_is_not_in_the_plan_is_not_ours(observer):
-    assert observer.take(notice("s2", "port-drift", interface="eth9", difference="gone")) == []
+    assert observer.take(received("s2", "port-drift", interface="eth9", difference="gone")) == []
 
 
 def test_what_was_reported_before_the_agent_died_does_not_outlive_it(observer):
-    observer.take(notice("s2", "port-drift", interface="s3", difference="gone"))
-    observer.take(notice("s2", "agent-started", pid="7"))
-    assert told(observer.take(look("s2", 1))) == ended("drift", "s2", "s3")
+    observer.take(received("s2", "port-drift", interface="s3", difference="gone"))
+    observer.take(received("s2", "agent-started", pid="7"))
+    assert told(observer.take(poll("s2", 1))) == ended("drift", "s2", "s3")
 
 
 def test_what_was_reported_before_the_session_broke_may_be_over(observer):
-    observer.take(notice("s2", "port-drift", interface="s3", difference="gone"))
-    observer.take(silence("s2"))
-    assert ended("drift", "s2", "s3")[0] in told(observer.take(look("s2", 1)))
+    observer.take(received("s2", "port-drift", interface="s3", difference="gone"))
+    observer.take(unreachable("s2"))
+    assert ended("drift", "s2", "s3")[0] in told(observer.take(poll("s2", 1)))
 
 
 def test_a_switch_that_gives_no_answer_is_told_once_and_nothing_else_of_it_ends(observer):
-    observer.take(look("s2", 0, ports=lambda reports: bare(reports, "s3")))
-    (event,) = observer.take(silence("s2", "cannot reach the NETCONF server"))
+    observer.take(poll("s2", 0, ports=lambda reports: bare(reports, "s3")))
+    (event,) = observer.take(unreachable("s2", "cannot reach the NETCONF server"))
     assert told([event]) == began("unreachable", "s2")
     assert event.text == "cannot reach the NETCONF server"
-    assert observer.take(silence("s2")) == []
-    assert told(observer.take(look("s2", 30))) == [
+    assert observer.take(unreachable("s2")) == []
+    assert told(observer.take(poll("s2", 30))) == [
         *ended("unreachable", "s2"),
         *ended("drift", "s2", "s3"),
     ]
 
 
 def test_without_an_agent_nothing_is_said_of_the_kernel(observer):
-    observer.take(look("s2", 0, ports=lambda reports: bare(reports, "s3")))
-    assert told(observer.take(look("s2", 10, agent=None))) == began("agent-down", "s2")
+    observer.take(poll("s2", 0, ports=lambda reports: bare(reports, "s3")))
+    assert told(observer.take(poll("s2", 10, agent=None))) == began("agent-down", "s2")
     assert observer.snapshot().drifted == frozenset()
-    assert told(observer.take(look("s2", 20))) == [
+    assert told(observer.take(poll("s2", 20))) == [
         *ended("agent-down", "s2"),
         *ended("drift", "s2", "s3"),
     ]
@@ -127,14 +127,14 @@ def waiting(sent):
 
 
 def test_a_scheduled_class_that_sends_nothing_is_starved_until_it_does(observer):
-    assert observer.take(look("s2", 0, ports=waiting(5))) == []
-    (event,) = observer.take(look("s2", 10, ports=waiting(5)))
+    assert observer.take(poll("s2", 0, ports=waiting(5))) == []
+    (event,) = observer.take(poll("s2", 10, ports=waiting(5)))
     assert told([event]) == began("starved", "s2", "s3")
     assert event.text == f"class {SCHEDULED} has 1000 frames waiting and sent none in 10 s"
-    assert observer.take(look("s2", 15, agent=None))[0].kind == "agent-down"
-    observer.take(look("s2", 20, ports=waiting(5)))
-    assert observer.take(look("s2", 30, ports=waiting(5))) == []
-    assert told(observer.take(look("s2", 40, ports=waiting(6)))) == ended("starved", "s2", "s3")
+    assert observer.take(poll("s2", 15, agent=None))[0].kind == "agent-down"
+    observer.take(poll("s2", 20, ports=waiting(5)))
+    assert observer.take(poll("s2", 30, ports=waiting(5))) == []
+    assert told(observer.take(poll("s2", 40, ports=waiting(6)))) == ended("starved", "s2", "s3")
 
 
 def test_a_port_configured_for_another_plan_is_no_drift(observer):
@@ -143,7 +143,7 @@ def test_a_port_configured_for_another_plan_is_no_drift(observer):
         configuration = dataclasses.replace(stored["s3"].configuration, gates=gates)
         return {**stored, "s3": dataclasses.replace(stored["s3"], configuration=configuration)}
 
-    (event,) = observer.take(look("s2", 0, stored=other))
+    (event,) = observer.take(poll("s2", 0, stored=other))
     assert told([event]) == began("configuration", "s2", "s3")
     assert event.text == "another gate control list is configured"
     assert observer.snapshot().drifted == frozenset()
@@ -154,7 +154,7 @@ def test_what_is_configured_beside_the_plan_is_told(observer):
         limit = "queue-max-sdu of 46 octets for traffic class 6"
         return {**stored, "s3": dataclasses.replace(stored["s3"], extras=(limit,))}
 
-    (event,) = observer.take(look("s2", 0, stored=beside))
+    (event,) = observer.take(poll("s2", 0, stored=beside))
     assert told([event]) == began("configuration", "s2", "s3")
     assert event.text == (
         "also configured, but in no plan: queue-max-sdu of 46 octets for traffic class 6"
@@ -162,8 +162,8 @@ def test_what_is_configured_beside_the_plan_is_told(observer):
 
 
 def test_a_rollout_that_the_history_does_not_know_is_told_with_its_author(observer):
-    assert observer.take(look("s1", 0, mark=Mark(OURS, "ann@noc", "now"))) == []
-    (event,) = observer.take(look("s1", 10, mark=Mark(THEIRS, "bob@laptop", "2026-11-21T14:00Z")))
+    assert observer.take(poll("s1", 0, mark=Mark(OURS, "ann@noc", "now"))) == []
+    (event,) = observer.take(poll("s1", 10, mark=Mark(THEIRS, "bob@laptop", "2026-11-21T14:00Z")))
     assert told([event]) == began("foreign-change", "s1")
     assert "bob@laptop" in event.text
     assert THEIRS in event.text
@@ -176,35 +176,35 @@ def test_a_link_that_goes_down_and_an_interface_that_goes_away_are_told(observer
             "s3": dataclasses.replace(reports["s3"], oper_status="lower-layer-down"),
         }
     }
-    (event,) = observer.take(look("s2", 0, **down))
+    (event,) = observer.take(poll("s2", 0, **down))
     assert told([event]) == began("link-down", "s2", "s3")
     assert event.text == "the link is lower-layer-down"
     gone = {"ports": lambda reports: {p: r for p, r in reports.items() if p != "s3"}}
-    assert observer.take(look("s2", 10, **gone)) == []
-    assert told(observer.take(look("s2", 20))) == ended("link-down", "s2", "s3")
+    assert observer.take(poll("s2", 10, **gone)) == []
+    assert told(observer.take(poll("s2", 20))) == ended("link-down", "s2", "s3")
 
 
 def test_ptp_that_loses_its_master_is_told_where_it_runs(observer):
     locked = AgentReport(37, 0, ptp=PtpReport("a", False, 12, ("slave", "master")))
     searching = AgentReport(37, 0, ptp=PtpReport("b", False, None, ("listening",)))
-    assert observer.take(look("s1", 0, agent=locked)) == []
-    assert told(observer.take(look("s1", 10, agent=searching))) == began("ptp-unlocked", "s1")
-    assert told(observer.take(look("s1", 20, agent=locked))) == ended("ptp-unlocked", "s1")
+    assert observer.take(poll("s1", 0, agent=locked)) == []
+    assert told(observer.take(poll("s1", 10, agent=searching))) == began("ptp-unlocked", "s1")
+    assert told(observer.take(poll("s1", 20, agent=locked))) == ended("ptp-unlocked", "s1")
 
 
 def test_a_clock_that_leaves_the_others_is_told_of_that_switch_alone(observer):
     for name in ("s1", "s2", "s3"):
-        assert observer.take(look(name, 0)) == []
-    (event,) = observer.take(look("s1", 1, clock_ahead_ns=-37_000_000_000))
+        assert observer.take(poll(name, 0)) == []
+    (event,) = observer.take(poll("s1", 1, clock_ahead_ns=-37_000_000_000))
     assert told([event]) == began("clock-offset", "s1")
     assert "behind that of s" in event.text
-    assert told(observer.take(look("s1", 2))) == ended("clock-offset", "s1")
+    assert told(observer.take(poll("s1", 2))) == ended("clock-offset", "s1")
 
 
 def test_a_tai_offset_that_others_do_not_have_is_told_of_the_odd_one(observer):
     for name in ("s1", "s2"):
-        assert observer.take(look(name, 0)) == []
-    (event,) = observer.take(look("s3", 0, agent=AgentReport(0, 0)))
+        assert observer.take(poll(name, 0)) == []
+    (event,) = observer.take(poll("s3", 0, agent=AgentReport(0, 0)))
     assert told([event]) == began("tai-offset", "s3")
     assert event.text == "TAI is 0 s ahead of UTC here, 37 s on the other switches"
 
@@ -214,31 +214,31 @@ def counting(port, **counters):
 
 
 def test_counters_are_told_when_they_move_and_not_what_they_had_counted_before(observer):
-    observer.take(look("s2", 0, **counting("s3", drops={SCHEDULED: 1000})))
-    assert observer.take(look("s2", 10, **counting("s3", drops={SCHEDULED: 1000}))) == []
-    (event,) = observer.take(look("s2", 20, **counting("s3", drops={SCHEDULED: 1003})))
+    observer.take(poll("s2", 0, **counting("s3", drops={SCHEDULED: 1000})))
+    assert observer.take(poll("s2", 10, **counting("s3", drops={SCHEDULED: 1000}))) == []
+    (event,) = observer.take(poll("s2", 20, **counting("s3", drops={SCHEDULED: 1003})))
     assert told([event]) == began("drops", "s2", "s3")
     assert event.text == f"3 frames of class {SCHEDULED} dropped"
 
 
 def test_a_counter_that_rests_for_a_minute_is_over_and_all_it_counted_is_told(observer):
     for after_s, count in ((0, 0), (10, 3), (20, 5), (30, 5), (79, 5)):
-        observer.take(look("s2", after_s, **counting("s3", overruns={1: count})))
-    (event,) = observer.take(look("s2", 80, **counting("s3", overruns={1: 5})))
+        observer.take(poll("s2", after_s, **counting("s3", overruns={1: count})))
+    (event,) = observer.take(poll("s2", 80, **counting("s3", overruns={1: 5})))
     assert told([event]) == ended("overruns", "s2", "s3")
     assert event.text == "5 frames of class 1 still being sent when the gate closed"
 
 
 def test_a_counter_that_began_anew_has_moved_by_what_it_shows(observer):
-    observer.take(look("s2", 0, **counting("s3", config_change_errors=9)))
-    (event,) = observer.take(look("s2", 10, **counting("s3", config_change_errors=2)))
+    observer.take(poll("s2", 0, **counting("s3", config_change_errors=9)))
+    (event,) = observer.take(poll("s2", 10, **counting("s3", config_change_errors=2)))
     assert told([event]) == began("config-change-error", "s2", "s3")
     assert event.text.startswith("2 schedules")
 
 
 def test_a_best_effort_queue_may_drop(observer):
-    observer.take(look("s2", 0, **counting("s3", drops={BEST_EFFORT: 0})))
-    assert observer.take(look("s2", 10, **counting("s3", drops={BEST_EFFORT: 500}))) == []
+    observer.take(poll("s2", 0, **counting("s3", drops={BEST_EFFORT: 0})))
+    assert observer.take(poll("s2", 10, **counting("s3", drops={BEST_EFFORT: 500}))) == []
 
 
 @pytest.mark.parametrize(
@@ -263,12 +263,12 @@ def test_a_best_effort_queue_may_drop(observer):
     ],
 )
 def test_who_changes_the_configuration_is_noted(observer, name, leaves, kind, text):
-    events = observer.take(notice("s1", name, NETCONF_EVENTS, **leaves))
+    events = observer.take(received("s1", name, NETCONF_EVENTS, **leaves))
     assert [(e.what, e.kind, e.text) for e in events] == ([("noted", kind, text)] if kind else [])
 
 
 def test_a_clock_step_is_noted_with_its_size(observer):
-    (event,) = observer.take(notice("s1", "clock-step", tai_offset="37", step_ns="-1500000000"))
+    (event,) = observer.take(received("s1", "clock-step", tai_offset="37", step_ns="-1500000000"))
     assert event.text == "CLOCK_TAI moved 1.5 s back, TAI offset 37 s"
 
 
@@ -277,5 +277,5 @@ def test_a_pending_schedule_agrees(observer):
         running = reports["s3"].running
         return {**reports, "s3": dataclasses.replace(reports["s3"], running=None, pending=running)}
 
-    assert observer.take(look("s2", 0, ports=pending)) == []
+    assert observer.take(poll("s2", 0, ports=pending)) == []
     assert report(None).newest is None

@@ -13,7 +13,7 @@ from cnc.switch.device import StoredSwitch, SwitchState
 from cnc.switch.payload import desired_ports
 from cnc.switch.subscription import Notification
 from cnc.switch.tree import TSN_LINUX, AgentReport, KernelSchedule, PortReport
-from cnc.watch.observation import Look, Notice, Silence
+from cnc.watch.observation import Poll, SwitchNotification, Unreachable
 
 PLAN = compute(intents.load(Path(__file__).parents[2] / "schedules" / "line3.yaml"))
 START = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
@@ -21,7 +21,7 @@ AGENT = AgentReport(tai_offset_s=37, last_change_us=100)
 TAI_NS = 1_800_000_000 * NS_PER_S
 
 
-def look(
+def poll(
     switch,
     after_s=0.0,
     *,
@@ -37,17 +37,17 @@ def look(
     `ports` and `stored` make what is reported and configured into something else.
     """
     now_ns = round(after_s * NS_PER_S)
-    wanted = desired_ports(PLAN, switch)
+    desired = desired_ports(PLAN, switch)
     reports = {
         port: report(configuration, TAI_NS + now_ns + clock_ahead_ns)
-        for port, configuration in wanted.items()
+        for port, configuration in desired.items()
     }
     configured = {
         port: StoredPort(configuration, 0, frozenset(configuration.dscp_priorities))
-        for port, configuration in wanted.items()
+        for port, configuration in desired.items()
         if configuration
     }
-    return Look(
+    return Poll(
         switch=switch,
         at=START + timedelta(seconds=after_s),
         state=SwitchState(agent, ports(reports) if agent else {}, now_ns, now_ns),
@@ -79,10 +79,10 @@ def bare(reports, port):
     return {**reports, port: lost}
 
 
-def silence(switch, reason="no answer", after_s=0.0):
-    return Silence(switch, START + timedelta(seconds=after_s), f"{switch}: {reason}")
+def unreachable(switch, reason="no answer", after_s=0.0):
+    return Unreachable(switch, START + timedelta(seconds=after_s), f"{switch}: {reason}")
 
 
-def notice(switch, name, namespace=TSN_LINUX, after_s=0.0, **leaves):
+def received(switch, name, namespace=TSN_LINUX, after_s=0.0, **leaves):
     told = Notification(namespace, name, {k.replace("_", "-"): v for k, v in leaves.items()})
-    return Notice(switch, START + timedelta(seconds=after_s), told)
+    return SwitchNotification(switch, START + timedelta(seconds=after_s), told)

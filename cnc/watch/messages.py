@@ -1,0 +1,78 @@
+"""The notifications that are reported as events, and their texts."""
+
+from __future__ import annotations
+
+from cnc.format import duration
+from cnc.switch import subscription, tree
+from cnc.switch.subscription import Notification
+from cnc.watch.condition import WHOLE, Event, Note, What
+from cnc.watch.observation import SwitchNotification
+
+_POLL_AFTER = {
+    (tree.TSN_LINUX, "port-drift"),
+    (tree.TSN_LINUX, "port-restored"),
+    (tree.TSN_LINUX, "port-state-change"),
+    (tree.TSN_LINUX, "clock-step"),
+    (tree.TSN_LINUX, "agent-started"),
+    (subscription.NETCONF_EVENTS, "netconf-config-change"),
+    (subscription.NETCONF_EVENTS, "netconf-confirmed-commit"),
+}
+
+
+def requires_poll(notification: Notification) -> bool:
+    """Whether the notification may have changed the state of the switch."""
+    return (notification.namespace, notification.name) in _POLL_AFTER
+
+
+def events(received: SwitchNotification) -> list[Event]:
+    """The event of a notification, if it has one."""
+    notification = received.notification
+    match notification.namespace, notification.name:
+        case tree.TSN_LINUX, "agent-started":
+            kind, text = Note.AGENT_STARTED, f"process {notification.leaves.get('pid', '?')}"
+        case tree.TSN_LINUX, "clock-step":
+            kind, text = Note.CLOCK_STEP, _step(notification)
+        case subscription.NETCONF_EVENTS, "netconf-config-change" if _is_of_running(notification):
+            kind, text = Note.CONFIGURATION_CHANGED, f"by {_who(notification, 'changed-by/')}"
+        case subscription.NETCONF_EVENTS, "netconf-confirmed-commit" if words := _taken_back(
+            notification
+        ):
+            kind, text = Note.COMMIT_TAKEN_BACK, words
+        case _:
+            return []
+    return [Event(What.NOTED, kind, received.switch, WHOLE, text, received.at)]
+
+
+def _is_of_running(notification: Notification) -> bool:
+    return notification.leaves.get("datastore") in {
+        None,
+        "running",
+    }  # RFC 6470: running unless it says so
+
+
+def _taken_back(notification: Notification) -> str | None:
+    match notification.leaves.get("confirm-event"):
+        case "timeout":
+            return "not confirmed in time"
+        case "cancel":
+            return f"by {_who(notification)}"
+        case _:
+            return None
+
+
+def _step(notification: Notification) -> str:
+    step_ns = int(notification.leaves.get("step-ns", "0"))
+    direction = "back" if step_ns < 0 else "ahead"
+    return (
+        f"CLOCK_TAI moved {duration(abs(step_ns))} {direction}, "
+        f"TAI offset {notification.leaves.get('tai-offset', '?')} s"
+    )
+
+
+def _who(notification: Notification, where: str = "") -> str:
+    """The session of a notification, by the parameters of RFC 6470."""
+    user = notification.leaves.get(f"{where}username")
+    if user is None:
+        return "the switch itself"
+    host = notification.leaves.get(f"{where}source-host")
+    return f"{user} from {host}" if host else user
