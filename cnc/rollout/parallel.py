@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from typing import Protocol, TypeVar
 
 from cnc.errors import RolloutError
@@ -26,14 +26,20 @@ T = TypeVar("T")
 N = TypeVar("N", bound=Named)
 
 
-def answers(items: Sequence[N], ask: Callable[[N], T]) -> dict[str, T | DeviceError]:
-    """What each item answers, or why it does not: nobody's failure hides another's answer.
+def answers(
+    items: Sequence[N], ask: Callable[[N], T], pool: Executor | None = None
+) -> dict[str, T | DeviceError]:
+    """What each item answers, or why it does not: one failure does not hide another's answer.
+
+    `pool` has a thread for each item; without it threads are started for this question.
 
     Ctrl-C counts when all have answered, or have kept silent for as long as is waited for a reply:
     what comes next, such as taking a change back, must not meet a switch that still makes it.
     """
-    with uninterrupted() as asked, ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
-        futures = {item.name: pool.submit(ask, item) for item in items}
+    with uninterrupted() as asked, ExitStack() as stack:
+        threads = pool or stack.enter_context(threads_for(len(items)))
+        futures = {item.name: threads.submit(ask, item) for item in items}
+        wait(futures.values())
     if asked:
         signal.raise_signal(signal.SIGINT)  # for whoever handles it outside
     found: dict[str, T | DeviceError] = {}
@@ -45,9 +51,9 @@ def answers(items: Sequence[N], ask: Callable[[N], T]) -> dict[str, T | DeviceEr
     return found
 
 
-def in_parallel(items: Sequence[N], ask: Callable[[N], T]) -> dict[str, T]:
-    """`ask` of every item at once; raises one RolloutError with the words of all that failed."""
-    return unanimous(answers(items, ask))
+def threads_for(count: int) -> ThreadPoolExecutor:
+    """A pool in which `count` questions are asked at once; it starts a thread when it needs one."""
+    return ThreadPoolExecutor(max_workers=max(1, count))
 
 
 def unanimous(found: Mapping[str, T | DeviceError]) -> dict[str, T]:

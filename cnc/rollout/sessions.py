@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from cnc.model import Bridge
-from cnc.rollout.parallel import answers, in_parallel, unanimous
+from cnc.rollout.parallel import answers, threads_for, unanimous
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
 
 T = TypeVar("T")
@@ -21,6 +20,8 @@ class Sessions:
         self._switches = {switch.name: switch for switch in switches}
         self._connect = connect
         self._open: dict[str, Device] = {}
+        # Kept from step to step: to start a thread costs as much as a short question.
+        self._pool = threads_for(len(self._switches))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._switches)
@@ -43,13 +44,13 @@ class Sessions:
 
     def ask(self, names: Iterable[str], what: Callable[[Device], T]) -> dict[str, T]:
         """The answer of each of these; raises RolloutError with the words of all that have none."""
-        return in_parallel([self._open[name] for name in names], what)
+        return unanimous(self.attempt(names, what))
 
     def attempt(
         self, names: Iterable[str], what: Callable[[Device], T]
     ) -> dict[str, T | DeviceError]:
         """What each of these answers, or why it does not."""
-        return answers([self._open[name] for name in names], what)
+        return answers([self._open[name] for name in names], what, self._pool)
 
     def renew(self, name: str, timeout_s: float) -> Device:
         """A new session in the place of one that is of no use any more.
@@ -71,11 +72,11 @@ class Sessions:
         return device
 
     def close(self) -> None:
-        with ThreadPoolExecutor(max_workers=max(1, len(self._open))) as pool:
+        with self._pool as pool:
             list(pool.map(lambda device: device.close(), self._open.values()))
 
     def _connect_all(self) -> dict[str, Device | DeviceError]:
-        return answers(list(self._switches.values()), self._connected)
+        return answers(list(self._switches.values()), self._connected, self._pool)
 
     def _connected(self, switch: Bridge | Managed) -> Device:
         device = Device(switch, self._connect)
