@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from fractions import Fraction
+from typing import NamedTuple
 
 from lxml import etree
 from lxml.builder import ElementMaker
@@ -111,8 +112,7 @@ def stored_ports(data: Element) -> dict[str, StoredPort]:
 
 def _stored_port(port: Element) -> StoredPort:
     rules = {
-        int(_require(rule, "t:dscp")): _number(rule, "t:priority")
-        for rule in port.iterfind("t:dscp-rule", _NAMESPACES)
+        rule.number("dscp"): rule.optional_number("priority") for rule in _rows(port, "t:dscp-rule")
     }
     table = port.find("g:gate-parameter-table", _NAMESPACES)
     configuration, base_time_ns = None, 0
@@ -132,8 +132,8 @@ def _configuration(
     if classes is None or cycle_ns is None or _text(table, "g:config-change") != "true":
         return None
     entries = sorted(
-        table.iterfind("g:admin-control-list/g:gate-control-entry", _NAMESPACES),
-        key=lambda entry: int(_require(entry, "g:index")),
+        _rows(table, "g:admin-control-list/g:gate-control-entry"),
+        key=lambda entry: entry.number("index"),
     )
     return PortConfiguration(
         number_of_classes=_number(classes, "b:number-of-traffic-classes") or 0,
@@ -143,8 +143,8 @@ def _configuration(
             cycle_ns,
             tuple(
                 GateEntry(
-                    int(_require(entry, "g:gate-states-value")),
-                    _number(entry, "g:time-interval-value") or 0,
+                    entry.number("gate-states-value"),
+                    entry.optional_number("time-interval-value") or 0,
                 )
                 for entry in entries
             ),
@@ -157,50 +157,43 @@ def _stored_extras(port: Element, table: Element) -> Iterator[str]:
     clock = _text(port, "t:taprio/t:clock")
     if clock not in {None, CLOCK}:
         yield f"clock {clock}"
-    yield from _max_sdu(table.iterfind("g:queue-max-sdu-table", _NAMESPACES), "g:", "queue-max-sdu")
+    yield from _max_sdu(_rows(table, "g:queue-max-sdu-table"), "queue-max-sdu")
     yield from _operations(
-        table.iterfind("g:admin-control-list/g:gate-control-entry", _NAMESPACES),
-        "g:",
-        "operation-name",
+        _rows(table, "g:admin-control-list/g:gate-control-entry"), "operation-name"
     )
-    yield from _queues(port.iterfind("t:taprio/t:queue", _NAMESPACES))
+    yield from _queues(_rows(port, "t:taprio/t:queue"))
 
 
 def _kernel_extras(kernel: Element) -> Iterator[str]:
     """Without the clock, which is reported for itself."""
-    yield from _max_sdu(kernel.iterfind("t:max-sdu", _NAMESPACES), "t:", "octets")
+    yield from _max_sdu(_rows(kernel, "t:max-sdu"), "octets")
     schedules = {
         _text(each, "t:state"): each for each in kernel.iterfind("t:schedule", _NAMESPACES)
     }
     newest = schedules.get("pending", schedules.get("running"))
     if newest is not None:
-        yield from _operations(newest.iterfind("t:entry", _NAMESPACES), "t:", "operation")
-    yield from _queues(kernel.iterfind("t:queue", _NAMESPACES))
+        yield from _operations(_rows(newest, "t:entry"), "operation")
+    yield from _queues(_rows(kernel, "t:queue"))
 
 
-def _max_sdu(rows: Iterable[Element], prefix: str, leaf: str) -> Iterator[str]:
-    limits = {
-        int(_require(row, f"{prefix}traffic-class")): _number(row, f"{prefix}{leaf}")
-        for row in rows
-    }
+def _max_sdu(rows: Iterable[_Row], leaf: str) -> Iterator[str]:
+    limits = {row.number("traffic-class"): row.optional_number(leaf) for row in rows}
     for traffic_class, octets in sorted(limits.items()):
         if octets:
             yield f"queue-max-sdu of {octets} octets for traffic class {traffic_class}"
 
 
-def _operations(entries: Iterable[Element], prefix: str, leaf: str) -> Iterator[str]:
-    names = {
-        int(_require(entry, f"{prefix}index")): _text(entry, f"{prefix}{leaf}") for entry in entries
-    }
+def _operations(entries: Iterable[_Row], leaf: str) -> Iterator[str]:
+    names = {entry.number("index"): entry.leaves.get(leaf) for entry in entries}
     for index, name in sorted(names.items()):
         operation = (name or _SET).rpartition(":")[2]  # an identity comes with its module's prefix
         if operation != _SET:
             yield f"{operation} in entry {index}"
 
 
-def _queues(rows: Iterable[Element]) -> Iterator[str]:
+def _queues(rows: Iterable[_Row]) -> Iterator[str]:
     ranges = {
-        int(_require(row, "t:traffic-class")): (_number(row, "t:count"), _number(row, "t:offset"))
+        row.number("traffic-class"): (row.optional_number("count"), row.optional_number("offset"))
         for row in rows
     }
     for traffic_class, (count, offset) in sorted(ranges.items()):
@@ -224,8 +217,8 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             for schedule in kernel.iterfind("t:schedule", _NAMESPACES)
         }
         by_priority = {
-            int(_require(e, "t:priority")): int(_require(e, "t:traffic-class"))
-            for e in kernel.iterfind("t:priority-map", _NAMESPACES)
+            row.number("priority"): row.number("traffic-class")
+            for row in _rows(kernel, "t:priority-map")
         }
         reports[_require(interface, "if:name")] = PortReport(
             root_qdisc=_text(kernel, "t:root-qdisc") or "unknown",
@@ -236,8 +229,8 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             priority_map=tuple(by_priority.get(p, 0) for p in range(PRIORITIES)),
             number_of_classes=_number(kernel, "t:traffic-classes") or 0,
             dscp_priorities={
-                int(_require(rule, "t:dscp")): int(_require(rule, "t:priority"))
-                for rule in kernel.iterfind("t:dscp-rule", _NAMESPACES)
+                rule.number("dscp"): rule.number("priority")
+                for rule in _rows(kernel, "t:dscp-rule")
             },
             current_time_ns=_ptp_time(_find(table, "g:current-time")),
             limits=_gate_limits(table),
@@ -253,13 +246,11 @@ def port_reports(data: Element) -> dict[str, PortReport]:
 
 def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:
     """Of each traffic class; an older agent does not tell what waits."""
-    for row in kernel.iterfind("t:class-statistics", _NAMESPACES):
-        sent_frames, backlog_frames = _number(row, "t:frames"), _number(row, "t:backlog-frames")
+    for row in _rows(kernel, "t:class-statistics"):
+        sent_frames = row.optional_number("frames")
+        backlog_frames = row.optional_number("backlog-frames")
         if sent_frames is not None and backlog_frames is not None:
-            yield (
-                int(_require(row, "t:traffic-class")),
-                ClassTraffic(sent_frames, backlog_frames),
-            )
+            yield row.number("traffic-class"), ClassTraffic(sent_frames, backlog_frames)
 
 
 def _gate_limits(table: Element | None) -> GateLimits:
@@ -283,16 +274,14 @@ def _limit(table: Element, path: str) -> int:
 
 
 def _kernel_schedule(schedule: Element) -> KernelSchedule:
-    entries = sorted(
-        schedule.iterfind("t:entry", _NAMESPACES), key=lambda e: int(_require(e, "t:index"))
-    )
+    entries = sorted(_rows(schedule, "t:entry"), key=lambda entry: entry.number("index"))
     return KernelSchedule(
         base_time_ns=int(_require(schedule, "t:base-time-ns")),
         gates=GateControlList(
             int(_require(schedule, "t:cycle-time-ns")),
             tuple(
-                GateEntry(int(_require(e, "t:gate-states")), int(_require(e, "t:interval-ns")))
-                for e in entries
+                GateEntry(entry.number("gate-states"), entry.number("interval-ns"))
+                for entry in entries
             ),
         ),
     )
@@ -323,6 +312,34 @@ def _ptp_report(ptp: Element | None) -> PtpReport | None:
             _require(port, "t:state") for port in ptp.iterfind("t:port", _NAMESPACES)
         ),
     )
+
+
+class _Row(NamedTuple):
+    """A list entry: its name, and the texts of its leaves. Read in one pass over the children:
+    entries are most of a reply, and a search for each leaf would be most of the work on it."""
+
+    name: str
+    leaves: dict[str, str]
+
+    def number(self, leaf: str) -> int:
+        """Raises ValueError where the leaf is missing or no number."""
+        if leaf not in self.leaves:
+            raise ValueError(f"the reply has no {leaf} in {self.name}")
+        return int(self.leaves[leaf])
+
+    def optional_number(self, leaf: str) -> int | None:
+        return int(self.leaves[leaf]) if leaf in self.leaves else None
+
+
+def _rows(parent: Element, path: str) -> Iterator[_Row]:
+    """The entries of a list. Leaves that other modules add are left out."""
+    for element in parent.iterfind(path, _NAMESPACES):
+        namespace, _, name = str(element.tag).rpartition("}")
+        leaves = {
+            str(child.tag)[len(namespace) + 1 :]: child.text or ""
+            for child in element.iterchildren(f"{namespace}}}*")
+        }
+        yield _Row(name, leaves)
 
 
 def _find(parent: Element | None, path: str) -> Element | None:
