@@ -15,7 +15,7 @@ from cnc.lab.outcome import Platform
 from cnc.model import GateLimits
 from cnc.rollout.history import Outcome, Phase
 from cnc.rollout.preflight import Finding
-from cnc.rollout.rollout import SwitchTimes
+from cnc.rollout.transaction import SwitchTimes
 from cnc.traffic.flows import Flow
 from cnc.traffic.measure import Spread
 from cnc.watch.condition import Kind, Note, What

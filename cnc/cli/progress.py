@@ -21,12 +21,13 @@ _LINE_EVERY_S = 5.0
 
 
 @contextmanager
-def steps() -> Iterator[Say]:
-    """Name each step with the time it began, on a terminal; elsewhere it is for who asks (-v)."""
+def steps() -> Iterator[Callable[[object], None]]:
+    """Print each step with the time it began, on a terminal; elsewhere it is logged (-v)."""
     if not sys.stderr.isatty():
         import logging  # noqa: PLC0415
 
-        yield logging.getLogger(__name__).info
+        log = logging.getLogger(__name__)
+        yield lambda step: log.info("%s", step)
         return
     begun = monotonic_s()
     yield lambda step: echo(f"{monotonic_s() - begun:6.2f} s  {step}", err=True)

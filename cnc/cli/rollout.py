@@ -79,7 +79,7 @@ def push(  # noqa: PLR0917  one parameter an option
                 connect=connect,
                 history=history,
                 take_over=take_over,
-                progress=say,
+                listener=say,
             )
         render.push(report, dry_run=False, as_json=as_json)
         return
@@ -99,7 +99,7 @@ def push(  # noqa: PLR0917  one parameter an option
             dry_run=dry_run,
             take_over=take_over,
             what=f"push {file.name}",
-            progress=say,
+            listener=say,
         )
     render.push(report, dry_run=dry_run, as_json=as_json)
     if not as_json:
@@ -140,7 +140,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
             dry_run=dry_run,
             take_over=take_over,
             what=f"back to rollout {chosen.number}",
-            progress=say,
+            listener=say,
         )
     render.push(report, dry_run=dry_run, as_json=as_json)
 

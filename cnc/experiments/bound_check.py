@@ -115,7 +115,9 @@ class BoundCheck:
     def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
         """Push the plan and send; times in rows count from the start of sending."""
         duration_ns = self.cycles * self.plan.intent.hyperperiod_ns()
-        sending.await_schedule(push(self.plan, connect=running.connect, progress=say))
+        sending.await_schedule(
+            push(self.plan, connect=running.connect, listener=lambda event: say(str(event)))
+        )
         say(f"sending for {duration(duration_ns)}")
         recording = sending.record(running, self.sent, duration_ns)
         write_rows(directory, planned.FRAME_COLUMNS, planned.frame_rows(recording))

@@ -38,6 +38,7 @@ from cnc.lab.vm import own_kernel_has_taprio
 from cnc.model import NS_PER_S, Intent, Management
 from cnc.planner import plan
 from cnc.rollout import push
+from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History
 from cnc.switch import ConnectOptions
 
@@ -218,22 +219,25 @@ def _timed_push(intent: Intent, line: Line, history: History) -> list[tuple[obje
     names = list(intent.network.bridges)
     before_ns = {name: _computed_ns(line.pids[name]) for name in names}
     machine_ns, controller_ns = _machine_computed_ns(), time.process_time_ns()
-    stamps_ns: list[int] = []
+    begun_at_ns: dict[Step, int] = {}
+
+    def note_begin(event: StepBegun) -> None:
+        begun_at_ns[event.step] = time.perf_counter_ns()
+
     pushed = push(
         planned,
         connect=line.connect,
         history=history,
-        progress=lambda _: stamps_ns.append(time.perf_counter_ns()),
+        listener=note_begin,
     )
-    stamps_ns.append(time.perf_counter_ns())
+    stamps_ns = [*begun_at_ns.values(), time.perf_counter_ns()]
     machine_ns = _machine_computed_ns() - machine_ns
     controller_ns = time.process_time_ns() - controller_ns
     steps_ns = [after - before for before, after in pairwise(stamps_ns)]
-    if len(pushed.changes) != len(names) or len(steps_ns) != len(STEPS):
+    if len(pushed.changes) != len(names) or list(begun_at_ns) != list(STEPS):
         raise CncError(
-            f"a push changed {len(pushed.changes)} of {counted(len(names), 'port')} in "
-            f"{counted(len(steps_ns), 'step')}: "
-            "what it took says nothing",
+            f"a push changed {len(pushed.changes)} of {counted(len(names), 'port')} in the steps "
+            f"{', '.join(begun_at_ns)}: what it took says nothing",
             hint="run the experiment again, with nothing else at the same switches",
         )
     after_ns = {name: _computed_ns(line.pids[name]) for name in names}

@@ -13,16 +13,17 @@ from cnc.experiments.experiment import read_rows
 from cnc.lab.published import PUBLISHED, Times
 from cnc.lab.switch import AGENT, NETCONF_SERVER
 from cnc.model import NS_PER_S
+from cnc.rollout.events import Step
 
-# The steps of a push in the order in which `roll_out` begins them; it names them by what it does.
-STEPS = {
-    "connect": "connect",
-    "preflight": "read what the switches run",
-    "compare": "lock, compare with what is stored",
-    "edit": "edit-config, validate",
-    "commit": "confirmed commit",
-    "verify": "read back what runs",
-    "confirm": "confirm, save, unlock, close",
+# The steps of a push that changes something, in their order.
+STEPS: Mapping[str, str] = {
+    Step.CONNECT: "connect",
+    Step.PREFLIGHT: "read what the switches run",
+    Step.COMPARE: "lock, compare with what is stored",
+    Step.EDIT: "edit-config, validate",
+    Step.COMMIT: "confirmed commit",
+    Step.VERIFY: "read back what runs",
+    Step.CONFIRM: "confirm, save, unlock, close",
 }
 OTHERS = "others"
 PROGRAMS_OF = {AGENT: "agents", NETCONF_SERVER: "NETCONF servers"}

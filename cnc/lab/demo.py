@@ -114,7 +114,9 @@ def _demonstrate(options: argparse.Namespace, steps: _Steps) -> Outcome:
         )
     steps.begin(f"starting {counted(len(intent.network.bridges), 'switch')}")
     with lab(intent, timed_wires=Platform.here().exact) as running:
-        pushed = push(planned, connect=running.connect, progress=steps.begin)
+        pushed = push(
+            planned, connect=running.connect, listener=lambda event: steps.begin(str(event))
+        )
         figures = Figures(
             platform=str(Platform.here()),
             plan_ns=plan_ns,

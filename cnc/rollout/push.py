@@ -5,10 +5,10 @@ from __future__ import annotations
 from cnc.check import judge
 from cnc.errors import PlanRejected
 from cnc.model import Plan
+from cnc.rollout.events import Listener, ignore
 from cnc.rollout.history import History
 from cnc.rollout.recovery import settle
 from cnc.rollout.rollout import Goal, Report, roll_out
-from cnc.rollout.transaction import Progress
 from cnc.switch.device import ConnectOptions
 
 
@@ -20,7 +20,7 @@ def push(
     dry_run: bool = False,
     take_over: bool = False,
     what: str = "push",
-    progress: Progress = lambda _: None,
+    listener: Listener = ignore,
 ) -> Report:
     """Bring `plan` to every switch as one change; see `roll_out`.
 
@@ -42,5 +42,5 @@ def push(
         history=history,
         dry_run=dry_run,
         take_over=take_over,
-        progress=progress,
+        listener=listener,
     )

@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 
 from cnc.errors import InputError, RolloutError
 from cnc.model import Bridge, PortConfiguration
+from cnc.rollout.events import Listener, ignore
 from cnc.rollout.history import History, Outcome, Phase, Rollout, address_of
 from cnc.rollout.rollout import Goal, Report, roll_out
 from cnc.rollout.sessions import sessions
-from cnc.rollout.transaction import CHOICES, Progress
+from cnc.rollout.transaction import CHOICES
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
 from cnc.switch.mark import Mark
 
@@ -91,7 +92,7 @@ def resume(
     connect: ConnectOptions,
     history: History,
     take_over: bool = False,
-    progress: Progress = lambda _: None,
+    listener: Listener = ignore,
 ) -> Report:
     """Bring all switches of the unresolved rollout to what it was to bring them.
 
@@ -102,7 +103,7 @@ def resume(
     lists = {name: change.after for name, change in left.switches.items()}
     goal = _goal(left, history, f"resumes rollout {left.number}", lists)
     return _resolve(
-        goal, Phase.DONE, connect=connect, history=history, take_over=take_over, progress=progress
+        goal, Phase.DONE, connect=connect, history=history, take_over=take_over, listener=listener
     )
 
 
@@ -112,7 +113,7 @@ def roll_back(
     connect: ConnectOptions,
     history: History,
     take_over: bool = False,
-    progress: Progress = lambda _: None,
+    listener: Listener = ignore,
 ) -> Report:
     """Bring all switches of the unresolved rollout back to what they had before; see `resume`."""
     left = _unresolved_first(network, history)
@@ -129,7 +130,7 @@ def roll_back(
         connect=connect,
         history=history,
         take_over=take_over,
-        progress=progress,
+        listener=listener,
     )
 
 
@@ -140,13 +141,13 @@ def _resolve(
     connect: ConnectOptions,
     history: History,
     take_over: bool,
-    progress: Progress,
+    listener: Listener,
 ) -> Report:
     attempts = unresolved(goal.switches, history)
     for each in attempts:
         _cancel(each, connect)
     report = roll_out(
-        goal, connect=connect, history=history, take_over=take_over, progress=progress
+        goal, connect=connect, history=history, take_over=take_over, listener=listener
     )
     _save(goal, connect)
     # Nothing but attempts to resolve it can have begun since, and what ends it ends them.

@@ -3,8 +3,8 @@
     connect ─► preflight ─► lock ─► compare ─► [journal] ─► stage ─► commit ─► read back
             ─► [decision] ─► confirm ─► startup ─► unlock
 
-Every step runs on all switches in parallel and ends before the next begins. What happens when one
-fails is `transaction`'s business; what is left when a controller dies is `recovery`'s.
+Every step runs on all switches in parallel and ends before the next begins. `transaction` rolls
+back when one fails; `recovery` ends what a controller that died has left unfinished.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cnc.errors import RolloutError
-from cnc.format import counted
 from cnc.model import NS_PER_S, Bridge, GateControlList, Plan, PortConfiguration, PortRef
 from cnc.rollout.compare import needs_change
+from cnc.rollout.events import Listener, Step, StepBegun, ignore
 from cnc.rollout.history import History, SwitchChange
 from cnc.rollout.parallel import before_any_change, unanimous
 from cnc.rollout.preflight import examine, refuse
 from cnc.rollout.sessions import Sessions, sessions
 from cnc.rollout.timing import base_time_ns, margin_ns
-from cnc.rollout.transaction import Progress, SwitchWork, Transaction
+from cnc.rollout.transaction import SwitchTimes, Transaction
 from cnc.switch.device import (
     ConnectOptions,
     Device,
@@ -48,19 +48,6 @@ class PortChange:
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchTimes:
-    """Where the time of a push went on one switch, in nanoseconds.
-
-    `netconf_ns` holds every RPC from edit-config to the confirming commit without `apply_ns`, the
-    agent's own time from the configuration to the kernel.
-    """
-
-    payload_ns: int
-    netconf_ns: int
-    apply_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """The outcome of a push: what changed, from which TAI instant, and what it cost.
 
@@ -76,7 +63,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the switches are to run, and why: a plan's lists, or those of a former rollout.
+    """What the switches are to run, and why: the lists of a plan, or of a former rollout.
 
     `ports` has every port that the goal says something of; None: no gates. `clock_error_ns` is how
     far two clocks may be apart. `plan` is kept in the history where there is one.
@@ -104,10 +91,10 @@ class Goal:
     def cycles_ns(self) -> set[int]:
         """The cycles of all lists, those that run already too."""
         return {
-            wanted.gates.cycle_ns
-            for its in self.ports.values()
-            for wanted in its.values()
-            if wanted
+            configuration.gates.cycle_ns
+            for ports in self.ports.values()
+            for configuration in ports.values()
+            if configuration
         }
 
 
@@ -118,88 +105,80 @@ def roll_out(
     history: History | None,
     dry_run: bool = False,
     take_over: bool = False,
-    progress: Progress = lambda _: None,
+    listener: Listener = ignore,
 ) -> Report:
     """Bring all switches to `goal` as one change.
 
-    `dry_run` stops after the comparison. Without a `history` nothing is remembered of it, and
+    `dry_run` stops after the comparison. Without a `history` the rollout is recorded nowhere, and
     rollouts of other controllers are overwritten; with one they are refused, unless `take_over`.
 
-    Raises RolloutError when a switch refuses: then no switch has changed, or the error says loudly
-    which has.
+    Raises RolloutError when a switch refuses: then no switch has changed, or the error names those
+    that have.
     """
     begun_ns = time.monotonic_ns()
+    count = len(goal.switches)
     with ExitStack() as stack:
         with before_any_change():
-            progress(f"connecting to {counted(len(goal.switches), 'switch')}")
+            listener(StepBegun(Step.CONNECT, count))
             open_sessions = stack.enter_context(sessions(goal.switches, connect))
             open_sessions.open()
-            found = _Found(goal, open_sessions)
-            progress("reading what the switches run")
-            found.preflight()
+            listener(StepBegun(Step.PREFLIGHT, count))
+            states = _preflight(goal, open_sessions)
+            listener(StepBegun(Step.COMPARE, count))
             if not dry_run:
-                progress("locking")
                 stack.enter_context(_locked(open_sessions))
-            found.compare()
+            comparison = _compare(goal, open_sessions, states)
             if history and not dry_run and not take_over:
-                found.refuse_foreign(history)
-        if dry_run or not found.reasons:
+                comparison.refuse_foreign(history)
+        if dry_run or not comparison.reasons:
             spent_ns = time.monotonic_ns() - begun_ns
-            return Report(tuple(found.changes()), None, None, {}, spent_ns)
-        kept = history or stack.enter_context(History(None))
-        return found.change(kept, progress, begun_ns)
+            return Report(tuple(comparison.port_changes()), None, None, {}, spent_ns)
+        recorded_in = history or stack.enter_context(History(None))
+        return _change(comparison, open_sessions, recorded_in, listener, begun_ns)
 
 
-class _Found:
-    """What the switches have and run, against what they are to run."""
-
-    def __init__(self, goal: Goal, open_sessions: Sessions) -> None:
-        self._goal = goal
-        self._sessions = open_sessions
-        self._states: Mapping[str, SwitchState] = {}
-        self._stored: Mapping[str, StoredSwitch] = {}
-        self.reasons: dict[str, dict[str, str]] = {}
-
-    def preflight(self) -> None:
-        """Read every switch; refuse when an agent, a port or a clock is not as it must be."""
-        self._states = self._sessions.ask(
-            self._sessions, lambda device: device.state(self._goal.ports[device.name])
+def _preflight(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
+    """Read every switch; refuse when an agent, a port or a clock is not as it must be."""
+    states = open_sessions.ask(open_sessions, lambda device: device.state(goal.ports[device.name]))
+    refuse(
+        examine(
+            goal.ports,
+            states,
+            clock_error_ns=goal.clock_error_ns,
+            network=goal.plan.intent.network if goal.plan else None,
         )
-        refuse(
-            examine(
-                self._goal.ports,
-                self._states,
-                clock_error_ns=self._goal.clock_error_ns,
-                network=self._goal.plan.intent.network if self._goal.plan else None,
-            )
-        )
+    )
+    return states
 
-    def compare(self) -> None:
-        """Find the ports that do not have, or do not run, what is wanted."""
-        self._stored = self._sessions.ask(
-            self._sessions, lambda device: device.stored(self._goal.ports[device.name])
-        )
-        for name, ports in self._goal.ports.items():
-            reasons = {
-                port: why
-                for port, wanted in ports.items()
-                if (
-                    why := needs_change(
-                        wanted,
-                        self._stored[name].ports.get(port),
-                        self._states[name].ports.get(port),
-                    )
-                )
-            }
-            if reasons:
-                self.reasons[name] = reasons
+
+def _compare(goal: Goal, open_sessions: Sessions, states: Mapping[str, SwitchState]) -> _Comparison:
+    """Find the ports whose configuration or kernel differs from the goal."""
+    stored = open_sessions.ask(open_sessions, lambda device: device.stored(goal.ports[device.name]))
+    reasons: dict[str, dict[str, str]] = {}
+    for name, ports in goal.ports.items():
+        for port, desired in ports.items():
+            why = needs_change(desired, stored[name].ports.get(port), states[name].ports.get(port))
+            if why:
+                reasons.setdefault(name, {})[port] = why
+    return _Comparison(goal, states, stored, reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """What the switches have and run, against the goal. `reasons` says why a port must change, by
+    switch and port; switches and ports that need no change are not in it."""
+
+    goal: Goal
+    states: Mapping[str, SwitchState]
+    stored: Mapping[str, StoredSwitch]
+    reasons: Mapping[str, Mapping[str, str]]
 
     def refuse_foreign(self, history: History) -> None:
-        """Raise RolloutError when a switch that is to change runs what another controller gave."""
+        """Raise RolloutError when a switch that is to change has another controller's rollout."""
         foreign = {
             name: mark
             for name in self.reasons
-            if (mark := self._stored[name].mark) and not history.knows(mark.id)
+            if (mark := self.stored[name].mark) and not history.knows(mark.id)
         }
         if foreign:
             raise RolloutError(
@@ -208,113 +187,116 @@ class _Found:
                     f"{mark.controller}, {mark.time}"
                     for name, mark in sorted(foreign.items())
                 ),
-                hint="two controllers on one network undo each other's work; `--take-over` if this "
-                "one is to rule from now on",
+                hint="another controller manages this network; `--take-over` overrides it",
             )
 
-    def changes(self) -> Iterator[PortChange]:
+    def port_changes(self) -> Iterator[PortChange]:
         """The ports that change, in order."""
         for name, reasons in sorted(self.reasons.items()):
             for port, why in sorted(reasons.items()):
-                stored = self._stored[name].ports.get(port)
+                stored = self.stored[name].ports.get(port)
                 before = stored.configuration.gates if stored and stored.configuration else None
-                wanted = self._goal.ports[name][port]
-                yield PortChange(PortRef(name, port), before, wanted.gates if wanted else None, why)
+                desired = self.goal.ports[name][port]
+                after = desired.gates if desired else None
+                yield PortChange(PortRef(name, port), before, after, why)
 
-    def change(self, history: History, progress: Progress, begun_ns: int) -> Report:
-        """Make the change, with a journal of it in the history."""
-        mark = Mark.of_this_controller()
-        slowest_ns = max(s.answered_ns - s.asked_ns for s in self._states.values())
-        with before_any_change():
-            now_ns = self._now_tai_ns()
-            start_ns = base_time_ns(now_ns, slowest_ns, self._goal.cycles_ns())
-            self._refuse_past(start_ns)
-            # No confirm window reaches beyond the base time, by whichever clock.
-            lasts_s = (start_ns - now_ns + margin_ns(slowest_ns)) / NS_PER_S
-            journal = history.begin(
-                id=mark.id,
-                network=self._goal.network,
-                operator=mark.controller,
-                what=self._goal.what,
-                plan=self._goal.plan,
-                base_time_ns=start_ns,
-                confirm_by=datetime.now(UTC) + timedelta(seconds=lasts_s),
-                switches=self._switch_changes(),
-            )
-        transaction = Transaction(
-            self._sessions,
-            {name: self._work_on(name) for name in self.reasons},
-            journal,
-            mark=mark,
-            base_time_ns=start_ns,
-            margin_ns=margin_ns(slowest_ns),
-            now_tai_ns=self._now_tai_ns,
-            progress=progress,
-        )
-        transaction.run()
-        return Report(
-            changes=tuple(self.changes()),
-            number=journal.number,
-            base_time_ns=start_ns,
-            times={
-                name: SwitchTimes(spent.payload_ns, spent.netconf_ns, spent.apply_ns)
-                for name, spent in transaction.spent.items()
-            },
-            total_ns=time.monotonic_ns() - begun_ns,
-        )
-
-    def _work_on(self, name: str) -> SwitchWork:
-        return SwitchWork(
-            stored=self._stored[name].ports,
-            wanted={port: self._goal.ports[name][port] for port in self.reasons[name]},
-            before=self._states[name],
-        )
-
-    def _switch_changes(self) -> dict[str, SwitchChange]:
-        managed = {switch.name: switch.management for switch in self._goal.switches}
+    def switch_changes(self) -> dict[str, SwitchChange]:
+        """The switches that change; a switch without an address was refused a session."""
         return {
-            name: SwitchChange(
-                management=where,
-                before={port: self._stored[name].ports.get(port) for port in reasons},
-                after={port: self._goal.ports[name][port] for port in reasons},
+            switch.name: SwitchChange(
+                management=switch.management,
+                before={port: self.stored[switch.name].ports.get(port) for port in reasons},
+                after={port: self.goal.ports[switch.name][port] for port in reasons},
             )
-            for name, reasons in self.reasons.items()
-            if (where := managed[name]) is not None
+            for switch in self.goal.switches
+            if switch.management and (reasons := self.reasons.get(switch.name))
         }
 
-    def _refuse_past(self, start_ns: int) -> None:
-        """Raise RolloutError where a base time would have passed by TAI as it is known here.
+    def slowest_answer_ns(self) -> int:
+        return max(state.answered_ns - state.asked_ns for state in self.states.values())
 
-        A clock that is certain to be TAI needs no such check, and is better than this machine's.
-        """
-        for name, state in self._states.items():
-            if state.is_tai_certain:
-                continue
-            offset_s = (state.agent.tai_offset_s or 0) if state.agent else 0
-            late_ns = time.time_ns() + offset_s * NS_PER_S - start_ns
-            if late_ns >= 0:
-                raise RolloutError(
-                    f"{name}: by the time it reports, the base time would have been "
-                    f"{late_ns / NS_PER_S:.3f} s ago (TAI here is UTC and its TAI offset of "
-                    f"{offset_s} s); its lists run on other clocks than TAI, of which agents up to "
-                    "0.1.0 tell the time",
-                    hint=f"put a newer tsn-agent on {name}, or remove its lists there with `tc "
-                    "qdisc del dev PORT root`, and push again; if this machine's clock is wrong, "
-                    "set it",
-                )
-
-    def _now_tai_ns(self) -> int:
+    def now_tai_ns(self) -> int:
         """The latest any switch's TAI clock can be now."""
-        offsets = (state.tai_minus_monotonic_ns() for state in self._states.values())
+        offsets = (state.tai_minus_monotonic_ns() for state in self.states.values())
         return time.monotonic_ns() + max(upper for _, upper in filter(None, offsets))
+
+
+def _change(
+    comparison: _Comparison,
+    open_sessions: Sessions,
+    history: History,
+    listener: Listener,
+    begun_ns: int,
+) -> Report:
+    """Change the switches, with a journal of it in the history."""
+    goal, changes = comparison.goal, comparison.switch_changes()
+    mark = Mark.of_this_controller()
+    slowest_ns = comparison.slowest_answer_ns()
+    with before_any_change():
+        now_ns = comparison.now_tai_ns()
+        start_ns = base_time_ns(now_ns, slowest_ns, goal.cycles_ns())
+        _refuse_past(comparison.states, start_ns)
+        # No confirm window reaches beyond the base time, by whichever clock.
+        lasts_s = (start_ns - now_ns + margin_ns(slowest_ns)) / NS_PER_S
+        journal = history.begin(
+            id=mark.id,
+            network=goal.network,
+            operator=mark.controller,
+            what=goal.what,
+            plan=goal.plan,
+            base_time_ns=start_ns,
+            confirm_by=datetime.now(UTC) + timedelta(seconds=lasts_s),
+            switches=changes,
+        )
+    transaction = Transaction(
+        open_sessions,
+        changes,
+        comparison.states,
+        journal,
+        mark=mark,
+        base_time_ns=start_ns,
+        margin_ns=margin_ns(slowest_ns),
+        now_tai_ns=comparison.now_tai_ns,
+        listener=listener,
+    )
+    transaction.run()
+    return Report(
+        changes=tuple(comparison.port_changes()),
+        number=journal.number,
+        base_time_ns=start_ns,
+        times=transaction.times,
+        total_ns=time.monotonic_ns() - begun_ns,
+    )
+
+
+def _refuse_past(states: Mapping[str, SwitchState], start_ns: int) -> None:
+    """Raise RolloutError where a base time would have passed by TAI as it is known here.
+
+    A clock that is certain to be TAI needs no such check, and is better than this machine's.
+    """
+    for name, state in states.items():
+        if state.is_tai_certain:
+            continue
+        offset_s = (state.agent.tai_offset_s or 0) if state.agent else 0
+        late_ns = time.time_ns() + offset_s * NS_PER_S - start_ns
+        if late_ns >= 0:
+            raise RolloutError(
+                f"{name}: by the time it reports, the base time would have been "
+                f"{late_ns / NS_PER_S:.3f} s ago (TAI here is UTC and its TAI offset of "
+                f"{offset_s} s); its lists run on other clocks than TAI, of which agents up to "
+                "0.1.0 tell the time",
+                hint=f"put a newer tsn-agent on {name}, or remove its lists there with `tc "
+                "qdisc del dev PORT root`, and push again; if this machine's clock is wrong, "
+                "set it",
+            )
 
 
 @contextmanager
 def _locked(open_sessions: Sessions) -> Iterator[None]:
     """Hold every switch's locks.
 
-    A lock is had or denied at once, so nobody waits for anybody. Of two operators of one network
-    the one who gets that of the first switch, by name, gets them all.
+    A lock is granted or denied at once, so no controller waits for another. Of two operators of one
+    network the one that gets the lock of the first switch, by name, gets them all.
     """
     first, *others = sorted(open_sessions)
     taken: list[str] = []
@@ -340,4 +322,4 @@ def _locking(datastore: str) -> Callable[[Device], None]:
     return lambda device: device.lock(datastore)
 
 
-_LOCKED = "another operator or tool holds the lock; try again when it is done"
+_LOCKED = "another operator or tool holds the lock; try again later"

@@ -5,8 +5,8 @@
     ---------- the decision, written to the journal
     confirm    everywhere; then each switch saves what it runs for its next start
 
-Before the decision any failure takes all switches back, and one that cannot be reached goes back by
-itself. After it there is no way but forward: what cannot be confirmed is left to an operator.
+Before the decision any failure rolls back all switches, and one that cannot be reached reverts by
+itself. After it the only way is forward: what cannot be confirmed is left to an operator.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from cnc.errors import CncError, RolloutError
-from cnc.model import PortConfiguration, StoredPort
+from cnc.model import StoredPort
 from cnc.rollout.compare import difference_between, difference_of
-from cnc.rollout.history import Journal, Outcome, Phase
+from cnc.rollout.events import Listener, Step, StepBegun
+from cnc.rollout.history import Journal, Outcome, Phase, SwitchChange
 from cnc.rollout.parallel import UNCHANGED, uninterrupted
 from cnc.rollout.sessions import Sessions
 from cnc.rollout.timing import SLOWER, ConfirmWindow
@@ -27,8 +28,6 @@ from cnc.switch.device import Device, DeviceError, SwitchState
 from cnc.switch.mark import Mark
 from cnc.switch.payload import edit_config
 from cnc.switch.tree import PortReport
-
-Progress = Callable[[str], None]
 
 CHOICES = (
     "`cnc push --resume` brings all switches to the new lists, `cnc push --rollback` to the "
@@ -40,18 +39,13 @@ RETRY_S = 0.2
 SETTLE_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchWork:
-    """What is to change on a switch. The mappings are by port; `before` is what its kernel ran."""
-
-    stored: Mapping[str, StoredPort]
-    wanted: Mapping[str, PortConfiguration | None]
-    before: SwitchState
-
-
 @dataclass(slots=True)
-class Spent:
-    """Where the time went on one switch, in nanoseconds."""
+class SwitchTimes:
+    """Where the time of a rollout went on one switch, in nanoseconds.
+
+    `netconf_ns` holds every RPC from edit-config to the confirming commit without `apply_ns`, the
+    agent's own time from the configuration to the kernel.
+    """
 
     payload_ns: int = 0
     netconf_ns: int = 0
@@ -59,30 +53,35 @@ class Spent:
 
 
 class Transaction:
-    """One change of the switches in `work`, whose sessions are open and whose locks are held."""
+    """One change of several switches, whose sessions are open and whose locks are held.
+
+    `changes` and `states`, which their kernels ran before, are by switch.
+    """
 
     def __init__(
         self,
         sessions: Sessions,
-        work: Mapping[str, SwitchWork],
+        changes: Mapping[str, SwitchChange],
+        states: Mapping[str, SwitchState],
         journal: Journal,
         *,
         mark: Mark,
         base_time_ns: int,
         margin_ns: int,
         now_tai_ns: Callable[[], int],
-        progress: Progress,
+        listener: Listener,
     ) -> None:
         self._sessions = sessions
-        self._work = work
+        self._changes = changes
+        self._states = states
         self._journal = journal
         self._mark = mark
         self._base_time_ns = base_time_ns
         self._margin_ns = margin_ns
         self._now_tai_ns = now_tai_ns
-        self._progress = progress
+        self._listener = listener
         self._window: ConfirmWindow | None = None
-        self.spent = {name: Spent() for name in work}
+        self.times = {name: SwitchTimes() for name in changes}
 
     def run(self) -> None:
         """Change all switches. Raises CncError; it says what became of each."""
@@ -99,19 +98,19 @@ class Transaction:
     # --- before the decision -----------------------------------------------------------------
 
     def _stage(self) -> None:
-        self._progress("sending the new gate control lists")
+        self._begin(Step.EDIT)
 
         def edit(device: Device) -> None:
-            work, spent = self._work[device.name], self.spent[device.name]
+            change, times = self._changes[device.name], self.times[device.name]
             begun_ns = time.monotonic_ns()
-            config = edit_config(work.wanted, self._base_time_ns, work.stored, self._mark)
-            spent.payload_ns = time.monotonic_ns() - begun_ns
+            config = edit_config(change.after, self._base_time_ns, change.before, self._mark)
+            times.payload_ns = time.monotonic_ns() - begun_ns
             self._timed(device, lambda: device.edit(config))
 
-        self._sessions.ask(self._work, edit)
+        self._sessions.ask(self._changes, edit)
 
     def _commit(self) -> ConfirmWindow:
-        self._progress("committing on all switches")
+        self._begin(Step.COMMIT)
         window = self._window = ConfirmWindow.before(
             self._base_time_ns, self._now_tai_ns(), self._margin_ns
         )
@@ -120,22 +119,22 @@ class Transaction:
             device.wait_at_most(window.timeout_s)
             self._timed(device, lambda: device.commit_confirmed(window.timeout_s, self._mark.id))
 
-        self._sessions.ask(self._work, commit)
-        self._progress("comparing what the kernels run")
-        self._sessions.ask(self._work, self._verify)
+        self._sessions.ask(self._changes, commit)
+        self._begin(Step.VERIFY)
+        self._sessions.ask(self._changes, self._verify)
         window.refuse_if_late()
         return window
 
     def _verify(self, device: Device) -> None:
         """The kernel's dump must equal the plan before anyone confirms."""
-        work = self._work[device.name]
-        state = device.state(work.wanted)
+        desired_ports = self._changes[device.name].after
+        state = device.state(desired_ports)
         if state.agent and state.agent.last_change_us is not None:
-            spent = self.spent[device.name]
-            spent.apply_ns = state.agent.last_change_us * 1000
-            spent.netconf_ns = max(0, spent.netconf_ns - spent.apply_ns)
-        for port, wanted in work.wanted.items():
-            if difference := difference_of(wanted, state.ports.get(port), self._base_time_ns):
+            times = self.times[device.name]
+            times.apply_ns = state.agent.last_change_us * 1000
+            times.netconf_ns = max(0, times.netconf_ns - times.apply_ns)
+        for port, desired in desired_ports.items():
+            if difference := difference_of(desired, state.ports.get(port), self._base_time_ns):
                 raise DeviceError(
                     device.name,
                     f"port {port} does not run what was committed: {difference}",
@@ -149,7 +148,7 @@ class Transaction:
             yield
         except (Exception, KeyboardInterrupt, SystemExit) as error:  # others may have committed
             with uninterrupted() as asked:
-                self._progress("taking all switches back")
+                self._begin(Step.ROLLBACK)
                 told = self._take_back()
                 with suppress(CncError):  # then the next controller finds that it was abandoned
                     self._journal.end(Phase.TAKEN_BACK, str(error) or "interrupted")
@@ -166,10 +165,10 @@ class Transaction:
     def _take_back(self) -> list[str]:
         """Lines to add to the error: that nothing has changed, or which switch did not say so."""
         if self._window is None:
-            self._sessions.attempt(self._work, lambda device: device.discard_changes())
+            self._sessions.attempt(self._changes, lambda device: device.discard_changes())
             return [UNCHANGED]
         silent = []
-        for name, answer in self._sessions.attempt(self._work, self._bring_back).items():
+        for name, answer in self._sessions.attempt(self._changes, self._bring_back).items():
             if isinstance(answer, DeviceError):
                 self._note(name, Outcome.UNKNOWN, str(answer))
                 silent.append(
@@ -209,11 +208,11 @@ class Transaction:
             device.discard_changes()
 
     def _see_former(self, device: Device) -> None:
-        work = self._work[device.name]
-        now = device.state(work.wanted).ports
-        for port in work.wanted:
-            difference = difference_between(work.before.ports.get(port), now.get(port))
-            if difference and not self._is_as_stored(now.get(port), work.stored.get(port)):
+        stored, before = self._changes[device.name].before, self._states[device.name].ports
+        now = device.state(stored).ports
+        for port in stored:
+            difference = difference_between(before.get(port), now.get(port))
+            if difference and not self._is_as_stored(now.get(port), stored[port]):
                 raise DeviceError(
                     device.name,
                     f"port {port} does not run what it ran before: {difference}",
@@ -224,14 +223,15 @@ class Transaction:
         """A port that had drifted from its configuration is mended when that is set again."""
         if stored is None:
             return difference_of(None, report, None) is None
-        wanted, base_time_ns = stored.configuration, stored.base_time_ns
-        return difference_of(wanted, report, base_time_ns, stored.extras) is None
+        return (
+            difference_of(stored.configuration, report, stored.base_time_ns, stored.extras) is None
+        )
 
     # --- after the decision ------------------------------------------------------------------
 
     def _confirm(self) -> None:
-        self._progress("confirming")
-        confirmed = self._sessions.attempt(self._work, self._keep)
+        self._begin(Step.CONFIRM)
+        confirmed = self._sessions.attempt(self._changes, self._keep)
         kept = [name for name, answer in confirmed.items() if not isinstance(answer, DeviceError)]
         saved = self._sessions.attempt(kept, self._save)
         failures = [
@@ -244,7 +244,7 @@ class Transaction:
             raise RolloutError("\n".join([*map(str, failures), UNCHANGED]), hint=SLOWER)
         if failures:
             self._journal.close()
-            unsaved = len(kept) == len(self._work)
+            unsaved = len(kept) == len(self._changes)
             told = [*map(str, failures), _UNSAVED if unsaved else _unresolved(confirmed)]
             hint = "push again: that saves it" if unsaved else CHOICES
             raise RolloutError("\n".join(told), hint=hint) from failures[0]
@@ -314,6 +314,9 @@ class Transaction:
 
     # --- parts -------------------------------------------------------------------------------
 
+    def _begin(self, step: Step) -> None:
+        self._listener(StepBegun(step, len(self._changes)))
+
     def _note(self, name: str, outcome: Outcome, detail: str = "") -> None:
         """A result that cannot be kept is one that whoever finishes the rollout asks for."""
         with suppress(CncError):
@@ -336,7 +339,7 @@ class Transaction:
     def _timed(self, device: Device, step: Callable[[], None]) -> None:
         begun_ns = time.monotonic_ns()
         step()
-        self.spent[device.name].netconf_ns += time.monotonic_ns() - begun_ns
+        self.times[device.name].netconf_ns += time.monotonic_ns() - begun_ns
 
 
 _UNSAVED = (

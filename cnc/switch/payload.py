@@ -59,7 +59,7 @@ def desired_ports(plan: Plan, bridge: str) -> dict[str, PortConfiguration | None
 def edit_config(
     changes: Mapping[str, PortConfiguration | None],
     base_time_ns: int,
-    stored: Mapping[str, StoredPort],
+    stored: Mapping[str, StoredPort | None],
     mark: Mark,
 ) -> Element:
     """The `<config>` that brings the ports in `changes` to their new state, and says so by `mark`.

@@ -17,9 +17,11 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import CncError, InputError, PlanRejected, RolloutError
+from cnc.format import counted
 from cnc.model import NS_PER_S, GateControlList, GateLimits, GateMode, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push, recovery, resume, roll_back, rollout, sessions, timing, transaction
+from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History, Outcome, Phase
 from cnc.switch import ConnectOptions
 from cnc.switch.device import DeviceError, StoredSwitch, SwitchState
@@ -734,3 +736,18 @@ def test_nothing_to_change_sends_nothing(plan, devices, monkeypatch):
         for device in devices.values()
     )
     assert desired_ports(plan, "s1")["s2"] is not None
+
+
+def test_a_rollout_reports_each_step_once_and_in_order(plan, devices):
+    events: list[StepBegun] = []
+    push(plan, connect=CONNECT, listener=events.append)
+    assert [event.step for event in events] == [step for step in Step if step is not Step.ROLLBACK]
+    assert str(events[0]) == f"connecting to {counted(len(devices), 'switch')}"
+
+
+def test_a_rollout_that_fails_reports_the_rollback(plan, devices):
+    events: list[StepBegun] = []
+    devices["s1"].breaks["commit_confirmed"] = "no"
+    with pytest.raises(RolloutError):
+        push(plan, connect=CONNECT, listener=events.append)
+    assert [event.step for event in events][-2:] == [Step.COMMIT, Step.ROLLBACK]

@@ -1,0 +1,58 @@
+"""What a rollout reports while it is under way: the step that begins.
+
+Whoever shows progress or takes times gets typed events, and words them itself or takes `str()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cnc.format import counted
+
+
+class Step(StrEnum):
+    """The steps of a rollout in their order; each runs on all switches and ends before the next.
+
+    A rollout with nothing to change ends after COMPARE, a dry run does not lock. ROLLBACK comes
+    only after a failure.
+    """
+
+    CONNECT = "connect"
+    PREFLIGHT = "preflight"
+    COMPARE = "compare"  # lock, then compare with what is stored
+    EDIT = "edit"
+    COMMIT = "commit"
+    VERIFY = "verify"
+    CONFIRM = "confirm"  # and save, unlock, close
+    ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegun:
+    """A step begins on `switches` switches."""
+
+    step: Step
+    switches: int
+
+    def __str__(self) -> str:
+        return _TEXTS[self.step].format(switches=counted(self.switches, "switch"))
+
+
+Listener = Callable[[StepBegun], None]
+
+_TEXTS = {
+    Step.CONNECT: "connecting to {switches}",
+    Step.PREFLIGHT: "reading what the switches run",
+    Step.COMPARE: "locking, and comparing the configurations",
+    Step.EDIT: "sending the new gate control lists",
+    Step.COMMIT: "committing on all switches",
+    Step.VERIFY: "comparing what the kernels run",
+    Step.CONFIRM: "confirming",
+    Step.ROLLBACK: "rolling back all switches",
+}
+
+
+def ignore(_event: StepBegun) -> None:
+    """The listener of a rollout that nothing watches."""
