@@ -11,7 +11,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from cnc.lab import NodeStatus
-from cnc.lab.outcome import Platform
+from cnc.lab.platform import Platform
 from cnc.model import GateLimits
 from cnc.rollout.history import Outcome, Phase
 from cnc.rollout.preflight import Finding

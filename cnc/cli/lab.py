@@ -56,7 +56,7 @@ def up(file: Path, topo: str | None, wires: str | None, as_json: bool) -> None:
     An intent needs no streams (`streams: {}`). Of a Python file the code is run, with your rights.
     """
     from cnc.lab import lifecycle  # noqa: PLC0415
-    from cnc.lab.outcome import Platform  # noqa: PLC0415
+    from cnc.lab.platform import Platform  # noqa: PLC0415
 
     intent, shaped = _network(file, topo)
     timed = wires == "timed" if wires else shaped or Platform.here().exact

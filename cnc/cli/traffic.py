@@ -74,7 +74,7 @@ def traffic(  # noqa: PLR0917  one parameter an option
     frame was lost or late where the clock is exact, in virtual time.
     """
     from cnc.lab import attach  # noqa: PLC0415
-    from cnc.lab.outcome import Platform  # noqa: PLC0415
+    from cnc.lab.platform import Platform  # noqa: PLC0415
     from cnc.traffic import measure  # noqa: PLC0415
     from cnc.traffic import recording as sending  # noqa: PLC0415
 

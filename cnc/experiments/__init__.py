@@ -34,7 +34,7 @@ from cnc.experiments.experiment import ROWS, Emulated, Experiment, Progress, Rep
 from cnc.experiments.gate_share import GateShare
 from cnc.format import counted
 from cnc.lab import lab, vm
-from cnc.lab.outcome import Platform
+from cnc.lab.platform import Platform
 from cnc.lab.template import prepare
 
 PLATFORM = "platform.json"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from cnc.lab.outcome import Platform
+from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import Intent
 

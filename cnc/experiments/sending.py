@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cnc.format import duration, rate
-from cnc.lab.outcome import Platform
+from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S, Network
 from cnc.rollout.rollout import Report

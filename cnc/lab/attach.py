@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyroute2 import IPRoute
 
+from cnc.addressing import addresses
 from cnc.errors import CncError
 from cnc.lab import lifecycle, namespaces
-from cnc.lab.addressing import addresses
 from cnc.lab.running import Lab
 from cnc.model import Intent
 

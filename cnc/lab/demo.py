@@ -24,7 +24,7 @@ from cnc.format import counted
 from cnc.intent import load
 from cnc.lab import report
 from cnc.lab.lifecycle import lab
-from cnc.lab.outcome import Figures, Outcome, Platform, SwitchFigures
+from cnc.lab.platform import Figures, Outcome, Platform, SwitchFigures
 from cnc.lab.running import Lab
 from cnc.lab.slower import slower
 from cnc.lab.template import prepare

@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from cnc.addressing import addresses, management
 from cnc.errors import CncError, InputError
 from cnc.lab import namespaces, topology
-from cnc.lab.addressing import addresses, management
-from cnc.lab.management import SWITCH_PORT
 from cnc.lab.process import netns_argv, stop
 from cnc.lab.running import Lab, management_of
+from cnc.lab.supported import check_ports, check_streams
 from cnc.lab.switch import PROGRAMS, Switch, write_key_pair
 from cnc.lab.template import operators, template
 from cnc.model import Intent
@@ -57,7 +57,7 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
     """
     management(intent)
     check_streams(intent)
-    _check_ports(intent)
+    check_ports(intent)
     if os.geteuid() != 0:
         raise CncError("a lab needs root: it makes network namespaces", hint="run it with sudo")
     directory = _directory(intent.name, state_root)
@@ -79,21 +79,6 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
         down(intent.name, state_root=state_root)
         raise
     return running
-
-
-def check_streams(intent: Intent) -> None:
-    """Refuse streams of which the lab would show something other than what a network does.
-
-    Raises:
-        InputError: a stream is to be sent over two paths.
-    """
-    for stream in intent.streams.values():
-        if stream.paths > 1:
-            raise InputError(
-                f"stream {stream.name} asks for {stream.paths} paths, and cnc lab does not "
-                "replicate frames yet",
-                hint="to emulate it over one path, leave out its key paths",
-            )
 
 
 def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
@@ -235,17 +220,6 @@ def _start_switches(running: Lab) -> None:
         for program in PROGRAMS:
             running.start(name, program)
     running.known_hosts.write_text("".join(known_hosts))
-
-
-def _check_ports(intent: Intent) -> None:
-    """Refuse interfaces whose names a node of the lab has already."""
-    for port in intent.network.links:
-        taken = ("lo", SWITCH_PORT) if port.node in intent.network.bridges else ("lo",)
-        if port.port in taken:
-            raise InputError(
-                f"port {port}: a node of the lab has an interface {port.port} of its own",
-                hint="give the port another name",
-            )
 
 
 def _directory(name: str, state_root: Path) -> Path:

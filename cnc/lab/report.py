@@ -9,9 +9,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from cnc.experiments.control_overhead.published import PUBLISHED
 from cnc.format import duration, gate_summary
-from cnc.lab.outcome import Figures, Outcome
-from cnc.lab.published import PUBLISHED
+from cnc.lab.platform import Figures, Outcome
 from cnc.model import NS_PER_S
 from cnc.traffic.measure import RESOLUTION_NS, Spread, Summary
 

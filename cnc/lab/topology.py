@@ -14,9 +14,9 @@ from typing import Any
 from pyroute2 import IPRoute, netns
 from pyroute2.ethtool.ioctl import IoctlEthtool
 
+from cnc.addressing import PortAddresses, cables, port_addresses, routes
 from cnc.errors import CncError
 from cnc.lab import management, namespaces, wires
-from cnc.lab.addressing import PortAddresses, cables, port_addresses, routes
 from cnc.lab.namespaces import bring_up, inside, sysctl
 from cnc.model import Intent, PortRef
 

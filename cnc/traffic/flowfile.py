@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from cnc.addressing import next_hops
 from cnc.intent import read, shaped
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.intent.shape import (
@@ -25,7 +26,6 @@ from cnc.intent.shape import (
     quantity,
 )
 from cnc.intent.units import DURATION, RATE, SIZE
-from cnc.lab.addressing import next_hops
 from cnc.model import NS_PER_S, ClassRole, Intent
 from cnc.traffic.flows import (
     Flow,

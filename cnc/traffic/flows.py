@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cnc.addressing import next_hops
 from cnc.errors import InputError
-from cnc.lab.addressing import next_hops
-from cnc.lab.lifecycle import check_streams
+from cnc.lab.supported import check_streams
 from cnc.model import NS_PER_S, ClassRole, Intent, Plan, Stream
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS, PROBE
 

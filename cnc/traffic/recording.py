@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
 
+from cnc.addressing import addresses
 from cnc.errors import CncError, InputError
 from cnc.format import duration
-from cnc.lab.addressing import addresses
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S
 from cnc.traffic import endpoint

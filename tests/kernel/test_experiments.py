@@ -12,7 +12,7 @@ from cnc import intent as intents
 from cnc.experiments.description import load
 from cnc.experiments.experiment import ROWS, Emulated, Report
 from cnc.lab import Lab, lab
-from cnc.lab.outcome import Platform
+from cnc.lab.platform import Platform
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 pytestmark = pytest.mark.virtual_time

@@ -33,7 +33,8 @@ cycle: 1ms
 MEASURE = """
 import sys
 from pathlib import Path
-from cnc.experiments import control_overhead, measure
+from cnc.experiments import measure
+from cnc.experiments.control_overhead import experiment as control_overhead
 
 control_overhead.own_kernel_has_taprio = lambda: False
 measure(Path(sys.argv[1]), Path(sys.argv[2]), lambda step: print(step, flush=True))

@@ -216,7 +216,7 @@ def test_the_extra_report_brings_pictures(installed):
     environment = installed("report")
     environment.succeeds(
         *("python", "-c"),
-        "import cnc.experiments.gate_share_pictures; from matplotlib.figure import Figure; "
+        "import cnc.experiments.gate_share.pictures; from matplotlib.figure import Figure; "
         "Figure().savefig('empty.svg')",
     )
 

@@ -20,7 +20,7 @@ from cnc.cli.render import traffic
 from cnc.cli.watch import _print_json
 from cnc.experiments.experiment import Report
 from cnc.lab import NodeStatus, lifecycle
-from cnc.lab.outcome import Platform
+from cnc.lab.platform import Platform
 from cnc.rollout.history import FILE_NAME, History
 from cnc.traffic.flows import Flow
 from cnc.traffic.iperf import Throughput

@@ -13,7 +13,7 @@ from cnc.experiments import description, planned
 from cnc.experiments.bound_check import BoundCheck
 from cnc.experiments.description import BoundCheckDescription
 from cnc.experiments.experiment import Report, write_rows
-from cnc.lab.outcome import Platform
+from cnc.lab.platform import Platform
 from cnc.traffic.flows import BACKGROUND_SHARE
 from cnc.traffic.recording import Frame, Recording
 

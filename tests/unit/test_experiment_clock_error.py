@@ -8,10 +8,10 @@ import pytest
 
 from cnc.errors import InputError
 from cnc.experiments import description, planned
-from cnc.experiments.clock_error import COLUMNS, ClockError, at_their_slowest, early
+from cnc.experiments.clock_error.experiment import COLUMNS, ClockError, at_their_slowest, early
 from cnc.experiments.description import ClockErrorDescription
 from cnc.experiments.experiment import Report, write_rows
-from cnc.lab.outcome import Platform
+from cnc.lab.platform import Platform
 from cnc.model import GateControlList, GateEntry
 from cnc.traffic.recording import Frame, Recording
 

@@ -10,14 +10,14 @@ import pytest
 
 from cnc import experiments
 from cnc.errors import CncError, InputError
-from cnc.experiments import control_overhead
-from cnc.experiments.control_overhead import COLUMNS, MACHINE
-from cnc.experiments.control_overhead_figures import STEPS
+from cnc.experiments.control_overhead import experiment as control_overhead
+from cnc.experiments.control_overhead.experiment import COLUMNS, MACHINE
+from cnc.experiments.control_overhead.figures import STEPS
+from cnc.experiments.control_overhead.published import PUBLISHED
 from cnc.experiments.description import ControlOverheadDescription, load
 from cnc.experiments.experiment import Report, write_rows
 from cnc.lab import rehearsal
-from cnc.lab.outcome import Platform
-from cnc.lab.published import PUBLISHED
+from cnc.lab.platform import Platform
 
 EXAMPLE = Path(__file__).parents[2] / "schedules/experiments/control-overhead.yaml"
 MS = 1_000_000

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cnc.experiments import description, gateway
+from cnc.experiments import description
 from cnc.experiments.description import GateShareDescription
+from cnc.experiments.gate_share import gateway
 from cnc.model import GateEntry
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/share-sweep.yaml"

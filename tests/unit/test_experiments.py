@@ -13,7 +13,7 @@ from cnc import experiments
 from cnc.errors import InputError
 from cnc.experiments import description, make_report
 from cnc.experiments.experiment import write_rows
-from cnc.lab.outcome import Platform
+from cnc.lab.platform import Platform
 
 FILES = sorted((Path(__file__).parents[2] / "schedules/experiments").glob("*.yaml"))
 EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)

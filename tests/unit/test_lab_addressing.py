@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cnc.errors import InputError
-from cnc.lab.addressing import (
+from cnc.addressing import (
     addresses,
     cables,
     management,
@@ -13,6 +12,7 @@ from cnc.lab.addressing import (
     port_addresses,
     routes,
 )
+from cnc.errors import InputError
 from cnc.model import Bridge, EndStation, Intent, Link, Management, Network, PortRef
 
 RING = ("a/eth0 s1/a", "b/eth0 s2/b", "c/eth0 s3/c", "s1/s2 s2/s1", "s2/s3 s3/s2", "s3/s1 s1/s3")

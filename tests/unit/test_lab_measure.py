@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from cnc.lab.outcome import Figures, Outcome, Platform, SwitchFigures
+from cnc.lab.platform import Figures, Outcome, Platform, SwitchFigures
 from cnc.model import (
     Bridge,
     EndStation,

@@ -11,7 +11,7 @@ from cnc.format import counted, duration, microseconds, rate
 
 if TYPE_CHECKING:
     from cnc.cli import documents
-    from cnc.lab.outcome import Platform
+    from cnc.lab.platform import Platform
     from cnc.traffic.iperf import Throughput
     from cnc.traffic.measure import Spread, Summary
 

@@ -11,13 +11,13 @@ from cnc.experiments.experiment import Picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cnc.experiments.bound_check import Verdict
+    from cnc.experiments.bound_check.figures import Verdict
 
 US_PER_NS = 1e-3
 THICK = 7  # of a bar, in points: a stream's latencies hardly differ
 
 
-def of(verdicts: Sequence[Verdict]) -> list[Picture]:
+def bound_check_pictures(verdicts: Sequence[Verdict]) -> list[Picture]:
     """Both, with the streams from the least bound to the greatest; those that had no frames left
     out."""
     shown = sorted(

@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from cnc.experiments.control_overhead.published import PUBLISHED, Times
 from cnc.experiments.experiment import read_rows
-from cnc.lab.published import PUBLISHED, Times
 from cnc.lab.switch import AGENT, NETCONF_SERVER
 from cnc.model import NS_PER_S
 from cnc.rollout.events import Step

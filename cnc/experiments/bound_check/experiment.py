@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from cnc.experiments import bound_check_pictures, planned, sending
+from cnc.experiments import planned, sending
+from cnc.experiments.bound_check.figures import Verdict
+from cnc.experiments.bound_check.pictures import bound_check_pictures
 from cnc.experiments.description import BoundCheckDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
-from cnc.format import counted, duration, microseconds
-from cnc.lab.outcome import Platform
+from cnc.format import duration
+from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import Intent, Plan, Stream
 from cnc.rollout import push
-from cnc.traffic.measure import Spread, Summary, summarise, wake_up_error
+from cnc.traffic.measure import Spread, summarise, wake_up_error
 from cnc.traffic.recording import Flow, flows
 
 # Best effort's period is this many times that of `flows`: fewer frames to wait for. It shares no
@@ -27,58 +28,6 @@ from cnc.traffic.recording import Flow, flows
 BACKGROUND_STRETCH = 7
 
 _NOTHING = "–"  # noqa: RUF001
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of one stream's frames, beside what it was promised."""
-
-    summary: Summary
-    bound_ns: int
-
-    @property
-    def name(self) -> str:
-        return self.summary.flow.name
-
-    @property
-    def latency(self) -> Spread | None:
-        return self.summary.latency
-
-    @property
-    def slack_ns(self) -> int | None:
-        """What the slowest frame left of the bound; below 0 it was late."""
-        return None if self.latency is None else self.bound_ns - self.latency.max_ns
-
-    def disagreements(self) -> list[str]:
-        its = self.summary
-        found = []
-        if its.lost:
-            found.append(f"{self.name}: {its.lost} of {counted(its.sent, 'frame')} lost")
-        if its.late and self.latency:
-            found.append(
-                f"{self.name}: {its.late} of {counted(its.sent, 'frame')} late, the worst took "
-                f"{microseconds(self.latency.max_ns)} µs of {microseconds(self.bound_ns)} µs"
-            )
-        if its.outside:
-            found.append(
-                f"{self.name}: {counted(its.outside, 'frame')} left through a closed gate, the "
-                f"worst {its.outside_max_ns} ns from its window"
-            )
-        return found
-
-    def document(self) -> dict[str, Any]:
-        latency = self.latency
-        return {
-            "id": self.name,
-            "frames": self.summary.sent,
-            "bound_ns": self.bound_ns,
-            "min_ns": latency.min_ns if latency else None,
-            "mean_ns": latency.mean_ns if latency else None,
-            "max_ns": latency.max_ns if latency else None,
-            "slack_ns": self.slack_ns,
-            "late": self.summary.late,
-            "lost": self.summary.lost,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +94,7 @@ class BoundCheck:
                 "wake_up_error_ns": asdict(wake_up),
             },
             sheets=[_table(self.plan.intent, verdicts)],
-            pictures=bound_check_pictures.of(verdicts),
+            pictures=bound_check_pictures(verdicts),
             disagreements=wrong if platform.exact else [],
             remarks=self._remarks(platform, wake_up, sum(s.sent for s in background)),
             modelled=sending.modelled(self.emulated.network, platform),

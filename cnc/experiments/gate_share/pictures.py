@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from cnc.experiments import gateway, pictures
+from cnc.experiments import pictures
 from cnc.experiments.experiment import Picture
-from cnc.experiments.gateway import BEST_EFFORT, HIGH_PRIORITY, WHOLE
+from cnc.experiments.gate_share import gateway
+from cnc.experiments.gate_share.gateway import BEST_EFFORT, HIGH_PRIORITY, WHOLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cnc.experiments.gate_share import Point
+    from cnc.experiments.gate_share.figures import Point
 
 COLOURS = {HIGH_PRIORITY: pictures.BLUE, BEST_EFFORT: pictures.ORANGE}
 LABELS = {HIGH_PRIORITY: "high priority", BEST_EFFORT: "best effort"}
@@ -20,7 +21,7 @@ US_PER_NS = 1e-3
 P80 = 0.8
 
 
-def of(points: Sequence[Point]) -> list[Picture]:
+def gate_share_pictures(points: Sequence[Point]) -> list[Picture]:
     """Two for a sweep, two for a single share."""
     if len({point.share for point in points}) > 1:
         return [

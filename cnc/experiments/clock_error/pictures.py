@@ -12,7 +12,7 @@ from cnc.experiments.experiment import Picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cnc.experiments.clock_error import Point
+    from cnc.experiments.clock_error.figures import Point
 
 US_PER_NS = 1e-3
 PERCENT = 100
@@ -22,7 +22,7 @@ SIDES = (
 )
 
 
-def of(points: Sequence[Point], planned_ns: int) -> list[Picture]:
+def clock_error_pictures(points: Sequence[Point], planned_ns: int) -> list[Picture]:
     """One. Its scales are linear up to 1 µs, and logarithmic beyond."""
     return [
         Picture(

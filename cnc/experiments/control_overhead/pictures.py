@@ -12,7 +12,7 @@ from cnc.format import counted
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cnc.experiments.control_overhead_figures import Point
+    from cnc.experiments.control_overhead.figures import Point
 
 PARTS = {
     "generation_s": ("generation", pictures.BLUE),
@@ -22,7 +22,7 @@ PARTS = {
 MS_PER_S = 1e3
 
 
-def of(points: Sequence[Point], steps: Mapping[str, str]) -> list[Picture]:
+def control_overhead_pictures(points: Sequence[Point], steps: Mapping[str, str]) -> list[Picture]:
     """Figure 9 of the paper with ours in it, and what a push does all the time.
 
     `steps` has the words for each of a point's steps.

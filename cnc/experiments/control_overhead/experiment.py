@@ -24,14 +24,14 @@ from typing import Any
 
 from cnc import intent as intents
 from cnc.errors import CncError
-from cnc.experiments import control_overhead_pictures
-from cnc.experiments.control_overhead_figures import OTHERS, STEPS, Point, read
+from cnc.experiments.control_overhead.figures import OTHERS, STEPS, Point, read
+from cnc.experiments.control_overhead.pictures import control_overhead_pictures
+from cnc.experiments.control_overhead.published import PUBLISHED, PUBLISHED_MACHINE
 from cnc.experiments.description import ControlOverheadDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, write_rows
 from cnc.format import counted
 from cnc.lab.lifecycle import lab
-from cnc.lab.outcome import Platform
-from cnc.lab.published import PUBLISHED, PUBLISHED_MACHINE
+from cnc.lab.platform import Platform
 from cnc.lab.rehearsal import rehearsal
 from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS
 from cnc.lab.vm import own_kernel_has_taprio
@@ -187,7 +187,7 @@ class ControlOverhead:
                 "goals": goals,
             },
             sheets=[_table(points), _steps_table(points), _machines_table(machine)],
-            pictures=control_overhead_pictures.of(points, STEPS),
+            pictures=control_overhead_pictures(points, STEPS),
             disagreements=[],
             remarks=[
                 self._what_is_measured(),

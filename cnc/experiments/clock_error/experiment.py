@@ -13,85 +13,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby, takewhile
 from pathlib import Path
-from typing import Any
 
 from cnc.errors import InputError
-from cnc.experiments import clock_error_pictures, planned, sending
+from cnc.experiments import planned, sending
+from cnc.experiments.clock_error.figures import Point
+from cnc.experiments.clock_error.pictures import clock_error_pictures
 from cnc.experiments.description import ClockErrorDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.format import duration
 from cnc.lab import Lab
-from cnc.lab.outcome import Platform
+from cnc.lab.platform import Platform
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Plan, transmission_ns
 from cnc.rollout.rollout import Goal, roll_out
-from cnc.traffic.measure import Spread, Summary, summarise, wake_up_error
+from cnc.traffic.measure import Spread, summarise, wake_up_error
 from cnc.traffic.recording import Flow, flows
 
 COLUMNS = ("error_ns", *planned.FRAME_COLUMNS)
 
 _NOTHING = "–"  # noqa: RUF001
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """All streams while the clocks are ahead by `error_ns`; below 0 they are behind."""
-
-    error_ns: int
-    streams: Sequence[Summary]
-
-    @property
-    def frames(self) -> int:
-        return sum(stream.sent for stream in self.streams)
-
-    @property
-    def late(self) -> int:
-        return sum(stream.late for stream in self.streams)
-
-    @property
-    def lost(self) -> int:
-        return sum(stream.lost for stream in self.streams)
-
-    @property
-    def max_ns(self) -> int | None:
-        """The greatest latency; None if nothing arrived."""
-        return max((s.latency.max_ns for s in self.streams if s.latency), default=None)
-
-    @property
-    def worst_over_bound_ns(self) -> int | None:
-        """How far the worst frame was beyond its bound; below 0 what it left of it."""
-        return max(
-            (
-                s.latency.max_ns - s.flow.latency_bound_ns
-                for s in self.streams
-                if s.latency and s.flow.latency_bound_ns
-            ),
-            default=None,
-        )
-
-    def disagreement(self, planned_ns: int) -> str | None:
-        """What is not as it was planned for, if anything."""
-        if abs(self.error_ns) > planned_ns or not self.late + self.lost:
-            return None
-        return (
-            f"a clock error of {duration(self.error_ns)} is within the planned "
-            f"{duration(planned_ns)}, but of {self.frames} frames {self.late} were late and "
-            f"{self.lost} lost"
-        )
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "error_ns": self.error_ns,
-            "frames": self.frames,
-            "late": self.late,
-            "lost": self.lost,
-            "max_ns": self.max_ns,
-            "worst_over_bound_ns": self.worst_over_bound_ns,
-            "out_of_window": sum(stream.outside for stream in self.streams),
-            "streams": {
-                s.flow.name: {"late": s.late, "max_ns": s.latency.max_ns if s.latency else None}
-                for s in self.streams
-            },
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +111,7 @@ class ClockError:
                 "wake_up_error_ns": asdict(wake_up),
             },
             sheets=[_table(points, planned_ns)],
-            pictures=clock_error_pictures.of(points, planned_ns),
+            pictures=clock_error_pictures(points, planned_ns),
             disagreements=wrong if platform.exact else [],
             remarks=[
                 *_cliffs(points),

@@ -1,0 +1,61 @@
+"""The figures of a bound check: what the frames of one stream did, beside its bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cnc.format import counted, microseconds
+from cnc.traffic.measure import Spread, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one stream's frames, beside what it was promised."""
+
+    summary: Summary
+    bound_ns: int
+
+    @property
+    def name(self) -> str:
+        return self.summary.flow.name
+
+    @property
+    def latency(self) -> Spread | None:
+        return self.summary.latency
+
+    @property
+    def slack_ns(self) -> int | None:
+        """What the slowest frame left of the bound; below 0 it was late."""
+        return None if self.latency is None else self.bound_ns - self.latency.max_ns
+
+    def disagreements(self) -> list[str]:
+        its = self.summary
+        found = []
+        if its.lost:
+            found.append(f"{self.name}: {its.lost} of {counted(its.sent, 'frame')} lost")
+        if its.late and self.latency:
+            found.append(
+                f"{self.name}: {its.late} of {counted(its.sent, 'frame')} late, the worst took "
+                f"{microseconds(self.latency.max_ns)} µs of {microseconds(self.bound_ns)} µs"
+            )
+        if its.outside:
+            found.append(
+                f"{self.name}: {counted(its.outside, 'frame')} left through a closed gate, the "
+                f"worst {its.outside_max_ns} ns from its window"
+            )
+        return found
+
+    def document(self) -> dict[str, Any]:
+        latency = self.latency
+        return {
+            "id": self.name,
+            "frames": self.summary.sent,
+            "bound_ns": self.bound_ns,
+            "min_ns": latency.min_ns if latency else None,
+            "mean_ns": latency.mean_ns if latency else None,
+            "max_ns": latency.max_ns if latency else None,
+            "slack_ns": self.slack_ns,
+            "late": self.summary.late,
+            "lost": self.summary.lost,
+        }
