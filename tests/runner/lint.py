@@ -21,7 +21,7 @@ def shell_scripts() -> list[str]:
     """Every file of the checkout that a shell runs."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(
-        [*listed, "scripts", "yang", ".ci"],
+        [*listed, "scripts", "yang", "cnc", ".ci"],
         cwd=CHECKOUT,
         stdout=subprocess.PIPE,
         text=True,
