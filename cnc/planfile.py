@@ -62,7 +62,7 @@ def load(path: Path) -> Plan:
     except OSError as error:
         raise InputError(
             f"{path}: cannot read it: {error.strerror}",
-            hint="check the path, and that you may read the file",
+            hint="check the path and its permissions",
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (octet {error.start})", hint=_HINT) from error

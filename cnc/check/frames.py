@@ -59,7 +59,7 @@ def judge_streams(
                 violations.append(Violation("route", name, "has no place in the plan"))
             continue
         if name in plan.refused:
-            violations.append(Violation("route", name, "is planned and refused at once"))
+            violations.append(Violation("route", name, "is both planned and refused"))
         planned = plan.streams[name]
         violations += _judge_paths(plan.intent, stream, planned)
         for hops in planned.paths:
@@ -132,7 +132,7 @@ class _Travel:
             if link is None:
                 raise _BrokenRoute(f"no link leaves {hop.egress}")
             if node != stream.talker and node not in inbound:
-                raise _BrokenRoute(f"leaves {node} without having come there")
+                raise _BrokenRoute(f"leaves {node} without having arrived there")
             if node != stream.talker and node not in network.bridges:
                 raise _BrokenRoute(f"passes through the end station {node}")
             target = link.target.node
@@ -143,7 +143,7 @@ class _Travel:
             raise _BrokenRoute(f"never reaches {', '.join(missed)}")
         forwarding = {hop.egress.node for hop in hops}
         if astray := [n for n in inbound if n not in forwarding and n not in stream.listeners]:
-            raise _BrokenRoute(f"goes to {', '.join(astray)}, where nobody listens")
+            raise _BrokenRoute(f"goes to {', '.join(astray)}, which is not a listener")
         return list(inbound.values())
 
     def _transmission(

@@ -72,7 +72,10 @@ def _cycle_fault(gates: GateControlList, hyperperiod_ns: int) -> str | None:
     if min(intervals) <= 0:
         return f"entry {intervals.index(min(intervals))} lasts {min(intervals)} ns"
     if hyperperiod_ns % cycle:
-        return f"the streams repeat every {hyperperiod_ns} ns, no multiple of the cycle {cycle} ns"
+        return (
+            f"the streams repeat every {hyperperiod_ns} ns, which is not a multiple of the cycle "
+            f"{cycle} ns"
+        )
     if cycle > _CYCLE_MAX_NS:
         return f"the cycle is {cycle} ns, the kernel takes at most {_CYCLE_MAX_NS} ns"
     return None
@@ -84,11 +87,11 @@ def _judge_masks(port: PortRef, gates: GateControlList, intent: Intent) -> Itera
     for index, entry in enumerate(gates.entries):
         states = entry.gate_states
         if strange := states & ~known:
-            text = f"entry {index} opens gates {strange:#04x}, which belong to no class"
+            text = f"entry {index} opens gates {strange:#04x} of no class"
             yield Violation("gate-mask", str(port), text)
         for c in control:
             if not states >> c.number & 1:
-                text = f"entry {index} ({states:#04x}) shuts out class {c.name}"
+                text = f"entry {index} ({states:#04x}) closes the gate of class {c.name}"
                 yield Violation("gate-control", str(port), text)
 
 

@@ -49,7 +49,7 @@ def _judge_period(
     start, end = t.offset_ns + shift_ns, t.busy_until_ns + shift_ns
     frame = f"for {t.stream}, planned for {start} to {end} ns"
     if shut := end - start - gates.open_ns(t.traffic_class, start, end):
-        text = f"the gate of class {t.traffic_class} is shut for {shut} ns {frame}"
+        text = f"the gate of class {t.traffic_class} is closed for {shut} ns {frame}"
         yield Violation("gate-window", where, text)
     for c in intent.classes.values():
         if c.role is ClassRole.CONTROL or c.number == t.traffic_class:

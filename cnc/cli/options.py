@@ -77,7 +77,7 @@ def refuse_to_overwrite(file: Path, *, force: bool) -> None:
     """Raises InputError if `file` is there and `--force` was not given."""
     if file.exists() and not force:
         raise InputError(
-            f"{file} is there already, and stays as it is",
+            f"{file} exists and was not changed",
             hint="name another file, or overwrite this one with --force",
         )
 

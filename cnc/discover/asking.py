@@ -32,7 +32,7 @@ class Answers:
         try:
             unanimous(self.failures)
         except RolloutError as error:
-            missing = "the draft is without it" if self.views else "nothing was drafted"
+            missing = "it is missing in the draft" if self.views else "nothing was drafted"
             raise CncError(f"{error}\n{missing}", hint=error.hint) from error
 
 

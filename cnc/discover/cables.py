@@ -44,10 +44,10 @@ class Reason(StrEnum):
     """Why the other end of a port is not known; {other} stands for the port it names."""
 
     SEVERAL = "several neighbours: something between them forwards LLDP"
-    NO_INTERFACE = "a neighbour at an interface that the switch does not tell of"
+    NO_INTERFACE = "a neighbour at an interface that the switch does not report"
     ITSELF = "it hears its own switch: a loop"
-    PORT_UNKNOWN = "a switch of this draft, at a port which that one does not tell of"
-    CONTRADICTED = "it hears {other}, which is cabled otherwise"
+    PORT_UNKNOWN = "a switch of this draft, at a port that it does not report"
+    CONTRADICTED = "it hears {other}, which is connected to another port"
 
 
 @dataclass(frozen=True, slots=True)

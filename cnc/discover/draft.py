@@ -63,7 +63,7 @@ def draft(answers: Answers, name: str = "", user: str | None = None) -> Draft:
     """What can be said of the network from what its switches have answered; `name` is any text."""
     views, remarks = _distinct(answers.views)
     remarks += [
-        f"{switch} did not answer: it is missing here, and so may be cables to it"
+        f"{switch} did not answer: it is missing here, and its cables may be, too"
         for switch in answers.failures
     ]
     return _Drafting(views).draft(plain(name) or UNNAMED, user, remarks)
@@ -127,7 +127,7 @@ class _Drafting:
         view, remarks = self._views[number], []
         lldp = view.report.lldp
         if lldp is None:
-            remarks.append("no LLDP daemon answers there: what it hears is not known")
+            remarks.append("no LLDP daemon answers there: its neighbours are unknown")
         elif lldp.system_name != self._switches[number]:
             remarks.append(f"calls itself {quoted(lldp.system_name)}")
         heard = {neighbor.interface for neighbor in lldp.neighbors} if lldp else set()
@@ -154,7 +154,7 @@ class _Drafting:
         speeds = {self._shown(end): s for end in (a, b) if (s := self._speed_bps(end))}
         if len(set(speeds.values())) > 1:
             told = ", ".join(f"{end} says {RATE.format(speed)}" for end, speed in speeds.items())
-            remarks.append(f"{told}: drafted with the lower")
+            remarks.append(f"{told}: the draft uses the lower")
         return self._drafted(
             (self._ref(a), self._ref(b)), min(speeds.values(), default=None), remarks
         )
@@ -179,7 +179,8 @@ class _Drafting:
             )
         if any(FORWARDS & a.neighbor.capabilities for a in attached):
             remarks.append(
-                f"forwards frames: if it is a switch, ask it, too{_managed_at(neighbor)}"
+                "forwards frames: if it is a switch, name it in the command, too"
+                f"{_managed_at(neighbor)}"
             )
         ports: list[str] = []
         links = []
@@ -193,7 +194,7 @@ class _Drafting:
     def _drafted(
         ends: tuple[PortRef, PortRef], rate_bps: int | None, remarks: Sequence[str]
     ) -> DraftLink:
-        unknown = () if rate_bps else ("no switch tells the speed of this link",)
+        unknown = () if rate_bps else ("no switch reports the speed of this link",)
         return DraftLink(ends, rate_bps, (*remarks, *unknown))
 
     def _doubts(self) -> Iterator[str]:
@@ -205,7 +206,7 @@ class _Drafting:
         ]
         for end in ends:
             if not PORT.fullmatch(end.port):
-                yield f"{self._shown(end)}: no name of a port in an intent; its cable is left out"
+                yield f"{self._shown(end)}: not a port name of an intent; its cable is omitted"
 
     def _reason(self, doubt: Doubt) -> str:
         other = self._shown(doubt.other) if doubt.other else ""

@@ -12,7 +12,7 @@ SHOWN_MAX = 60
 
 
 class Names:
-    """Gives each node a name of its own."""
+    """Gives each node a unique name."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()

@@ -19,7 +19,7 @@ _HEAD = """\
 # neighbours say of themselves: compare this with the cables before you plan on it.
 """
 _DEFAULTS = """\
-# Every promise a plan makes rests on these figures. Nobody told them: measure them.
+# Every promise a plan makes rests on these figures. They are assumptions: measure them.
 defaults:
   rate: {rate}
   propagation: 100ns                  # 20 m of copper
@@ -35,7 +35,7 @@ classes:
   best-effort: {traffic-class: 0, priority: 0, dscp: 0, role: best-effort, max-frame: 1522B}
 """
 _STREAMS = """\
-# What the network must carry is yours to say. For example:
+# Describe the streams of the network here. For example:
 #
 # streams:
 #   motion:
@@ -54,7 +54,7 @@ def as_yaml(draft: Draft) -> str:
     rate_bps = draft.default_rate_bps
     rate = RATE.format(rate_bps or _ASSUMED_RATE_BPS)
     if rate_bps is None:
-        rate += "                         # no switch tells the speed of a link: an assumption"
+        rate += "                         # no switch reports the speed of a link: an assumption"
     talker, listener, *_ = [*(s.name for s in draft.end_stations), "TALKER", "LISTENER"]
     parts = [
         _HEAD + "".join(_missing(draft)),

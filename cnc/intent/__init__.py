@@ -41,7 +41,7 @@ def read(path: Path) -> Problems:
     except OSError as error:
         raise InputError(
             f"{path}: cannot read it: {error.strerror}",
-            hint="check the path, and that you may read the file",
+            hint="check the path and its permissions",
         ) from None
     return parse(text, str(path))
 

@@ -71,7 +71,7 @@ def _check_classes(intent: Intent, problems: Problems) -> None:
             problems.add(
                 ("classes", name),
                 "a scheduled class without dscp",
-                "at least one DSCP, by which switches know its frames",
+                "at least one DSCP, which identifies its frames",
             )
     if not intent.classes_with(ClassRole.BEST_EFFORT):
         problems.add(

@@ -23,7 +23,7 @@ def network(document: shape.Document, problems: Problems) -> Network:
             f"at most frame.physical, {SIZE.format(frame.physical_octets)}, which includes it",
         )
     for name in document.end_stations.keys() & document.switches.keys():
-        problems.add(("end-stations", name), "the name of a switch", "a name of its own")
+        problems.add(("end-stations", name), "the name of a switch", "a unique name")
     return Network(
         bridges=_bridges(document, problems),
         end_stations={name: EndStation(name) for name in document.end_stations},
@@ -61,7 +61,7 @@ def _bridges(document: shape.Document, problems: Problems) -> dict[str, Bridge]:
                 problems.add(
                     ("switches", name, "management", "address"),
                     f"{management.address} port {management.port}, which is switch {owner}",
-                    "an address of its own",
+                    "a unique address",
                 )
         bridges[name] = Bridge(
             name, processing.min_ns, processing.max_ns, management, its.gates or defaults.gates

@@ -179,31 +179,32 @@ def _named(value: object) -> dict[Any, object]:
 
 
 class Processing(Shape):
-    """Time in a switch, from the last bit received to the frame lying in its queue."""
+    """Time in a switch, from the last bit received until the frame is in its queue."""
 
-    min_ns: Duration = Field(description="the least processing time, a duration such as 1us")
-    max_ns: Duration = Field(description="the most processing time, a duration such as 5us")
+    min_ns: Duration = Field(description="the minimum processing time, a duration such as 1us")
+    max_ns: Duration = Field(description="the maximum processing time, a duration such as 5us")
 
 
 class Defaults(Shape):
-    """What holds for every link and switch that does not say otherwise."""
+    """Defaults of links and switches."""
 
     rate_bps: Rate = Field(description="rate of a link, such as 1Gbps")
     propagation_ns: Duration = Field(description="delay of a cable, a duration such as 100ns")
     processing: Processing = Field(description="bounds on the time a frame spends in a switch")
     clock_error_ns: Duration = Field(
-        description="the most that any two clocks of the network differ, a duration such as 1us"
+        description="maximum difference between two clocks of the network, a duration such as 1us"
     )
     gate_margin_ns: Duration = Field(
         "0ns",
         validate_default=True,
-        description="how much later than planned a switch or talker may start a frame for reasons "
-        "of its own, a duration such as 500ns; kept free after each planned frame",
+        description="maximum delay of a frame's start by the switch or talker itself, such as the "
+        "wake-up latency of a timer; a duration such as 500ns; kept free after each planned frame",
     )
     gates: Gates = Field(
         "software",
         validate_default=True,
-        description="who runs the gate control list: the kernel, its txtime assistance or the port",
+        description="component that runs the gate control list: the kernel, its txtime assistance "
+        "or the port",
     )
     user: UserName | None = Field(None, description="NETCONF user name")
     netconf_port: TcpPort = Field(830, description="TCP port of NETCONF over SSH")
@@ -234,17 +235,17 @@ class Class(Shape):
 
 
 class Management(Shape):
-    """Where the NETCONF server of a switch listens."""
+    """Address of the NETCONF server of a switch."""
 
     address: Annotated[str, text(_HOST, "an IP address or a host name")] = Field(
         description="IP address or host name"
     )
-    port: TcpPort | None = Field(None, description="TCP port; else defaults.netconf-port")
-    user: UserName | None = Field(None, description="user name; else defaults.user")
+    port: TcpPort | None = Field(None, description="TCP port; default: defaults.netconf-port")
+    user: UserName | None = Field(None, description="user name; default: defaults.user")
 
 
 class Port(Shape):
-    """What the gates of a switch port can do."""
+    """Limits of the gates of a switch port."""
 
     gate_entries_max: Annotated[int, integer(0, 65535)] = Field(
         0, description="longest gate control list, in entries; 0: no limit known"
@@ -269,12 +270,12 @@ class Port(Shape):
     gate_tick_ns: Annotated[int, quantity(DURATION, 1)] = Field(
         "1ns",
         validate_default=True,
-        description="gates change at multiples of it only, a duration such as 8ns",
+        description="gates change only at multiples of it, a duration such as 8ns",
     )
     preemption: Boolean = Field(
         False,
-        description="true: frames of best effort under way give way to scheduled ones "
-        "(IEEE 802.3br), and the guard band is the rest of a fragment",
+        description="true: scheduled frames preempt best-effort frames (IEEE 802.3br), and the "
+        "guard band is the largest fragment",
     )
 
 
@@ -287,15 +288,17 @@ class Switch(Shape):
             BeforeValidator(_wrapped("address", str), json_schema_input_type=str | Management),
         ]
         | None
-    ) = Field(None, description="address of its NETCONF server; without one it is never changed")
+    ) = Field(
+        None, description="address of its NETCONF server; a switch without one is never configured"
+    )
     ports: Annotated[
         dict[PortName, Port],
         BeforeValidator(
             _named, json_schema_input_type=list[PortName] | dict[PortName, Port | None]
         ),
     ] = Field(description="its interfaces: a list of names, or a mapping from name to limits")
-    processing: Processing | None = Field(None, description="else defaults.processing")
-    gates: Gates | None = Field(None, description="else defaults.gates")
+    processing: Processing | None = Field(None, description="default: defaults.processing")
+    gates: Gates | None = Field(None, description="default: defaults.gates")
 
 
 class EndStation(Shape):
@@ -312,9 +315,9 @@ class Link(Shape):
     ends: list[End] = Field(
         min_length=2, max_length=2, description="the two ports it joins, each node/port"
     )
-    rate_bps: Rate | None = Field(None, description="such as 100Mbps; else defaults.rate")
+    rate_bps: Rate | None = Field(None, description="such as 100Mbps; default: defaults.rate")
     propagation_ns: Duration | None = Field(
-        None, description="a duration such as 500ns; else defaults.propagation"
+        None, description="a duration such as 500ns; default: defaults.propagation"
     )
 
 
@@ -325,7 +328,7 @@ class Window(Shape):
         "0ns", validate_default=True, description="a duration after the start of the period"
     )
     latest_ns: Duration | None = Field(
-        None, description="a duration after the start of the period; else its end"
+        None, description="a duration after the start of the period; default: its end"
     )
 
 
@@ -347,10 +350,10 @@ class Stream(Shape):
     ) = Field(
         None,
         description="the class of its frames, or a list to choose from, each with the role "
-        "scheduled; else any such class",
+        "scheduled; default: any such class",
     )
     period_ns: Annotated[int, quantity(DURATION, 1, CYCLE_MAX_NS)] = Field(
-        description="the time from frame to frame, a duration such as 1ms"
+        description="the time between two frames, a duration such as 1ms"
     )
     payload_octets: Annotated[int, quantity(SIZE, 1, PAYLOAD_MAX_OCTETS)] = Field(
         description="the IP packet with its headers, in octets, such as 200B"
@@ -359,7 +362,9 @@ class Stream(Shape):
         description="from the planned start of sending to the last bit at the last listener, "
         "a duration such as 500us"
     )
-    window: Window | None = Field(None, description="when the talker may send; else at any time")
+    window: Window | None = Field(
+        None, description="when the talker may send; default: at any time"
+    )
     ip: IpVersion = Field(6, description="IP version, 4 or 6")
     paths: Annotated[int, integer(1, 2, "1 or 2")] = Field(
         1,
@@ -372,7 +377,7 @@ _OVERHEAD = FrameOverhead()
 
 
 class Frame(Shape):
-    """Octets a frame has around its payload."""
+    """Octets of a frame around its payload."""
 
     link_layer_octets: OverheadSize = Field(
         f"{_OVERHEAD.link_layer_octets}B",
@@ -397,12 +402,14 @@ class Frame(Shape):
 
 
 class Document(Shape):
-    """What a time-sensitive network must carry."""
+    """A time-sensitive network and its streams."""
 
     name: Name = Field(description="name of the network")
-    defaults: Defaults = Field(description="what holds where a link or switch says nothing else")
+    defaults: Defaults = Field(description="defaults for links and switches")
     frame: Frame = Field(
-        {}, validate_default=True, description="octets around a payload; Ethernet with a VLAN tag"
+        {},
+        validate_default=True,
+        description="octets around a payload; the default is Ethernet with a VLAN tag",
     )
     classes: dict[Name, Class] = Field(description="traffic classes by name")
     switches: dict[Name, Switch] = Field(description="switches by name")

@@ -50,7 +50,7 @@ for _name, _pattern, _first, _read in (
 
 
 _YAML = "indent with blanks, and quote a text that holds `: `, ` #` or begins with a sign"
-_SPLIT = "split it: what shares no link can be planned on its own"
+_SPLIT = "split it: parts without a common link can be planned separately"
 
 
 def parse(text: bytes, source: str) -> Problems:
@@ -162,5 +162,5 @@ class _Builder:
             raise InputError(
                 f"{self.problems.source}:{_line(node)}: found aliases of aliases, "
                 f"expected them to repeat at most {ALIASED_VALUES_MAX} values",
-                hint="write out some of what they stand for",
+                hint="write some of the repeated values out",
             )

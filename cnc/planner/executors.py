@@ -146,7 +146,7 @@ def _call_in_process(future: Future[Any], call: Callable[[], Any]) -> Any:
         except (EOFError, OSError) as end:
             process.join()
             raise BrokenExecutor(
-                f"a process died before it had a result (exit code {process.exitcode})"
+                f"a process ended before it returned a result (exit code {process.exitcode})"
             ) from end
     process.join()
     if error is not None:
@@ -194,7 +194,7 @@ def _open_dask(where: str) -> Iterator[Executor]:
     except (OSError, ImportError, RuntimeError, ValueError) as error:
         raise CncError(
             f"cannot plan on '{where}': {error}",
-            hint="see that a scheduler runs there, or start one: dask scheduler; "
+            hint="check that a scheduler runs there, or start one: dask scheduler; "
             f"then, on each machine: dask worker {address}",
         ) from error
     with client:
@@ -204,11 +204,13 @@ def _open_dask(where: str) -> Iterator[Executor]:
             yield client.get_executor(pure=False)
         except KilledWorker as error:
             raise CncError(
-                f"planning on '{where}': {error}", hint="see whether the workers ran out of memory"
+                f"planning on '{where}': {error}",
+                hint="check whether the workers ran out of memory",
             ) from error
         except (CancelledError, CommClosedError) as error:
             raise CncError(
-                f"planning on '{where}': lost the scheduler", hint="see whether it still runs"
+                f"planning on '{where}': connection to the scheduler lost",
+                hint="check whether it still runs",
             ) from error
 
 

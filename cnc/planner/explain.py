@@ -14,8 +14,8 @@ from cnc.planner.timetable import Resource, Timetable
 INTERRUPTED = "had no place yet when the search was interrupted"
 _NAMED_MAX = 8
 LIST_FULL = (
-    "its gate control list would become longer than the port takes; plan anew, which can leave "
-    "gates open over small gaps"
+    "its gate control list would exceed the limit of the port; plan again from scratch, which may "
+    "leave gates open over small gaps"
 )
 
 
@@ -130,8 +130,8 @@ def no_place(table: Timetable, route: Route) -> str:
         where = f"the queue of {' or '.join(names)} at {where}"
         taken = (
             "The planner keeps frames of different ingress ports apart in a queue, each from its "
-            "earliest arrival on, which is more than the standard asks for: this is no proof that "
-            "nothing fits. Stays already take"
+            "earliest arrival on, which is more than the standard requires: this is not a proof "
+            "that nothing fits. Stays already take"
         )
         helps[-2:] = ["another scheduled class", "less clock error or processing jitter"]
     if tightest.room.starts_ns:

@@ -39,7 +39,7 @@ def unchanged(intent: Intent, running: Plan) -> dict[str, StreamPlan]:
         if its_figure(before) != its_figure(after):
             raise InputError(
                 f"the running plan was made for another {what} than {intent.name} has now",
-                hint="its offsets may not hold any more: plan anew, without --keep",
+                hint="its offsets may no longer hold: plan again without --keep",
             )
     return {
         name: planned

@@ -135,9 +135,9 @@ class Live:
         crowded = lists.crowded()
         hyperperiod = lcm(*{stream.period_ns for stream in self._streams.values()})
         refused = {
-            f"port {port}": f"{why}. It cannot keep the list it has either: the cycle of "
-            f"{explain.us(self._gates[port].cycle_ns)} is no part of the time after which all "
-            f"streams repeat, {explain.us(hyperperiod)}"
+            f"port {port}": f"{why}. It cannot keep its current list either: the cycle of "
+            f"{explain.us(self._gates[port].cycle_ns)} does not divide the hyperperiod of all "
+            f"streams, {explain.us(hyperperiod)}"
             for port, why in crowded.items()
             if hyperperiod % self._gates[port].cycle_ns
         }
@@ -147,7 +147,7 @@ class Live:
                 table.place(placement)
                 stream = before[placement.route.member.stream]
                 self._router.carry(stream, [placement.route.tree])
-            raise Unschedulable(refused, hint="plan anew without these streams")
+            raise Unschedulable(refused, hint="plan again without these streams")
         ports = {table.problem.links[link].source for link in touched}
         changes = self._changed({p: lists.lists.get(p) for p in sorted(ports) if p not in crowded})
         self._stale |= crowded.keys()

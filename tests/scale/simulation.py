@@ -1,6 +1,6 @@
 """Simulated switches: real agents and NETCONF servers on loopback, with kernels in files.
 
-Each switch has a sysrepo of its own and an address of its own in 127.0.0.0/8.
+Each switch has a sysrepo of its own and a unique address in 127.0.0.0/8.
 """
 
 from __future__ import annotations

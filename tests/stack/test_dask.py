@@ -188,7 +188,7 @@ def test_a_scheduler_that_goes_away_is_an_error_and_soon(tmp_path, monkeypatch, 
     with (
         cluster(tmp_path) as running,
         meanwhile(kill_the_scheduler),
-        pytest.raises(CncError, match=f"'{running.where}': lost the scheduler"),
+        pytest.raises(CncError, match=f"'{running.where}': connection to the scheduler lost"),
     ):
         plan_on(running.where, SleepsAtFirst(tmp_path))
     assert time.monotonic() - killed_s[0] < WAIT_TIMEOUT_S

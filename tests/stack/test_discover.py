@@ -105,7 +105,7 @@ def test_a_switch_without_an_lldp_daemon_is_drafted_without_cables(switch, disco
     jsonschema.validate(data, json.loads(SCHEMA.read_text()))
     ((name, remarks),) = data["remarks"].items()
     assert data["intent"]["switches"][name]["ports"] == []
-    assert remarks[0] == "no LLDP daemon answers there: what it hears is not known"
+    assert remarks[0] == "no LLDP daemon answers there: its neighbours are unknown"
 
 
 def test_who_does_not_answer_is_named_and_the_others_are_drafted(switch, lldpd, discover, tmp_path):
@@ -116,7 +116,7 @@ def test_who_does_not_answer_is_named_and_the_others_are_drafted(switch, lldpd, 
     done = discover(switch, "127.0.0.1:1", "-o", written)
     assert done.exit_code == 1
     assert "cannot reach the NETCONF server" in str(done.exception)
-    assert "the draft is without it" in str(done.exception)
+    assert "it is missing in the draft" in str(done.exception)
     assert "127.0.0.1:1 did not answer" in written.read_text()
     assert set(intent.load(written).network.end_stations) == {"talker"}
 

@@ -166,7 +166,7 @@ MUTATIONS: dict[str, tuple[str, str, Callable[[Plan], Plan]]] = {
         "ghost",
         lambda p: replace(p, streams={**p.streams, "ghost": p.streams["camera"]}),
     ),
-    "a stream is planned and refused at once": (
+    "a stream is both planned and refused": (
         "route",
         "camera",
         lambda p: replace(p, refused={"camera": "no place"}),
@@ -200,7 +200,7 @@ MUTATIONS: dict[str, tuple[str, str, Callable[[Plan], Plan]]] = {
             p, "motion", p.streams["motion"].hops + p.streams["motion"].hops[-1:]
         ),
     ),
-    "frames also go where nobody listens": (
+    "frames also go which is not a listener": (
         "route",
         "motion",
         lambda p: with_stream(

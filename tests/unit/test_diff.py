@@ -56,7 +56,7 @@ def test_the_same_plan_again_differs_in_nothing(shown: Shown) -> None:
     again = planfile.parse(planfile.dump(LINE3), "again")
     assert not difference(LINE3, again)
     assert shown(LINE3, again) == (
-        "nothing differs: no stream, no gate control list, nothing they rest on"
+        "no difference in streams, gate control lists or the figures that they depend on"
     )
 
 
@@ -69,7 +69,7 @@ def test_streams_that_come_and_go_are_named_and_not_said_to_move(shown: Shown) -
 def test_a_new_stream_without_a_place_is_told_apart(shown: Shown) -> None:
     placed = {name: its for name, its in LINE3.streams.items() if name != "camera"}
     refused = replace(LINE3, streams=placed, refused={"camera": "no room"})
-    assert shown(without(LINE3, "camera"), refused) == "streams new but without a place: camera"
+    assert shown(without(LINE3, "camera"), refused) == "streams new but not placed: camera"
     assert shown(LINE3, refused) == "streams removed: camera"
 
 
@@ -204,7 +204,7 @@ def test_a_rollout_can_be_compared_with_a_plan_file(tmp_path: Path) -> None:
 
     assert diff("1", str(file)) == ("streams removed: camera\n", None)
     assert diff(str(file), "1") == ("streams added: camera\n", None)
-    assert diff("1", "1")[0].startswith("nothing differs")
+    assert diff("1", "1")[0].startswith("no difference")
     for which, why in (("2", "without a plan"), ("3", "no rollout 3"), ("none.json", "No such fi")):
         _, failed = diff("1", which)
         assert isinstance(failed, InputError)

@@ -109,7 +109,7 @@ def test_what_only_one_switch_says_is_drafted_and_says_so():
     made = drafted(view(1, hears("p1", 2, 2)), view(2, lldp=False))
     assert links(made) == ["s1/p1 - switch-10-0-0-2/p2"]
     assert made.links[0].remarks == ("one-sided: only s1 says so",)
-    assert "no LLDP daemon answers there: what it hears is not known" in made.switches[1].remarks
+    assert "no LLDP daemon answers there: its neighbours are unknown" in made.switches[1].remarks
     assert "  # one-sided: only s1 says so\n  - [s1/p1, switch-10-0-0-2/p2]\n" in as_yaml(made)
 
 
@@ -117,13 +117,13 @@ def test_ends_that_contradict_each_other_are_no_link():
     s1, s2 = view(1, hears("p1", 2, 1)), view(2, hears("p1", 3, 1))
     made = drafted(s1, s2, view(3, hears("p1", 2, 1)))
     assert links(made) == ["s2/p1 - s3/p1"]
-    assert made.remarks == ("s1/p1: it hears s2/p1, which is cabled otherwise",)
+    assert made.remarks == ("s1/p1: it hears s2/p1, which is connected to another port",)
 
 
 def test_of_two_that_name_one_silent_port_only_one_is_drafted():
     made = drafted(view(1, hears("p1", 3, 1)), view(2, hears("p1", 3, 1)), view(3))
     assert links(made) == ["s1/p1 - s3/p1"]
-    assert made.remarks == ("s2/p1: it hears s3/p1, which is cabled otherwise",)
+    assert made.remarks == ("s2/p1: it hears s3/p1, which is connected to another port",)
 
 
 def test_several_neighbours_at_a_port_are_no_link():
@@ -147,7 +147,7 @@ def test_a_loop_is_no_link():
 def test_a_port_that_the_other_switch_does_not_have_is_no_link():
     made = drafted(view(1, hears("p1", 2, "p77", system_name="s2")), view(2))
     assert links(made) == []
-    assert "at a port which that one does not tell of" in made.remarks[0]
+    assert "at a port that it does not report" in made.remarks[0]
 
 
 def test_a_neighbour_at_an_interface_that_is_not_told_of_is_no_link():
@@ -189,7 +189,10 @@ def test_a_switch_that_was_not_asked_is_told_of_with_its_address():
     )
     made = drafted(view(1, other))
     assert made.end_stations[0].remarks == (
-        "forwards frames: if it is a switch, ask it, too (it is managed at 10.0.0.9)",
+        (
+            "forwards frames: if it is a switch, name it in the command, too "
+            "(it is managed at 10.0.0.9)"
+        ),
     )
 
 
@@ -231,7 +234,7 @@ def test_a_port_whose_name_yaml_could_take_for_something_else_keeps_it(name: str
 def test_a_port_that_an_intent_cannot_name_is_left_out_and_told():
     made = drafted(at_port("e:x"))
     assert links(made) == []
-    assert made.remarks == ("s1/e:x: no name of a port in an intent; its cable is left out",)
+    assert made.remarks == ("s1/e:x: not a port name of an intent; its cable is omitted",)
 
 
 def test_what_a_neighbour_says_stays_a_comment_of_one_line():
@@ -242,7 +245,7 @@ def test_what_a_neighbour_says_stays_a_comment_of_one_line():
     )
     shown = "pc?streams: {}?[2J"
     assert f'  # calls itself "{shown}", chassis "pc"\n' in as_yaml(made)
-    assert f"ask it, too (it is managed at {shown})\n" in as_yaml(made)
+    assert f"name it in the command, too (it is managed at {shown})\n" in as_yaml(made)
 
 
 def test_the_rate_of_most_links_is_the_default():
@@ -264,7 +267,7 @@ def test_of_two_speeds_the_lower_is_drafted_and_both_are_told():
     slow = view(2, hears("p1", 1, 1), speed=GBPS // 10)
     (link,) = drafted(view(1, hears("p1", 2, 1)), slow).links
     assert link.rate_bps == GBPS // 10
-    assert link.remarks == ("s1/p1 says 1Gbps, s2/p1 says 100Mbps: drafted with the lower",)
+    assert link.remarks == ("s1/p1 says 1Gbps, s2/p1 says 100Mbps: the draft uses the lower",)
 
 
 def test_ports_without_a_neighbour_are_named():

@@ -304,7 +304,7 @@ def test_a_process_that_dies_is_told_in_words() -> None:
             calls.extend(executor.submit(time.sleep, b"x" * 10**6) for _ in range(4))
             calls[0].result()
 
-    with pytest.raises(CncError, match=r"in 2 processes: .* died .*\(exit code -9\)") as died:
+    with pytest.raises(CncError, match=r"in 2 processes: .* ended .*\(exit code -9\)") as died:
         plan_in_two_processes()
     assert "local:N" in died.value.hint
     assert all(call.done() for call in calls)

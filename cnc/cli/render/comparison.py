@@ -31,12 +31,12 @@ def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
         print_json(_difference_json(found))
         return
     if not found:
-        echo("nothing differs: no stream, no gate control list, nothing they rest on")
+        echo("no difference in streams, gate control lists or the figures that they depend on")
         return
     for names, what in (
         (found.added, "added"),
         (found.removed, "removed"),
-        (found.refused, "new but without a place"),
+        (found.refused, "new but not placed"),
     ):
         if names:
             echo(f"streams {what}: {some(names, ', ')}")

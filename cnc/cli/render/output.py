@@ -59,7 +59,7 @@ def misuse(raised: click.ClickException, *, as_json: bool) -> None:
     hint = f"the value comes from {origin}" if origin else None
     if as_json:
         if context and not hint:
-            hint = f"`{context.command_path} --help` tells how it is called"
+            hint = f"see `{context.command_path} --help` for usage"
         _error_json(raised.format_message(), hint, raised.exit_code)
         return
     raised.show()
