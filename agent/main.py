@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent import journal
+from agent.datastore.changes import log_changes
 from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore, DatastoreError
-from agent.datastore.switch import Switch
-from agent.kernel import Kernel
+from agent.kernel.ports import KernelPorts
+from agent.mechanisms import MECHANISMS
+from agent.memory_ports import MemoryPorts, rehearsal_ports
 from agent.model import AgentError
-from agent.rehearsal import Rehearsal
 from agent.service_manager import notify, watchdog_interval_s
+from agent.switch import Ports, Switch
 
 LOG = logging.getLogger("tsn-agent")
 
@@ -27,18 +29,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; exit status 0 stopped, 1 cannot serve, 2 bad arguments."""
     options = parser().parse_args(arguments)
     journal.configure(options.log_level.upper(), "tsn-agent")
-    kernel: Switch
+    ports: Ports
     if options.rehearse:
         LOG.warning("ports in memory: whatever is asked of them, the kernel does nothing")
-        kernel = Rehearsal(options.rehearse)
+        ports = MemoryPorts(MECHANISMS, rehearsal_ports(options.rehearse))
     else:
-        kernel = Kernel()
+        ports = KernelPorts(MECHANISMS)
+    switch = Switch(ports)
     try:
         if options.withdraw:
-            return withdraw(kernel)
-        return serve(kernel, MemoryFile(options.state_dir / "memory.json"))
+            return withdraw(switch)
+        return serve(switch, MemoryFile(options.state_dir / "memory.json"))
     finally:
-        kernel.close()
+        ports.close()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -76,9 +79,8 @@ def serve(switch: Switch, memory_file: MemoryFile | None = None) -> int:
     """Serve sysrepo with `switch` until a signal asks to stop. The ports then stay as they are."""
     # Before any thread starts, so that the signals wait for sigwait() below.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    lacking = switch.capability()
-    if lacking:
-        LOG.warning("gates will be refused: %s", lacking)
+    for mechanism, reason in switch.ports.capabilities().items():
+        LOG.warning("%s will be refused: %s", mechanism, reason)
     try:
         datastore = Datastore(switch, memory_file=memory_file)
     except DatastoreError as error:
@@ -100,8 +102,7 @@ def withdraw(switch: Switch) -> int:
     except AgentError as error:
         LOG.error("%s", error)
         return 1
-    for step in withdrawn.steps:
-        LOG.info("%s", step.describe(), extra={"fields": {"TSN_PORT": step.port}})
+    log_changes(withdrawn)
     return 0
 
 

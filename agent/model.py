@@ -1,21 +1,19 @@
-"""What a port should do and what its kernel does: the words of datastore, reconcile and kernel.
+"""What a port is configured to do and what its kernel does, without a word of any mechanism.
 
-Times are integer nanoseconds on the schedule's clock (TAI by default).
+A mechanism (`agent.mechanism`) keeps its own part in both, a frozen dataclass of its own type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
+from typing import Any, TypeVar
 
+NS_PER_S = 1_000_000_000
 
-class TaprioMode(StrEnum):
-    """How the gates are run; the names are those of `tsn-linux.yang`."""
-
-    SOFTWARE = "software"
-    TXTIME_ASSIST = "txtime-assist"
-    FULL_OFFLOAD = "full-offload"
+Part = TypeVar("Part")
 
 
 class OperStatus(StrEnum):
@@ -37,118 +35,38 @@ class Clock(StrEnum):
     BOOTTIME = "boottime"
 
 
-class GateOperation(StrEnum):
-    """What a gate control list entry does (802.1Q Table 8-7); hold and release need a MAC merge."""
-
-    SET = "set-gate-states"
-    HOLD = "set-and-hold-mac"
-    RELEASE = "set-and-release-mac"
-
-
-@dataclass(frozen=True, slots=True)
-class GateEntry:
-    """`gate_states` bit i is set when traffic class i may send (802.1Q 8.6.8.4)."""
-
-    gate_states: int
-    interval_ns: int
-    operation: GateOperation = GateOperation.SET
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """A gate control list and when its first cycle starts."""
-
-    base_time_ns: int
-    cycle_time_ns: int
-    entries: tuple[GateEntry, ...]
-
-    def is_congruent(self, other: Schedule) -> bool:
-        """Whether both move the gates alike once both have started: whole cycles apart."""
-        return (
-            self.cycle_time_ns == other.cycle_time_ns
-            and self.entries == other.entries
-            and (self.base_time_ns - other.base_time_ns) % self.cycle_time_ns == 0
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class QueueRange:
-    """The transmit queues `offset … offset+count-1` serve one traffic class."""
-
-    count: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Taprio:
-    """One port's taprio. The kernel changes `schedule` and `max_sdu_octets` in place, no more.
-
-    `priority_map[p]` is the traffic class of skb priority p (16 entries), `queues[t]` the transmit
-    queues of class t. `max_sdu_octets[t]` limits the service data units of class t (802.1Q
-    queueMaxSDU; 0: no limit); it is empty, not all zero, where no class has a limit.
-    """
-
-    priority_map: tuple[int, ...]
-    queues: tuple[QueueRange, ...]
-    mode: TaprioMode
-    clock: Clock
-    schedule: Schedule
-    max_sdu_octets: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class GateLimits:
-    """What a port can take, as kernel and driver tell; None where neither says.
-
-    `tick_tenth_ns` is how finely gates can be timed, in the standard's tenths of a nanosecond.
-    """
-
-    list_max: int | None = None
-    cycle_max_ns: int | None = None
-    interval_max_ns: int | None = None
-    tick_tenth_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClassCounters:
-    """What the kernel counted for one traffic class since its taprio was set.
-
-    `frames` were sent, `backlog_frames` wait in the class's queues now. `tx_overruns` (frames still
-    on the wire when their gate closed) and `window_drops` are counted by hardware alone; None where
-    the kernel has no such count.
-    """
-
-    frames: int
-    octets: int
-    drops: int
-    tx_overruns: int | None = None
-    window_drops: int | None = None
-    backlog_frames: int = 0
+def _part(parts: tuple[Any, ...], kind: type[Part]) -> Part:
+    return next((part for part in parts if isinstance(part, kind)), None) or kind()
 
 
 @dataclass(frozen=True, slots=True)
 class PortConfig:
-    """What one port is asked to do. `taprio` is None where gates are not enabled.
+    """What one port is asked to do: at most one part of each mechanism.
 
-    `dscp_priorities` maps a DSCP (0..63) to the skb priority frames leaving by this port get.
+    `config[Kind]` is the part of that type. A mechanism that is asked for nothing has no part, or
+    one equal to `Kind()`.
     """
 
     name: str
-    taprio: Taprio | None
-    dscp_priorities: Mapping[int, int] = field(default_factory=dict)
+    parts: tuple[Any, ...] = ()
+
+    def __getitem__(self, kind: type[Part]) -> Part:
+        return _part(self.parts, kind)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no mechanism is asked for anything."""
+        return all(part == type(part)() for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class PortState:
-    """What the kernel says about one port.
+    """What the kernel says about one port; `state[Kind]` is the part of one mechanism.
 
-    `running` is the schedule in force (None: no taprio of ours, or its first base time is ahead),
-    `pending` the one that waits for its base time. `taprio` carries the fixed part (map, queues,
-    mode, clock) with the newest schedule. `foreign_qdisc` names a root qdisc somebody else set.
-    `counters[t]` belongs to traffic class t. `limits` hold for `taprio.mode`, for the software mode
-    where there is no taprio. `statistics` has the names of RFC 8343. `has_mac_merge`: the port can
-    interrupt a preemptable frame (IEEE 802.3 clause 99). `carrier_losses` counts how often the link
-    went down. `bridge` is the Linux bridge that the port is a member of.
+    `foreign_qdisc` names a root qdisc that the agent did not set. `statistics` has the names of
+    RFC 8343. `has_mac_merge`: the port can interrupt a preemptable frame (IEEE 802.3 clause 99).
+    `carrier_losses` counts how often the link went down. `bridge` is the Linux bridge that the
+    port is a member of. `link_speed_bps` is None while the kernel knows none.
     """
 
     name: str
@@ -156,13 +74,7 @@ class PortState:
     tx_queues: int
     link_speed_bps: int | None
     root_qdisc: str
-    foreign_qdisc: str | None
-    taprio: Taprio | None
-    running: Schedule | None
-    pending: Schedule | None
-    dscp_priorities: Mapping[int, int] = field(default_factory=dict)
-    limits: GateLimits = GateLimits()
-    counters: tuple[ClassCounters, ...] = ()
+    foreign_qdisc: str | None = None
     oper_status: OperStatus = OperStatus.UNKNOWN
     mac_address: str | None = None
     driver: str | None = None
@@ -170,22 +82,24 @@ class PortState:
     statistics: Mapping[str, int] = field(default_factory=dict)
     carrier_losses: int = 0
     bridge: str | None = None
+    parts: tuple[Any, ...] = ()
+
+    def __getitem__(self, kind: type[Part]) -> Part:
+        return _part(self.parts, kind)
+
+    def with_part(self, part: object) -> PortState:
+        """The state with `part` in place of the part of its type; an empty one is left out.
+
+        So states are equal when their parts are, whatever the order in which these were set.
+        """
+        parts = {type(other): other for other in self.parts} | {type(part): part}
+        ordered = sorted(parts.values(), key=lambda each: type(each).__qualname__)
+        return replace(self, parts=tuple(each for each in ordered if each != type(each)()))
 
     @property
     def link_is_up(self) -> bool:
-        """Whether frames can leave; drivers that do not tell (RFC 2863 `unknown`) count as up."""
+        """Whether frames can leave; RFC 2863 `unknown`, which some drivers report, counts as up."""
         return self.oper_status in (OperStatus.UP, OperStatus.UNKNOWN)
-
-    def moves_gates_as(self, schedule: Schedule) -> bool:
-        """Whether the newest list does what `schedule` asks, now and for ever.
-
-        A running list repeats, so a base time whole cycles away asks for nothing new, be it past
-        or ahead. One that still waits must start exactly when wanted.
-        """
-        if self.taprio is None:
-            return False
-        newest = self.taprio.schedule
-        return newest == schedule if self.pending else newest.is_congruent(schedule)
 
 
 class PtpPortState(StrEnum):
@@ -214,6 +128,15 @@ class PtpStatus:
     is_grandmaster: bool
     offset_from_master_ns: int | None
     ports: Mapping[int, PtpPortState]
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The newest configuration that was applied and kept; `ports` counts those that changed."""
+
+    time: datetime
+    duration_us: int
+    ports: int
 
 
 class AgentError(Exception):

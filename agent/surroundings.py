@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from agent.model import Clock, PortState, TaprioMode
+from agent.mechanisms.gates.model import GateState, TaprioMode
+from agent.model import Clock, PortState
 
 # Shorter ones, which a schedule outlasts, are left to the servo of the PTP daemon: what
 # ptp4l(8) takes as first_step_threshold.
@@ -69,7 +70,7 @@ def unremembered(states: Mapping[str, PortState]) -> Surroundings:
         links={
             name: Link(None, is_up=False)
             for name, state in states.items()
-            if state.taprio is not None and not state.link_is_up
+            if state[GateState].taprio is not None and not state.link_is_up
         }
     )
 
@@ -107,11 +108,11 @@ def standing_still(
     return [
         name
         for name, state in states.items()
-        if state.taprio is not None
-        and state.taprio.mode is TaprioMode.SOFTWARE
+        if (taprio := state[GateState].taprio) is not None
+        and taprio.mode is TaprioMode.SOFTWARE
         and state.link_is_up
         and (
             (name in before.links and before.links[name].carrier_losses != state.carrier_losses)
-            or (state.running is not None and steps_ns.get(state.taprio.clock, 0) < 0)
+            or (state[GateState].running is not None and steps_ns.get(taprio.clock, 0) < 0)
         )
     ]

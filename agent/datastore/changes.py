@@ -17,17 +17,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from agent.datastore.desired import NS_PER_S, Tree, desired_ports, possible_ports
-from agent.datastore.history import GateHistory, LastChange, history_after
+from agent.datastore.desired import desired_ports, possible_ports
 from agent.datastore.memory import Memory, MemoryFile
-from agent.datastore.switch import Applied, Switch
-from agent.model import AgentError, PortConfig, PortState
+from agent.mechanism import Mechanism, Tree
+from agent.mechanisms.gates.history import GateHistory, history_after
+from agent.mechanisms.gates.model import GateConfig
+from agent.model import NS_PER_S, AgentError, LastChange, PortConfig, PortState
 from agent.surroundings import Surroundings, unremembered
+from agent.switch import REFUSALS, Applied, Switch
 
 LOG = logging.getLogger(__name__)
-
-# How a switch says no. Of a configuration that is in force already nobody hears it but the log.
-REFUSALS = (AgentError, OSError)
 
 # Longer than sysrepo lets the other subscribers of one change take (5 s), so that a slow commit is
 # not mistaken for a lost one.
@@ -127,7 +126,7 @@ class Changes:
             try:
                 self._open = self._apply(request_id, tree, desired, before, missed)
             except Exception:
-                self._due |= _differing(before, self._switch.read())
+                self._due |= _differing(self._switch.ports.mechanisms, before, self._switch.read())
                 raise
             self._came = self._new(before) | self._due | self._unfit.keys()
             self._all_met(before)
@@ -224,11 +223,13 @@ class Changes:
         """Bring one port to the configuration in force; the others stay as they are."""
         before = self._switch.read()
         as_they_are = {
-            name: PortConfig(name, state.taprio, state.dscp_priorities)
+            name: PortConfig(
+                name, tuple(each.as_is(state) for each in self._switch.ports.mechanisms)
+            )
             for name, state in before.items()
         }
         try:
-            wanted = self.wanted.get(port, PortConfig(port, None))
+            wanted = self.wanted.get(port, PortConfig(port))
             change = self._apply(0, {}, as_they_are | {port: wanted}, before)
         except REFUSALS as error:
             known, reason = self._unfit.get(port), str(error)
@@ -260,24 +261,22 @@ class Changes:
             {name: config for name, config in desired.items() if name not in missed}, before
         )
         duration_us = (time.monotonic_ns() - started_ns) // 1000
-        for step in applied.steps:
-            LOG.info("%s", step.describe(), extra={"fields": {"TSN_PORT": step.port}})
-        ports = {step.port for step in applied.steps}
+        log_changes(applied)
         return _Open(
             request_id,
             tree,
             desired,
             applied,
-            LastChange(datetime.now(UTC), duration_us, len(ports)),
-            history_after(self.memory.history, before, desired, self._switch.now_ns),
+            LastChange(datetime.now(UTC), duration_us, len(applied.ports)),
+            history_after(self.memory.history, before, desired, self._switch.ports.now_ns),
         )
 
     def _patience_s(self, change: _Open) -> float:
         """How long to wait for `done` or `abort`."""
         starts_s = [
-            (taprio.schedule.base_time_ns - self._switch.now_ns(taprio.clock)) / NS_PER_S
-            for port in {step.port for step in change.applied.steps}
-            if port in change.desired and (taprio := change.desired[port].taprio)
+            (taprio.schedule.base_time_ns - self._switch.ports.now_ns(taprio.clock)) / NS_PER_S
+            for port in change.applied.ports
+            if port in change.desired and (taprio := change.desired[port][GateConfig].taprio)
         ]
         ahead_s = [start_s - TAKE_BACK_S for start_s in starts_s if start_s > 0]
         return min([self._settle_timeout_s, *(max(SETTLE_MIN_S, each) for each in ahead_s)])
@@ -336,7 +335,7 @@ class Changes:
             change.applied.undo()
         except AgentError as error:
             LOG.error("change %d could not be taken back:\n%s", change.request_id, error)
-            self._due |= {step.port for step in change.applied.steps}
+            self._due |= change.applied.ports
         self._due |= self._came
 
     def _forget_open(self) -> None:
@@ -350,11 +349,22 @@ def _indices(states: Mapping[str, PortState]) -> dict[str, int]:
     return {name: state.ifindex for name, state in states.items()}
 
 
-def _differing(before: Mapping[str, PortState], now: Mapping[str, PortState]) -> set[str]:
+def _differing(
+    mechanisms: Collection[Mechanism],
+    before: Mapping[str, PortState],
+    now: Mapping[str, PortState],
+) -> set[str]:
     """The ports that do not do what they did."""
     return {
         name
         for name in before.keys() & now.keys()
-        if before[name].taprio != now[name].taprio
-        or before[name].dscp_priorities != now[name].dscp_priorities
+        for mechanism in mechanisms
+        if mechanism.as_is(before[name]) != mechanism.as_is(now[name])
     }
+
+
+def log_changes(applied: Applied) -> None:
+    """One line for what each mechanism changed on each port."""
+    for change in applied.changes:
+        fields = {"TSN_PORT": change.port} if change.port is not None else {}
+        LOG.info("%s", change.description, extra={"fields": fields})

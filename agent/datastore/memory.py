@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from agent import whole_file
-from agent.datastore.history import GateHistory, LastChange
-from agent.model import Clock, GateEntry, GateOperation, Schedule
+from agent.mechanisms.gates.history import GateHistory
+from agent.mechanisms.gates.model import GateEntry, GateOperation, Schedule
+from agent.model import Clock, LastChange
 from agent.surroundings import Link, Surroundings
 
 LOG = logging.getLogger(__name__)

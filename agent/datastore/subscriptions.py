@@ -20,14 +20,14 @@ from typing import Any
 
 from agent import lldp, operational
 from agent.datastore.changes import SETTLE_TIMEOUT_S, Changes
-from agent.datastore.desired import Tree
 from agent.datastore.memory import MemoryFile
 from agent.datastore.notifications import send
 from agent.datastore.requested import requested_ports
-from agent.datastore.switch import Switch
 from agent.datastore.watch import Watch
 from agent.events import AgentStarted
+from agent.mechanism import Tree
 from agent.model import AgentError
+from agent.switch import Switch
 from agent.sysrepo import (
     SysrepoConnection,
     SysrepoError,
@@ -190,9 +190,10 @@ class Datastore:
             states = self._switch.read()
             history = self._changes.memory.history
         tree = operational.interfaces(
+            self._switch.ports.mechanisms,
             {name: state for name, state in states.items() if ports is None or name in ports},
             history,
-            self._switch.now_ns,
+            self._switch.ports.now_ns,
             started=self._started,
             on_interfaces=self._on_interfaces,
         )
@@ -204,16 +205,15 @@ class Datastore:
 
     def _agent_json(self, _xpath: str | None) -> str:
         with self._changes.lock:
-            gates_refused = self._switch.capability()
+            of_mechanisms = self._switch.ports.leaves()
         tree = operational.agent(
             version=_version(),
             pid=os.getpid(),
             started=self._started,
             kernel_release=platform.release(),
-            classifier=self._switch.classifier_name,
-            gates_refused=gates_refused,
-            tai_offset_s=self._switch.tai_offset_s(),
-            ptp=self._switch.ptp_status(),
+            of_mechanisms=of_mechanisms,
+            tai_offset_s=self._switch.ports.tai_offset_s(),
+            ptp=self._switch.ports.ptp_status(),
             last_change=self._changes.memory.last_change,
         )
         return json.dumps(tree)

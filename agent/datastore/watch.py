@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.datastore.changes import Changes
-from agent.datastore.switch import Switch
-from agent.drift import drift
 from agent.events import ClockStep, Event, PortDrift, PortRestored, PortStateChange
+from agent.mechanisms.gates.model import GateState
 from agent.model import Clock, OperStatus, PortState
 from agent.surroundings import Surroundings, standing_still, surroundings
+from agent.switch import Switch, differences
 
 LOG = logging.getLogger(__name__)
 
@@ -37,19 +37,19 @@ class Watch:
         self._notify = notify
         self._links: Mapping[str, _Link] = {}
         self._drifts: Mapping[str, str] = {}
-        self._doorbell = switch.doorbell()
+        self._monitor = switch.ports.change_monitor()
         self._look()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Look no more."""
-        self._doorbell.stop()
+        self._monitor.stop()
         self._thread.join()
-        self._doorbell.close()
+        self._monitor.close()
 
     def _run(self) -> None:
-        while self._doorbell.wait():
+        while self._monitor.wait():
             try:
                 self._look()
             except Exception:  # a look that fails must not be the last one
@@ -63,7 +63,7 @@ class Watch:
             before = self._changes.memory.surroundings
             # Ports that are not configured as well: one that will be may lose its link right after.
             ports = states.keys() | self._changes.wanted.keys()
-            now = surroundings(ports, states, self._switch.clock_offsets_ns(), before)
+            now = surroundings(ports, states, self._switch.ports.clock_offsets_ns(), before)
             if still := standing_still(states, before, now):
                 refused = self._restart([states[name] for name in still])
                 states = self._switch.read()
@@ -93,7 +93,7 @@ class Watch:
 
     def _clock_steps(self, before: Surroundings, now: Surroundings) -> Iterator[Event]:
         if steps_ns := before.steps_ns(now):
-            yield ClockStep(self._switch.tai_offset_s(), steps_ns.get(Clock.TAI, 0))
+            yield ClockStep(self._switch.ports.tai_offset_s(), steps_ns.get(Clock.TAI, 0))
 
     def _link_changes(self, states: Mapping[str, PortState]) -> Iterator[Event]:
         wanted = self._changes.wanted
@@ -107,7 +107,7 @@ class Watch:
         self._links = links
 
     def _drift_changes(self, states: Mapping[str, PortState]) -> Iterator[Event]:
-        drifts = drift(self._changes.wanted, states)
+        drifts = differences(self._switch.ports.mechanisms, self._changes.wanted, states)
         for name, difference in drifts.items():
             if self._drifts.get(name) != difference:
                 yield PortDrift(name, difference)
@@ -120,4 +120,4 @@ class Watch:
 
 
 def _has_gates(state: PortState | None) -> bool:
-    return state is not None and state.taprio is not None
+    return state is not None and state[GateState].taprio is not None

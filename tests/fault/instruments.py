@@ -19,7 +19,7 @@ from pyroute2.netlink.nfnetlink import nfgen_msg
 from pyroute2.netlink.nlsocket import NetlinkRequest
 from pyroute2.netlink.rtnl import RTM_VALUES
 
-from agent.kernel.classifier import Classifier
+from agent.mechanisms.classification.classifier import Classifier
 from cnc.rollout.history import History, Outcome
 from cnc.rollout.history.journal import Journal
 from tests.fault.probe import Probe

@@ -15,8 +15,10 @@ from typing import Self
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import RTMGRP_TC
 
-from agent.kernel import clock, taprio_dump
-from agent.model import Clock, Schedule
+from agent.kernel import clock
+from agent.mechanisms.gates import taprio_dump
+from agent.mechanisms.gates.model import Schedule
+from agent.model import Clock
 from cnc.lab import Lab
 from cnc.lab.namespaces import inside
 from cnc.model import GateControlList, Plan, PortRef

@@ -20,11 +20,21 @@ import pytest
 from pyroute2 import IPRoute, netns
 
 import cnc.lab.namespaces  # noqa: F401  gives what pyroute2 forks enough time
-from agent.kernel import Kernel
-from agent.kernel.classifier import Classifier
-from agent.kernel.iptables_legacy import LegacyTables
-from agent.kernel.iptables_restore import Flavour, RestoreTables
-from agent.model import Clock, GateEntry, GateOperation, QueueRange, Schedule, Taprio, TaprioMode
+from agent.kernel.ports import KernelPorts
+from agent.mechanisms import MECHANISMS
+from agent.mechanisms.classification.classifier import Classifier
+from agent.mechanisms.classification.iptables_legacy import LegacyTables
+from agent.mechanisms.classification.iptables_restore import Flavour, RestoreTables
+from agent.mechanisms.gates.model import (
+    GateEntry,
+    GateOperation,
+    QueueRange,
+    Schedule,
+    Taprio,
+    TaprioMode,
+)
+from agent.model import Clock
+from agent.switch import Switch
 from tests.stack.conftest import (  # noqa: F401
     client,
     place,
@@ -114,10 +124,10 @@ def classifier(request, ports) -> Classifier:
 
 
 @pytest.fixture
-def kernel(ports) -> Iterator[Kernel]:
-    opened = Kernel()
+def kernel(ports) -> Iterator[Switch]:
+    opened = Switch(KernelPorts(MECHANISMS))
     yield opened
-    opened.close()
+    opened.ports.close()
 
 
 @pytest.fixture

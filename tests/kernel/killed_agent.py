@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from agent import main
-from agent.kernel import taprio
-from agent.kernel.iptables_legacy import LegacyTables
-from agent.kernel.iptables_restore import RestoreTables
+from agent.mechanisms.classification.iptables_legacy import LegacyTables
+from agent.mechanisms.classification.iptables_restore import RestoreTables
+from agent.mechanisms.gates import taprio
 
 LASTING_CALLS = (
     (taprio, "_replace"),

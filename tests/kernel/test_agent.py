@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import sysrepo
 
+from agent.mechanisms.gates.model import GateState
 from tests.kernel.test_taprio import QdiscEvents
 from tests.stack.sysrepo_client import BRIDGE_PORT, GATES, HALF_AND_HALF, gated
 
@@ -57,7 +58,7 @@ def test_what_is_pushed_is_what_the_kernel_shows(start, client, kernel, eventual
     start()
     base_s = at_s(time.CLOCK_TAI, 1)
     client.replace(gated("p1", base_time_s=base_s))
-    taprio = kernel.read()["p1"].taprio
+    taprio = kernel.read()["p1"][GateState].taprio
     assert taprio.priority_map == (0, 0, 0, 0, 1, 1, 1, 1, *[0] * 8)
     assert taprio.schedule.base_time_ns == base_s * 10**9
     assert [(e.gate_states, e.interval_ns) for e in taprio.schedule.entries] == [
@@ -101,7 +102,7 @@ def test_schedules_outlive_a_killed_agent_and_its_successor_touches_nothing(
 ):
     victim = start()
     client.replace(gated("p1"), gated("p2"))
-    eventually(lambda: kernel.read()["p1"].running is not None)
+    eventually(lambda: kernel.read()["p1"][GateState].running is not None)
     with QdiscEvents() as events:
         victim.send_signal(signal.SIGKILL)
         victim.wait()
@@ -109,4 +110,4 @@ def test_schedules_outlive_a_killed_agent_and_its_successor_touches_nothing(
         assert client.port("p1")[GATES]["oper-cycle-time"]["numerator"] == 1_000_000
         client.replace(gated("p1"), gated("p2"))
         assert not events.any()
-    assert kernel.read()["p1"].running is not None
+    assert kernel.read()["p1"][GateState].running is not None

@@ -16,8 +16,10 @@ import sysrepo
 from pyroute2 import IPRoute
 
 from agent.datastore.desired import desired_ports
-from agent.drift import drift
-from agent.model import TaprioMode
+from agent.mechanisms import MECHANISMS
+from agent.mechanisms.classification.model import DscpState
+from agent.mechanisms.gates.model import GateState, TaprioMode
+from agent.switch import differences
 from tests.kernel.conftest import QUEUES
 from tests.kernel.test_agent import START_TIMEOUT_S, start  # noqa: F401
 from tests.kernel.test_agent_watch import in_phase, runs, with_priority_1_in_class_1  # noqa: F401
@@ -34,7 +36,9 @@ def differences(client, kernel):
 
     def compare():
         states = kernel.read()
-        return drift(desired_ports(client.read(INTERFACES, "running"), states), states)
+        return differences(
+            MECHANISMS, desired_ports(client.read(INTERFACES, "running"), states), states
+        )
 
     return compare
 
@@ -118,7 +122,7 @@ def test_eight_ports_are_as_before_when_the_kernel_refuses_half_way(
     client.replace(*map(with_priority_1_in_class_1, software))
     assert in_phase()
     before = kernel.read()
-    assert all(before[name].running for name in software)
+    assert all(before[name][GateState].running for name in software)
 
     refused = gated(offloading, OTHER_ENTRIES)
     refused[BRIDGE_PORT]["tsn-linux:taprio"] = {"mode": str(TaprioMode.FULL_OFFLOAD)}
@@ -133,10 +137,10 @@ def test_eight_ports_are_as_before_when_the_kernel_refuses_half_way(
     assert in_phase()
     after = kernel.read()
     for name in software:
-        assert after[name].pending is None
-        assert after[name].running.is_congruent(before[name].running)
-        assert after[name].dscp_priorities == before[name].dscp_priorities
-    assert after[offloading].taprio is None
+        assert after[name][GateState].pending is None
+        assert after[name][GateState].running.is_congruent(before[name][GateState].running)
+        assert after[name][DscpState].priorities == before[name][DscpState].priorities
+    assert after[offloading][GateState].taprio is None
 
 
 def test_on_a_full_disk_the_agent_serves_on_and_says_so(

@@ -15,11 +15,12 @@ import pytest
 from pyroute2 import IPRoute
 
 from agent.datastore.changes import RETRY_S
-from agent.model import PortConfig
+from agent.mechanisms.gates.model import GateState
 from tests.kernel.agent_notifications import subscribed
 from tests.kernel.conftest import FAR, QUEUES, VIRTUAL_TIME
 from tests.kernel.test_agent import start  # noqa: F401
 from tests.kernel.test_taprio_gates import closed_ns
+from tests.stack.recording_kernel import configured
 from tests.stack.sysrepo_client import BRIDGE_PORT, HALF_AND_HALF, entry, gated
 
 CYCLES = 100
@@ -48,8 +49,10 @@ def runs(kernel, eventually):
     """Waits until p1 runs its schedule, and returns that."""
 
     def wait():
-        eventually(lambda: (state := kernel.read().get("p1")) and state.running is not None)
-        return kernel.read()["p1"].running
+        eventually(
+            lambda: (state := kernel.read().get("p1")) and state[GateState].running is not None
+        )
+        return kernel.read()["p1"][GateState].running
 
     return wait
 
@@ -91,7 +94,7 @@ def first_link(start, client, kernel, eventually, request):
     eventually(lambda: not kernel.read()["p1"].link_is_up)
     start()
     client.replace(with_priority_1_in_class_1("p1"))
-    assert kernel.read()["p1"].taprio is not None
+    assert kernel.read()["p1"][GateState].taprio is not None
 
     def come_up():
         run("ip", *netns, "link", "set", end, "up")
@@ -142,23 +145,23 @@ def test_a_qdisc_that_somebody_removed_is_reported_and_not_put_back(agent, told,
     assert told_s - removed_s < REPORTED_WITHIN_S
     (drift,) = told.named("port-drift")
     assert drift["difference"].startswith("the gate control list is gone")
-    assert kernel.read()["p1"].taprio is None
+    assert kernel.read()["p1"][GateState].taprio is None
 
 
 def test_a_port_that_was_put_right_again_is_reported(agent, told, kernel, runs):
     runs()
-    taprio = kernel.read()["p1"].taprio
+    taprio = kernel.read()["p1"][GateState].taprio
     run("tc", "qdisc", "del", "dev", "p1", "root")
     told.wait_for("port-drift", interface="p1")
-    kernel.apply({"p1": PortConfig("p1", taprio, {46: 7})})
+    kernel.apply({"p1": configured("p1", taprio, {46: 7})})
     told.wait_for("port-restored", interface="p1")
 
 
 def test_a_list_that_somebody_changed_is_named(agent, told, kernel, runs):
     schedule = runs()
     longer = replace(schedule, cycle_time_ns=2 * CYCLE_NS, entries=schedule.entries * 2)
-    taprio = replace(kernel.read()["p1"].taprio, schedule=longer)
-    kernel.apply({"p1": PortConfig("p1", taprio, {46: 7})})
+    taprio = replace(kernel.read()["p1"][GateState].taprio, schedule=longer)
+    kernel.apply({"p1": configured("p1", taprio, {46: 7})})
     told.wait_for("port-drift", interface="p1")
     assert "cycle 2000000 ns" in told.named("port-drift")[0]["difference"]
 
@@ -221,14 +224,14 @@ def test_a_schedule_that_the_kernel_refused_to_set_anew_is_set_when_it_can_be(
 ):
     """While the link is lost somebody leaves the port one queue, too few for its two classes."""
     runs()
-    configured = kernel.read()["p1"].taprio
+    configured = kernel.read()["p1"][GateState].taprio
     run("ethtool", "-L", "p1", "tx", "1")
     lose_link()
-    eventually(lambda: kernel.read()["p1"].taprio is None)
+    eventually(lambda: kernel.read()["p1"][GateState].taprio is None)
     run("ethtool", "-L", "p1", "tx", str(QUEUES))
     time.sleep(RETRY_S)
-    eventually(lambda: kernel.read()["p1"].running is not None)
-    assert kernel.read()["p1"].taprio == configured
+    eventually(lambda: kernel.read()["p1"][GateState].running is not None)
+    assert kernel.read()["p1"][GateState].taprio == configured
 
 
 @pytest.mark.virtual_time
@@ -244,12 +247,12 @@ def test_a_list_that_was_set_before_the_first_link_moves_on_without_being_set_an
 def test_an_interface_that_is_created_later_gets_its_configuration(
     agent, told, client, kernel, eventually
 ):
-    wanted = kernel.read()["p1"].taprio
+    wanted = kernel.read()["p1"][GateState].taprio
     run("ip", "link", "del", "p1")
     told.wait_for("port-state-change", interface="p1", **{"oper-status": "not-present"})
     client.replace(with_priority_1_in_class_1("p1"), gated("p2"))
     create_p1()
-    eventually(lambda: kernel.read()["p1"].taprio == wanted)
+    eventually(lambda: kernel.read()["p1"][GateState].taprio == wanted)
     assert told.named("port-drift") == []
 
 
@@ -275,9 +278,9 @@ def test_an_interface_that_is_missing_at_the_start_leaves_the_others_in_force(
     run("ip", "link", "set", "p1", "name", "away")
     run("tc", "qdisc", "del", "dev", "p2", "root")
     start()
-    assert kernel.read()["p2"].taprio is not None
+    assert kernel.read()["p2"][GateState].taprio is not None
     run("ip", "link", "set", "away", "name", "p1")
-    eventually(lambda: kernel.read()["p1"].taprio is not None)
+    eventually(lambda: kernel.read()["p1"][GateState].taprio is not None)
 
 
 def test_a_port_gets_its_configuration_once_a_foreign_qdisc_is_out_of_its_way(
@@ -288,7 +291,7 @@ def test_a_port_gets_its_configuration_once_a_foreign_qdisc_is_out_of_its_way(
     start()
     assert kernel.read()["p1"].foreign_qdisc == "pfifo 1:"
     run("tc", "qdisc", "del", "dev", "p1", "root")
-    eventually(lambda: kernel.read()["p1"].running is not None)
+    eventually(lambda: kernel.read()["p1"][GateState].running is not None)
 
 
 @pytest.mark.virtual_time
@@ -328,14 +331,14 @@ def test_a_list_that_waits_survives_a_clock_that_was_set_back(agent, told, clien
     old = runs()
     ahead_s = int(time.clock_gettime(time.CLOCK_TAI)) + 20
     client.replace(with_priority_1_in_class_1("p1", OTHER_HALF_FIRST, base_time_s=ahead_s))
-    pending = kernel.read()["p1"].pending
+    pending = kernel.read()["p1"][GateState].pending
     assert pending.base_time_ns == ahead_s * 10**9
     set_clock_ahead(-5)
     told.wait_for("clock-step")
     state = kernel.read()["p1"]
-    assert (state.running, state.pending) == (old, pending)
+    assert (state[GateState].running, state[GateState].pending) == (old, pending)
     time.sleep(26)
-    assert kernel.read()["p1"].running == pending
+    assert kernel.read()["p1"][GateState].running == pending
     assert told.named("port-drift") == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import socket
 import subprocess
@@ -11,10 +12,15 @@ import sys
 import pytest
 from pyroute2 import IPRoute
 
-from agent.kernel import Kernel
-from agent.kernel.classifier import Classifier, choose
-from agent.kernel.iptables_restore import Flavour, RestoreTables
-from agent.model import AgentError, PortConfig
+from agent.kernel.ports import KernelPorts
+from agent.mechanisms.classification import CLASSIFICATION
+from agent.mechanisms.classification.classifier import Classifier, choose
+from agent.mechanisms.classification.iptables_restore import Flavour, RestoreTables
+from agent.mechanisms.classification.kernel import RuleAdapter
+from agent.mechanisms.gates import GATES
+from agent.model import AgentError
+from agent.switch import Switch
+from tests.stack.recording_kernel import configured
 
 FAMILIES = ("iptables", "ip6tables")
 NETLINK_NETFILTER, NFNLGRP_NFTABLES = 12, 7  # linux/netlink.h, linux/netfilter/nfnetlink.h
@@ -152,7 +158,9 @@ def test_the_flavour_of_the_systems_own_iptables_is_chosen():
 def test_without_python_iptables_the_legacy_tools_serve_and_the_reason_is_logged(
     monkeypatch, caplog
 ):
-    monkeypatch.setattr("agent.kernel.classifier._system_is_legacy", lambda: True)
+    monkeypatch.setattr(
+        "agent.mechanisms.classification.classifier._system_is_legacy", lambda: True
+    )
     monkeypatch.setitem(sys.modules, "iptc", None)
     with caplog.at_level(logging.INFO):
         assert choose().name == "iptables-legacy"
@@ -179,12 +187,18 @@ def packets_by_class(port):
         }
 
 
+def classifying_with(classifier) -> Switch:
+    """The product's switch, with this back end instead of the one that it would choose."""
+    own = dataclasses.replace(CLASSIFICATION, kernel=lambda _ipr: RuleAdapter(classifier))
+    return Switch(KernelPorts([GATES, own]))
+
+
 @pytest.mark.reference
 @pytest.mark.parametrize(("dscp", "class_"), [(46, 1), (45, 0), (0, 0)])
 def test_frames_leave_in_the_class_of_their_dscp(classifier, two_classes, eventually, dscp, class_):
-    kernel = Kernel(classifier)
+    kernel = classifying_with(classifier)
     taprio = two_classes((0x3, 1_000_000))
-    kernel.apply({"p1": PortConfig("p1", taprio, {46: 1})})
+    kernel.apply({"p1": configured("p1", taprio, {46: 1})})
     before = packets_by_class("p1")
     send(1, dscp, count=10)
     eventually(lambda: sum(packets_by_class("p1").values()) - sum(before.values()) >= 20)
@@ -195,9 +209,9 @@ def test_frames_leave_in_the_class_of_their_dscp(classifier, two_classes, eventu
 
 
 def test_undo_restores_the_old_rules(classifier):
-    kernel = Kernel(classifier)
-    kernel.apply({"p1": PortConfig("p1", None, {46: 1})})
-    applied = kernel.apply({"p2": PortConfig("p2", None, {16: 5})})
+    kernel = classifying_with(classifier)
+    kernel.apply({"p1": configured("p1", None, {46: 1})})
+    applied = kernel.apply({"p2": configured("p2", None, {16: 5})})
     assert classifier.read() == {"p2": {16: 5}}
     applied.undo()
     assert classifier.read() == {"p1": {46: 1}}

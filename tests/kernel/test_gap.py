@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import pytest
 from pyroute2 import IPRoute
 
-from agent.kernel import Kernel, taprio
-from agent.model import PortConfig, Taprio
+from agent.mechanisms.gates import taprio
+from agent.mechanisms.gates.model import GateState, Taprio
+from agent.switch import Switch
 from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.model import PortRef
@@ -27,6 +28,7 @@ from tests.kernel.gap import (
     changing_plans,
     observe,
 )
+from tests.stack.recording_kernel import configured
 
 MS = 1_000_000
 HOUR_NS = 3_600_000 * MS
@@ -59,11 +61,11 @@ def test_adding_a_stream_and_taking_it_away_is_felt_by_no_frame_of_the_others(ru
 
 
 @pytest.fixture
-def closed_class(ports, kernel: Kernel, two_classes, eventually) -> Taprio:
+def closed_class(ports, kernel: Switch, two_classes, eventually) -> Taprio:
     """The gates of p1, which run: class 1 is closed for 300 ms, open for 200 ms, and so on."""
     gates: Taprio = two_classes((0x1, 300 * MS), (0x3, 200 * MS))
-    kernel.apply({"p1": PortConfig("p1", gates)})
-    eventually(lambda: kernel.read()["p1"].running == gates.schedule)
+    kernel.apply({"p1": configured("p1", gates)})
+    eventually(lambda: kernel.read()["p1"][GateState].running == gates.schedule)
     return gates
 
 
@@ -89,7 +91,7 @@ def next_ns(gates: Taprio, phase_ns: int) -> int:
 
 
 def test_the_kernel_opens_all_gates_from_a_replacement_to_the_end_of_the_running_entry(
-    kernel: Kernel, closed_class: Taprio
+    kernel: Switch, closed_class: Taprio
 ):
     """Why a list must be replaced while every gate that matters is open.
 

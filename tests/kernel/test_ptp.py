@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.kernel import Kernel, ptp
+from agent.kernel import ptp
 from agent.model import PtpPortState
+from agent.switch import Switch
 from tests.kernel.conftest import FAR, SWITCH, inside
 
 MASTER = "/tmp/ptp4l-of-the-master"  # noqa: S108  in the guest
@@ -93,7 +94,7 @@ def test_a_daemon_that_hangs_costs_a_tenth_of_a_second(ptp4l) -> None:
     wait_until(ptp.status, "the daemon to go on")
 
 
-def test_without_a_daemon_there_is_no_answer_and_no_wait(kernel: Kernel) -> None:
+def test_without_a_daemon_there_is_no_answer_and_no_wait(kernel: Switch) -> None:
     begun = time.monotonic()
-    assert kernel.ptp_status() is None
+    assert kernel.ports.ptp_status() is None
     assert time.monotonic() - begun < ptp.TIMEOUT_S

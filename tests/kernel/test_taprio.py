@@ -9,8 +9,11 @@ from dataclasses import replace
 import pytest
 from pyroute2 import IPRoute
 
-from agent.kernel import taprio
-from agent.model import AgentError, Clock, PortConfig, QueueRange, TaprioMode
+from agent.mechanisms.classification.model import DscpState
+from agent.mechanisms.gates import taprio
+from agent.mechanisms.gates.model import GateState, QueueRange, TaprioMode
+from agent.model import AgentError, Clock
+from tests.stack.recording_kernel import configured
 
 RTMGRP_TC = 8
 HOUR_NS = 3600 * 10**9
@@ -38,7 +41,7 @@ class QdiscEvents:
 
 
 def config(port, wanted):
-    return {port: PortConfig(port, wanted)}
+    return {port: configured(port, wanted)}
 
 
 @pytest.mark.reference
@@ -49,15 +52,15 @@ def test_the_dump_equals_the_request(kernel, two_classes):
         queues=(QueueRange(2, 0), QueueRange(1, 2), QueueRange(5, 3)),
     )
     kernel.apply(config("p1", wanted))
-    assert kernel.read()["p1"].taprio == wanted
+    assert kernel.read()["p1"][GateState].taprio == wanted
     assert kernel.read()["p1"].root_qdisc == "taprio"
 
 
 def test_a_list_of_256_entries_is_set_and_read_back(kernel, two_classes):
-    later_ns = kernel.now_ns(Clock.TAI) + HOUR_NS
+    later_ns = kernel.ports.now_ns(Clock.TAI) + HOUR_NS
     wanted = two_classes(*((i % 4, 1000 + i) for i in range(256)), base_time_ns=later_ns)
     kernel.apply(config("p1", wanted))
-    assert kernel.read()["p1"].taprio == wanted
+    assert kernel.read()["p1"][GateState].taprio == wanted
 
 
 def test_frame_lengths_count_what_the_wire_adds(kernel, two_classes):
@@ -72,14 +75,14 @@ def test_frame_lengths_count_what_the_wire_adds(kernel, two_classes):
 
 
 def test_the_first_schedule_is_pending_until_its_base_time(kernel, two_classes, eventually):
-    base_time_ns = kernel.now_ns(Clock.TAI) + 500_000_000
+    base_time_ns = kernel.ports.now_ns(Clock.TAI) + 500_000_000
     wanted = two_classes(*CLOSED_THEN_OPEN, base_time_ns=base_time_ns)
     kernel.apply(config("p1", wanted))
     state = kernel.read()["p1"]
-    assert (state.running, state.pending) == (None, wanted.schedule)
-    eventually(lambda: kernel.read()["p1"].running == wanted.schedule)
-    assert kernel.read()["p1"].pending is None
-    assert kernel.now_ns(Clock.TAI) >= base_time_ns
+    assert (state[GateState].running, state[GateState].pending) == (None, wanted.schedule)
+    eventually(lambda: kernel.read()["p1"][GateState].running == wanted.schedule)
+    assert kernel.read()["p1"][GateState].pending is None
+    assert kernel.ports.now_ns(Clock.TAI) >= base_time_ns
 
 
 @pytest.mark.reference
@@ -88,15 +91,15 @@ def test_a_new_schedule_leaves_the_running_one_alone_until_its_base_time(
 ):
     first = two_classes(*CLOSED_THEN_OPEN)
     kernel.apply(config("p1", first))
-    eventually(lambda: kernel.read()["p1"].running == first.schedule)
-    base_time_ns = kernel.now_ns(Clock.TAI) // 10**9 * 10**9 + 2 * 10**9
+    eventually(lambda: kernel.read()["p1"][GateState].running == first.schedule)
+    base_time_ns = kernel.ports.now_ns(Clock.TAI) // 10**9 * 10**9 + 2 * 10**9
     second = two_classes(*OPEN_THEN_CLOSED, base_time_ns=base_time_ns)
     kernel.apply(config("p1", second))
     state = kernel.read()["p1"]
-    assert (state.running, state.pending) == (first.schedule, second.schedule)
-    eventually(lambda: kernel.read()["p1"].running == second.schedule)
+    assert (state[GateState].running, state[GateState].pending) == (first.schedule, second.schedule)
+    eventually(lambda: kernel.read()["p1"][GateState].running == second.schedule)
     # The kernel changes over when the old list's last entry begins, not at its end.
-    assert kernel.now_ns(Clock.TAI) >= base_time_ns - first.schedule.entries[-1].interval_ns
+    assert kernel.ports.now_ns(Clock.TAI) >= base_time_ns - first.schedule.entries[-1].interval_ns
 
 
 def test_another_priority_map_is_set_although_the_kernel_cannot_change_it_in_place(
@@ -106,7 +109,7 @@ def test_another_priority_map_is_set_although_the_kernel_cannot_change_it_in_pla
     second = replace(first, priority_map=(1, 0, *[1] * 14))
     kernel.apply(config("p1", first))
     kernel.apply(config("p1", second))
-    assert kernel.read()["p1"].taprio == second
+    assert kernel.read()["p1"][GateState].taprio == second
 
 
 def test_the_same_configuration_again_causes_no_qdisc_event(kernel, two_classes, eventually):
@@ -114,7 +117,7 @@ def test_the_same_configuration_again_causes_no_qdisc_event(kernel, two_classes,
     with QdiscEvents() as events:
         kernel.apply(config("p1", wanted))
         assert events.any()
-    eventually(lambda: kernel.read()["p1"].running is not None)
+    eventually(lambda: kernel.read()["p1"][GateState].running is not None)
     whole_cycles_later = replace(wanted, schedule=replace(wanted.schedule, base_time_ns=7_000_000))
     with QdiscEvents() as events:
         assert kernel.apply(config("p1", wanted)).steps == ()
@@ -125,7 +128,7 @@ def test_the_same_configuration_again_causes_no_qdisc_event(kernel, two_classes,
 def test_a_port_no_longer_named_loses_our_schedule(kernel, two_classes):
     kernel.apply(config("p1", two_classes(*CLOSED_THEN_OPEN)))
     kernel.apply({})
-    assert kernel.read()["p1"].taprio is None
+    assert kernel.read()["p1"][GateState].taprio is None
     assert kernel.read()["p1"].root_qdisc == "noqueue"
 
 
@@ -160,7 +163,7 @@ def test_the_kernels_own_words_reach_the_operator_and_the_old_schedule_stays(ker
         pytest.raises(AgentError, match=r"port p1: .* Invalid interval .*\(EINVAL\)"),
     ):
         taprio.change(ipr, "p1", ifindex, first, too_short)
-    assert kernel.read()["p1"].taprio == first
+    assert kernel.read()["p1"][GateState].taprio == first
 
 
 @pytest.mark.parametrize("in_place", [True, False])
@@ -171,10 +174,10 @@ def test_undo_restores_the_old_schedule(kernel, two_classes, in_place):
         second = replace(second, queues=(QueueRange(2, 0), QueueRange(1, 2)))
     kernel.apply(config("p1", first))
     applied = kernel.apply({**config("p1", second), **config("p2", second)})
-    assert [step.port for step in applied.steps] == ["p1", "p2"]
+    assert [step.target.port for step in applied.steps] == ["p1", "p2"]
     applied.undo()
-    assert kernel.read()["p1"].taprio == first
-    assert kernel.read()["p2"].taprio is None
+    assert kernel.read()["p1"][GateState].taprio == first
+    assert kernel.read()["p2"][GateState].taprio is None
 
 
 def test_a_failure_on_the_second_port_restores_the_first(kernel, two_classes, monkeypatch):
@@ -182,32 +185,36 @@ def test_a_failure_on_the_second_port_restores_the_first(kernel, two_classes, mo
     first = two_classes(*CLOSED_THEN_OPEN)
     kernel.apply(config("p1", first))
     good, bad = two_classes(*OPEN_THEN_CLOSED), two_classes((0x1, 40), (0x3, 999_960))
-    monkeypatch.setattr(kernel._ethtool, "speed_bps", lambda _: 10**12)
+    monkeypatch.setattr(kernel.ports._ethtool, "speed_bps", lambda _: 10**12)
     with pytest.raises(AgentError, match="port p2: the kernel refused the schedule: Invalid int"):
-        kernel.apply({"p1": PortConfig("p1", good, {46: 1}), "p2": PortConfig("p2", bad)})
+        kernel.apply({"p1": configured("p1", good, {46: 1}), "p2": configured("p2", bad)})
     state = kernel.read()
-    assert state["p1"].taprio == first
-    assert state["p1"].dscp_priorities == {}
-    assert state["p2"].taprio is None
+    assert state["p1"][GateState].taprio == first
+    assert state["p1"][DscpState].priorities == {}
+    assert state["p2"][GateState].taprio is None
 
 
 def test_full_offload_is_handed_to_the_driver_and_read_back(kernel, two_classes, offloading_port):
     running = replace(two_classes(*CLOSED_THEN_OPEN), mode=TaprioMode.FULL_OFFLOAD)
     kernel.apply(config(offloading_port, running))
     state = kernel.read()[offloading_port]
-    assert (state.taprio, state.running, state.pending) == (running, running.schedule, None)
+    assert (state[GateState].taprio, state[GateState].running, state[GateState].pending) == (
+        running,
+        running.schedule,
+        None,
+    )
 
 
 def test_an_offloaded_schedule_is_pending_by_the_clock(kernel, two_classes, offloading_port):
     """The kernel shows it as operational at once: the hardware keeps it until its base time."""
-    base_time_ns = kernel.now_ns(Clock.TAI) + HOUR_NS
+    base_time_ns = kernel.ports.now_ns(Clock.TAI) + HOUR_NS
     waiting = two_classes(*CLOSED_THEN_OPEN, base_time_ns=base_time_ns)
     kernel.apply(config(offloading_port, replace(waiting, mode=TaprioMode.FULL_OFFLOAD)))
     state = kernel.read()[offloading_port]
-    assert (state.running, state.pending) == (None, waiting.schedule)
+    assert (state[GateState].running, state[GateState].pending) == (None, waiting.schedule)
 
 
 def test_the_probe_finds_taprio_and_changes_nothing(kernel):
     with QdiscEvents() as events:
-        assert kernel.capability() is None
+        assert kernel.ports.capabilities() == {}
         assert not events.any()

@@ -6,7 +6,8 @@ import statistics
 
 import pytest
 
-from agent.model import PortConfig
+from agent.mechanisms.gates.model import GateState
+from tests.stack.recording_kernel import configured
 
 CYCLES = 1100
 
@@ -26,8 +27,8 @@ def closed_ns(frame, schedule):
 
 
 def run(kernel, taprio, send, eventually):
-    kernel.apply({"p1": PortConfig("p1", taprio)})
-    eventually(lambda: kernel.read()["p1"].running == taprio.schedule)
+    kernel.apply({"p1": configured("p1", taprio)})
+    eventually(lambda: kernel.read()["p1"][GateState].running == taprio.schedule)
     traffic = send(CYCLES, taprio.schedule.cycle_time_ns)
     assert len(traffic.frames) == traffic.sent
     held = [frame for frame in traffic.frames if frame.arrived_ns - frame.sent_ns > 1000]

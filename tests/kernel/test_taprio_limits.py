@@ -7,17 +7,14 @@ from dataclasses import replace
 import pytest
 from pyroute2 import IPRoute
 
-from agent.kernel import Kernel, taprio
-from agent.kernel.limits import SOFTWARE_LIST_MAX
-from agent.model import (
-    AgentError,
-    Clock,
-    GateLimits,
-    GateOperation,
-    OperStatus,
-    PortConfig,
-    TaprioMode,
-)
+from agent.kernel.ports import KernelPorts
+from agent.mechanisms import MECHANISMS
+from agent.mechanisms.gates import taprio
+from agent.mechanisms.gates.limits import SOFTWARE_LIST_MAX
+from agent.mechanisms.gates.model import GateLimits, GateOperation, GateState, TaprioMode
+from agent.model import AgentError, Clock, OperStatus
+from agent.switch import Switch
+from tests.stack.recording_kernel import configured
 
 HOUR_NS = 3600 * 10**9
 INTERVAL_NS = 100_000
@@ -35,7 +32,7 @@ def run_and_wait(kernel, eventually):
         index = kernel.read()["p1"].ifindex
         with IPRoute(ext_ack=True) as ipr:
             taprio.change(ipr, "p1", index, None, first)
-            eventually(lambda: kernel.read()["p1"].running == first.schedule)
+            eventually(lambda: kernel.read()["p1"][GateState].running == first.schedule)
             taprio.change(ipr, "p1", index, first, second)
 
     return put
@@ -43,7 +40,7 @@ def run_and_wait(kernel, eventually):
 
 @pytest.fixture
 def fresh_kernel(kernel):
-    opened = Kernel()
+    opened = Switch(KernelPorts(MECHANISMS))
     yield opened
     opened.close()
 
@@ -53,13 +50,16 @@ def test_two_lists_of_the_longest_kind_are_shown_to_an_agent_that_has_just_start
     kernel, two_classes, run_and_wait, fresh_kernel
 ):
     first = two_classes(*alternating(SOFTWARE_LIST_MAX))
-    later_ns = kernel.now_ns(Clock.TAI) + HOUR_NS
+    later_ns = kernel.ports.now_ns(Clock.TAI) + HOUR_NS
     second = two_classes(*alternating(SOFTWARE_LIST_MAX)[::-1], base_time_ns=later_ns)
-    kernel.apply({"p2": PortConfig("p2", first)})
+    kernel.apply({"p2": configured("p2", first)})
     run_and_wait(first, second)
     ports = fresh_kernel.read()
-    assert (ports["p1"].running, ports["p1"].pending) == (first.schedule, second.schedule)
-    assert ports["p2"].taprio == first
+    assert (ports["p1"][GateState].running, ports["p1"][GateState].pending) == (
+        first.schedule,
+        second.schedule,
+    )
+    assert ports["p2"][GateState].taprio == first
 
 
 def test_a_longer_list_would_hide_its_port_and_all_behind_it(
@@ -68,23 +68,23 @@ def test_a_longer_list_would_hide_its_port_and_all_behind_it(
     """Why the agent refuses it. If this fails, the kernel shows more: raise the limit."""
     longer = SOFTWARE_LIST_MAX + 10
     first = two_classes(*alternating(longer))
-    later_ns = kernel.now_ns(Clock.TAI) + HOUR_NS
+    later_ns = kernel.ports.now_ns(Clock.TAI) + HOUR_NS
     second = two_classes(*alternating(longer), base_time_ns=later_ns)
-    kernel.apply({"p2": PortConfig("p2", two_classes((0x1, 400_000), (0x3, 600_000)))})
+    kernel.apply({"p2": configured("p2", two_classes((0x1, 400_000), (0x3, 600_000)))})
     run_and_wait(first, second)
     ports = fresh_kernel.read()
-    assert (ports["p1"].taprio, ports["p2"].taprio) == (None, None)
+    assert (ports["p1"][GateState].taprio, ports["p2"][GateState].taprio) == (None, None)
 
 
 def test_a_list_that_is_too_long_is_refused(kernel, two_classes):
     with pytest.raises(AgentError, match=r"port p1: admin-control-list has 431 entries; the kerne"):
-        kernel.apply({"p1": PortConfig("p1", two_classes(*alternating(SOFTWARE_LIST_MAX + 1)))})
+        kernel.apply({"p1": configured("p1", two_classes(*alternating(SOFTWARE_LIST_MAX + 1)))})
 
 
 def test_hold_and_release_are_refused_with_the_name_of_the_driver(kernel, two_classes):
     asking = two_classes((0x1, 400_000, GateOperation.HOLD), (0x3, 600_000, GateOperation.RELEASE))
     with pytest.raises(AgentError) as refusal:
-        kernel.apply({"p1": PortConfig("p1", asking)})
+        kernel.apply({"p1": configured("p1", asking)})
     assert str(refusal.value).splitlines() == [
         (
             "port p1: gate control entries 0, 1: frame preemption: the driver of p1 (veth) has no "
@@ -104,16 +104,16 @@ def test_the_operations_reach_the_kernel_and_are_read_back(kernel, two_classes, 
     with IPRoute(ext_ack=True) as ipr:
         index = kernel.read()[offloading_port].ifindex
         taprio.change(ipr, offloading_port, index, None, offloaded)
-    assert kernel.read()[offloading_port].taprio == offloaded
+    assert kernel.read()[offloading_port][GateState].taprio == offloaded
 
 
 def test_a_driver_that_names_no_limit_has_none(kernel, two_classes, offloading_port):
     offloaded = replace(two_classes((0x1, 400_000), (0x3, 600_000)), mode=TaprioMode.FULL_OFFLOAD)
-    kernel.apply({offloading_port: PortConfig(offloading_port, offloaded)})
+    kernel.apply({offloading_port: configured(offloading_port, offloaded)})
     state = kernel.read()[offloading_port]
     assert state.driver == "netdevsim"
-    assert state.limits == GateLimits()
-    assert [count.tx_overruns for count in state.counters] == [None, None]
+    assert state[GateState].limits == GateLimits()
+    assert [count.tx_overruns for count in state[GateState].counters] == [None, None]
 
 
 def test_a_port_tells_who_and_how_it_is(kernel):

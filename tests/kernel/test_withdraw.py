@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from agent.model import PortConfig
+from tests.stack.recording_kernel import configured
 
 FOREIGN_TAPRIO = (
     "tc qdisc replace dev p2 parent root handle 100: taprio num_tc 2 "
@@ -35,7 +35,7 @@ def mangle(family: str) -> list[str]:
 
 def test_withdraw_takes_back_what_is_ours_and_leaves_what_is_foreign(ports, kernel, two_classes):
     taprio = two_classes((1, 500_000), (2, 500_000))
-    kernel.apply({"p1": PortConfig("p1", taprio, {46: 1})})
+    kernel.apply({"p1": configured("p1", taprio, {46: 1})})
     run(*FOREIGN_TAPRIO.split())
     for family in ("iptables", "ip6tables"):
         run(family, "-t", "mangle", *FOREIGN_RULE)

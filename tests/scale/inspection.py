@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from agent.model import Schedule
+from agent.mechanisms.gates.model import GateState, Schedule
 from cnc.model import GateControlList, GateEntry, PortRef
 from cnc.switch.device import Device, DeviceError
 from tests.scale.line import PORTS
@@ -78,10 +78,10 @@ def inspector(simulation: Simulation) -> Iterator[Inspector]:
 def kernel_lists(switches: Iterable[Switch]) -> Lists:
     """The newest list on every port that has one, running or waiting for its base time."""
     return {
-        PortRef(switch.name, port): _gates(state.taprio.schedule)
+        PortRef(switch.name, port): _gates(state[GateState].taprio.schedule)
         for switch in switches
-        for port, state in switch.kernel.ports.items()
-        if state.taprio
+        for port, state in switch.kernel.states.items()
+        if state[GateState].taprio
     }
 
 

@@ -7,8 +7,8 @@ import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.model import PortConfig, PortState
-from tests.stack.recording_kernel import RecordedChange, RecordingKernel, port
+from agent.model import PortState
+from tests.stack.recording_kernel import RecordingKernel, port
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,22 +34,14 @@ class KernelOnDisk(RecordingKernel):
         self._path = path
         if path.exists():
             recorded = Recorded.read(path)
-            self.ports, self.log = dict(recorded.ports), recorded.log
+            self.ports.states, self.log = dict(recorded.ports), recorded.log
         self._save()
 
-    def apply(
-        self, desired: Mapping[str, PortConfig], states: Mapping[str, PortState] | None = None
-    ) -> RecordedChange:
-        change = super().apply(desired, states)
+    def record(self, *lines: str) -> None:
+        super().record(*lines)
         self._save()
-
-        def undo() -> None:
-            change.undo()
-            self._save()
-
-        return dataclasses.replace(change, undo=undo)
 
     def _save(self) -> None:
         whole = self._path.with_suffix(".new")
-        whole.write_bytes(pickle.dumps(Recorded(self.ports, self.log)))
+        whole.write_bytes(pickle.dumps(Recorded(self.states, self.log)))
         whole.replace(self._path)

@@ -1,211 +1,223 @@
-"""A switch without a kernel: does what `agent.kernel.Kernel` promises and writes it down.
+"""The product's own ports in memory, with what a test needs around them: a record, and faults.
 
-Native tests need it because few machines have taprio; the kernel itself is tested in the VM.
+Native tests need them because few machines have taprio; the kernel itself is tested in the VM. The
+decisions are those of `agent.switch`, the ports those of `agent.memory_ports`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from queue import SimpleQueue
+from typing import Any
 
-from agent.model import (
-    AgentError,
+from agent.composition import Contribution, KernelObject, Step
+from agent.mechanisms import MECHANISMS
+from agent.mechanisms.classification.model import DscpConfig, DscpState
+from agent.mechanisms.gates.model import (
     ClassCounters,
-    Clock,
+    GateConfig,
     GateLimits,
-    OperStatus,
-    PortConfig,
-    PortState,
-    PtpStatus,
+    GateState,
+    Taprio,
+    TaprioMode,
 )
+from agent.mechanisms.root_qdisc import NO_QDISC
+from agent.memory_ports import MemoryPorts
+from agent.model import AgentError, Clock, OperStatus, PortConfig, PortState, PtpStatus
+from agent.switch import Applied, Switch
 
 LIST_MAX = 430
 CYCLE_MAX_NS = 2**31 - 1
 
 
 def port(name: str, ifindex: int = 2, *, foreign_qdisc: str | None = None) -> PortState:
-    """A port nobody has configured yet, of a driver that tells everything."""
+    """A port that is not configured, of a driver that reports everything."""
+    limits = GateLimits(LIST_MAX, CYCLE_MAX_NS, CYCLE_MAX_NS, 10)
     return PortState(
         name=name,
         ifindex=ifindex,
         tx_queues=8,
         link_speed_bps=1_000_000_000,
-        root_qdisc="mq",
+        root_qdisc=NO_QDISC,
         foreign_qdisc=foreign_qdisc,
-        taprio=None,
-        running=None,
-        pending=None,
-        limits=GateLimits(LIST_MAX, CYCLE_MAX_NS, CYCLE_MAX_NS, 10),
         oper_status=OperStatus.UP,
         mac_address=f"02:00:00:00:00:{ifindex:02x}",
         driver="recording",
         has_mac_merge=True,
         statistics={"in-octets": 2**40, "in-errors": 1, "out-octets": 2**41},
+        parts=(GateState(limits_by_mode=dict.fromkeys(TaprioMode, limits)),),
     )
+
+
+def configured(
+    name: str, taprio: Taprio | None = None, priorities: Mapping[int, int] | None = None
+) -> PortConfig:
+    """A port that is asked for these gates and these priorities by DSCP."""
+    return PortConfig(name, (GateConfig(taprio), DscpConfig(priorities or {})))
+
+
+def altered(state: PortState, **changes: Any) -> PortState:
+    """The port with some fields replaced: its own, those of its `GateState`, its rules."""
+    fields = {field.name for field in dataclasses.fields(GateState)}
+    gates = {name: changes.pop(name) for name in fields & changes.keys()}
+    if limits := changes.pop("limits", None):
+        gates["limits_by_mode"] = dict.fromkeys(TaprioMode, limits)
+    rules = DscpState(changes.pop("dscp_priorities", state[DscpState].priorities))
+    altered_gates = dataclasses.replace(state[GateState], **gates)
+    return dataclasses.replace(state, **changes).with_part(altered_gates).with_part(rules)
 
 
 def bare(state: PortState) -> PortState:
     """The port without gates."""
-    return dataclasses.replace(
-        state, root_qdisc="mq", taprio=None, running=None, pending=None, counters=()
-    )
+    return altered(state, root_qdisc=NO_QDISC, taprio=None, running=None, pending=None, counters=())
 
 
-@dataclasses.dataclass(frozen=True)
-class RecordedStep:
-    port: str
-
-    def describe(self) -> str:
-        return f"port {self.port}: changed"
-
-
-@dataclasses.dataclass(frozen=True)
-class RecordedChange:
-    steps: tuple[RecordedStep, ...]
-    undo: Callable[[], None]
-
-
-def _same_gates(want: PortConfig, state: PortState) -> bool:
-    """Whether nothing but the base time differs, by whole cycles: `agent.reconcile` leaves that."""
-    if want.taprio is None or state.taprio is None:
-        return False
-    same_base = dataclasses.replace(want.taprio, schedule=state.taprio.schedule)
-    return same_base == state.taprio and state.moves_gates_as(want.taprio.schedule)
-
-
-class RecordedDoorbell:
-    """Rings when a test says so, and at no other time."""
+class NotifyingMonitor:
+    """Notifies when a test says so, and at no other time."""
 
     def __init__(self) -> None:
-        self._rings: SimpleQueue[bool] = SimpleQueue()
-        self.wait = self._rings.get
+        self._notifications: SimpleQueue[bool] = SimpleQueue()
+        self.wait = self._notifications.get
 
-    def ring(self) -> None:
-        self._rings.put(True)
+    def notify(self) -> None:
+        self._notifications.put(True)
 
     def stop(self) -> None:
-        self._rings.put(False)
+        self._notifications.put(False)
 
     def close(self) -> None:
         """There is nothing to close."""
 
 
-class RecordingKernel:
-    """Ports in memory. `log` lists what was done to them, `reads` counts how often it was asked.
+class RecordedPorts(MemoryPorts):
+    """Ports in memory that count, refuse and delay as the `RecordingKernel` around them says."""
 
-    Its clocks stand at `time_ns`, and move only when a test moves them; None: the machine's own. A
-    late list runs at once here. `refuse` and `delay_s` make trouble; `changed` and `vanished` are
-    what happens to a port without the agent.
+    def __init__(self, kernel: RecordingKernel, ports: Sequence[PortState]) -> None:
+        super().__init__(MECHANISMS, ports)
+        self._kernel = kernel
+        self.monitors: list[NotifyingMonitor] = []
+
+    def read(self) -> Mapping[str, PortState]:
+        self._kernel.reads += 1
+        return super().read()
+
+    def execute(self, step: Step) -> None:
+        time.sleep(self._kernel.delay_s)
+        if self._kernel.refuse:
+            raise AgentError(self._kernel.refuse)
+        super().execute(step)
+        for name in {each.port for each in step.after} & self.states.keys():
+            state = self.states[name]
+            counters = tuple(map(_counted, range(len(state[GateState].counters))))
+            self.states[name] = altered(state, counters=counters)
+
+    def restart(
+        self,
+        states: Sequence[PortState],
+        present: Mapping[KernelObject, Sequence[Contribution]],
+    ) -> Mapping[str, str]:
+        """Where `refuse` says so, a schedule is removed and not set again."""
+        if self._kernel.refuse:
+            self.states |= {state.name: bare(state) for state in states}
+        self._kernel.record(*(f"restart {state.name}" for state in states))
+        if not self._kernel.refuse:
+            return {}
+        return dict.fromkeys((state.name for state in states), self._kernel.refuse)
+
+    def problems(self, config: PortConfig) -> Iterator[str]:
+        if self._kernel.gates_refused and config[GateConfig].taprio:
+            yield self._kernel.gates_refused
+
+    def capabilities(self) -> Mapping[str, str]:
+        return {"gates": self._kernel.gates_refused} if self._kernel.gates_refused else {}
+
+    def leaves(self) -> dict[str, Any]:
+        refused = self._kernel.gates_refused
+        return super().leaves() | ({"gates-refused": refused} if refused else {})
+
+    def change_monitor(self) -> NotifyingMonitor:
+        self.monitors.append(NotifyingMonitor())
+        return self.monitors[-1]
+
+    def clock_offsets_ns(self) -> Mapping[Clock, int]:
+        return dict(self._kernel.offsets_ns)
+
+    def now_ns(self, of: Clock) -> int:
+        return time.time_ns() if self._kernel.time_ns is None else self._kernel.time_ns
+
+    def tai_offset_s(self) -> int:
+        return 37
+
+    def ptp_status(self) -> PtpStatus | None:
+        return self._kernel.ptp
+
+    def close(self) -> None:
+        self._kernel.record("close")
+
+
+class RecordedChange(Applied):
+    """What was applied; its undo is written down, too."""
+
+    def __init__(self, kernel: RecordingKernel, applied: Applied) -> None:
+        super().__init__(kernel.ports, applied.steps, applied.steps)
+        self._kernel = kernel
+
+    def undo(self) -> None:
+        super().undo()
+        self._kernel.record(*(f"undo {name}" for name in sorted(self.ports, reverse=True)))
+
+
+class RecordingKernel(Switch):
+    """A switch of ports in memory. `log` lists what was done, `reads` counts the times it was read.
+
+    Its clocks stand at `time_ns`, and move only when a test moves them; None: the machine's own.
+    `refuse` and `delay_s` make trouble; `changed` and `vanished` are what happens to a port without
+    the agent.
     """
 
-    classifier_name = "iptables-nft"
-
     def __init__(self, *ports: PortState, now_ns: int | None = None) -> None:
-        self.ports = {port.name: port for port in ports}
         self.log: list[str] = []
         self.reads = 0
         self.refuse: str | None = None
         self.delay_s = 0.0
         self.time_ns = now_ns
         self.offsets_ns = {Clock.TAI: 0, Clock.REALTIME: 0}
-        self._doorbells: list[RecordedDoorbell] = []
         self.gates_refused: str | None = None
         self.ptp: PtpStatus | None = None
+        self.ports: RecordedPorts = RecordedPorts(self, ports)
 
-    def read(self) -> Mapping[str, PortState]:
-        self.reads += 1
-        for name, state in self.ports.items():
-            if state.pending and state.pending.base_time_ns <= self.now_ns(Clock.TAI):
-                self.ports[name] = dataclasses.replace(state, running=state.pending, pending=None)
-        return dict(self.ports)
-
-    def capability(self) -> str | None:
-        return self.gates_refused
+    @property
+    def states(self) -> dict[str, PortState]:
+        """The ports as they are, for a test to look at and to change."""
+        return self.ports.states
 
     def apply(
         self, desired: Mapping[str, PortConfig], states: Mapping[str, PortState] | None = None
-    ) -> RecordedChange:
-        if self.refuse:
-            raise AgentError(self.refuse)
-        if absent := desired.keys() - self.ports.keys():
-            raise AgentError(f"port {min(absent)}: no such interface")
-        time.sleep(self.delay_s)
-        before = dict(self.read() if states is None else states)
-        for name, state in before.items():
-            want = desired.get(name, PortConfig(name, None))
-            rules = want.dscp_priorities
-            if _same_gates(want, state):
-                self.ports[name] = dataclasses.replace(state, dscp_priorities=rules)
-                continue
-            schedule = want.taprio.schedule if want.taprio else None
-            ahead = schedule is not None and schedule.base_time_ns > self.now_ns(Clock.TAI)
-            self.ports[name] = dataclasses.replace(
-                state,
-                root_qdisc="taprio" if want.taprio else "mq",
-                taprio=want.taprio,
-                running=state.running if ahead else schedule,
-                pending=schedule if ahead else None,
-                dscp_priorities=rules,
-                counters=tuple(
-                    ClassCounters(frames=t, octets=64 * t, drops=0, tx_overruns=7, window_drops=0)
-                    for t in range(len(want.taprio.queues) if want.taprio else 0)
-                ),
-            )
-        changed = tuple(
-            RecordedStep(name) for name in sorted(before) if before[name] != self.ports[name]
-        )
-        self.log += [f"apply {step.port}" for step in changed]
+    ) -> Applied:
+        applied = RecordedChange(self, super().apply(desired, states))
+        self.record(*(f"apply {name}" for name in sorted(applied.ports)))
+        return applied
 
-        def undo() -> None:
-            if self.refuse:
-                raise AgentError(f"not restored: {self.refuse}")
-            # An interface that came since is another one, of which nothing can be restored.
-            self.ports |= {
-                name: state
-                for name, state in before.items()
-                if name in self.ports and self.ports[name].ifindex == state.ifindex
-            }
-            self.log += [f"undo {step.port}" for step in reversed(changed)]
-
-        return RecordedChange(changed, undo)
+    def record(self, *lines: str) -> None:
+        """Write down what was done to the ports just now."""
+        self.log += lines
 
     def changed(self, state: PortState) -> None:
-        self.ports[state.name] = state
-        self.ring()
+        self.states[state.name] = state
+        self.notify()
 
     def vanished(self, name: str) -> None:
-        del self.ports[name]
-        self.ring()
+        del self.states[name]
+        self.notify()
 
-    def ring(self) -> None:
-        for doorbell in self._doorbells:
-            doorbell.ring()
+    def notify(self) -> None:
+        for monitor in self.ports.monitors:
+            monitor.notify()
 
-    def doorbell(self) -> RecordedDoorbell:
-        self._doorbells.append(RecordedDoorbell())
-        return self._doorbells[-1]
 
-    def restart(self, states: Sequence[PortState]) -> Mapping[str, str]:
-        """Where `refuse` says so, a list is removed and not set again."""
-        self.log += [f"restart {state.name}" for state in states]
-        if not self.refuse:
-            return {}
-        self.ports |= {state.name: bare(state) for state in states}
-        return dict.fromkeys((state.name for state in states), self.refuse)
-
-    def clock_offsets_ns(self) -> Mapping[Clock, int]:
-        return dict(self.offsets_ns)
-
-    def now_ns(self, clock: Clock) -> int:
-        return time.time_ns() if self.time_ns is None else self.time_ns
-
-    def tai_offset_s(self) -> int:
-        return 37
-
-    def ptp_status(self) -> PtpStatus | None:
-        return self.ptp
-
-    def close(self) -> None:
-        self.log.append("close")
+def _counted(traffic_class: int) -> ClassCounters:
+    """What each class counts, a number of its own."""
+    octets = 64 * traffic_class
+    return ClassCounters(traffic_class, octets, drops=0, tx_overruns=7, window_drops=0)

@@ -9,15 +9,16 @@ import sysrepo
 
 from agent import operational
 from agent.datastore.subscriptions import Datastore
-from agent.model import (
-    AgentError,
-    Clock,
+from agent.mechanisms.classification.model import DscpState
+from agent.mechanisms.gates.model import (
     GateEntry,
     GateOperation,
+    GateState,
     QueueRange,
     Schedule,
     TaprioMode,
 )
+from agent.model import AgentError, Clock
 from tests.stack.recording_kernel import CYCLE_MAX_NS, LIST_MAX
 from tests.stack.sysrepo_client import (
     BASE_TIME_S,
@@ -47,27 +48,27 @@ def agent(kernel, client):
 
 def test_a_gate_control_list_reaches_its_port(client, kernel):
     client.replace(gated("p1"))
-    taprio = kernel.ports["p1"].taprio
+    taprio = kernel.states["p1"][GateState].taprio
     assert taprio.schedule == Schedule(
         BASE_TIME_S * 10**9, 1_000_000, (GateEntry(2, 500_000), GateEntry(1, 500_000))
     )
     assert taprio.queues == (QueueRange(1, 0), QueueRange(1, 1))
     assert (taprio.mode, taprio.clock) == (TaprioMode.SOFTWARE, Clock.TAI)
-    assert kernel.ports["p1"].dscp_priorities == {46: 7}
+    assert kernel.states["p1"][DscpState].priorities == {46: 7}
     assert kernel.log == ["apply p1"]
 
 
 def test_removing_the_configuration_removes_the_gates(client, kernel):
     client.replace(gated("p1"), gated("p2"))
     client.replace(gated("p2"))
-    assert kernel.ports["p1"].taprio is None
-    assert kernel.ports["p2"].taprio is not None
+    assert kernel.states["p1"][GateState].taprio is None
+    assert kernel.states["p2"][GateState].taprio is not None
 
 
 def test_the_longest_list_arrives_complete_and_in_order(client, kernel):
     entries = [entry(i, i % 4, 1000) for i in range(LIST_MAX)]
     client.replace(gated("p1", reversed(entries)))
-    assert kernel.ports["p1"].taprio.schedule.entries == tuple(
+    assert kernel.states["p1"][GateState].taprio.schedule.entries == tuple(
         GateEntry(i % 4, 1000) for i in range(LIST_MAX)
     )
 
@@ -76,8 +77,8 @@ def test_limits_and_operations_reach_the_port_and_are_read_back_from_it(client, 
     entries = [entry(0, 2, 500_000, "set-and-hold-mac"), entry(1, 1, 500_000)]
     limits = [{"traffic-class": 1, "queue-max-sdu": 300}]
     client.replace(gated("p1", entries, **{"queue-max-sdu-table": limits}))
-    assert kernel.ports["p1"].taprio.max_sdu_octets == (0, 300)
-    assert kernel.ports["p1"].taprio.schedule.entries[0].operation is GateOperation.HOLD
+    assert kernel.states["p1"][GateState].taprio.max_sdu_octets == (0, 300)
+    assert kernel.states["p1"][GateState].taprio.schedule.entries[0].operation is GateOperation.HOLD
     gates = client.port("p1")[GATES]
     assert gates["oper-control-list"]["gate-control-entry"] == entries
     assert gates["queue-max-sdu-table"] == [
@@ -89,12 +90,12 @@ def test_limits_and_operations_reach_the_port_and_are_read_back_from_it(client, 
 
 def test_a_gate_table_under_the_interface_is_taken_and_shown_in_both_places(client, kernel):
     client.replace(gated_interface("p1"))
-    by_interface = kernel.ports["p1"].taprio
+    by_interface = kernel.states["p1"][GateState].taprio
     interface = client.interface("p1")
     assert state_of(interface[INTERFACE_GATES]) == state_of(interface[BRIDGE_PORT][GATES])
     assert interface[BRIDGE_PORT][GATES]["oper-gate-states"] == 0b10
     client.replace(gated("p1"))
-    assert kernel.ports["p1"].taprio == by_interface
+    assert kernel.states["p1"][GateState].taprio == by_interface
     assert kernel.log == ["apply p1"]
 
 
@@ -118,7 +119,7 @@ def test_a_table_with_limits_and_a_cycle_that_is_off_leaves_the_gates_to_the_oth
         "supported-interval-max": 2_000_000_000,
     }
     client.replace(gated("p1") | {INTERFACE_GATES: off})
-    assert kernel.ports["p1"].taprio is not None
+    assert kernel.states["p1"][GateState].taprio is not None
     client.replace(gated("p1") | {INTERFACE_GATES: off | {"gate-enabled": False}})
     assert kernel.log == ["apply p1"]
 
@@ -150,7 +151,7 @@ def test_a_change_another_subscriber_refuses_is_taken_back(client, kernel):
             client.replace(gated("p1"))
     # By abort, or by the timer: sysrepo sends none to a subscriber that answers after the refusal.
     wait_until(lambda: kernel.log == ["apply p1", "undo p1"])
-    assert kernel.ports["p1"].taprio is None
+    assert kernel.states["p1"][GateState].taprio is None
 
 
 def test_a_change_whose_client_gave_up_is_taken_back(client, kernel):

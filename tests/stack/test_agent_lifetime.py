@@ -15,6 +15,7 @@ import sysrepo
 
 from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import GATES_ON_INTERFACES, Datastore, DatastoreError
+from agent.mechanisms.gates.model import GateState
 from tests.stack.recording_kernel import port
 from tests.stack.repository import Repository
 from tests.stack.sysrepo_client import BASE_TIME_S, GATES, INTERFACE_GATES, Client, gated
@@ -26,7 +27,7 @@ AGENT_PROCESS = """
 import sys
 from agent import main
 from tests.stack.recording_kernel import RecordingKernel, port
-main.Kernel = lambda: RecordingKernel(port("p1"))
+main.KernelPorts = lambda _mechanisms: RecordingKernel(port("p1")).ports
 sys.exit(main.main(["--state-dir", sys.argv[1]]))
 """
 # The same, killed in the middle of its first change.
@@ -113,7 +114,7 @@ def test_what_is_remembered_of_a_list_the_kernel_no_longer_has_is_not_believed(
     with closing(Datastore(kernel, memory_file=file)):
         client.replace(gated("p1"))
         client.replace(gated("p1", base_time_s=BASE_TIME_S + 1))
-    kernel.ports["p1"] = port("p1", 2)
+    kernel.states["p1"] = port("p1", 2)
     with closing(Datastore(kernel, memory_file=file)):
         assert client.port("p1")[GATES]["config-change-error"] == "0"
 
@@ -123,7 +124,7 @@ def test_gates_nobody_configures_any_more_are_removed_at_start(client, kernel):
         client.replace(gated("p1"))
     client.replace()
     with closing(Datastore(kernel)):
-        assert kernel.ports["p1"].taprio is None
+        assert kernel.states["p1"][GateState].taprio is None
 
 
 def test_an_agent_whose_switch_cannot_do_the_configuration_says_so_and_serves(

@@ -12,10 +12,11 @@ import sysrepo
 
 from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore
+from agent.mechanisms.gates.model import GateState
 from agent.model import AgentError, Clock, OperStatus
 from agent.sysrepo.data import parse_notification
 from agent.sysrepo.notifications import NotificationSubscription
-from tests.stack.recording_kernel import port
+from tests.stack.recording_kernel import altered, port
 from tests.stack.sysrepo_client import BASE_TIME_S, BRIDGE_PORT, gated
 
 WAIT_S = 10
@@ -65,11 +66,11 @@ def test_it_says_that_it_serves(agent, told):
 
 
 def test_drift_is_told_once_and_left(agent, kernel, told):
-    configured = kernel.ports["p1"]
-    kernel.changed(replace(port("p1"), dscp_priorities={46: 7}))
+    configured = kernel.states["p1"]
+    kernel.changed(altered(port("p1"), dscp_priorities={46: 7}))
     wait_until(lambda: told[-1][0] == "port-drift")
     reads = kernel.reads
-    kernel.ring()
+    kernel.notify()
     wait_until(lambda: kernel.reads > reads)
     kernel.changed(configured)
     wait_until(lambda: told[-1][0] == "port-restored")
@@ -84,11 +85,11 @@ def test_drift_is_told_once_and_left(agent, kernel, told):
 def test_a_netconf_client_hears_of_drift_also_after_its_server_was_restarted(
     agent, kernel, netconfd
 ):
-    configured = kernel.ports["p1"]
+    configured = kernel.states["p1"]
     for _ in range(2):
         with netconfd.connect() as session:
             session.create_subscription()
-            kernel.changed(replace(port("p1"), dscp_priorities={46: 7}))
+            kernel.changed(altered(port("p1"), dscp_priorities={46: 7}))
             while "port-drift" not in session.take_notification(timeout=WAIT_S).notification_xml:
                 pass
             kernel.changed(configured)
@@ -99,8 +100,8 @@ def test_a_netconf_client_hears_of_drift_also_after_its_server_was_restarted(
 
 
 def test_the_link_of_a_configured_port_is_told_with_its_speed(agent, kernel, told):
-    configured = kernel.ports["p1"]
-    kernel.changed(replace(kernel.ports["p2"], oper_status=OperStatus.DOWN))
+    configured = kernel.states["p1"]
+    kernel.changed(replace(kernel.states["p2"], oper_status=OperStatus.DOWN))
     kernel.changed(replace(configured, link_speed_bps=100_000_000))
     wait_until(lambda: told[-1][1].get("oper-status") == "up")
     kernel.changed(replace(configured, oper_status=OperStatus.DORMANT, link_speed_bps=None))
@@ -121,7 +122,7 @@ def test_a_clock_that_was_set_back_is_told_and_its_schedules_are_set_anew(agent,
     kernel.read()
     kernel.time_ns += SECOND_NS
     kernel.offsets_ns[Clock.TAI] -= SECOND_NS
-    kernel.ring()
+    kernel.notify()
     wait_until(lambda: told[-1] == ("clock-step", {"tai-offset": 37, "step-ns": -SECOND_NS}))
     assert kernel.log == ["restart p1"]
 
@@ -135,19 +136,19 @@ def test_a_look_that_fails_is_not_the_last_one(agent, kernel, told, monkeypatch)
 
     with monkeypatch.context() as broken:
         broken.setattr(kernel, "read", fail)
-        kernel.ring()
+        kernel.notify()
         wait_until(lambda: failures)
-    kernel.changed(replace(kernel.ports["p1"], dscp_priorities={}))
+    kernel.changed(altered(kernel.states["p1"], dscp_priorities={}))
     wait_until(lambda: told[-1][0] == "port-drift")
 
 
 def test_a_port_that_went_away_is_configured_when_it_comes_back(agent, kernel, client):
     kernel.vanished("p1")
     client.replace(gated("p1"), gated("p2"))
-    assert kernel.ports["p2"].taprio is not None
+    assert kernel.states["p2"][GateState].taprio is not None
     kernel.changed(port("p1", ifindex=9))
-    wait_until(lambda: kernel.ports["p1"].taprio is not None)
-    assert kernel.ports["p2"].taprio is not None
+    wait_until(lambda: kernel.states["p1"][GateState].taprio is not None)
+    assert kernel.states["p2"][GateState].taprio is not None
 
 
 def test_a_new_configuration_for_a_port_that_went_away_is_refused(agent, kernel, client):
@@ -161,5 +162,5 @@ def test_ports_that_can_do_what_is_configured_do_it_at_the_start(client, kernel,
     client.replace(gated("p1"), impossible)
     with closing(Datastore(kernel)):
         assert "port p2: admin-cycle-time-extension must be 0" in caplog.text
-        assert kernel.ports["p1"].taprio is not None
+        assert kernel.states["p1"][GateState].taprio is not None
         assert BRIDGE_PORT in client.interface("p2")

@@ -172,7 +172,7 @@ def test_a_lab_knows_why_its_kernel_has_no_gates(agent, server, kernel, tmp_path
 )
 def test_a_port_that_cannot_take_its_list_is_named(agent, doctor, kernel, changes, found):
     check, words = found
-    kernel.ports["p2"] = dataclasses.replace(port("p2", 3), **changes)
+    kernel.states["p2"] = dataclasses.replace(port("p2", 3), **changes)
     ran = doctor("--json")
     assert words in failures(ran)[check]
     (finding,) = [f for f in json.loads(ran.stdout)["findings"] if f["verdict"] == "failed"]
@@ -180,7 +180,7 @@ def test_a_port_that_cannot_take_its_list_is_named(agent, doctor, kernel, change
 
 
 def test_a_port_that_is_not_there_is_named(agent, doctor, kernel):
-    del kernel.ports["p2"]
+    del kernel.states["p2"]
     assert "no such port" in failures(doctor("--json"))["ports exist"]
 
 

@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from agent.datastore.subscriptions import Datastore
-from agent.model import GateLimits, OperStatus
+from agent.mechanisms.gates.model import GateLimits, GateState
+from agent.model import OperStatus
 from cnc import cli, planfile
 from cnc.model import PortRef
-from tests.stack.recording_kernel import RecordingKernel, port
+from tests.stack.recording_kernel import RecordingKernel, altered, port
 
 EGRESS = PortRef("s1", "p2")
 SHORT = GateLimits(list_max=8, cycle_max_ns=10**9, interval_max_ns=600_000, tick_tenth_ns=80)
@@ -53,7 +54,7 @@ STREAM = """
 @pytest.fixture
 def kernel():
     """A switch whose second port has short lists, short intervals and a coarse tick."""
-    limited = dataclasses.replace(port("p2", 3), limits=SHORT)
+    limited = altered(port("p2", 3), limits=SHORT)
     return RecordingKernel(port("p1", 2), limited)
 
 
@@ -89,7 +90,7 @@ def test_a_plan_asks_for_limits_keeps_them_and_can_be_pushed(cnc, kernel, tmp_pa
     assert all(e.interval_ns <= 600_000 and e.interval_ns % 8 == 0 for e in gates.entries)
     pushed = cnc("push", written)
     assert pushed.exit_code == 0, pushed.exception
-    running = kernel.ports["p2"].taprio.schedule
+    running = kernel.states["p2"][GateState].taprio.schedule
     assert [(e.gate_states, e.interval_ns) for e in running.entries] == [
         (e.gate_states, e.interval_ns) for e in gates.entries
     ]
@@ -99,7 +100,7 @@ def test_a_pushed_intent_is_planned_within_the_limits_and_status_agrees(cnc, ker
     intent = tmp_path / "small.yaml"
     pushed = cnc("push", intent)
     assert pushed.exit_code == 0, pushed.exception
-    assert 0 < len(kernel.ports["p2"].taprio.schedule.entries) <= 8
+    assert 0 < len(kernel.states["p2"][GateState].taprio.schedule.entries) <= 8
     assert cnc("status", intent).exit_code == 0
     assert cnc("push", intent).stdout.startswith("no change")
 
@@ -107,7 +108,7 @@ def test_a_pushed_intent_is_planned_within_the_limits_and_status_agrees(cnc, ker
 def test_status_tells_of_a_list_that_runs_on_a_port_without_a_link(cnc, kernel, tmp_path):
     intent = tmp_path / "small.yaml"
     assert cnc("push", intent).exit_code == 0
-    kernel.changed(dataclasses.replace(kernel.ports["p2"], oper_status=OperStatus.DOWN))
+    kernel.changed(dataclasses.replace(kernel.states["p2"], oper_status=OperStatus.DOWN))
     told = cnc("status", intent, "--json")
     assert told.exit_code == 0  # it runs what it should
     (verdict,) = (p["verdict"] for p in json.loads(told.stdout) if p["port"] == str(EGRESS))

@@ -10,6 +10,7 @@ from ncclient import NCClientError
 from ncclient.operations import RPCError
 
 from agent.datastore.subscriptions import Datastore
+from agent.mechanisms.classification.model import DscpState
 from tests.stack.netconf_client import PREFIXES
 from tests.stack.netconfd_process import wait_until
 from tests.stack.test_netconfd_confirmed_commit import snapshot, tag_of
@@ -47,7 +48,7 @@ def edit(client, priority):
 
 def priority(kernel):
     """What the switch does with DSCP 46."""
-    return kernel.ports[NAME].dscp_priorities.get(46)
+    return kernel.states[NAME][DscpState].priorities.get(46)
 
 
 def commit_unconfirmed(client, kernel, timeout_s):

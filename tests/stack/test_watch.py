@@ -18,12 +18,13 @@ from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.datastore.subscriptions import Datastore
+from agent.mechanisms.gates.model import GateState
 from agent.model import OperStatus
 from cnc import cli
 from cnc.model import PortRef
 from cnc.rollout.history import FILE_NAME, History
 from tests.stack.netconfd_process import NetconfdProcess, running_netconfd
-from tests.stack.recording_kernel import RecordingKernel, port
+from tests.stack.recording_kernel import RecordingKernel, altered, port
 from tests.stack.watch_process import WatchProcess
 
 EGRESS = PortRef("s1", "p2")
@@ -68,9 +69,9 @@ class Network:
 
     def lose_schedule(self) -> None:
         """What `tc qdisc del` does to the egress port."""
-        before = self.kernel.ports[EGRESS.port]
+        before = self.kernel.states[EGRESS.port]
         lost = port(before.name, before.ifindex)
-        self.kernel.ports[EGRESS.port] = lost
+        self.kernel.states[EGRESS.port] = lost
 
 
 @pytest.fixture
@@ -159,14 +160,15 @@ def test_frames_that_wait_and_never_leave_are_told_by_watch_and_status_and_docto
     network: Network, watch: Start
 ):
     process = watch("--interval", "1")
-    running = network.kernel.ports[EGRESS.port]
-    assert running.taprio
-    network.kernel.ports[EGRESS.port] = dataclasses.replace(
+    running = network.kernel.states[EGRESS.port]
+    assert running[GateState].taprio
+    network.kernel.states[EGRESS.port] = altered(
         running,
-        running=running.taprio.schedule,
+        running=running[GateState].taprio.schedule,
         pending=None,
         counters=tuple(
-            dataclasses.replace(counted, backlog_frames=1000) for counted in running.counters
+            dataclasses.replace(counted, backlog_frames=1000)
+            for counted in running[GateState].counters
         ),
     )
     waits = "class 6 has 1000 frames waiting and sent none in"
@@ -181,10 +183,10 @@ def test_what_nobody_reports_is_noticed_by_looking(network: Network, watch: Star
     process = watch(*OFTEN)
     network.lose_schedule()
     assert "no gate control list" in process.wait_for("began", "drift", port="p2")["text"]
-    state = network.kernel.ports["p1"]
-    network.kernel.ports["p1"] = dataclasses.replace(state, oper_status=OperStatus.DOWN)
+    state = network.kernel.states["p1"]
+    network.kernel.states["p1"] = dataclasses.replace(state, oper_status=OperStatus.DOWN)
     assert process.wait_for("began", "link-down", port="p1")["text"] == "the link is down"
-    network.kernel.ports["p1"] = state
+    network.kernel.states["p1"] = state
     process.wait_for("ended", "link-down", port="p1")
 
 
@@ -242,17 +244,17 @@ def test_another_plan_on_the_switch_is_told_by_whom_and_never_healed(
     network.lose_schedule()
     refused = process.wait_for("noted", "heal")["text"]
     assert refused.startswith("postponed by ")
-    assert network.kernel.ports["p2"].taprio is None
+    assert network.kernel.states["p2"][GateState].taprio is None
 
 
 def test_a_lost_schedule_is_put_back_and_the_history_knows(network: Network, watch: Start):
     process = watch(*OFTEN, "--heal")
-    before = network.kernel.ports["p2"].taprio
+    before = network.kernel.states["p2"][GateState].taprio
     network.lose_schedule()
     process.wait_for("began", "drift", port="p2")
     assert process.wait_for("noted", "heal")["text"] == "restoring s1/p2"
     assert process.wait_for("noted", "heal")["text"] == "restored s1/p2"
-    after = network.kernel.ports["p2"].taprio
+    after = network.kernel.states["p2"][GateState].taprio
     assert after.schedule.entries == before.schedule.entries
     with History(network.state_dir / FILE_NAME) as history:
         assert history.rollouts()[0].what == "put back by watch"
@@ -266,7 +268,7 @@ def test_while_somebody_else_holds_the_lock_nothing_is_healed(network: Network, 
         process.wait_for("noted", "heal")
         failed = process.wait_for("noted", "heal")["text"]
         assert failed.startswith("failed, next attempt in 5 s at the earliest: ")
-        assert network.kernel.ports["p2"].taprio is None
+        assert network.kernel.states["p2"][GateState].taprio is None
         operator.unlock("running")
     process.wait_for("ended", "drift", port="p2")
 

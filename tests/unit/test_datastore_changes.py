@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from agent.datastore.changes import Changes
-from agent.datastore.desired import BRIDGE_GATE_TABLE
 from agent.datastore.memory import Memory, MemoryFile
+from agent.mechanisms.gates.desired import BRIDGE_GATE_TABLE
+from agent.mechanisms.gates.model import GateConfig, GateState
 from agent.model import AgentError
-from tests.stack.recording_kernel import RecordingKernel, port
+from tests.stack.recording_kernel import RecordingKernel, altered, port
 
 NOW_NS = 10_000_000_000
 
@@ -56,7 +57,7 @@ def changes(kernel, running):
 
 
 def base_time_s(kernel):
-    taprio = kernel.ports["p1"].taprio
+    taprio = kernel.states["p1"][GateState].taprio
     return taprio and taprio.schedule.base_time_ns // 10**9
 
 
@@ -163,7 +164,7 @@ def test_a_change_that_lands_late_is_what_is_wanted_also_when_the_kernel_refuses
     changes.change(2, tree(30))
     kernel.refuse = "port p1: no"
     changes.done(1, lambda: tree(20))
-    assert changes.wanted["p1"].taprio.schedule.base_time_ns == 20 * 10**9
+    assert changes.wanted["p1"][GateConfig].taprio.schedule.base_time_ns == 20 * 10**9
 
 
 def test_reconciling_what_already_agrees_does_nothing(changes, kernel):
@@ -191,43 +192,43 @@ def test_a_port_that_cannot_do_what_it_is_to_keeps_no_other_from_losing_its_old_
     if not p9_can:
         gates = p9["ieee802-dot1q-bridge:bridge-port"][BRIDGE_GATE_TABLE]
         gates["admin-cycle-time-extension"] = 5
-        kernel.ports["p9"] = by_hand = replace(kernel.ports["p1"], name="p9", ifindex=9)
+        kernel.states["p9"] = by_hand = replace(kernel.states["p1"], name="p9", ifindex=9)
     Changes(kernel, dict).reconcile(impossible)
     assert "port p9" in caplog.text
     assert base_time_s(kernel) is None
-    assert p9_can or kernel.ports["p9"] == by_hand
+    assert p9_can or kernel.states["p9"] == by_hand
 
 
 def test_a_change_of_others_is_taken_while_a_port_is_gone(changes, kernel):
     changes.change(1, tree())
     changes.done(1, tree)
-    gone = kernel.ports.pop("p1")
-    kernel.ports["p2"] = port("p2", 3)
+    gone = kernel.states.pop("p1")
+    kernel.states["p2"] = port("p2", 3)
     both = tree()
     interfaces = both["ietf-interfaces:interfaces"]["interface"]
     interfaces.append(interfaces[0] | {"name": "p2"})
     changes.change(2, both)
     changes.done(2, lambda: both)
-    assert kernel.ports["p2"].taprio is not None
-    kernel.ports["p1"] = replace(gone, ifindex=9, taprio=None, running=None, pending=None)
+    assert kernel.states["p2"][GateState].taprio is not None
+    kernel.states["p1"] = altered(gone, ifindex=9, taprio=None, running=None, pending=None)
     assert changes.meet(kernel.read())
     assert base_time_s(kernel) == 20
-    assert kernel.ports["p2"].taprio is not None
+    assert kernel.states["p2"][GateState].taprio is not None
 
 
 def test_a_port_that_is_gone_cannot_be_given_something_new(changes, kernel):
     changes.change(1, tree(20))
     changes.done(1, tree)
-    del kernel.ports["p1"]
+    del kernel.states["p1"]
     with pytest.raises(AgentError, match="port p1: no such interface"):
         changes.change(2, tree(30))
 
 
 def test_a_port_is_met_once(changes, kernel):
     changes.reconcile(tree())
-    kernel.ports["p1"] = port("p1")
+    kernel.states["p1"] = port("p1")
     assert not changes.meet(kernel.read())
-    kernel.ports["p1"] = port("p1", ifindex=9)
+    kernel.states["p1"] = port("p1", ifindex=9)
     assert changes.meet(kernel.read())
     assert not changes.meet(kernel.read())
 
@@ -235,27 +236,27 @@ def test_a_port_is_met_once(changes, kernel):
 def test_what_a_port_could_not_do_it_is_asked_again_when_its_link_has_another_speed(
     changes, kernel
 ):
-    kernel.ports["p1"] = replace(kernel.ports["p1"], link_speed_bps=None)
+    kernel.states["p1"] = replace(kernel.states["p1"], link_speed_bps=None)
     kernel.refuse = "the kernel wants 48000 ns"
     changes.reconcile(tree(20))
     assert not changes.meet(kernel.read())  # the same link: it would be refused again
     kernel.refuse = None
-    kernel.ports["p1"] = replace(kernel.ports["p1"], link_speed_bps=1_000_000_000)
+    kernel.states["p1"] = replace(kernel.states["p1"], link_speed_bps=1_000_000_000)
 
     assert changes.meet(kernel.read())
 
     assert base_time_s(kernel) == 20
-    kernel.ports["p1"] = replace(kernel.ports["p1"], link_speed_bps=100_000_000)
+    kernel.states["p1"] = replace(kernel.states["p1"], link_speed_bps=100_000_000)
     assert not changes.meet(kernel.read())  # it does what it is to
 
 
 def test_a_port_whose_foreign_qdisc_was_removed_gets_its_configuration(changes, kernel):
-    kernel.ports["p1"] = port("p1", foreign_qdisc="pfifo 1:")
+    kernel.states["p1"] = port("p1", foreign_qdisc="pfifo 1:")
     kernel.refuse = "port p1: its root qdisc pfifo 1: was set by somebody else"
     changes.reconcile(tree(20))
     assert not changes.meet(kernel.read())
     kernel.refuse = None
-    kernel.ports["p1"] = port("p1")
+    kernel.states["p1"] = port("p1")
     assert changes.meet(kernel.read())
     assert base_time_s(kernel) == 20
 
@@ -315,7 +316,7 @@ def test_a_port_that_is_no_longer_configured_is_left_alone_however_it_was_refuse
 def test_a_port_that_comes_back_as_the_same_interface_is_met_again(changes, kernel):
     changes.reconcile(tree())
     changes.meet({})
-    kernel.ports["p1"] = port("p1")
+    kernel.states["p1"] = port("p1")
     assert changes.meet(kernel.read())
     assert base_time_s(kernel) == 20
 
@@ -325,18 +326,18 @@ def test_a_port_that_comes_while_a_change_is_open_gets_what_that_asks_and_loses_
 ):
     changes.reconcile(tree(20))
     changes.change(1, tree(30))
-    kernel.ports["p1"] = port("p1", ifindex=9)
+    kernel.states["p1"] = port("p1", ifindex=9)
     changes.meet(kernel.read())
     assert base_time_s(kernel) == 30
     changes.done(1, lambda: tree(30))
-    assert changes.wanted["p1"].taprio.schedule.base_time_ns == 30 * 10**9
+    assert changes.wanted["p1"][GateConfig].taprio.schedule.base_time_ns == 30 * 10**9
 
 
 def test_a_port_that_was_replugged_right_before_a_change_does_what_it_did_if_that_is_taken_back(
     changes, kernel
 ):
     changes.reconcile(tree(20))
-    kernel.ports["p1"] = port("p1", ifindex=9)
+    kernel.states["p1"] = port("p1", ifindex=9)
     changes.change(1, {})
     changes.abort(1)
     assert changes.meet(kernel.read())
@@ -348,7 +349,7 @@ def test_a_port_that_comes_while_a_change_is_open_loses_what_that_asked_if_it_is
 ):
     changes.reconcile({})
     changes.change(1, tree(30))
-    kernel.ports["p1"] = port("p1", ifindex=9)
+    kernel.states["p1"] = port("p1", ifindex=9)
     changes.meet(kernel.read())
     assert base_time_s(kernel) == 30
     changes.abort(1)
@@ -390,20 +391,20 @@ def test_what_a_refused_change_left_behind_is_removed_at_the_next_look(
 
 def test_what_somebody_did_to_a_port_is_left_when_a_change_is_taken_back(changes, kernel):
     changes.reconcile(tree(20))
-    by_hand = port("p1", ifindex=kernel.ports["p1"].ifindex)
-    kernel.ports["p1"] = by_hand
+    by_hand = port("p1", ifindex=kernel.states["p1"].ifindex)
+    kernel.states["p1"] = by_hand
     changes.change(1, tree(30))
     changes.abort(1)
     assert not changes.meet(kernel.read())
-    assert kernel.ports["p1"] == by_hand
+    assert kernel.states["p1"] == by_hand
 
 
 def test_what_is_wanted_goes_back_with_a_change_that_is_taken_back(changes):
     changes.reconcile(tree(20))
     changes.change(1, tree(30))
-    assert changes.wanted["p1"].taprio.schedule.base_time_ns == 30 * 10**9
+    assert changes.wanted["p1"][GateConfig].taprio.schedule.base_time_ns == 30 * 10**9
     changes.abort(1)
-    assert changes.wanted["p1"].taprio.schedule.base_time_ns == 20 * 10**9
+    assert changes.wanted["p1"][GateConfig].taprio.schedule.base_time_ns == 20 * 10**9
 
 
 def test_a_change_that_was_taken_back_leaves_no_history(changes):

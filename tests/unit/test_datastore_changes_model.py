@@ -5,10 +5,10 @@ the timer; agents that are killed, and configuration that is edited before the n
 interfaces that are unplugged and plugged in, seen or unseen; what somebody does by hand; a kernel
 that refuses some things, and a read of running that fails once.
 
-The agent's own Changes and Watch, the steps of `agent.reconcile` and the all-or-none of
-`agent.kernel.apply` do the work. Of the kernel itself there are ports in memory, whose actions are
-refused one by one; an interface that is plugged in is another one, as in Linux: nothing of the old
-one can be restored on it. Looks and time-outs happen when the machine says so.
+The agent's own Changes, Watch and Switch do the work. In place of the kernel there are the ports in
+memory, whose steps are refused one by one; an interface that is plugged in is another one, as in
+Linux: nothing of the old one can be restored on it. Looks and time-outs happen when the machine
+says so.
 
 sysrepo sends one change after another. One history is left out: a client that dies in a store of
 more than SETTLE_TIMEOUT_S, whose change is taken back by the timer and lands after that without
@@ -42,12 +42,13 @@ from agent.datastore.changes import Changes
 from agent.datastore.desired import possible_ports
 from agent.datastore.memory import Memory
 from agent.datastore.watch import Watch
-from agent.drift import drift
 from agent.events import PortDrift, PortRestored
-from agent.kernel.apply import Action, execute
+from agent.mechanisms import MECHANISMS
+from agent.mechanisms.gates.model import GateConfig, GateState
+from agent.mechanisms.root_qdisc import RootQdisc
 from agent.model import AgentError
-from agent.reconcile import SetTaprio, plan_steps, refuse, validate
-from tests.stack.recording_kernel import RecordingKernel, bare, port
+from agent.switch import differences, plan
+from tests.stack.recording_kernel import RecordedPorts, RecordingKernel, altered, bare, port
 from tests.stack.sysrepo_client import BASE_TIME_S, NOW_NS, gated
 
 EXAMPLES = int(os.environ.get("TSN_EXAMPLES", "0"))
@@ -63,65 +64,40 @@ CONTENTS = (None, "one", "other")
 IMPOSSIBLE = "impossible"
 
 
-class Ports(RecordingKernel):
-    """A kernel whose ports are changed step by step, as `agent.kernel.Kernel` does.
+class RefusingPorts(RecordedPorts):
+    """Ports whose kernel refuses steps one by one, as the `Ports` around them say."""
 
-    `refusals` says what becomes of the next actions: None, it is done; else why it is refused.
-    """
+    def execute(self, step):
+        self._kernel.refuse_some()
+        super().execute(step)
+
+    def restart(self, states, present):
+        refused = {}
+        for state in states:
+            try:
+                self._kernel.refuse_some()  # to remove it
+                self.states[state.name] = bare(state)
+                self._kernel.refuse_some()  # to set it again
+                self.states[state.name] = state
+            except (AgentError, OSError) as reason:
+                refused[state.name] = str(reason)
+        return refused
+
+
+class Ports(RecordingKernel):
+    """`refusals` says what becomes of the next steps: None, it is done; else why it is refused."""
 
     def __init__(self) -> None:
         super().__init__(now_ns=NOW_NS)
+        self.ports = RefusingPorts(self, [])
         self.plugged = 1
         self.refusals: list[Exception | None] = []
 
     def plug(self, name: str, foreign_qdisc: str | None = None) -> None:
         self.plugged += 1
-        self.ports[name] = port(name, ifindex=self.plugged, foreign_qdisc=foreign_qdisc)
+        self.states[name] = port(name, ifindex=self.plugged, foreign_qdisc=foreign_qdisc)
 
-    def apply(self, desired, states=None):
-        before = self.read() if states is None else states
-        steps = tuple(plan_steps(desired, before))
-        touched = {step.port for step in steps}
-        asked = {n: config for n, config in desired.items() if n in touched or n not in before}
-        refuse(validate(asked, before))
-        return execute(steps, [self._action(step, before[step.port].ifindex) for step in steps])
-
-    def _action(self, step, ifindex: int) -> Action:
-        return Action(
-            do=lambda: self._set(step, ifindex, step.after),
-            undo=lambda: self._set(step, ifindex, step.before),
-        )
-
-    def _set(self, step, ifindex: int, content) -> None:
-        self._refuse_some()
-        state = self.ports.get(step.port)
-        if state is None or state.ifindex != ifindex:
-            raise AgentError(f"port {step.port}: No such device (ENODEV)")
-        if not isinstance(step, SetTaprio):
-            self.ports[step.port] = replace(state, dscp_priorities=content)
-        elif state.foreign_qdisc:
-            raise AgentError(f"port {step.port}: Invalid argument (EINVAL)")
-        elif content is None:
-            self.ports[step.port] = bare(state)
-        else:
-            schedule = content.schedule
-            self.ports[step.port] = replace(
-                state, root_qdisc="taprio", taprio=content, running=schedule
-            )
-
-    def restart(self, states):
-        refused = {}
-        for state in states:
-            try:
-                self._refuse_some()  # to remove it
-                self.ports[state.name] = bare(state)
-                self._refuse_some()  # to set it again
-                self.ports[state.name] = state
-            except (AgentError, OSError) as reason:
-                refused[state.name] = str(reason)
-        return refused
-
-    def _refuse_some(self) -> None:
+    def refuse_some(self) -> None:
         if self.refusals and (refusal := self.refusals.pop(0)):
             raise refusal
 
@@ -299,7 +275,7 @@ class Histories(RuleBasedStateMachine):
     # --- the ports ---
 
     def is_unplugged(self, name):
-        self.kernel.ports.pop(name, None)
+        self.kernel.states.pop(name, None)
 
     def is_plugged(self, name):
         """In place of the one that is there, if there is one: nobody has looked in between."""
@@ -309,18 +285,18 @@ class Histories(RuleBasedStateMachine):
         self.kernel.plug(name, FOREIGN)
 
     def loses_its_link(self, name):
-        if state := self.kernel.ports.get(name):
+        if state := self.kernel.states.get(name):
             losses = state.carrier_losses + 1
-            self.kernel.ports[name] = replace(state, carrier_losses=losses)
+            self.kernel.states[name] = replace(state, carrier_losses=losses)
 
     def gets_a_foreign_qdisc(self, name):
-        if state := self.kernel.ports.get(name):
-            self.kernel.ports[name] = replace(bare(state), foreign_qdisc=FOREIGN)
+        if state := self.kernel.states.get(name):
+            self.kernel.states[name] = replace(bare(state), foreign_qdisc=FOREIGN)
             self.by_hand.append((state.ifindex, None))
 
     def is_rid_of_its_foreign_qdisc(self, name):
-        if state := self.kernel.ports.get(name):
-            self.kernel.ports[name] = replace(state, foreign_qdisc=None)
+        if state := self.kernel.states.get(name):
+            self.kernel.states[name] = replace(state, foreign_qdisc=None)
 
     @rule(
         name=ports,
@@ -340,21 +316,21 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=ports, what=st.sampled_from(CONTENTS))
     def somebody_sets(self, name, what):
-        if name not in self.kernel.ports or self.kernel.ports[name].foreign_qdisc:
+        if name not in self.kernel.states or self.kernel.states[name].foreign_qdisc:
             return
         is_quiet = self.is_idle() and not self.has_open() and not self.kernel.refusals
         if is_quiet:
             self.look()
             self.look()
         wanted, _ = possible_ports(tree_of({name: what}), {})
-        taprio = wanted[name].taprio if what else None
+        taprio = wanted[name][GateConfig].taprio if what else None
         running = taprio and taprio.schedule
-        by_hand = replace(bare(self.kernel.ports[name]), taprio=taprio, running=running)
-        self.kernel.ports[name] = by_hand
+        by_hand = altered(bare(self.kernel.states[name]), taprio=taprio, running=running)
+        self.kernel.states[name] = by_hand
         self.by_hand.append((by_hand.ifindex, taprio))
         if is_quiet:
             self.look()
-            assert self.kernel.ports[name] == by_hand, "drift is told, and left"
+            assert self.kernel.states[name] == by_hand, "drift is told, and left"
 
     # --- faults ---
 
@@ -385,9 +361,9 @@ class Histories(RuleBasedStateMachine):
         wanted, impossible = possible_ports(tree_of(self.running), states)
         for name in states.keys() - impossible:
             state = states[name]
-            wrong = plan_steps(wanted, {name: state})
-            if (state.ifindex, state.taprio) in self.by_hand:
-                wrong = [step for step in wrong if not isinstance(step, SetTaprio)]
+            wrong = plan(MECHANISMS, wanted, {name: state})
+            if (state.ifindex, state[GateState].taprio) in self.by_hand:
+                wrong = [step for step in wrong if not isinstance(step.target, RootQdisc)]
             assert state.foreign_qdisc or not wrong, f"{name} does not do what running says"
         assert not self.has_open(), "nobody will ever end this change"
         told = {}
@@ -395,12 +371,14 @@ class Histories(RuleBasedStateMachine):
             if isinstance(event, PortDrift | PortRestored):
                 told[event.port] = isinstance(event, PortDrift)
         drifting = {name for name, is_drift in told.items() if is_drift and name in states}
-        assert drifting == set(drift(self.agent.wanted, states)), "what was told is true"
+        assert drifting == set(differences(MECHANISMS, self.agent.wanted, states)), (
+            "what was told is true"
+        )
 
     def teardown(self):
         """What was in the way goes, and the agent has all the time it needs."""
         for name in PORTS:
-            if name in self.kernel.ports:
+            if name in self.kernel.states:
                 self.is_rid_of_its_foreign_qdisc(name)
             else:
                 self.is_plugged(name)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from agent.datastore.desired import RECOMMENDED_CLASSES, desired_ports
-from agent.model import (
-    AgentError,
-    Clock,
+from agent.datastore.desired import desired_ports
+from agent.mechanisms.classification.model import DscpConfig
+from agent.mechanisms.gates.desired import RECOMMENDED_CLASSES
+from agent.mechanisms.gates.model import (
+    GateConfig,
     GateEntry,
     GateOperation,
-    PortState,
     QueueRange,
     Schedule,
     Taprio,
     TaprioMode,
 )
+from agent.model import AgentError, Clock, PortState
+from tests.stack.recording_kernel import altered, port
 
 GATES = "ieee802-dot1q-sched-bridge:gate-parameter-table"
 INTERFACE_GATES = "ieee802-dot1dc-sched-if:gate-parameter-table"
@@ -66,7 +68,7 @@ def tree(**ports):
 
 
 def taprio_of(content):
-    return desired_ports(tree(p1=content), {})["p1"].taprio
+    return desired_ports(tree(p1=content), {})["p1"][GateConfig].taprio
 
 
 def schedule_of(**changes):
@@ -185,8 +187,8 @@ def test_mode_clock_and_queues_are_taken_from_our_module():
 def test_dscp_rules_need_no_gates():
     rules = [{"dscp": 46, "priority": 5}, {"dscp": 0, "priority": 0}]
     port = desired_ports(tree(p1={"tsn-linux:dscp-rule": rules}), {})["p1"]
-    assert port.taprio is None
-    assert port.dscp_priorities == {46: 5, 0: 0}
+    assert port[GateConfig].taprio is None
+    assert port[DscpConfig].priorities == {46: 5, 0: 0}
 
 
 def test_gates_that_are_not_enabled_are_not_run_whatever_else_is_set():
@@ -195,9 +197,9 @@ def test_gates_that_are_not_enabled_are_not_run_whatever_else_is_set():
 
 def test_admin_values_without_config_change_leave_what_runs():
     running = taprio_of(bridge_port())
-    state = PortState("p1", 2, 8, None, "taprio", None, running, running.schedule, None)
+    state = altered(port("p1"), taprio=running, running=running.schedule)
     draft = bridge_port(gate_table(config_change=False, admin_base_time={"seconds": "9"}))
-    assert desired_ports(tree(p1=draft), {"p1": state})["p1"].taprio == running
+    assert desired_ports(tree(p1=draft), {"p1": state})["p1"][GateConfig].taprio == running
 
 
 def test_admin_values_without_config_change_start_nothing():
@@ -218,18 +220,21 @@ def both_places(bridge_gates, interface_gates):
 def test_a_gate_table_on_the_interface_is_taken_with_the_classes_of_the_bridge_port():
     by_interface = desired_ports(both_places(None, gate_table()), {})
     assert by_interface == desired_ports(both_places(gate_table(), None), {})
-    assert by_interface["p1"].taprio is not None
+    assert by_interface["p1"][GateConfig].taprio is not None
 
 
 def test_an_interface_with_a_gate_table_needs_no_bridge_port():
     interface = {"name": "p1", INTERFACE_GATES: gate_table()}
     ports = desired_ports({"ietf-interfaces:interfaces": {"interface": [interface]}}, {})
-    assert len(ports["p1"].taprio.queues) == 8
+    assert len(ports["p1"][GateConfig].taprio.queues) == 8
 
 
 def test_two_places_that_ask_for_the_same_are_taken_however_they_write_it():
     milliseconds = gate_table(admin_cycle_time={"numerator": 2, "denominator": 2000})
-    assert desired_ports(both_places(gate_table(), milliseconds), {})["p1"].taprio is not None
+    assert (
+        desired_ports(both_places(gate_table(), milliseconds), {})["p1"][GateConfig].taprio
+        is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -273,9 +278,9 @@ def test_a_draft_in_one_place_is_refused_even_while_the_other_runs():
 def test_a_table_that_is_off_and_has_no_list_asks_for_nothing(switched_off):
     limits = {"supported-list-max": 16, "supported-cycle-max": {"numerator": 1, "denominator": 1}}
     off = limits | switched_off
-    assert desired_ports(both_places(gate_table(), off), {})["p1"].taprio is not None
-    assert desired_ports(both_places(off, gate_table()), {})["p1"].taprio is not None
-    assert desired_ports(both_places(off, None), {})["p1"].taprio is None
+    assert desired_ports(both_places(gate_table(), off), {})["p1"][GateConfig].taprio is not None
+    assert desired_ports(both_places(off, gate_table()), {})["p1"][GateConfig].taprio is not None
+    assert desired_ports(both_places(off, None), {})["p1"][GateConfig].taprio is None
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,17 @@ import dataclasses
 
 import pytest
 
-from agent.datastore.history import GateHistory, first_cycle_ns, history_after
-from agent.model import (
-    Clock,
+from agent.mechanisms.gates.history import GateHistory, first_cycle_ns, history_after
+from agent.mechanisms.gates.model import (
     GateEntry,
-    PortConfig,
+    GateState,
     QueueRange,
     Schedule,
     Taprio,
     TaprioMode,
 )
-from tests.stack.recording_kernel import port
+from agent.model import Clock
+from tests.stack.recording_kernel import altered, configured, port
 
 CYCLE_NS = 100
 ENTRIES = (GateEntry(1, 60), GateEntry(2, 40))
@@ -34,20 +34,18 @@ def taprio(base_time_ns, entries=ENTRIES, clock=Clock.TAI):
 
 
 def running(now):
-    return dataclasses.replace(port("p1"), taprio=now, running=now.schedule)
+    return altered(port("p1"), taprio=now, running=now.schedule)
 
 
 def waiting(first, then):
     """The kernel runs `first` (None: nothing yet), and `then` waits for its base time."""
-    return dataclasses.replace(
-        port("p1"), taprio=then, running=first and first.schedule, pending=then.schedule
-    )
+    return altered(port("p1"), taprio=then, running=first and first.schedule, pending=then.schedule)
 
 
 def after(state, asked, past=None, now_ns=0):
     """What is remembered of p1, a port in `state`, once `asked` is in force."""
     history = {} if past is None else {"p1": past}
-    desired = {"p1": PortConfig("p1", asked)}
+    desired = {"p1": configured("p1", asked)}
     return history_after(history, {"p1": state}, desired, lambda _: now_ns).get("p1")
 
 
@@ -113,7 +111,7 @@ def test_asking_once_more_for_what_runs_or_waits_changes_nothing():
 def test_a_draft_after_a_congruent_restart_changes_nothing():
     past = GateHistory(taprio(900).schedule, 1100, change_errors=1)
     state = running(taprio(100))
-    assert after(state, state.taprio, past, now_ns=7777) == past
+    assert after(state, state[GateState].taprio, past, now_ns=7777) == past
 
 
 def test_other_classes_are_no_change_of_the_list():
@@ -154,7 +152,9 @@ def test_a_history_of_another_list_than_the_kernels_is_not_believed():
 def test_a_history_is_not_believed_while_the_kernel_waits_for_another_base_time_than_its():
     waits = waiting(taprio(100), taprio(9000, OTHER_ENTRIES))
     past = GateHistory(taprio(5000, OTHER_ENTRIES).schedule, 5000, change_errors=3)
-    assert after(waits, waits.taprio, past) == GateHistory(waits.pending, 9000, 0)
+    assert after(waits, waits[GateState].taprio, past) == GateHistory(
+        waits[GateState].pending, 9000, 0
+    )
 
 
 def test_a_port_that_went_away_is_forgotten():

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.datastore.history import GateHistory, LastChange
 from agent.datastore.memory import BOOT_ID, Memory, MemoryFile
-from agent.model import Clock, GateEntry, GateOperation, Schedule
+from agent.mechanisms.gates.history import GateHistory
+from agent.mechanisms.gates.model import GateEntry, GateOperation, Schedule
+from agent.model import Clock, LastChange
 from agent.surroundings import Link, Surroundings
 
 SCHEDULE = Schedule(2**62, 100, (GateEntry(1, 60, GateOperation.HOLD), GateEntry(255, 40)))

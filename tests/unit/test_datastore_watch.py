@@ -10,6 +10,7 @@ import pytest
 from agent.datastore.changes import Changes
 from agent.datastore.watch import Watch
 from agent.events import PortDrift, PortRestored, PortStateChange
+from agent.mechanisms.gates.model import GateState
 from tests.stack.recording_kernel import RecordingKernel, bare, port
 from tests.stack.sysrepo_client import NOW_NS, gated
 
@@ -45,13 +46,13 @@ def look(kernel, changes, events):
 def test_a_port_that_went_away_in_drift_is_told_to_be_restored_once_it_is_back_and_right(
     kernel, look, events, looks_while_it_is_gone
 ):
-    kernel.ports["p1"] = bare(kernel.ports["p1"])
+    kernel.states["p1"] = bare(kernel.states["p1"])
     look()
-    del kernel.ports["p1"]
+    del kernel.states["p1"]
     for _ in range(looks_while_it_is_gone):
         look()
     assert [type(event) for event in events] == [PortDrift, PortStateChange]
-    kernel.ports["p1"] = port("p1", ifindex=9)
+    kernel.states["p1"] = port("p1", ifindex=9)
     look()
     look()
     assert [type(event) for event in events[2:]] == [PortStateChange, PortRestored]
@@ -60,31 +61,31 @@ def test_a_port_that_went_away_in_drift_is_told_to_be_restored_once_it_is_back_a
 def test_a_port_that_comes_back_with_the_drift_it_went_away_with_is_told_nothing_new(
     kernel, look, events
 ):
-    drifted = kernel.ports["p1"] = bare(kernel.ports["p1"])
+    drifted = kernel.states["p1"] = bare(kernel.states["p1"])
     look()
-    del kernel.ports["p1"]
+    del kernel.states["p1"]
     look()
     kernel.refuse = "port p1: no"
-    kernel.ports["p1"] = drifted
+    kernel.states["p1"] = drifted
     look()
     assert [type(event) for event in events] == [PortDrift, PortStateChange, PortStateChange]
 
 
 def lose_link(kernel):
-    p1 = kernel.ports["p1"]
-    kernel.ports["p1"] = replace(p1, carrier_losses=p1.carrier_losses + 1)
+    p1 = kernel.states["p1"]
+    kernel.states["p1"] = replace(p1, carrier_losses=p1.carrier_losses + 1)
 
 
 def test_a_port_whose_list_was_not_set_anew_gets_it_at_the_next_look(kernel, look, caplog):
-    configured = kernel.ports["p1"]
+    configured = kernel.states["p1"]
     lose_link(kernel)
     kernel.refuse = "port p1: the kernel refused the schedule: Cannot allocate memory (ENOMEM)"
     look()
-    assert kernel.ports["p1"].taprio is None
+    assert kernel.states["p1"][GateState].taprio is None
     assert kernel.refuse in caplog.text
     kernel.refuse = None
     look()
-    assert kernel.ports["p1"].taprio == configured.taprio
+    assert kernel.states["p1"][GateState].taprio == configured[GateState].taprio
     look()
     assert kernel.log == ["restart p1", "apply p1"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.model import GateEntry, Schedule
+from agent.mechanisms.gates.model import GateEntry, Schedule
 from cnc.model import Plan
 from tests.fault.director import Direction
 from tests.fault.kernels import Gates, Side, Sides

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from agent.kernel import limits, taprio
-from agent.model import GateLimits, TaprioMode
+from agent.mechanisms.gates import limits, taprio
+from agent.mechanisms.gates.model import GateLimits, TaprioMode
 
 
 def test_in_software_the_kernels_own_bounds_hold_whatever_the_driver():
-    of_software = limits.of(TaprioMode.SOFTWARE, "tsnep")
+    of_software = limits.limits_for(TaprioMode.SOFTWARE, "tsnep")
     assert (of_software.list_max, of_software.cycle_max_ns) == (430, 2**31 - 1)
     assert of_software.interval_max_ns == 2**31 - 1
 
@@ -20,13 +20,13 @@ def test_in_software_the_kernels_own_bounds_hold_whatever_the_driver():
 @pytest.mark.parametrize(("resolution_s", "tenths"), [(1e-9, 10), (4e-3, 40_000_000)])
 def test_the_tick_is_the_resolution_of_the_kernels_timers(monkeypatch, resolution_s, tenths):
     monkeypatch.setattr(time, "clock_getres", lambda _: resolution_s)
-    assert limits.of(TaprioMode.SOFTWARE, None).tick_tenth_ns == tenths
+    assert limits.limits_for(TaprioMode.SOFTWARE, None).tick_tenth_ns == tenths
 
 
 def test_offloaded_the_driver_decides_and_nothing_is_guessed():
-    assert limits.of(TaprioMode.FULL_OFFLOAD, "tsnep").list_max == 255
-    assert limits.of(TaprioMode.FULL_OFFLOAD, "igc") == GateLimits()
-    assert limits.of(TaprioMode.FULL_OFFLOAD, None) == GateLimits()
+    assert limits.limits_for(TaprioMode.FULL_OFFLOAD, "tsnep").list_max == 255
+    assert limits.limits_for(TaprioMode.FULL_OFFLOAD, "igc") == GateLimits()
+    assert limits.limits_for(TaprioMode.FULL_OFFLOAD, None) == GateLimits()
 
 
 @pytest.mark.parametrize(

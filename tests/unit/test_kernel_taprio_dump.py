@@ -7,8 +7,8 @@ import struct
 import pytest
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-from agent.kernel import taprio, taprio_dump
-from agent.model import ClassCounters, GateEntry, GateOperation, TaprioMode
+from agent.mechanisms.gates import taprio, taprio_dump
+from agent.mechanisms.gates.model import ClassCounters, GateEntry, GateOperation, TaprioMode
 from tests.unit.test_sched_taprio import CLOCK_TAI, PRIORITY_MAP, attribute, entry, nested
 
 RTM_NEWQDISC, RTM_NEWTCLASS = 36, 40
@@ -148,4 +148,4 @@ def test_operations_are_read():
 def test_a_qdisc_of_another_handle_is_foreign_and_its_queues_are_not_ours():
     other = message("taprio", 0x10000, TC_H_ROOT, statistics())
     child = message("pfifo", 0, 0x10001, statistics(frames=9))
-    assert read(Dump(other, child)) == taprio_dump.RootQdisc("taprio", "taprio 1:")
+    assert read(Dump(other, child)) == taprio_dump.DumpedQdisc("taprio", "taprio 1:")

@@ -7,27 +7,28 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.datastore.history import GateHistory
-from agent.model import (
+from agent.mechanisms import MECHANISMS
+from agent.mechanisms.gates.history import GateHistory
+from agent.mechanisms.gates.model import (
     ClassCounters,
-    Clock,
     GateEntry,
     GateLimits,
     GateOperation,
-    OperStatus,
     QueueRange,
     Schedule,
     Taprio,
     TaprioMode,
 )
-from agent.operational import gate_states, interfaces
-from tests.stack.recording_kernel import port
+from agent.mechanisms.gates.operational import gate_states
+from agent.model import Clock, OperStatus
+from agent.operational import interfaces
+from tests.stack.recording_kernel import altered, port
 
 SCHEDULE = Schedule(1000, 100, (GateEntry(1, 60), GateEntry(2, 30)))
 TWO_CLASSES = Taprio(
     (0,) * 16, (QueueRange(1, 0), QueueRange(1, 1)), TaprioMode.SOFTWARE, Clock.TAI, SCHEDULE
 )
-RUNNING = dataclasses.replace(port("p1"), taprio=TWO_CLASSES, running=SCHEDULE)
+RUNNING = altered(port("p1"), taprio=TWO_CLASSES, running=SCHEDULE)
 
 BRIDGE_PORT = "ieee802-dot1q-bridge:bridge-port"
 BRIDGE_GATES = "ieee802-dot1q-sched-bridge:gate-parameter-table"
@@ -36,6 +37,7 @@ INTERFACE_GATES = "ieee802-dot1dc-sched-if:gate-parameter-table"
 
 def interface_of(state, history=None, now_ns=0, on_interfaces=True):
     (interface,) = interfaces(
+        MECHANISMS,
         {state.name: state},
         {state.name: history} if history else {},
         now_ns if callable(now_ns) else lambda _clock: now_ns,
@@ -83,7 +85,7 @@ def test_the_current_time_is_tai_and_the_gates_move_by_the_clock_of_their_list(c
     now_ns = {Clock.TAI: 37_000_000_000, Clock.MONOTONIC: 1_000, Clock.REALTIME: 1_059}
     now_ns[Clock.BOOTTIME] = 1_060
     taprio = dataclasses.replace(TWO_CLASSES, clock=clock)
-    gates = gates_of(dataclasses.replace(RUNNING, taprio=taprio), now_ns=now_ns.__getitem__)
+    gates = gates_of(altered(RUNNING, taprio=taprio), now_ns=now_ns.__getitem__)
     assert gates["current-time"] == {"seconds": "37", "nanoseconds": 0}
     assert gates["oper-gate-states"] == gate_states(SCHEDULE, now_ns[clock])
 
@@ -113,7 +115,7 @@ def test_a_congruent_restart_is_pending_until_its_base_time_and_then_the_one_in_
 
 
 def test_a_list_the_kernel_holds_back_is_pending_whatever_the_clock_says():
-    state = dataclasses.replace(RUNNING, running=None, pending=SCHEDULE)
+    state = altered(RUNNING, running=None, pending=SCHEDULE)
     assert gates_of(state, now_ns=10**9)["config-pending"] is True
 
 
@@ -125,7 +127,7 @@ def test_both_places_show_one_truth_and_the_second_only_where_it_is_installed():
 
 def test_what_neither_kernel_nor_driver_tells_of_limits_is_left_out():
     limits = GateLimits(list_max=64, interval_max_ns=5)
-    gates = gates_of(dataclasses.replace(port("p1"), limits=limits))
+    gates = gates_of(altered(port("p1"), limits=limits))
     assert gates["supported-list-max"] == 64
     assert gates["supported-interval-max"] == 5
     assert "supported-cycle-max" not in gates
@@ -134,7 +136,7 @@ def test_what_neither_kernel_nor_driver_tells_of_limits_is_left_out():
 
 def test_frame_size_limits_are_published_for_every_class_and_in_the_kernels_words_for_the_limited():
     limited = dataclasses.replace(TWO_CLASSES, max_sdu_octets=(0, 300))
-    state = dataclasses.replace(RUNNING, taprio=limited)
+    state = altered(RUNNING, taprio=limited)
     assert gates_of(state)["queue-max-sdu-table"] == [
         {"traffic-class": 0, "queue-max-sdu": 0},
         {"traffic-class": 1, "queue-max-sdu": 300},
@@ -144,7 +146,7 @@ def test_frame_size_limits_are_published_for_every_class_and_in_the_kernels_word
 
 def test_a_class_publishes_what_it_sent_and_what_waits_and_of_overruns_only_what_is_counted():
     counters = (ClassCounters(5, 320, 1), ClassCounters(2**40, 2**41, 0, 7, 8, 1000))
-    state = dataclasses.replace(RUNNING, counters=counters)
+    state = altered(RUNNING, counters=counters)
     table = gates_of(state)["queue-max-sdu-table"]
     assert [row.get("transmission-overrun") for row in table] == [None, "7"]
     assert kernel_of(state)["class-statistics"] == [
@@ -169,7 +171,7 @@ def test_a_class_publishes_what_it_sent_and_what_waits_and_of_overruns_only_what
 def test_every_entry_says_what_it_does():
     hold = dataclasses.replace(SCHEDULE, entries=(GateEntry(1, 100, GateOperation.HOLD),))
     taprio = dataclasses.replace(TWO_CLASSES, schedule=hold)
-    state = dataclasses.replace(RUNNING, taprio=taprio, running=hold)
+    state = altered(RUNNING, taprio=taprio, running=hold)
     (entry,) = gates_of(state)["oper-control-list"]["gate-control-entry"]
     assert entry["operation-name"] == "ieee802-dot1q-sched:set-and-hold-mac"
     assert kernel_of(state)["schedule"][0]["entry"][0]["operation"] == "set-and-hold-mac"

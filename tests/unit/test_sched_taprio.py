@@ -6,7 +6,8 @@ import struct
 
 from pyroute2.netlink.rtnl.tcmsg import plugins, tcmsg
 
-from agent.kernel import sched_taprio, taprio
+from agent.kernel import sched_taprio
+from agent.mechanisms.gates import taprio
 
 NLA_F_NESTED = 0x8000
 TC_HEADER = 16 + 20  # struct nlmsghdr, struct tcmsg

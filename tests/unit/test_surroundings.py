@@ -6,21 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from agent.model import (
-    Clock,
-    GateEntry,
-    OperStatus,
-    QueueRange,
-    Schedule,
-    Taprio,
-    TaprioMode,
-)
+from agent.mechanisms.gates.model import GateEntry, QueueRange, Schedule, Taprio, TaprioMode
+from agent.model import Clock, OperStatus
 from agent.surroundings import STEP_MIN_NS, Surroundings, standing_still, surroundings, unremembered
-from tests.stack.recording_kernel import port
+from tests.stack.recording_kernel import altered, port
 
 SCHEDULE = Schedule(0, 1_000_000, (GateEntry(1, 1_000_000),))
 TAPRIO = Taprio((0,) * 16, (QueueRange(1, 0),), TaprioMode.SOFTWARE, Clock.TAI, SCHEDULE)
-RUNNING = replace(port("p1"), taprio=TAPRIO, running=SCHEDULE, carrier_losses=4)
+RUNNING = altered(port("p1"), taprio=TAPRIO, running=SCHEDULE, carrier_losses=4)
 OFFSETS_NS = {Clock.TAI: 37_000_000_000, Clock.REALTIME: 0}
 SECOND_NS = 10**9
 
@@ -59,7 +52,7 @@ def test_a_clock_set_ahead_is_caught_up_by_the_kernel(before):
 
 
 def test_a_list_that_waits_for_its_first_base_time_only_waits_longer(before):
-    waiting = replace(RUNNING, running=None, pending=SCHEDULE)
+    waiting = altered(RUNNING, running=None, pending=SCHEDULE)
     assert still(before, waiting, tai=-SECOND_NS) == []
 
 
@@ -110,8 +103,8 @@ def test_a_driver_that_does_not_tell_of_its_link_counts_as_up(before):
 @pytest.mark.parametrize(
     "state",
     [
-        replace(RUNNING, taprio=None, running=None, carrier_losses=5),
-        replace(RUNNING, taprio=replace(TAPRIO, mode=TaprioMode.FULL_OFFLOAD), carrier_losses=5),
+        altered(RUNNING, taprio=None, running=None, carrier_losses=5),
+        altered(RUNNING, taprio=replace(TAPRIO, mode=TaprioMode.FULL_OFFLOAD), carrier_losses=5),
     ],
     ids=["no gates", "gates of the hardware"],
 )

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from agent import drift, wording
-from agent.model import Clock, GateEntry, QueueRange, Schedule, Taprio, TaprioMode
-from agent.reconcile import SetTaprio
+from agent import wording
+from agent.mechanisms.gates.diff import diff
+from agent.mechanisms.gates.model import GateEntry, QueueRange, Schedule, Taprio, TaprioMode
+from agent.model import Clock
 from cnc import chart, planfile
 from cnc import format as words
 from cnc.cli import render
 from cnc.model import GateControlList, GateLimits, Plan, PortRef
 from cnc.model import GateEntry as Entry
 from cnc.rollout.preflight import Check, Finding, Verdict
+from tests.stack.recording_kernel import configured, port
 
 PLAN = Path(__file__).parent / "data" / "line3-plan.json"
 GATES = GateControlList(1_000_000, (Entry(0x81, 1_000_000),))
@@ -102,8 +104,8 @@ def test_one_check_on_one_switch(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_one_entry_that_the_agent_sets_or_finds() -> None:
     taprio = Taprio((0,) * 16, (QueueRange(1, 0),), TaprioMode.SOFTWARE, Clock.TAI, SCHEDULE)
-    assert "set the schedule: 1 entry, cycle" in SetTaprio("p1", None, taprio).describe()
-    assert drift._list(SCHEDULE).startswith("1 entry, cycle")
+    (change,) = diff(configured("p1", taprio), port("p1"))
+    assert "set the schedule: 1 entry, cycle" in change.description
 
 
 def test_a_port_is_named_by_its_entries_in_the_plural_where_it_has_several(

@@ -1,7 +1,7 @@
-"""Rings when the kernel says that links, qdiscs, rules or clocks have changed.
+"""Notifies when the kernel reports a change of links, qdiscs, rules or clocks.
 
-What has changed is not read from the messages: whoever hears the bell looks at everything. So a
-message that the kernel had to drop (ENOBUFS) loses nothing: that error rings, too.
+What has changed is not taken from the messages: the caller reads everything again. So a message
+that the kernel had to drop (ENOBUFS) loses nothing: that error counts as a notification, too.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ FULL_POLL_S = 10.0
 MS_PER_S = 1000
 
 
-class Doorbell:
-    """Hears the network namespace in which it was made. One thread waits, another may stop it."""
+class KernelChangeMonitor:
+    """Monitors the network namespace in which it was made. Another thread may stop a wait."""
 
     def __init__(self) -> None:
         """Raises OSError."""
@@ -48,20 +48,20 @@ class Doorbell:
 
     def wait(self) -> bool:
         """True when something may have changed, after FULL_POLL_S at the latest; False: stopped."""
-        rung = self._rung()
-        if self._stopped in rung:
+        ready = self._ready()
+        if self._stopped in ready:
             return False
-        if self._clock_set.fileno() in rung:
+        if self._clock_set.fileno() in ready:
             self._clock_set.acknowledge()
-        elif rung:
+        elif ready:
             time.sleep(BURST_S)
         for source in self._kernel:
             _drain(source)
         self._tai_offset_s = tai_offset_s()
         return True
 
-    def _rung(self) -> set[int]:
-        """Who rang; nobody when the TAI offset is new or it is time for another look."""
+    def _ready(self) -> set[int]:
+        """The descriptors that are readable; none when the TAI offset is new or a poll is due."""
         for _ in range(round(FULL_POLL_S / CLOCK_POLL_S)):
             if ready := self._poll.poll(CLOCK_POLL_S * MS_PER_S):
                 return {source for source, _ in ready}
@@ -70,7 +70,7 @@ class Doorbell:
         return set()
 
     def stop(self) -> None:
-        """Whoever waits, now or later, is told to go."""
+        """End a `wait`, now or later."""
         os.write(self._stop, b"\0")
 
     def close(self) -> None:

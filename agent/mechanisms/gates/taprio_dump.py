@@ -9,19 +9,18 @@ from typing import Any
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import TC_H_ROOT
 
-from agent.kernel import taprio
 from agent.kernel.clock import CLOCK_IDS
-from agent.model import (
-    AgentError,
+from agent.mechanisms.gates import taprio
+from agent.mechanisms.gates.model import (
     ClassCounters,
-    Clock,
     GateEntry,
     QueueRange,
     Schedule,
     Taprio,
     TaprioMode,
 )
-from agent.reconcile import WIRE_OVERHEAD_OCTETS, binding_max_sdu_octets
+from agent.mechanisms.gates.openings import WIRE_OVERHEAD_OCTETS, binding_max_sdu_octets
+from agent.model import AgentError, Clock
 
 _MODES = {flags: mode for mode, flags in taprio.FLAGS.items()}
 _CLOCKS = {clock_id: clock for clock, clock_id in CLOCK_IDS.items()}
@@ -29,7 +28,7 @@ _OPERATIONS = {command: operation for operation, command in taprio.COMMANDS.item
 
 
 @dataclass(frozen=True, slots=True)
-class RootQdisc:
+class DumpedQdisc:
     """`taprio` is set when the qdisc is ours; `foreign` names one that somebody else attached.
 
     `drops` are frames that ours discarded, those longer than their class's limit among them, which
@@ -57,7 +56,7 @@ class _Queue:
 
 def read(
     ipr: IPRoute, now_ns: Callable[[Clock], int], speeds_bps: Mapping[int, int | None]
-) -> dict[int, RootQdisc]:
+) -> dict[int, DumpedQdisc]:
     """The root qdisc of every interface that has one, by interface index.
 
     `ipr` must have received something before: the kernel begins a dump with a single page until it
@@ -86,12 +85,12 @@ def _root_qdisc(
     queues: Mapping[int, Any],
     now_ns: Callable[[Clock], int],
     speed_bps: int | None,
-) -> RootQdisc:
+) -> DumpedQdisc:
     kind, handle = message.get("TCA_KIND"), message["handle"]
     if handle == 0:  # the kernel's own default, which gives way to any other
-        return RootQdisc(kind, None)
+        return DumpedQdisc(kind, None)
     if kind != "taprio" or handle != taprio.HANDLE:
-        return RootQdisc(kind, f"{kind} {handle >> 16:x}:")
+        return DumpedQdisc(kind, f"{kind} {handle >> 16:x}:")
     options = message.get("TCA_OPTIONS")
     admin = options.get("TCA_TAPRIO_ATTR_ADMIN_SCHED")
     running, pending = _schedule(options), _schedule(admin) if admin else None
@@ -107,7 +106,7 @@ def _root_qdisc(
         hardware = _hardware_counts(ipr, message["index"])
     counters = _class_counters(shown, queues, hardware)
     drops = _stats2(message, "TCA_STATS_QUEUE")["drops"] + sum(each.drops for each in counters)
-    return RootQdisc(kind, None, shown, running, pending, counters, drops)
+    return DumpedQdisc(kind, None, shown, running, pending, counters, drops)
 
 
 def _taprio(options: Any, limited: Schedule, newest: Schedule, speed_bps: int | None) -> Taprio:

@@ -15,8 +15,9 @@ from pyroute2.netlink.rtnl.tcmsg import plugins
 
 from agent.kernel import sched_taprio
 from agent.kernel.clock import CLOCK_IDS
-from agent.model import AgentError, Clock, GateOperation, Taprio, TaprioMode
-from agent.reconcile import WIRE_OVERHEAD_OCTETS
+from agent.mechanisms.gates.model import GateOperation, Taprio, TaprioMode
+from agent.mechanisms.gates.openings import WIRE_OVERHEAD_OCTETS
+from agent.model import AgentError, Clock
 
 plugins["taprio"] = sched_taprio
 

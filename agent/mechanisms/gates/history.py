@@ -8,18 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 
-from agent.model import Clock, PortConfig, PortState, Schedule, Taprio
-
-
-@dataclass(frozen=True, slots=True)
-class LastChange:
-    """The newest configuration that was applied and kept."""
-
-    time: datetime
-    duration_us: int
-    ports: int
+from agent.mechanisms.gates.model import GateConfig, GateState, Schedule, Taprio
+from agent.model import Clock, PortConfig, PortState
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +26,7 @@ class GateHistory:
     change_time_ns: int
     change_errors: int = 0
 
-    def describes(self, state: PortState) -> bool:
+    def describes(self, state: GateState) -> bool:
         """Whether the kernel holds the list this was written for; else it is not to be believed."""
         if self.schedule is None:
             return state.taprio is None
@@ -55,12 +46,12 @@ def history_after(
     """
     after: dict[str, GateHistory] = {}
     for port, state in before.items():
-        past = history.get(port)
-        if past is not None and not past.describes(state):
+        gates, past = state[GateState], history.get(port)
+        if past is not None and not past.describes(gates):
             past = None
-        taprio = desired[port].taprio if port in desired else None
+        taprio = desired[port][GateConfig].taprio if port in desired else None
         if taprio is not None:
-            after[port] = _asked(past, state, taprio, now_ns)
+            after[port] = _asked(past, gates, taprio, now_ns)
         elif past is not None:
             # A counter does not go back when the gates do.
             after[port] = replace(past, schedule=None)
@@ -68,7 +59,7 @@ def history_after(
 
 
 def _asked(
-    past: GateHistory | None, state: PortState, taprio: Taprio, now_ns: Callable[[Clock], int]
+    past: GateHistory | None, state: GateState, taprio: Taprio, now_ns: Callable[[Clock], int]
 ) -> GateHistory:
     asked, current = taprio.schedule, state.taprio
     if current is not None and current.clock is taprio.clock and state.moves_gates_as(asked):

@@ -11,12 +11,12 @@ import logging
 import subprocess
 from collections.abc import Callable, Mapping
 
-from agent.kernel.iptables_legacy import LegacyTables
-from agent.kernel.iptables_restore import Flavour, RestoreTables
-from agent.kernel.mangle import Chain, Family, Rule, Tables
+from agent.mechanisms.classification.iptables_legacy import LegacyTables
+from agent.mechanisms.classification.iptables_restore import Flavour, RestoreTables
+from agent.mechanisms.classification.mangle import Chain, Family, Rule, Tables
 from agent.model import AgentError
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 Priorities = Mapping[str, Mapping[int, int]]
 Chains = Mapping[Family, Chain]
@@ -45,25 +45,31 @@ class Classifier:
         """
         if chains is None:
             chains = self.chains()
-        rules = tuple(
-            Rule(port, dscp, priority)
-            for port, priorities in sorted(desired.items())
-            for dscp, priority in sorted(priorities.items())
-        )
-        wanted = Chain(exists=True, jumps=1, rules=rules) if rules else Chain()
+        written = as_written(desired)
+        rules = tuple(rule for rule in written.rules if rule is not None)
         changed: list[tuple[Family, Chain]] = []
         for family in Family:
             old = chains[family]
-            if old == wanted:
+            if old == written:
                 continue
             try:
                 self._tables.write(family, old, rules)
             except BaseException:
                 for done, former in changed:
                     own = tuple(rule for rule in former.rules if rule is not None)
-                    self._tables.write(done, wanted, own)
+                    self._tables.write(done, written, own)
                 raise
             changed.append((family, old))
+
+
+def as_written(desired: Priorities) -> Chain:
+    """What a family's table holds of ours once `desired` is written, and nothing else."""
+    rules = tuple(
+        Rule(port, dscp, priority)
+        for port, priorities in sorted(desired.items())
+        for dscp, priority in sorted(priorities.items())
+    )
+    return Chain(exists=True, jumps=1, rules=rules) if rules else Chain()
 
 
 def in_force(chains: Chains) -> dict[str, dict[int, int]]:
@@ -90,7 +96,7 @@ def choose() -> Classifier:
         try:
             return Classifier(way())
         except AgentError as reason:
-            log.info("classifier: %s", reason)
+            LOG.info("classifier: %s", reason)
             reasons.append(str(reason))
     raise AgentError("no way to classify by DSCP: " + "; ".join(reasons))
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent.kernel.mangle import CHAIN, HOOK, TABLE, Chain, Family, Rule
+from agent.mechanisms.classification.mangle import CHAIN, HOOK, TABLE, Chain, Family, Rule
 from agent.model import AgentError
 
 LOCK = Path("/run/xtables.lock")  # the one iptables itself takes

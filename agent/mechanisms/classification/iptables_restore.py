@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Callable
 from enum import StrEnum
 
-from agent.kernel.mangle import CHAIN, HOOK, TABLE, Chain, Family, Rule
-from agent.kernel.nft_generation import NftGeneration
+from agent.mechanisms.classification.mangle import CHAIN, HOOK, TABLE, Chain, Family, Rule
+from agent.mechanisms.classification.nft_generation import NftGeneration
 from agent.model import AgentError
 
 _RULE = re.compile(

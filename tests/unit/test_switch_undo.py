@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from agent.kernel import taprio
-from agent.kernel.apply import Action, Applied, execute
-from agent.kernel.classifier import Classifier
-from agent.kernel.iptables_restore import Flavour, RestoreTables
-from agent.kernel.mangle import Chain, Family
-from agent.model import AgentError, Clock, GateEntry, QueueRange, Schedule, Taprio, TaprioMode
+from agent.mechanisms import MECHANISMS
+from agent.mechanisms.classification.classifier import Classifier
+from agent.mechanisms.classification.iptables_restore import Flavour, RestoreTables
+from agent.mechanisms.classification.mangle import Chain, Family
+from agent.mechanisms.gates import taprio
+from agent.mechanisms.gates.model import GateEntry, QueueRange, Schedule, Taprio, TaprioMode
+from agent.memory_ports import MemoryPorts
+from agent.model import AgentError, Clock
+from agent.switch import Switch
+from tests.stack.recording_kernel import configured, port
 
 NO_PROCESS = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 SCHEDULE = Schedule(0, 1_000_000, (GateEntry(1, 1_000_000),))
@@ -24,35 +28,50 @@ def log():
     return []
 
 
-@pytest.fixture
-def action(log):
-    """Makes an action that writes down its name, or fails."""
+class Faulty(MemoryPorts):
+    """Ports that write down each step, and refuse one of the objects to be set or to be undone."""
 
-    def make(name, refused_by=None, not_undone_by=None):
-        def attempt(what, error):
-            if error:
-                raise error
-            log.append(f"{what} {name}")
+    def __init__(self, log, refused=None, not_undone=None, error=None):
+        super().__init__(MECHANISMS, [port(f"p{i}", i) for i in (1, 2, 3)])
+        self.log, self.refused, self.not_undone, self.error = log, refused, not_undone, error
 
-        return Action(
-            do=lambda: attempt("do", refused_by), undo=lambda: attempt("undo", not_undone_by)
-        )
+    def execute(self, step):
+        way = "do" if step.changes else "undo"
+        name = step.target.port or "rules"
+        if name == (self.refused if way == "do" else self.not_undone):
+            raise self.error
+        self.log.append(f"{way} {name}")
+        super().execute(step)
 
-    return make
+
+ALL = {f"p{i}": configured(f"p{i}", GATES, {46: i}) for i in (1, 2, 3)}
+
+
+def test_steps_are_done_in_the_planned_order_and_undone_in_reverse(log):
+    switch = Switch(Faulty(log))
+    before = switch.read()
+    switch.apply(ALL).undo()
+    assert log[:4] == ["do rules", "do p1", "do p2", "do p3"]
+    assert log[4:] == ["undo p3", "undo p2", "undo p1", "undo rules"]
+    assert switch.read() == before
 
 
 @pytest.mark.parametrize("error", [AgentError("no"), NO_PROCESS, KeyboardInterrupt()])
-def test_whatever_ends_a_change_takes_back_what_was_done_before(action, log, error):
+def test_whatever_ends_a_change_undoes_what_was_done_before(log, error):
+    switch = Switch(Faulty(log, refused="p2", error=error))
+    before = switch.read()
     with pytest.raises(type(error)):
-        execute((), [action("gates"), action("rules", refused_by=error)])
-    assert log == ["do gates", "undo gates"]
+        switch.apply(ALL)
+    assert log == ["do rules", "do p1", "undo p1", "undo rules"]
+    assert switch.read() == before
 
 
-def test_an_undo_that_fails_leaves_the_others_to_be_restored(action, log):
-    done = [action("p1"), action("p2", not_undone_by=NO_PROCESS), action("p3")]
+def test_an_undo_that_fails_leaves_the_others_to_be_restored(log):
+    applied = Switch(Faulty(log, not_undone="p2", error=NO_PROCESS)).apply(ALL)
+    log.clear()
     with pytest.raises(AgentError, match=r"not restored: .*Resource temporarily unavailable"):
-        Applied((), done).undo()
-    assert log == ["undo p3", "undo p1"]
+        applied.undo()
+    assert log == ["undo p3", "undo p1", "undo rules"]
 
 
 def test_a_tool_that_cannot_be_started_is_named_with_the_reason(tmp_path, monkeypatch):

@@ -8,28 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.model import (
-    AgentError,
-    Clock,
+from agent.mechanisms import MECHANISMS
+from agent.mechanisms.classification.rules import TABLE
+from agent.mechanisms.gates.kernel import GateAdapter
+from agent.mechanisms.gates.model import (
     GateEntry,
     GateLimits,
     GateOperation,
-    PortConfig,
-    PortState,
     QueueRange,
     Schedule,
     Taprio,
     TaprioMode,
 )
-from agent.reconcile import (
-    SetDscpPriorities,
-    SetTaprio,
-    binding_max_sdu_octets,
-    longest_opening_ns,
-    plan_steps,
-    refuse,
-    validate,
-)
+from agent.mechanisms.gates.openings import binding_max_sdu_octets, longest_opening_ns
+from agent.mechanisms.root_qdisc import RootQdisc
+from agent.memory_ports import MemoryPorts
+from agent.model import AgentError, Clock, PortState
+from agent.switch import Switch, plan
+from agent.switch import problems as switch_problems
+from tests.stack.recording_kernel import altered, configured
 
 CYCLE_NS = 1_000_000
 SCHEDULE = Schedule(0, CYCLE_NS, (GateEntry(0x1, 400_000), GateEntry(0x3, 600_000)))
@@ -40,7 +37,7 @@ TAPRIO = Taprio(
     clock=Clock.TAI,
     schedule=SCHEDULE,
 )
-BARE = PortState("p1", 2, 8, 1_000_000_000, "noqueue", None, None, None, None)
+BARE = PortState("p1", 2, 8, 1_000_000_000, "noqueue")
 
 
 def starting_at(base_time_ns, taprio=TAPRIO):
@@ -48,19 +45,46 @@ def starting_at(base_time_ns, taprio=TAPRIO):
 
 
 def running(taprio):
-    return replace(BARE, root_qdisc="taprio", taprio=taprio, running=taprio.schedule)
+    return altered(BARE, root_qdisc="taprio", taprio=taprio, running=taprio.schedule)
 
 
 def pending(taprio):
-    return replace(BARE, root_qdisc="taprio", taprio=taprio, pending=taprio.schedule)
+    return altered(BARE, root_qdisc="taprio", taprio=taprio, pending=taprio.schedule)
+
+
+def planned(desired, states):
+    """Each step as its object, the contents before and those after."""
+    return [
+        (step.target, [each.content for each in step.before], [each.content for each in step.after])
+        for step in plan(MECHANISMS, desired, states)
+    ]
 
 
 def steps(taprio, state, dscp_priorities=None):
-    return plan_steps({"p1": PortConfig("p1", taprio, dscp_priorities or {})}, {"p1": state})
+    return planned({"p1": configured("p1", taprio, dscp_priorities)}, {"p1": state})
 
 
-def problems(taprio, state=BARE, **impossible):
-    return validate({"p1": PortConfig("p1", taprio)}, {"p1": state}, **impossible)
+def gates_step(before, after, port="p1"):
+    return (RootQdisc(port, 2), [before] if before else [], [after] if after else [])
+
+
+class Lacking(MemoryPorts):
+    """Ports whose kernel cannot run gates or rules, for these reasons."""
+
+    def __init__(self, *reasons):
+        super().__init__(MECHANISMS, [])
+        self.reasons = reasons
+
+    def problems(self, config):
+        yield from self.reasons
+
+
+def validate(desired, states, *lacking):
+    return list(switch_problems(Lacking(*lacking), desired, states))
+
+
+def problems(taprio, state=BARE):
+    return validate({"p1": configured("p1", taprio)}, {"p1": state})
 
 
 def with_schedule(**changes):
@@ -72,16 +96,13 @@ def test_a_port_without_gates_that_wants_none_is_left_alone():
 
 
 def test_a_wanted_schedule_is_set_and_an_unwanted_one_removed():
-    assert steps(TAPRIO, BARE) == [SetTaprio("p1", None, TAPRIO)]
-    assert steps(None, running(TAPRIO)) == [SetTaprio("p1", TAPRIO, None)]
+    assert steps(TAPRIO, BARE) == [gates_step(None, TAPRIO)]
+    assert steps(None, running(TAPRIO)) == [gates_step(TAPRIO, None)]
 
 
 def test_a_port_that_is_not_mentioned_loses_what_is_ours():
-    state = replace(running(TAPRIO), dscp_priorities={46: 1})
-    assert plan_steps({}, {"p1": state}) == [
-        SetTaprio("p1", TAPRIO, None),
-        SetDscpPriorities("p1", {46: 1}, {}),
-    ]
+    state = altered(running(TAPRIO), dscp_priorities={46: 1})
+    assert planned({}, {"p1": state}) == [gates_step(TAPRIO, None), (TABLE, [{46: 1}], [])]
 
 
 @given(cycles=st.integers(-(10**6), 10**6))
@@ -93,14 +114,14 @@ def test_a_running_schedule_whole_cycles_away_agrees(cycles):
 @given(shift_ns=st.integers(1, CYCLE_NS - 1))
 def test_a_running_schedule_of_another_phase_is_changed(shift_ns):
     wanted = starting_at(shift_ns)
-    assert steps(wanted, running(TAPRIO)) == [SetTaprio("p1", TAPRIO, wanted)]
+    assert steps(wanted, running(TAPRIO)) == [gates_step(TAPRIO, wanted)]
 
 
 def test_a_schedule_that_waits_must_start_when_wanted():
     waiting = starting_at(10 * CYCLE_NS)
     later = starting_at(20 * CYCLE_NS)
     assert steps(waiting, pending(waiting)) == []
-    assert steps(later, pending(waiting)) == [SetTaprio("p1", waiting, later)]
+    assert steps(later, pending(waiting)) == [gates_step(waiting, later)]
 
 
 @pytest.mark.parametrize(
@@ -115,22 +136,24 @@ def test_a_schedule_that_waits_must_start_when_wanted():
     ],
 )
 def test_any_other_difference_is_a_change(changed):
-    assert steps(changed, running(TAPRIO)) == [SetTaprio("p1", TAPRIO, changed)]
+    assert steps(changed, running(TAPRIO)) == [gates_step(TAPRIO, changed)]
 
 
 def test_schedules_leave_before_rules_change_and_come_after():
     states = {"p1": running(TAPRIO), "p2": replace(BARE, name="p2")}
-    planned = plan_steps({"p2": PortConfig("p2", TAPRIO, {46: 1})}, states)
-    assert [(step.port, type(step)) for step in planned] == [
-        ("p1", SetTaprio),
-        ("p2", SetDscpPriorities),
-        ("p2", SetTaprio),
+    assert planned({"p2": configured("p2", TAPRIO, {46: 1})}, states) == [
+        gates_step(TAPRIO, None),
+        (TABLE, [], [{46: 1}]),
+        gates_step(None, TAPRIO, "p2"),
     ]
 
 
-def test_steps_say_what_they_do():
-    planned = steps(TAPRIO, BARE, {46: 7, 16: 1})
-    assert [step.describe() for step in planned] == [
+def test_changes_say_what_they_do():
+    desired = {"p1": configured("p1", TAPRIO, {46: 7, 16: 1})}
+    changes = [
+        change for step in plan(MECHANISMS, desired, {"p1": BARE}) for change in step.changes
+    ]
+    assert [change.description for change in changes] == [
         "port p1: priority by DSCP: DSCP 16 to 1, DSCP 46 to 7",
         "port p1: set the schedule: 2 entries, cycle 1000000 ns, base time 0 ns",
     ]
@@ -245,26 +268,25 @@ def test_a_foreign_qdisc_is_named():
     state = replace(BARE, root_qdisc="htb", foreign_qdisc="htb 1:")
     assert problems(TAPRIO, state) == [
         (
-            "port p1: its root qdisc htb 1: was set by somebody else and is left alone; remove it "
-            "first (tc qdisc del dev p1 root)"
+            "port p1: its root qdisc htb 1: was not set by this agent and is left alone; remove "
+            "it first (tc qdisc del dev p1 root)"
         )
     ]
 
 
 def test_rules_may_stand_beside_a_foreign_qdisc():
     state = replace(BARE, root_qdisc="htb", foreign_qdisc="htb 1:")
-    assert validate({"p1": PortConfig("p1", None, {46: 1})}, {"p1": state}) == []
+    assert validate({"p1": configured("p1", None, {46: 1})}, {"p1": state}) == []
 
 
 def test_a_kernel_that_cannot_says_why():
-    desired = {"p1": PortConfig("p1", TAPRIO, {46: 1})}
-    assert validate(
-        desired, {"p1": BARE}, gates_impossible="no sch_taprio", rules_impossible="no mangle"
-    ) == ["port p1: no mangle", "port p1: no sch_taprio"]
+    desired = {"p1": configured("p1", TAPRIO, {46: 1})}
+    reasons = ("no sch_taprio", "no mangle")
+    assert validate(desired, {"p1": BARE}, *reasons) == [f"port p1: {each}" for each in reasons]
 
 
 def test_a_tos_byte_in_place_of_a_dscp_is_explained():
-    desired = {"p1": PortConfig("p1", None, {0x40: 1, 46: 16})}
+    desired = {"p1": configured("p1", None, {0x40: 1, 46: 16})}
     assert validate(desired, {"p1": BARE}) == [
         "port p1: priority 16 of DSCP 46 is not within 0..15",
         "port p1: DSCP 64 is not within 0..63; the TOS byte 0x40 holds DSCP 16",
@@ -272,16 +294,17 @@ def test_a_tos_byte_in_place_of_a_dscp_is_explained():
 
 
 def test_an_unknown_port_matters_only_when_something_is_asked_of_it():
-    assert validate({"p9": PortConfig("p9", None)}, {"p1": BARE}) == []
-    assert validate({"p9": PortConfig("p9", TAPRIO)}, {"p1": BARE}) == [
+    assert validate({"p9": configured("p9", None)}, {"p1": BARE}) == []
+    assert validate({"p9": configured("p9", TAPRIO)}, {"p1": BARE}) == [
         "port p9: no such interface; this switch has p1"
     ]
 
 
 def test_all_reasons_are_raised_together():
-    refuse([])
-    with pytest.raises(AgentError, match=r"^port p1: a\nport p2: b$"):
-        refuse(["port p1: a", "port p2: b"])
+    switch = Switch(MemoryPorts(MECHANISMS, [BARE]))
+    desired = {name: configured(name, TAPRIO) for name in ("p8", "p9")}
+    with pytest.raises(AgentError, match=r"^port p8: no such .*\nport p9: no such .*$"):
+        switch.apply(desired)
 
 
 TEN_GIGABIT = replace(BARE, link_speed_bps=10_000_000_000)
@@ -322,15 +345,32 @@ def test_a_limit_that_the_gates_imply_asks_for_no_change():
     short = with_schedule(entries=(GateEntry(0x1, 990_000), GateEntry(0x3, 10_000)))
     assert steps(replace(short, max_sdu_octets=(0, 1212)), running(short)) == []
     binding = replace(short, max_sdu_octets=(0, 1211))
-    assert steps(binding, running(short)) == [SetTaprio("p1", short, binding)]
-    assert steps(short, running(binding)) == [SetTaprio("p1", binding, short)]
+    assert steps(binding, running(short)) == [gates_step(short, binding)]
+    assert steps(short, running(binding)) == [gates_step(binding, short)]
 
 
-def test_a_kernel_without_frame_size_limits_says_so_only_where_one_is_wanted():
+@pytest.fixture
+def old_kernel(monkeypatch):
+    """The gates' kernel side, on a kernel with taprio but without frame size limits."""
+    monkeypatch.setattr("agent.mechanisms.gates.taprio.capability", lambda _ipr: None)
+    monkeypatch.setattr("platform.release", lambda: "5.10")
+    return GateAdapter(None)
+
+
+def test_a_kernel_without_frame_size_limits_says_so_only_where_one_is_asked_for(old_kernel):
     limited = replace(TAPRIO, max_sdu_octets=(0, 500))
-    why = "queue-max-sdu needs Linux 6.1; this is 5.10"
-    assert problems(limited, max_sdu_impossible=why) == [f"port p1: {why}"]
-    assert problems(TAPRIO, max_sdu_impossible=why) == []
+    assert list(old_kernel.problems(configured("p1", limited))) == [
+        "queue-max-sdu needs Linux 6.1; this is 5.10"
+    ]
+    assert list(old_kernel.problems(configured("p1", TAPRIO))) == []
+
+
+def test_a_kernel_without_taprio_says_so_only_where_gates_are_asked_for(monkeypatch):
+    monkeypatch.setattr("agent.mechanisms.gates.taprio.capability", lambda _ipr: "no sch_taprio")
+    adapter = GateAdapter(None)
+    assert list(adapter.problems(configured("p1", TAPRIO))) == ["no sch_taprio"]
+    assert list(adapter.problems(configured("p1", None, {46: 1}))) == []
+    assert adapter.leaves() == {"gates-refused": "no sch_taprio"}
 
 
 def of_length(count, mode=TaprioMode.SOFTWARE):
@@ -343,7 +383,7 @@ OFFLOADING = replace(BARE, driver="tsnep", has_mac_merge=True)
 
 
 def test_a_list_longer_than_the_port_takes_is_refused():
-    software = replace(BARE, limits=GateLimits(list_max=430))
+    software = altered(BARE, limits=GateLimits(list_max=430))
     assert problems(of_length(430), software) == []
     assert problems(of_length(431), software) == [
         (
@@ -351,7 +391,7 @@ def test_a_list_longer_than_the_port_takes_is_refused():
             "(supported-list-max)"
         )
     ]
-    hardware = replace(OFFLOADING, limits=GateLimits(list_max=255))
+    hardware = altered(OFFLOADING, limits=GateLimits(list_max=255))
     assert problems(of_length(256, TaprioMode.FULL_OFFLOAD), hardware) == [
         (
             "port p1: admin-control-list has 256 entries; the driver tsnep takes lists of at most "
@@ -369,7 +409,7 @@ def test_an_offloaded_list_that_the_kernel_could_not_show_is_refused_though_no_d
 def test_cycle_and_interval_are_held_to_the_drivers_limits():
     limits = GateLimits(cycle_max_ns=CYCLE_NS - 1, interval_max_ns=599_999)
     offloaded = replace(TAPRIO, mode=TaprioMode.FULL_OFFLOAD)
-    assert problems(offloaded, replace(OFFLOADING, limits=limits)) == [
+    assert problems(offloaded, altered(OFFLOADING, limits=limits)) == [
         (
             "port p1: cycle time 1000000 ns is above the 999999 of the driver tsnep "
             "(supported-cycle-max)"

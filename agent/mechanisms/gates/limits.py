@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from agent.model import GateLimits, TaprioMode
+from agent.mechanisms.gates.model import GateLimits, TaprioMode
 
 INT_MAX = 2**31 - 1  # taprio_cycle_time_range of sch_taprio.c; an interval is a part of a cycle
 NS_PER_S = 1_000_000_000
@@ -37,7 +37,7 @@ _DRIVERS = {
 }
 
 
-def of(mode: TaprioMode, driver: str | None) -> GateLimits:
+def limits_for(mode: TaprioMode, driver: str | None) -> GateLimits:
     """The limits of a port whose gates run in `mode`."""
     if mode is TaprioMode.FULL_OFFLOAD:
         return _DRIVERS.get(driver or "", GateLimits())
@@ -52,3 +52,8 @@ def of(mode: TaprioMode, driver: str | None) -> GateLimits:
 def _tick_tenth_ns() -> int:
     """The timers' resolution: 1 ns with high-resolution timers, else a jiffy."""
     return round(time.clock_getres(time.CLOCK_MONOTONIC) * NS_PER_S) * TENTHS
+
+
+def limits_by_mode(driver: str | None) -> dict[TaprioMode, GateLimits]:
+    """The limits of a port, by the mode that its gates may run in."""
+    return {mode: limits_for(mode, driver) for mode in TaprioMode}

@@ -1,0 +1,116 @@
+"""What a mechanism is: one way in which the kernel treats frames, as a unit of its own.
+
+It is a folder in `agent.mechanisms` and a line in its `MECHANISMS`, and knows no other mechanism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyroute2 import IPRoute
+
+from agent.composition import Change, Contribution, KernelObject
+from agent.model import Clock, PortConfig, PortState
+
+Tree = Mapping[str, Any]
+Node = dict[str, Any]
+Contributions = Iterable[tuple[KernelObject, Contribution]]
+Replace = Callable[[KernelObject, Sequence[Contribution], Sequence[Contribution]], None]
+
+
+class Refused(Exception):
+    """The one reason why the configuration of a port cannot be taken; the caller names the port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What operational leaves are computed from, beside the state of the port.
+
+    `memory` is what the agent remembers of the port (`GateHistory`), None where it has nothing.
+    `on_interfaces`: the module with the gate table directly under the interface is installed.
+    """
+
+    now_ns: Callable[[Clock], int]
+    memory: Any = None
+    on_interfaces: bool = False
+
+
+class KernelAdapter:
+    """The kernel side of a mechanism; what it raises beside `AgentError` is an `OSError`.
+
+    `objects` are the kinds of kernel objects that it replaces. When the kernel refuses, the object
+    must be as before.
+    """
+
+    objects: Mapping[type[KernelObject], Replace]
+
+    def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
+        """The states, with the part of this mechanism as the kernel shows it now."""
+        raise NotImplementedError
+
+    def capability(self) -> str | None:
+        """None, or why this kernel cannot run the mechanism at all."""
+        return None
+
+    def problems(self, config: PortConfig) -> Iterator[str]:  # noqa: ARG002
+        """Why this kernel cannot do what a port is asked, whatever the port; one line each."""
+        yield from ()
+
+    def repairs(self) -> Iterator[Change]:
+        """Changes for what the newest `read` found disturbed but no state of a port can show."""
+        yield from ()
+
+    def restart(
+        self,
+        states: Sequence[PortState],  # noqa: ARG002
+        present: Mapping[KernelObject, Sequence[Contribution]],  # noqa: ARG002
+    ) -> Mapping[str, str]:
+        """Start again what stands still on these ports; the kernel's reason by port if refused."""
+        return {}
+
+    def leaves(self) -> Node:
+        """What the mechanism fills of `/tsn-linux:agent`."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAdapter:
+    """The mechanism on a port that is kept in memory. Pure functions.
+
+    `applied` returns the state with these contents of the mechanism's contributions (none: it has
+    ended), or raises `AgentError` as the kernel would; `at` what has become of a state by now.
+    """
+
+    applied: Callable[[PortState, Sequence[Any], Callable[[Clock], int]], PortState]
+    at: Callable[[PortState, Callable[[Clock], int]], PortState] = field(
+        default=lambda state, _now_ns: state
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """The functions of one mechanism. All but `kernel` are pure.
+
+    A port's part of the configuration and of the state are types of the mechanism's own, read with
+    `config[Type]` and `state[Type]`.
+    """
+
+    name: str
+    # The nodes under an interface that say that the mechanism is configured there.
+    subtrees: tuple[str, ...]
+    # The interface's configuration → the part of PortConfig; raises `Refused`.
+    configured: Callable[[Tree, PortState | None], object]
+    # The part of PortConfig that asks for what the port does already.
+    as_is: Callable[[PortState], object]
+    # What the port has in kernel objects now.
+    contributions: Callable[[PortState], Contributions]
+    # The changes from the state to the configuration; none where they agree.
+    diff: Callable[[PortConfig, PortState], Iterable[Change]]
+    # Why the port cannot do what is asked, one line each, without its name.
+    problems: Callable[[PortConfig, PortState], Iterable[str]]
+    # The nodes that it fills under the interface in the operational datastore.
+    operational: Callable[[PortState, Reading], Node]
+    memory: MemoryAdapter
+    kernel: Callable[[IPRoute], KernelAdapter]

@@ -1,0 +1,9 @@
+"""The mechanisms of this agent, a folder each. The order has no meaning for the kernel."""
+
+from __future__ import annotations
+
+from agent.mechanism import Mechanism
+from agent.mechanisms.classification import CLASSIFICATION
+from agent.mechanisms.gates import GATES
+
+MECHANISMS: tuple[Mechanism, ...] = (GATES, CLASSIFICATION)

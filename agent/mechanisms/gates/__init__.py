@@ -1,0 +1,23 @@
+"""Gates (IEEE 802.1Q 8.6.8.4): a gate control list on every port, run by the kernel's taprio."""
+
+from __future__ import annotations
+
+from agent.mechanism import Mechanism, MemoryAdapter
+from agent.mechanisms.gates import desired, diff, memory
+from agent.mechanisms.gates.kernel import GateAdapter
+from agent.mechanisms.gates.operational import operational
+from agent.mechanisms.gates.problems import problems
+from agent.mechanisms.tree import BRIDGE_PORT
+
+GATES = Mechanism(
+    name=diff.NAME,
+    subtrees=(BRIDGE_PORT, desired.INTERFACE_GATE_TABLE),
+    configured=desired.configured,
+    as_is=desired.as_is,
+    contributions=diff.contributions,
+    diff=diff.diff,
+    problems=problems,
+    operational=operational,
+    memory=MemoryAdapter(memory.applied, memory.at),
+    kernel=GateAdapter,
+)

@@ -1,0 +1,109 @@
+"""taprio together with the qdiscs of its transmit queues, set so that the gates go on moving.
+
+What the kernel needs (sch_taprio.c, Linux 6.12; measured in user-mode Linux):
+
+* Grafting or deleting a child takes the device down and up (taprio_graft), which empties all its
+  queues and cancels the timer of the gates (taprio_reset). Setting the root once more starts the
+  timer again from where it stood. So all children first, then the root, once.
+* A deleted child leaves nothing: every frame of its queue is dropped. A queue that needs no child
+  gets a pfifo, as taprio itself gives to all of them (taprio_init).
+* A child that keeps its kind is changed in place: nothing is grafted, and the gates do not notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from agent.mechanisms.gates import taprio
+from agent.mechanisms.gates.model import Taprio
+from agent.mechanisms.root_qdisc import ChildQdisc
+from agent.model import AgentError
+
+Children = Mapping[int, ChildQdisc]  # by transmit queue
+Tree = tuple[Taprio | None, Children]
+
+# One handle for the children that mechanisms ask for and one for a plain queue, both by queue:
+# with the handle that is there the kernel changes a qdisc in place, with another one it grafts.
+CHILD_MAJOR = 0x7A1
+PLAIN_MAJOR = 0x6A1
+PLAIN_KIND = "pfifo"
+
+
+def replace(ipr: IPRoute, port: str, ifindex: int, before: Tree, after: Tree) -> None:
+    """Bring a port's root and children from `before` to `after`.
+
+    When the kernel refuses, `before` is in force again; raises `AgentError` or `OSError`.
+    """
+    root, children = before
+    new_root, new_children = after
+    if new_root is None:
+        taprio.change(ipr, port, ifindex, root, None)
+        return
+    in_place = root is not None and taprio.same_fixed_part(root, new_root)
+    if not in_place:
+        # The qdisc is another one afterwards, without children.
+        taprio.change(ipr, port, ifindex, root, new_root)
+        children = {}
+    try:
+        is_grafted = _change_children(ipr, port, ifindex, children, new_children)
+        if is_grafted or (in_place and root != new_root):
+            taprio.change(ipr, port, ifindex, new_root, new_root)
+    except BaseException:
+        _restore(ipr, port, ifindex, before, after, is_root_new=not in_place)
+        raise
+
+
+def restart(ipr: IPRoute, port: str, ifindex: int, root: Taprio, children: Children) -> None:
+    """Remove a root that stands still and set it again, with its children.
+
+    AgentError when the kernel refuses; the port then has no gates, or lacks children.
+    """
+    taprio.restart(ipr, port, ifindex, root)
+    if _change_children(ipr, port, ifindex, {}, children):
+        taprio.change(ipr, port, ifindex, root, root)
+
+
+def _restore(
+    ipr: IPRoute, port: str, ifindex: int, before: Tree, after: Tree, *, is_root_new: bool
+) -> None:
+    """After a failure anywhere: each step here is right whether the one it undoes was done."""
+    root, children = before
+    new_root, new_children = after
+    if is_root_new:
+        taprio.change(ipr, port, ifindex, new_root, root)
+        new_children = {}
+    if root and _change_children(ipr, port, ifindex, new_children, children):
+        taprio.change(ipr, port, ifindex, root, root)
+
+
+def _change_children(
+    ipr: IPRoute, port: str, ifindex: int, before: Children, after: Children
+) -> bool:
+    """Whether one was grafted, so that the root has to be set once more."""
+    is_grafted = False
+    for queue in sorted(before.keys() | after.keys()):
+        old, new = before.get(queue), after.get(queue)
+        if old == new:
+            continue
+        if old and new and old.kind != new.kind:
+            _set(ipr, port, ifindex, queue, None)
+        _set(ipr, port, ifindex, queue, new)
+        is_grafted |= old is None or new is None or old.kind != new.kind
+    return is_grafted
+
+
+def _set(ipr: IPRoute, port: str, ifindex: int, queue: int, child: ChildQdisc | None) -> None:
+    kind = child.kind if child else PLAIN_KIND
+    major = (CHILD_MAJOR if child else PLAIN_MAJOR) + queue
+    parent = taprio.HANDLE | (queue + 1)
+    options = dict(child.options) if child else {}
+    try:
+        ipr.tc("replace", kind, ifindex, handle=major << 16, parent=parent, **options)
+    except NetlinkError as refusal:
+        raise AgentError(
+            f"port {port}: the kernel refused {kind} on transmit queue {queue}: "
+            f"{taprio.reason(refusal)}"
+        ) from refusal

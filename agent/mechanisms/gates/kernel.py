@@ -1,0 +1,161 @@
+"""The gates of every port in the kernel: what taprio does now, and what it is to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from pyroute2 import IPRoute
+
+from agent.composition import Contribution, KernelObject
+from agent.kernel import clock
+from agent.mechanism import KernelAdapter, Node
+from agent.mechanisms.gates import children, limits, taprio, taprio_dump
+from agent.mechanisms.gates.children import Children
+from agent.mechanisms.gates.model import GateConfig, GateState, Schedule, Taprio
+from agent.mechanisms.gates.taprio_dump import DumpedQdisc
+from agent.mechanisms.root_qdisc import ROOT, RootQdisc
+from agent.model import NS_PER_S, AgentError, PortConfig, PortState
+
+
+class GateAdapter(KernelAdapter):
+    """Sets the root qdisc of a port, its children included. Not to be used by two threads."""
+
+    def __init__(self, ipr: IPRoute) -> None:
+        self._ipr = ipr
+        # The newest taprio set on each interface: the kernel hides a waiting one's frame sizes.
+        self._sent: dict[int, Taprio] = {}
+        self.objects = {RootQdisc: self._replace}
+
+    def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
+        speeds_bps = {state.ifindex: state.link_speed_bps for state in states.values()}
+        qdiscs = taprio_dump.read(self._ipr, clock.now_ns, speeds_bps)
+        return {
+            name: self._with_gates(state, qdiscs.get(state.ifindex))
+            for name, state in states.items()
+        }
+
+    def _with_gates(self, state: PortState, qdisc: DumpedQdisc | None) -> PortState:
+        gates = GateState(limits_by_mode=limits.limits_by_mode(state.driver))
+        if qdisc is None:
+            return state.with_part(gates)
+        gates = replace(
+            gates,
+            taprio=self._with_sent_limits(state.ifindex, qdisc),
+            running=qdisc.running,
+            pending=qdisc.pending,
+            counters=qdisc.counters,
+        )
+        return replace(
+            state,
+            root_qdisc=qdisc.kind,
+            foreign_qdisc=qdisc.foreign,
+            statistics=_statistics(state.statistics, qdisc.drops),
+        ).with_part(gates)
+
+    def _with_sent_limits(self, ifindex: int, qdisc: DumpedQdisc) -> Taprio | None:
+        """The kernel shows the frame size limits of the running schedule only, so those of one
+        that waits are the ones sent with it; an agent that did not send it takes the former."""
+        sent, shown = self._sent.get(ifindex), qdisc.taprio
+        if sent and shown and qdisc.pending == sent.schedule:
+            return replace(shown, max_sdu_octets=sent.max_sdu_octets)
+        return shown
+
+    def capability(self) -> str | None:
+        return taprio.capability(self._ipr)
+
+    def problems(self, config: PortConfig) -> Iterator[str]:
+        desired = config[GateConfig].taprio
+        if desired is None:
+            return
+        if reason := self.capability():
+            yield reason
+        if desired.max_sdu_octets and (reason := taprio.no_max_sdu()):
+            yield reason
+
+    def leaves(self) -> Node:
+        refused = self.capability()
+        return {"gates-refused": refused} if refused else {}
+
+    def _replace(
+        self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
+    ) -> None:
+        port, ifindex = _identified(target)
+        root, children_before = _split(before)
+        new_root, children_after = _split(after)
+        children.replace(
+            self._ipr, port, ifindex, (root, children_before), (new_root, children_after)
+        )
+        if new_root is None:
+            self._sent.pop(ifindex, None)
+        else:
+            self._sent[ifindex] = new_root
+
+    def restart(
+        self, states: Sequence[PortState], present: Mapping[KernelObject, Sequence[Contribution]]
+    ) -> Mapping[str, str]:
+        """Set the gate control lists of these ports again, to start with the next cycle.
+
+        Returns the kernel's reason by port where it refused; such a port may have no gates then.
+        """
+        refused: dict[str, str] = {}
+        for state in states:
+            _, below = _split(present.get(RootQdisc(state.name, state.ifindex), ()))
+            refused |= _refusal(partial(self._restart, state, below), state)
+        # A schedule takes the place of another that has not started: both would not be set.
+        waiting = [state for state in states if state[GateState].running and _pending(state)]
+        cycles_ns = [running.cycle_time_ns for s in waiting if (running := s[GateState].running)]
+        time.sleep(max(cycles_ns, default=0) / NS_PER_S)
+        for state in waiting:
+            refused |= _refusal(partial(self._set_pending, state), state)
+        return refused
+
+    def _restart(self, state: PortState, below: Children) -> None:
+        gates = state[GateState]
+        if first := _with_schedule(state, gates.running or gates.pending):
+            children.restart(self._ipr, state.name, state.ifindex, first, below)
+
+    def _set_pending(self, state: PortState) -> None:
+        """The schedule that waited behind the running one waits again."""
+        gates = state[GateState]
+        running = _with_schedule(state, gates.running)
+        taprio.change(self._ipr, state.name, state.ifindex, running, gates.taprio)
+
+
+def _refusal(restart: Callable[[], None], state: PortState) -> dict[str, str]:
+    try:
+        restart()
+    except (AgentError, OSError) as reason:
+        return {state.name: str(reason)}
+    return {}
+
+
+def _identified(target: KernelObject) -> tuple[str, int]:
+    if target.port is None or target.ifindex is None:
+        raise TypeError(f"{target} belongs to no port")
+    return target.port, target.ifindex
+
+
+def _split(contributions: Sequence[Contribution]) -> tuple[Taprio | None, Children]:
+    root = next((each.content for each in contributions if each.place == ROOT), None)
+    below = (each.content for each in contributions if each.place != ROOT)
+    return root, {child.queue: child for child in below}
+
+
+def _pending(state: PortState) -> Schedule | None:
+    return state[GateState].pending
+
+
+def _with_schedule(state: PortState, schedule: Schedule | None) -> Taprio | None:
+    own = state[GateState].taprio
+    return replace(own, schedule=schedule) if own and schedule else None
+
+
+def _statistics(counted: Mapping[str, int], drops: int) -> Mapping[str, int]:
+    """What the gates dropped before the driver saw it counts as discarded, too (and no longer once
+    the gates are removed)."""
+    if not drops:
+        return counted
+    return {**counted, "out-discards": counted.get("out-discards", 0) + drops}

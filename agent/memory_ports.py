@@ -1,0 +1,140 @@
+"""Ports in memory, to try a controller against switches on a machine without taprio.
+
+They take, refuse and report what a kernel would, but carry no frames.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.composition import Change, Contribution, KernelObject, Step
+from agent.kernel import clock
+from agent.kernel.change_monitor import FULL_POLL_S
+from agent.mechanism import Mechanism, Node
+from agent.mechanisms.root_qdisc import NO_QDISC
+from agent.model import AgentError, Clock, OperStatus, PortConfig, PortState, PtpStatus
+
+DRIVER = "rehearsal"
+TX_QUEUES = 8
+LINK_SPEED_BPS = 10_000_000_000  # as a veth says
+
+
+class MemoryPorts:
+    """Ports that do nothing; what they run ends with the process."""
+
+    def __init__(self, mechanisms: Sequence[Mechanism], ports: Iterable[PortState]) -> None:
+        self.mechanisms = mechanisms
+        self.states = {state.name: state for state in ports}
+        self._by_name = {mechanism.name: mechanism for mechanism in mechanisms}
+
+    def read(self) -> Mapping[str, PortState]:
+        """The ports now: a schedule that has waited for its base time runs."""
+        for mechanism in self.mechanisms:
+            for name, state in self.states.items():
+                self.states[name] = mechanism.memory.at(state, self.now_ns)
+        return dict(self.states)
+
+    def execute(self, step: Step) -> None:
+        before, after = _by_owner(step.before), _by_owner(step.after)
+        changed: dict[str, PortState] = {}
+        for owner, port in sorted(before.keys() | after.keys()):
+            contents = after.get((owner, port), ())
+            if contents == before.get((owner, port), ()):
+                continue
+            state = changed.get(port) or self._port(port, step.target)
+            changed[port] = self._by_name[owner].memory.applied(state, contents, self.now_ns)
+        self.states |= changed
+
+    def _port(self, name: str, target: KernelObject) -> PortState:
+        """An interface that came in the meantime is another one, although its name is the same."""
+        state = self.states.get(name)
+        if state is None or target.ifindex not in (None, state.ifindex):
+            raise AgentError(f"port {name}: No such device (ENODEV)")
+        return state
+
+    def problems(self, config: PortConfig) -> Iterator[str]:  # noqa: ARG002
+        """Every mechanism is possible in memory."""
+        yield from ()
+
+    def repairs(self) -> Iterator[Change]:
+        """No other program changes what is in memory."""
+        yield from ()
+
+    def restart(
+        self,
+        states: Sequence[PortState],  # noqa: ARG002
+        present: Mapping[KernelObject, Sequence[Contribution]],  # noqa: ARG002
+    ) -> Mapping[str, str]:
+        """No schedule in memory ever stands still."""
+        return {}
+
+    def capabilities(self) -> Mapping[str, str]:
+        return {}
+
+    def leaves(self) -> Node:
+        """The classifier that it stands for; the driver of its ports says that it is not one."""
+        return {"classifier": "iptables-nft"}
+
+    def change_monitor(self) -> PollMonitor:
+        return PollMonitor()
+
+    def now_ns(self, of: Clock) -> int:
+        return clock.now_ns(of)
+
+    def clock_offsets_ns(self) -> Mapping[Clock, int]:
+        return clock.offsets_ns()
+
+    def tai_offset_s(self) -> int:
+        return clock.tai_offset_s()
+
+    def ptp_status(self) -> PtpStatus | None:
+        """No PTP daemon keeps time for ports in memory."""
+        return None
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class PollMonitor:
+    """In memory nothing changes by itself: it only says when it is time to read the ports."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+
+    def wait(self) -> bool:
+        return not self._stopped.wait(FULL_POLL_S)
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def rehearsal_ports(names: Iterable[str]) -> list[PortState]:
+    """Unconfigured ports of eight queues and 10 Gb/s, with these names."""
+    return [_port(name, index) for index, name in enumerate(names, start=2)]
+
+
+def _port(name: str, ifindex: int) -> PortState:
+    return PortState(
+        name=name,
+        ifindex=ifindex,
+        tx_queues=TX_QUEUES,
+        link_speed_bps=LINK_SPEED_BPS,
+        root_qdisc=NO_QDISC,
+        oper_status=OperStatus.UP,
+        mac_address=f"02:00:00:00:00:{ifindex:02x}",  # locally administered
+        driver=DRIVER,
+    )
+
+
+def _by_owner(contributions: Iterable[Contribution]) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """The contents of each mechanism for each port, in the order of their places."""
+    contents: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for each in contributions:
+        key = each.owner, each.port
+        contents[key] = (*contents.get(key, ()), each.content)
+    return contents

@@ -1,0 +1,232 @@
+"""The decider: what is to be, what is, and the steps between; all of them are done, or none.
+
+It reads the ports, plans one `Step` for each kernel object that changes, refuses what cannot be,
+and executes exactly the planned steps in the planned order. It knows neither sysrepo nor netlink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from agent.composition import Change, Contribution, KernelObject, Step, compose
+from agent.mechanism import Mechanism, Node
+from agent.model import AgentError, Clock, PortConfig, PortState, PtpStatus
+
+# What a step that is refused raises.
+REFUSALS = (AgentError, OSError)
+
+
+class ChangeMonitor(Protocol):
+    """Notifies when the ports may have changed."""
+
+    def wait(self) -> bool:
+        """True when the ports may have changed, or it is time to read them; False once stopped."""
+
+    def stop(self) -> None:
+        """End a `wait`, now or later, with False."""
+
+    def close(self) -> None: ...
+
+
+class Ports(Protocol):
+    """The ports of a machine: the kernel's (`agent.kernel.ports`), or some in memory."""
+
+    @property
+    def mechanisms(self) -> Sequence[Mechanism]: ...
+
+    def read(self) -> Mapping[str, PortState]:
+        """Every port as it is now, by name."""
+
+    def execute(self, step: Step) -> None:
+        """Replace one kernel object; what is raised leaves it as it was."""
+
+    def problems(self, config: PortConfig) -> Iterable[str]:
+        """Why the kernel cannot do what a port is asked, whatever the port."""
+
+    def repairs(self) -> Iterable[Change]:
+        """Changes for what the newest `read` found disturbed but no port shows."""
+
+    def restart(
+        self, states: Sequence[PortState], present: Mapping[KernelObject, Sequence[Contribution]]
+    ) -> Mapping[str, str]:
+        """See `Switch.restart`; `present` is what these ports have in kernel objects."""
+
+    def capabilities(self) -> Mapping[str, str]:
+        """The mechanisms that the kernel cannot run, with the reason."""
+
+    def leaves(self) -> Node:
+        """What mechanisms fill of `/tsn-linux:agent`."""
+
+    def change_monitor(self) -> ChangeMonitor: ...
+    def now_ns(self, clock: Clock) -> int: ...
+
+    def clock_offsets_ns(self) -> Mapping[Clock, int]:
+        """How far each clock that can be set is ahead of CLOCK_MONOTONIC, which cannot."""
+
+    def tai_offset_s(self) -> int:
+        """TAI - UTC as the kernel knows it."""
+
+    def ptp_status(self) -> PtpStatus | None:
+        """What the PTP daemon says; None if there is none. Takes a tenth of a second at most."""
+
+    def close(self) -> None: ...
+
+
+class Applied:
+    """What was done. Empty `steps`: the ports agreed already."""
+
+    def __init__(self, ports: Ports, steps: Sequence[Step], done: Sequence[Step]) -> None:
+        self.steps = tuple(steps)
+        self._ports = ports
+        self._done = list(done)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What the mechanisms changed, in the order in which it was done."""
+        return tuple(change for step in self.steps for change in step.changes)
+
+    @property
+    def ports(self) -> frozenset[str]:
+        """The names of the ports that changed."""
+        return frozenset(change.port for change in self.changes if change.port is not None)
+
+    def undo(self) -> None:
+        """Undo the steps in reverse. AgentError names those that could not be undone."""
+        failures = []
+        while self._done:
+            try:
+                self._ports.execute(self._done.pop().undo)
+            except REFUSALS as failure:
+                failures.append(str(failure))
+        if failures:
+            raise AgentError("not restored: " + "\n".join(failures))
+
+
+class Switch:
+    """The ports of this machine and what decides about them. Not to be used by two threads."""
+
+    def __init__(self, ports: Ports) -> None:
+        self.ports = ports
+
+    def read(self) -> Mapping[str, PortState]:
+        """Every port as it is now, by name."""
+        return self.ports.read()
+
+    def apply(
+        self, desired: Mapping[str, PortConfig], states: Mapping[str, PortState] | None = None
+    ) -> Applied:
+        """Make the switch do `desired`, the whole configuration, or nothing at all.
+
+        A port absent from `desired` loses what is ours. `states` is the newest `read()`, if nothing
+        has been applied since; without it the ports are read first. AgentError holds all reasons
+        found beforehand, one a line, or the kernel's own; nothing has changed then.
+        """
+        if states is None:
+            states = self.read()
+        steps = plan(self.ports.mechanisms, desired, states, self.ports.repairs())
+        if reasons := list(self._problems(steps, desired, states)):
+            raise AgentError("\n".join(reasons))
+        return self._execute(steps)
+
+    def restart(self, states: Sequence[PortState]) -> Mapping[str, str]:
+        """Start again what stands still on these ports.
+
+        Returns the kernel's reason by port where it refused; such a port may have lost its gates.
+        """
+        present: dict[KernelObject, list[Contribution]] = {}
+        for target, contribution in _present(self.ports.mechanisms, states):
+            present.setdefault(target, []).append(contribution)
+        return self.ports.restart(states, present)
+
+    def _problems(
+        self,
+        steps: Sequence[Step],
+        desired: Mapping[str, PortConfig],
+        states: Mapping[str, PortState],
+    ) -> Iterator[str]:
+        """Only of what changes: what a port does already is not refused, also where it could not be
+        set now (a link that is down counts as slow)."""
+        changing = {change.port for step in steps for change in step.changes}
+        asked = {n: c for n, c in desired.items() if n in changing or n not in states}
+        yield from problems(self.ports, asked, states)
+        for step in steps:
+            yield from step.problems()
+
+    def _execute(self, steps: Sequence[Step]) -> Applied:
+        """The steps in order. Whatever ends one undoes those before it and is raised again."""
+        done: list[Step] = []
+        for step in steps:
+            try:
+                self.ports.execute(step)
+            except BaseException as refusal:
+                try:
+                    Applied(self.ports, steps, done).undo()
+                except AgentError as failure:
+                    raise AgentError(f"{refusal}\n{failure}") from refusal
+                raise
+            done.append(step)
+        return Applied(self.ports, steps, done)
+
+
+def plan(
+    mechanisms: Collection[Mechanism],
+    desired: Mapping[str, PortConfig],
+    states: Mapping[str, PortState],
+    repairs: Iterable[Change] = (),
+) -> list[Step]:
+    """The steps from `states` to `desired`, in the order of their stages; none where they agree.
+
+    A port absent from `desired` loses what is ours.
+    """
+    changes = [
+        change
+        for name, state in states.items()
+        for mechanism in mechanisms
+        for change in mechanism.diff(desired.get(name) or PortConfig(name), state)
+    ]
+    changing = {change.target for change in changes}
+    changes += (change for change in repairs if change.target not in changing)
+    return compose(_present(mechanisms, states.values()), changes)
+
+
+def problems(
+    ports: Ports, desired: Mapping[str, PortConfig], states: Mapping[str, PortState]
+) -> Iterator[str]:
+    """Every reason why the ports cannot do what is desired, one line each; none when they can."""
+    for name, config in desired.items():
+        if config.is_empty:
+            continue
+        state = states.get(name)
+        if state is None:
+            known = ", ".join(sorted(states)) or "none"
+            yield f"port {name}: no such interface; this switch has {known}"
+            continue
+        yield from (f"port {name}: {problem}" for problem in ports.problems(config))
+        for mechanism in ports.mechanisms:
+            yield from (f"port {name}: {each}" for each in mechanism.problems(config, state))
+
+
+def differences(
+    mechanisms: Collection[Mechanism],
+    desired: Mapping[str, PortConfig],
+    states: Mapping[str, PortState],
+) -> dict[str, str]:
+    """How each port differs from what is desired of it, in words; none for one that agrees.
+
+    What counts is what `plan` would change: a schedule whole cycles away is the same.
+    """
+    found: dict[str, list[str]] = {}
+    for step in plan(mechanisms, desired, states):
+        for change in step.changes:
+            if change.port is not None:
+                found.setdefault(change.port, []).append(change.difference)
+    return {port: "; ".join(words) for port, words in found.items()}
+
+
+def _present(
+    mechanisms: Collection[Mechanism], states: Iterable[PortState]
+) -> Iterator[tuple[KernelObject, Contribution]]:
+    for state in states:
+        for mechanism in mechanisms:
+            yield from mechanism.contributions(state)
