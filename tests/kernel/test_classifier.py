@@ -205,7 +205,7 @@ def test_frames_leave_in_the_class_of_their_dscp(classifier, two_classes, eventu
     after = packets_by_class("p1")
     assert after[class_] - before[class_] >= 20
     assert after[1 - class_] == before[1 - class_]
-    kernel.close()
+    kernel.ports.close()
 
 
 def test_undo_restores_the_old_rules(classifier):
@@ -215,7 +215,7 @@ def test_undo_restores_the_old_rules(classifier):
     assert classifier.read() == {"p2": {16: 5}}
     applied.undo()
     assert classifier.read() == {"p1": {46: 1}}
-    kernel.close()
+    kernel.ports.close()
 
 
 def test_what_somebody_else_changes_between_two_reads_is_seen(classifier):

@@ -18,7 +18,7 @@ from agent.mechanisms.gates.model import (
     Schedule,
     TaprioMode,
 )
-from agent.model import AgentError, Clock
+from agent.model import NS_PER_S, AgentError, Clock
 from tests.stack.recording_kernel import CYCLE_MAX_NS, LIST_MAX
 from tests.stack.sysrepo_client import (
     BASE_TIME_S,
@@ -67,7 +67,8 @@ def test_removing_the_configuration_removes_the_gates(client, kernel):
 
 def test_the_longest_list_arrives_complete_and_in_order(client, kernel):
     entries = [entry(i, i % 4, 1000) for i in range(LIST_MAX)]
-    client.replace(gated("p1", reversed(entries)))
+    cycle = {"numerator": LIST_MAX * 1000, "denominator": NS_PER_S}
+    client.replace(gated("p1", reversed(entries), **{"admin-cycle-time": cycle}))
     assert kernel.states["p1"][GateState].taprio.schedule.entries == tuple(
         GateEntry(i % 4, 1000) for i in range(LIST_MAX)
     )
@@ -76,7 +77,9 @@ def test_the_longest_list_arrives_complete_and_in_order(client, kernel):
 def test_limits_and_operations_reach_the_port_and_are_read_back_from_it(client, kernel):
     entries = [entry(0, 2, 500_000, "set-and-hold-mac"), entry(1, 1, 500_000)]
     limits = [{"traffic-class": 1, "queue-max-sdu": 300}]
-    client.replace(gated("p1", entries, **{"queue-max-sdu-table": limits}))
+    offloaded = gated("p1", entries, **{"queue-max-sdu-table": limits})
+    offloaded["ieee802-dot1q-bridge:bridge-port"]["tsn-linux:taprio"] = {"mode": "full-offload"}
+    client.replace(offloaded)
     assert kernel.states["p1"][GateState].taprio.max_sdu_octets == (0, 300)
     assert kernel.states["p1"][GateState].taprio.schedule.entries[0].operation is GateOperation.HOLD
     gates = client.port("p1")[GATES]
@@ -182,7 +185,7 @@ def test_a_port_nobody_configured_can_be_inspected(client):
         "tx-queues": 8,
         "mac-merge": True,
         "link-speed-bps": "1000000000",
-        "root-qdisc": "mq",
+        "root-qdisc": "noqueue",
     }
 
 
@@ -321,7 +324,9 @@ def test_a_request_for_one_port_builds_no_other(client, kernel, monkeypatch):
     built = []
     interfaces = operational.interfaces
     monkeypatch.setattr(
-        operational, "interfaces", lambda s, *a, **k: built.append(set(s)) or interfaces(s, *a, **k)
+        operational,
+        "interfaces",
+        lambda m, states, *a, **k: built.append(set(states)) or interfaces(m, states, *a, **k),
     )
     one = client.read(f"{INTERFACES}/interface[name='p1']/oper-status | /tsn-linux:agent/pid")
     assert one["ietf-interfaces:interfaces"] == {"interface": [{"name": "p1", "oper-status": "up"}]}

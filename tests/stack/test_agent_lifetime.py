@@ -250,4 +250,4 @@ def test_after_a_reboot_the_startup_configuration_is_in_force_before_the_agent_i
     capfd.readouterr()
     start()
     said = capfd.readouterr().err
-    assert -1 < said.find("port p1: changed") < said.find("ready")
+    assert -1 < said.find("port p1: set the schedule") < said.find("ready")

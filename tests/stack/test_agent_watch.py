@@ -74,7 +74,7 @@ def test_drift_is_told_once_and_left(agent, kernel, told):
     wait_until(lambda: kernel.reads > reads)
     kernel.changed(configured)
     wait_until(lambda: told[-1][0] == "port-restored")
-    words = "the gate control list is gone; the root qdisc is mq"
+    words = "the gate control list is gone; the root qdisc is noqueue"
     assert told[1:] == [
         ("port-drift", {"interface": "p1", "difference": words}),
         ("port-restored", {"interface": "p1"}),

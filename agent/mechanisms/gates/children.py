@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.rtnl.tcmsg import plugins
 
 from agent.mechanisms.gates import taprio
 from agent.mechanisms.gates.model import Taprio
@@ -46,13 +47,19 @@ def replace(ipr: IPRoute, port: str, ifindex: int, before: Tree, after: Tree) ->
     if not in_place:
         # The qdisc is another one afterwards, without children.
         taprio.change(ipr, port, ifindex, root, new_root)
-        children = {}
+    below = children if in_place else {}
+    # Those that were touched, as they are now; what is refused leaves its queue as it was.
+    now = dict(below)
     try:
-        is_grafted = _change_children(ipr, port, ifindex, children, new_children)
+        is_grafted = _change_children(ipr, port, ifindex, now, new_children)
         if is_grafted or (in_place and root != new_root):
             taprio.change(ipr, port, ifindex, new_root, new_root)
     except BaseException:
-        _restore(ipr, port, ifindex, before, after, is_root_new=not in_place)
+        if not in_place:
+            taprio.change(ipr, port, ifindex, new_root, root)
+            now = {}
+        if root and _change_children(ipr, port, ifindex, now, children):
+            taprio.change(ipr, port, ifindex, root, root)
         raise
 
 
@@ -66,40 +73,39 @@ def restart(ipr: IPRoute, port: str, ifindex: int, root: Taprio, children: Child
         taprio.change(ipr, port, ifindex, root, root)
 
 
-def _restore(
-    ipr: IPRoute, port: str, ifindex: int, before: Tree, after: Tree, *, is_root_new: bool
-) -> None:
-    """After a failure anywhere: each step here is right whether the one it undoes was done."""
-    root, children = before
-    new_root, new_children = after
-    if is_root_new:
-        taprio.change(ipr, port, ifindex, new_root, root)
-        new_children = {}
-    if root and _change_children(ipr, port, ifindex, new_children, children):
-        taprio.change(ipr, port, ifindex, root, root)
-
-
 def _change_children(
-    ipr: IPRoute, port: str, ifindex: int, before: Children, after: Children
+    ipr: IPRoute, port: str, ifindex: int, now: dict[int, ChildQdisc], after: Children
 ) -> bool:
-    """Whether one was grafted, so that the root has to be set once more."""
+    """Bring the children from `now`, which is kept up to date, to `after`.
+
+    Returns whether one was grafted, so that the root has to be set once more.
+    """
     is_grafted = False
-    for queue in sorted(before.keys() | after.keys()):
-        old, new = before.get(queue), after.get(queue)
+    for queue in sorted(now.keys() | after.keys()):
+        old, new = now.get(queue), after.get(queue)
         if old == new:
             continue
+        is_grafted |= old is None or new is None or old.kind != new.kind
         if old and new and old.kind != new.kind:
             _set(ipr, port, ifindex, queue, None)
+            del now[queue]
         _set(ipr, port, ifindex, queue, new)
-        is_grafted |= old is None or new is None or old.kind != new.kind
+        if new:
+            now[queue] = new
+        else:
+            del now[queue]
     return is_grafted
 
 
 def _set(ipr: IPRoute, port: str, ifindex: int, queue: int, child: ChildQdisc | None) -> None:
-    kind = child.kind if child else PLAIN_KIND
+    if child is None:
+        kind, options = PLAIN_KIND, {"limit": _tx_queue_length(ipr, ifindex)}
+    else:
+        kind, options = child.kind, dict(child.options)
+    if kind not in plugins:  # pyroute2 would take the root for its parent
+        raise AgentError(f"port {port}: pyroute2 has no plugin for the qdisc {kind}")
     major = (CHILD_MAJOR if child else PLAIN_MAJOR) + queue
     parent = taprio.HANDLE | (queue + 1)
-    options = dict(child.options) if child else {}
     try:
         ipr.tc("replace", kind, ifindex, handle=major << 16, parent=parent, **options)
     except NetlinkError as refusal:
@@ -107,3 +113,10 @@ def _set(ipr: IPRoute, port: str, ifindex: int, queue: int, child: ChildQdisc | 
             f"port {port}: the kernel refused {kind} on transmit queue {queue}: "
             f"{taprio.reason(refusal)}"
         ) from refusal
+
+
+def _tx_queue_length(ipr: IPRoute, ifindex: int) -> int:
+    """The limit of a pfifo that is not told any (fifo_init); pyroute2 would send 0."""
+    (link,) = ipr.get_links(ifindex)
+    length: int = link.get("IFLA_TXQLEN")
+    return length
