@@ -23,6 +23,7 @@ REPORT, OUTPUT = "report.xml", "output"
 PREREQUISITES: Mapping[str, Callable[[Path], list[str]]] = {
     "image": lambda _: ["scripts/image"],
     "package": lambda directory: ["scripts/build-deb", "-o", str(directory)],
+    "first-version": lambda _: ["scripts/upgrade-fixture", "--no-package"],
 }
 _NO_KERNEL = """WARNING: no user-mode kernel: the kernel tests run under QEMU, in real time
 WARNING: what is exact in virtual time only is NOT tested"""

@@ -18,7 +18,7 @@ from typing import Any
 CHECKOUT = Path(__file__).parents[2]
 PLACES = ("lint", "host", "uml", "qemu")
 # What takes long to make, is needed by several lanes and made once: `scripts/test` knows how.
-PREREQUISITES = ("image", "package")
+PREREQUISITES = ("image", "package", "first-version")
 _KEYS = {"place", "tests", "when", "short", "needs", "processes", "repeats", "environment"}
 # Where the tests are whose markers a lane may repeat.
 MARKED = "tests/kernel/"
