@@ -81,11 +81,14 @@ class Run:
         self.options = options
         self.directory = directory
         self.accounts: list[Account] = []
+        self._virtual = True
 
     def run(self) -> Outcome:
         """Run them and what they need; each shows its output when it ends."""
-        virtual = self._kernel()
-        jobs = [*self._prerequisites(), *(self._job(lane, virtual) for lane in self.lanes.values())]
+        self._virtual = self._kernel()
+        jobs = [*self._prerequisites(), *map(self._job, self.lanes.values())]
+        names = ", ".join(job.name for job in jobs)
+        print(f"{names}: {self.options.processors} at a time, each shown at its end\n", flush=True)
         pool = Pool(self.options.processors, self._ended, self._last_line, self.options.budget_s)
         left_out = pool.run(jobs)
         return Outcome(tuple(self.accounts), tuple(job.name for job in left_out))
@@ -115,10 +118,10 @@ class Run:
             for name in needed
         ]
 
-    def _job(self, lane: Lane, virtual: bool) -> Job:
+    def _job(self, lane: Lane) -> Job:
         return Job(
             name=lane.name,
-            command=command(lane, self._at(lane.name), self.options, virtual),
+            command=command(lane, self._at(lane.name), self.options, self._virtual),
             needs=lane.needs,
             environment=lambda made: {
                 **lane.environment,
@@ -137,17 +140,22 @@ class Run:
             sys.stdout.write((where / OUTPUT).read_text(encoding="utf-8", errors="replace"))
         spent = (ended.wall_s, ended.cpu_s)
         if name not in self.lanes:
-            counts = account.Counts(passed=1) if ended.status == 0 else None
-            made = account.judge(name, counts, ended.status, spent)
+            counts = account.Counts() if ended.status == 0 else None
+            made = account.judge(name, counts, ended.status, spent, may_be_empty=True)
         else:
             counts = account.read(where / REPORT)
             made = account.judge(
                 name, counts, ended.status, spent, may_be_empty=self.options.selecting
             )
-            if self.options.judge_cost and self.lanes[name].short and not made.bad:
+            if self._judges_cost(self.lanes[name]) and not made.bad:
                 made = replace(made, fault=account.over_budget(made, self.lanes[name].cost))
         self.accounts.append(made)
         print(flush=True)
+
+    def _judges_cost(self, lane: Lane) -> bool:
+        """Whether the budget is about this run: that of a kernel lane is not about emulation."""
+        emulated = lane.place == "uml" and not self._virtual
+        return self.options.judge_cost and lane.short and not emulated
 
     def _last_line(self, job: Job) -> str:
         """A script that makes something names it in its last line."""
