@@ -8,9 +8,21 @@ from lxml import etree
 from tests.stack.netconf_client import BASE, DEFAULTS, INTERFACES, ask, errors, texts
 
 MARK = "{urn:ietf:params:xml:ns:netconf:default:1.0}default"
+BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge"
+TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
+
+
+def gate_mode(leaf):
+    """The leaf of these tests, whose default is software, in its containers."""
+    return (
+        f'<bridge-port xmlns="{BRIDGE}"><taprio xmlns="{TSN_LINUX}">{leaf}</taprio></bridge-port>'
+    )
+
+
+DEFAULT = gate_mode("<mode>software</mode>")
 FILTER = (
-    f'<filter type="subtree"><interfaces xmlns="{INTERFACES}"><interface><name/><enabled/>'
-    "</interface></interfaces></filter>"
+    f'<filter type="subtree"><interfaces xmlns="{INTERFACES}"><interface><name/>'
+    f"{gate_mode('<mode/>')}</interface></interfaces></filter>"
 )
 SOURCE = "<source><running/></source>"
 
@@ -25,8 +37,8 @@ def config(interfaces):
     return f'<config><interfaces xmlns="{INTERFACES}">{interfaces}</interfaces></config>'
 
 
-def interface(name, enabled=""):
-    return f"<interface><name>{name}</name><type>ianaift:ethernetCsmacd</type>{enabled}</interface>"
+def interface(name, content=""):
+    return f"<interface><name>{name}</name><type>ianaift:ethernetCsmacd</type>{content}</interface>"
 
 
 def edit(client, interfaces):
@@ -39,15 +51,15 @@ def mode(name):
     return "" if name is None else f'<with-defaults xmlns="{DEFAULTS}">{name}</with-defaults>'
 
 
-def enabled(client, name=None, source="running"):
-    """For each interface its leaf enabled, True if that was marked as a default."""
+def modes(client, name=None, source="running"):
+    """By interface: its gate mode and the mark on it, False if no mode is shown."""
     reply = ask(
         client,
         f"<get-config><source><{source}/></source>{FILTER}{mode(name)}</get-config>",
     )
     found = {}
     for each in reply.iter(f"{{{INTERFACES}}}interface"):
-        leaf = each.find(f"{{{INTERFACES}}}enabled")
+        leaf = each.find(f".//{{{TSN_LINUX}}}mode")
         found[each.findtext(f"{{{INTERFACES}}}name")] = leaf is not None and (
             leaf.text,
             leaf.get(MARK),
@@ -57,13 +69,13 @@ def enabled(client, name=None, source="running"):
 
 @pytest.fixture
 def three(client):
-    """An interface at its default unsaid, one at its default as somebody said, one not at it."""
+    """One interface with nothing set, one with the default set, one with another value."""
     assert not errors(
         edit(
             client,
             interface("unset")
-            + interface("said", "<enabled>true</enabled>")
-            + interface("other", "<enabled>false</enabled>"),
+            + interface("set", DEFAULT)
+            + interface("other", gate_mode("<mode>full-offload</mode>")),
         )
     )
     client.commit()
@@ -78,13 +90,20 @@ def test_the_hello_lists_every_mode(client):
 
 
 SHOWN = [
-    (None, {"unset": False, "said": ("true", None), "other": ("false", None)}),
-    ("explicit", {"unset": False, "said": ("true", None), "other": ("false", None)}),
-    ("trim", {"unset": False, "said": False, "other": ("false", None)}),
-    ("report-all", {"unset": ("true", None), "said": ("true", None), "other": ("false", None)}),
+    (None, {"unset": False, "set": ("software", None), "other": ("full-offload", None)}),
+    ("explicit", {"unset": False, "set": ("software", None), "other": ("full-offload", None)}),
+    ("trim", {"unset": False, "set": False, "other": ("full-offload", None)}),
+    (
+        "report-all",
+        {"unset": ("software", None), "set": ("software", None), "other": ("full-offload", None)},
+    ),
     (
         "report-all-tagged",
-        {"unset": ("true", "true"), "said": ("true", "true"), "other": ("false", None)},
+        {
+            "unset": ("software", "true"),
+            "set": ("software", "true"),
+            "other": ("full-offload", None),
+        },
     ),
 ]
 
@@ -92,7 +111,7 @@ SHOWN = [
 @pytest.mark.usefixtures("three")
 @pytest.mark.parametrize(("name", "shown"), SHOWN)
 def test_a_mode_shows_what_the_standard_says(client, name, shown):
-    assert enabled(client, name) == shown
+    assert modes(client, name) == shown
 
 
 @pytest.mark.usefixtures("three")
@@ -106,7 +125,10 @@ def test_a_mode_shows_what_the_standard_says(client, name, shown):
 def test_get_takes_the_same_modes_as_get_config(client, operation, namespace):
     counts = {
         name: len(
-            texts(ask(client, f"{namespace}{FILTER}{mode(name)}</{operation}>"), "//if:enabled")
+            texts(
+                ask(client, f"{namespace}{FILTER}{mode(name)}</{operation}>"),
+                f"//*[namespace-uri()='{TSN_LINUX}'][local-name()='mode']",
+            )
         )
         for name in ("explicit", "trim", "report-all", "report-all-tagged")
     }
@@ -124,39 +146,41 @@ def test_a_tagged_reply_sent_back_changes_nothing_but_unsets_defaults(client):
     )
     assert not errors(ask(client, edit_))
     client.commit()
-    assert enabled(client) == {"unset": False, "said": False, "other": ("false", None)}
+    assert modes(client) == {"unset": False, "set": False, "other": ("full-offload", None)}
 
 
 @pytest.mark.usefixtures("three")
 @pytest.mark.parametrize(
     ("leaf", "tag"),
     [
-        ('<enabled wd:default="true">false</enabled>', "invalid-value"),
-        ('<enabled wd:default="true"/>', "invalid-value"),
-        ('<enabled wd:default="perhaps">true</enabled>', "invalid-value"),
+        (gate_mode('<mode wd:default="true">full-offload</mode>'), "invalid-value"),
+        (gate_mode('<mode wd:default="true"/>'), "invalid-value"),
+        (gate_mode('<mode wd:default="perhaps">software</mode>'), "invalid-value"),
         ('<description wd:default="true">x</description>', "invalid-value"),
     ],
 )
 def test_a_mark_on_a_value_that_is_not_the_default_is_refused(client, leaf, tag):
-    reply = edit(client, interface("said", leaf))
+    reply = edit(client, interface("set", leaf))
     assert texts(reply, "//nc:error-tag") == [tag]
-    assert enabled(client, source="candidate") == enabled(client)
+    assert modes(client, source="candidate") == modes(client)
 
 
 def test_a_mark_that_says_false_means_nothing(client):
-    assert not errors(edit(client, interface("a", '<enabled wd:default="false">true</enabled>')))
-    assert enabled(client, source="candidate") == {"a": ("true", None)}
+    assert not errors(
+        edit(client, interface("a", gate_mode('<mode wd:default="false">software</mode>')))
+    )
+    assert modes(client, source="candidate") == {"a": ("software", None)}
 
 
 @pytest.mark.usefixtures("three")
 def test_a_default_may_be_marked_where_a_whole_configuration_is_given(client):
-    whole = config(interface("said", '<enabled wd:default="true">true</enabled>'))
+    whole = config(interface("set", gate_mode('<mode wd:default="true">software</mode>')))
     reply = ask(
         client,
         f"<copy-config><target><candidate/></target><source>{whole}</source></copy-config>",
     )
     assert not errors(reply)
-    assert enabled(client, source="candidate") == {"said": False}
+    assert modes(client, source="candidate") == {"set": False}
 
 
 @pytest.mark.usefixtures("three")
@@ -167,7 +191,7 @@ def test_a_copy_holds_what_its_mode_shows(client, name, shown):
         f"<copy-config><target><startup/></target>{SOURCE}{mode(name)}</copy-config>",
     )
     assert not errors(reply)
-    assert enabled(client, source="startup") == shown
+    assert modes(client, source="startup") == shown
 
 
 def test_a_mode_nobody_knows_is_refused(client):
