@@ -16,7 +16,7 @@ from typing import Any
 
 from agent import whole_file
 from agent.mechanisms.gates.history import GateHistory
-from agent.mechanisms.gates.model import GateEntry, GateOperation, Schedule
+from agent.mechanisms.gates.model import GateEntry, GateOperation, GateSchedule
 from agent.model import Clock, LastChange
 from agent.surroundings import Link, Surroundings
 
@@ -90,7 +90,7 @@ def _encode(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _encode_schedule(schedule: Schedule) -> dict[str, Any]:
+def _encode_schedule(schedule: GateSchedule) -> dict[str, Any]:
     return {
         "base-time-ns": schedule.base_time_ns,
         "cycle-time-ns": schedule.cycle_time_ns,
@@ -141,8 +141,8 @@ def _decode_link(kept: Any) -> Link:
     return Link(None if losses is None else _natural(losses), is_up)
 
 
-def _decode_schedule(kept: Any) -> Schedule:
-    return Schedule(
+def _decode_schedule(kept: Any) -> GateSchedule:
+    return GateSchedule(
         _natural(kept["base-time-ns"]),
         # Zero is divided by.
         _natural(kept["cycle-time-ns"], minimum=1),

@@ -17,7 +17,7 @@ from pyroute2.netlink.rtnl import RTMGRP_TC
 
 from agent.kernel import clock
 from agent.mechanisms.gates import taprio_dump
-from agent.mechanisms.gates.model import Schedule
+from agent.mechanisms.gates.model import GateSchedule
 from agent.model import Clock
 from cnc.lab import Lab
 from cnc.lab.namespaces import inside
@@ -39,8 +39,8 @@ class Gates:
     """A port's running list and the one that waits for its base time, read at `read_ns` (TAI)."""
 
     read_ns: int
-    running: Schedule | None
-    pending: Schedule | None = None
+    running: GateSchedule | None
+    pending: GateSchedule | None = None
 
     @property
     def switch_over_ns(self) -> int | None:
@@ -51,7 +51,7 @@ class Gates:
         cycles = -(-past_ns // self.pending.cycle_time_ns)
         return self.pending.base_time_ns + cycles * self.pending.cycle_time_ns
 
-    def in_force(self, now_ns: int) -> Schedule | None:
+    def in_force(self, now_ns: int) -> GateSchedule | None:
         """The list that opens and closes the gates at an instant after `read_ns`."""
         begins_ns = self.switch_over_ns
         return self.pending if begins_ns is not None and begins_ns <= now_ns else self.running
@@ -67,7 +67,7 @@ class Sides:
     old: Plan
     new: Plan
 
-    def of(self, port: PortRef, schedule: Schedule | None) -> Side:
+    def of(self, port: PortRef, schedule: GateSchedule | None) -> Side:
         """The side whose list the port has, whatever its base time."""
         for side, plan in ((Side.OLD, self.old), (Side.NEW, self.new)):
             if _is(schedule, plan.gates.get(port)):
@@ -99,7 +99,7 @@ class Sides:
         )
 
 
-def _is(schedule: Schedule | None, wanted: GateControlList | None) -> bool:
+def _is(schedule: GateSchedule | None, wanted: GateControlList | None) -> bool:
     if schedule is None or wanted is None:
         return schedule is None and wanted is None
     return schedule.cycle_time_ns == wanted.cycle_ns and [

@@ -28,8 +28,8 @@ from agent.mechanisms.classification.iptables_restore import Flavour, RestoreTab
 from agent.mechanisms.gates.model import (
     GateEntry,
     GateOperation,
+    GateSchedule,
     QueueRange,
-    Schedule,
     Taprio,
     TaprioMode,
 )
@@ -168,7 +168,7 @@ def two_classes() -> Callable[..., Taprio]:
         *entries: tuple[int, int] | tuple[int, int, GateOperation], base_time_ns: int = 0
     ) -> Taprio:
         listed = tuple(GateEntry(*entry) for entry in entries)
-        schedule = Schedule(base_time_ns, sum(entry.interval_ns for entry in listed), listed)
+        schedule = GateSchedule(base_time_ns, sum(entry.interval_ns for entry in listed), listed)
         return Taprio(
             priority_map=(0, 1, *[0] * 14),
             queues=(QueueRange(1, 0), QueueRange(1, 1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from agent.mechanisms.gates.model import GateState, Schedule
+from agent.mechanisms.gates.model import GateSchedule, GateState
 from cnc.model import GateControlList, GateEntry, PortRef
 from cnc.switch.device import Device, DeviceError
 from tests.scale.line import PORTS
@@ -85,6 +85,6 @@ def kernel_lists(switches: Iterable[Switch]) -> Lists:
     }
 
 
-def _gates(schedule: Schedule) -> GateControlList:
+def _gates(schedule: GateSchedule) -> GateControlList:
     entries = (GateEntry(each.gate_states, each.interval_ns) for each in schedule.entries)
     return GateControlList(schedule.cycle_time_ns, tuple(entries))

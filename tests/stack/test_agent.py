@@ -13,9 +13,9 @@ from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates.model import (
     GateEntry,
     GateOperation,
+    GateSchedule,
     GateState,
     QueueRange,
-    Schedule,
     TaprioMode,
 )
 from agent.model import NS_PER_S, AgentError, Clock
@@ -49,7 +49,7 @@ def agent(kernel, client):
 def test_a_gate_control_list_reaches_its_port(client, kernel):
     client.replace(gated("p1"))
     taprio = kernel.states["p1"][GateState].taprio
-    assert taprio.schedule == Schedule(
+    assert taprio.schedule == GateSchedule(
         BASE_TIME_S * 10**9, 1_000_000, (GateEntry(2, 500_000), GateEntry(1, 500_000))
     )
     assert taprio.queues == (QueueRange(1, 0), QueueRange(1, 1))

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent.datastore.subscriptions import Datastore
-from agent.mechanisms.gates.model import GateEntry, GateState, Schedule
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, GateState
 from tests.stack.repository import SHARED_MEMORY
 from tests.stack.sysrepo_client import (
     BASE_TIME_S,
@@ -298,7 +298,7 @@ def test_the_agent_brings_gates_to_a_port_of_published_modules(kernel):
         client = Client(connection)
         client.replace(gated("p1"), UNCONFIGURED)
 
-        assert kernel.states["p1"][GateState].taprio.schedule == Schedule(
+        assert kernel.states["p1"][GateState].taprio.schedule == GateSchedule(
             BASE_TIME_S * 10**9, 1_000_000, (GateEntry(2, 500_000), GateEntry(1, 500_000))
         )
         assert client.port("p1")[GATES]["oper-gate-states"] == 0b10

@@ -11,8 +11,8 @@ from agent.mechanisms.gates.model import (
     GateConfig,
     GateEntry,
     GateOperation,
+    GateSchedule,
     QueueRange,
-    Schedule,
     Taprio,
     TaprioMode,
 )
@@ -96,7 +96,9 @@ def test_a_gate_table_becomes_a_taprio():
         queues=(QueueRange(1, 0), QueueRange(1, 1)),
         mode=TaprioMode.SOFTWARE,
         clock=Clock.TAI,
-        schedule=Schedule(2_000_000_005, 1_000_000, (GateEntry(2, 500_000), GateEntry(1, 500_000))),
+        schedule=GateSchedule(
+            2_000_000_005, 1_000_000, (GateEntry(2, 500_000), GateEntry(1, 500_000))
+        ),
     )
 
 

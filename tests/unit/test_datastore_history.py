@@ -9,9 +9,9 @@ import pytest
 from agent.mechanisms.gates.history import GateHistory, first_cycle_ns, history_after
 from agent.mechanisms.gates.model import (
     GateEntry,
+    GateSchedule,
     GateState,
     QueueRange,
-    Schedule,
     Taprio,
     TaprioMode,
 )
@@ -29,7 +29,7 @@ def taprio(base_time_ns, entries=ENTRIES, clock=Clock.TAI):
         queues=(QueueRange(1, 0), QueueRange(1, 1)),
         mode=TaprioMode.SOFTWARE,
         clock=clock,
-        schedule=Schedule(base_time_ns, CYCLE_NS, entries),
+        schedule=GateSchedule(base_time_ns, CYCLE_NS, entries),
     )
 
 
@@ -166,4 +166,4 @@ def test_a_port_that_went_away_is_forgotten():
     ("now_ns", "first_ns"), [(99, 100), (100, 100), (101, 110), (110, 110), (119, 120)]
 )
 def test_a_late_schedule_takes_over_at_the_next_cycle(now_ns, first_ns):
-    assert first_cycle_ns(Schedule(100, 10, (GateEntry(255, 10),)), now_ns) == first_ns
+    assert first_cycle_ns(GateSchedule(100, 10, (GateEntry(255, 10),)), now_ns) == first_ns

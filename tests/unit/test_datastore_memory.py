@@ -9,11 +9,11 @@ import pytest
 
 from agent.datastore.memory import BOOT_ID, Memory, MemoryFile
 from agent.mechanisms.gates.history import GateHistory
-from agent.mechanisms.gates.model import GateEntry, GateOperation, Schedule
+from agent.mechanisms.gates.model import GateEntry, GateOperation, GateSchedule
 from agent.model import Clock, LastChange
 from agent.surroundings import Link, Surroundings
 
-SCHEDULE = Schedule(2**62, 100, (GateEntry(1, 60, GateOperation.HOLD), GateEntry(255, 40)))
+SCHEDULE = GateSchedule(2**62, 100, (GateEntry(1, 60, GateOperation.HOLD), GateEntry(255, 40)))
 MEMORY = Memory(
     {"p1": GateHistory(SCHEDULE, 2**62 + 100, 3), "p2": GateHistory(None, 7, 1)},
     LastChange(datetime(2026, 11, 21, 14, 13, 20, 5, UTC), 1234, 2),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.mechanisms.gates.model import GateEntry, Schedule
+from agent.mechanisms.gates.model import GateEntry, GateSchedule
 from cnc.model import Plan
 from tests.fault.director import Direction
 from tests.fault.kernels import Gates, Side, Sides
@@ -33,7 +33,7 @@ def running(plan: Plan, base_time_ns: int = 0) -> dict:
 def _list(plan, port, base_time_ns):
     gates = plan.gates[port]
     entries = tuple(GateEntry(e.gate_states, e.interval_ns) for e in gates.entries)
-    return Schedule(base_time_ns, gates.cycle_ns, entries)
+    return GateSchedule(base_time_ns, gates.cycle_ns, entries)
 
 
 def test_the_two_schedules_differ_on_every_port(sides):
@@ -56,7 +56,7 @@ def test_one_port_on_the_other_schedule_is_seen(sides):
 
 def test_a_port_without_gates_or_with_gates_of_nobody_is_on_neither(sides):
     port = next(iter(sides.old.gates))
-    foreign = Schedule(0, MS, (GateEntry(0xFF, MS),))
+    foreign = GateSchedule(0, MS, (GateEntry(0xFF, MS),))
     for schedule in (None, foreign):
         snapshot = running(sides.old) | {port: Gates(START_NS, schedule)}
         assert sides.at_rest(snapshot)[port] is Side.NEITHER

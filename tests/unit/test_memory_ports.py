@@ -12,9 +12,9 @@ from agent.mechanisms import MECHANISMS
 from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates.model import (
     GateEntry,
+    GateSchedule,
     GateState,
     QueueRange,
-    Schedule,
     Taprio,
     TaprioMode,
 )
@@ -41,7 +41,7 @@ def gates(base_time_ns: int = 0, open_ns: int = 400_000) -> Taprio:
         queues=(QueueRange(1, 0), QueueRange(1, 1)),
         mode=TaprioMode.SOFTWARE,
         clock=Clock.TAI,
-        schedule=Schedule(base_time_ns, CYCLE_NS, entries),
+        schedule=GateSchedule(base_time_ns, CYCLE_NS, entries),
     )
 
 
@@ -99,7 +99,7 @@ def test_a_port_that_is_not_configured_any_more_has_no_gates(ports: Switch):
 
 
 def test_what_a_kernel_would_refuse_is_refused_and_changes_nothing(ports: Switch):
-    too_long = dataclasses.replace(gates(), schedule=Schedule(0, CYCLE_NS, (GateEntry(1, 1),)))
+    too_long = dataclasses.replace(gates(), schedule=GateSchedule(0, CYCLE_NS, (GateEntry(1, 1),)))
     untouched = ports.read()
     with pytest.raises(AgentError, match="port p2: the gate control list lasts 1 ns") as refused:
         ports.apply({"p1": configured("p1", gates()), "p2": configured("p2", too_long)})

@@ -14,8 +14,8 @@ from agent.mechanisms.gates.model import (
     GateEntry,
     GateLimits,
     GateOperation,
+    GateSchedule,
     QueueRange,
-    Schedule,
     Taprio,
     TaprioMode,
 )
@@ -24,7 +24,7 @@ from agent.model import Clock, OperStatus
 from agent.operational import interfaces
 from tests.stack.recording_kernel import altered, port
 
-SCHEDULE = Schedule(1000, 100, (GateEntry(1, 60), GateEntry(2, 30)))
+SCHEDULE = GateSchedule(1000, 100, (GateEntry(1, 60), GateEntry(2, 30)))
 TWO_CLASSES = Taprio(
     (0,) * 16, (QueueRange(1, 0), QueueRange(1, 1)), TaprioMode.SOFTWARE, Clock.TAI, SCHEDULE
 )

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from agent.mechanisms.gates.model import GateEntry, QueueRange, Schedule, Taprio, TaprioMode
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, QueueRange, Taprio, TaprioMode
 from agent.model import Clock, OperStatus
 from agent.surroundings import STEP_MIN_NS, Surroundings, standing_still, surroundings, unremembered
 from tests.stack.recording_kernel import altered, port
 
-SCHEDULE = Schedule(0, 1_000_000, (GateEntry(1, 1_000_000),))
+SCHEDULE = GateSchedule(0, 1_000_000, (GateEntry(1, 1_000_000),))
 TAPRIO = Taprio((0,) * 16, (QueueRange(1, 0),), TaprioMode.SOFTWARE, Clock.TAI, SCHEDULE)
 RUNNING = altered(port("p1"), taprio=TAPRIO, running=SCHEDULE, carrier_losses=4)
 OFFSETS_NS = {Clock.TAI: 37_000_000_000, Clock.REALTIME: 0}

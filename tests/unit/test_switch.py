@@ -15,8 +15,8 @@ from agent.mechanisms.gates.model import (
     GateEntry,
     GateLimits,
     GateOperation,
+    GateSchedule,
     QueueRange,
-    Schedule,
     Taprio,
     TaprioMode,
 )
@@ -29,7 +29,7 @@ from agent.switch import problems as switch_problems
 from tests.stack.recording_kernel import altered, configured
 
 CYCLE_NS = 1_000_000
-SCHEDULE = Schedule(0, CYCLE_NS, (GateEntry(0x1, 400_000), GateEntry(0x3, 600_000)))
+SCHEDULE = GateSchedule(0, CYCLE_NS, (GateEntry(0x1, 400_000), GateEntry(0x3, 600_000)))
 TAPRIO = Taprio(
     priority_map=(0, 1, *[0] * 14),
     queues=(QueueRange(1, 0), QueueRange(1, 1)),
@@ -326,7 +326,7 @@ def test_a_gate_that_the_kernel_could_not_count_octets_for_is_refused():
 
 def test_an_opening_goes_on_across_the_cycles_end():
     entries = (GateEntry(0x1, 200), GateEntry(0x2, 300), GateEntry(0x1, 500))
-    schedule = Schedule(0, 1_000, entries)
+    schedule = GateSchedule(0, 1_000, entries)
     assert longest_opening_ns(schedule, 0) == 700
     assert longest_opening_ns(schedule, 1) == 300
     assert longest_opening_ns(schedule, 2) == 0
@@ -334,7 +334,7 @@ def test_an_opening_goes_on_across_the_cycles_end():
 
 def test_a_limit_that_the_gates_imply_is_no_limit():
     """Class 1 is open for 10 µs at 1 Gb/s: 1250 octets, less 24 around and 14 in the frame."""
-    short = Schedule(0, CYCLE_NS, (GateEntry(0x1, 990_000), GateEntry(0x3, 10_000)))
+    short = GateSchedule(0, CYCLE_NS, (GateEntry(0x1, 990_000), GateEntry(0x3, 10_000)))
     assert binding_max_sdu_octets((0, 1211), short, 10**9) == (0, 1211)
     assert binding_max_sdu_octets((0, 1212), short, 10**9) == ()
     assert binding_max_sdu_octets((9000, 1212), short, 10**9) == (9000, 0)

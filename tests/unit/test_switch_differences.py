@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from agent.mechanisms import MECHANISMS
-from agent.mechanisms.gates.model import GateEntry, QueueRange, Schedule, Taprio, TaprioMode
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, QueueRange, Taprio, TaprioMode
 from agent.model import Clock
 from agent.switch import differences
 from tests.stack.recording_kernel import altered, configured, port
 
-SCHEDULE = Schedule(7, 1_000_000, (GateEntry(1, 400_000), GateEntry(3, 600_000)))
+SCHEDULE = GateSchedule(7, 1_000_000, (GateEntry(1, 400_000), GateEntry(3, 600_000)))
 OTHER = replace(SCHEDULE, cycle_time_ns=2_000_000)
 TAPRIO = Taprio(
     (0,) * 16, (QueueRange(1, 0), QueueRange(1, 1)), TaprioMode.SOFTWARE, Clock.TAI, SCHEDULE

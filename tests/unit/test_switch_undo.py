@@ -12,14 +12,14 @@ from agent.mechanisms.classification.classifier import Classifier
 from agent.mechanisms.classification.iptables_restore import Flavour, RestoreTables
 from agent.mechanisms.classification.mangle import Chain, Family
 from agent.mechanisms.gates import taprio
-from agent.mechanisms.gates.model import GateEntry, QueueRange, Schedule, Taprio, TaprioMode
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, QueueRange, Taprio, TaprioMode
 from agent.memory_ports import MemoryPorts
 from agent.model import AgentError, Clock
 from agent.switch import Switch
 from tests.stack.recording_kernel import configured, port
 
 NO_PROCESS = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-SCHEDULE = Schedule(0, 1_000_000, (GateEntry(1, 1_000_000),))
+SCHEDULE = GateSchedule(0, 1_000_000, (GateEntry(1, 1_000_000),))
 GATES = Taprio((0,) * 16, (QueueRange(1, 0),), TaprioMode.SOFTWARE, Clock.TAI, SCHEDULE)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent import wording
 from agent.mechanisms.gates.diff import diff
-from agent.mechanisms.gates.model import GateEntry, QueueRange, Schedule, Taprio, TaprioMode
+from agent.mechanisms.gates.model import GateEntry, GateSchedule, QueueRange, Taprio, TaprioMode
 from agent.model import Clock
 from cnc import chart, planfile
 from cnc import format as words
@@ -21,7 +21,7 @@ from tests.stack.recording_kernel import configured, port
 
 PLAN = Path(__file__).parent / "data" / "line3-plan.json"
 GATES = GateControlList(1_000_000, (Entry(0x81, 1_000_000),))
-SCHEDULE = Schedule(0, 1_000_000, (GateEntry(0x81, 1_000_000),))
+SCHEDULE = GateSchedule(0, 1_000_000, (GateEntry(0x81, 1_000_000),))
 
 
 @pytest.mark.parametrize("counted", [words.counted, wording.counted], ids=["cnc", "agent"])

@@ -14,9 +14,9 @@ from agent.mechanisms.gates.model import (
     GateConfig,
     GateEntry,
     GateOperation,
+    GateSchedule,
     GateState,
     QueueRange,
-    Schedule,
     Taprio,
     TaprioMode,
 )
@@ -166,8 +166,8 @@ def _max_sdu_octets(table: Sequence[Tree], class_count: int) -> tuple[int, ...]:
     return tuple(limits.get(traffic_class, 0) for traffic_class in range(class_count))
 
 
-def _schedule(gates: Tree) -> Schedule:
-    return Schedule(
+def _schedule(gates: Tree) -> GateSchedule:
+    return GateSchedule(
         base_time_ns=_base_time_ns(gates.get("admin-base-time", {})),
         cycle_time_ns=_cycle_time_ns(gates.get("admin-cycle-time", {})),
         entries=_entries(gates.get("admin-control-list", {}).get("gate-control-entry", [])),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.composition import Change, Contribution
 from agent.mechanism import Contributions
-from agent.mechanisms.gates.model import GateConfig, GateState, Schedule, Taprio
+from agent.mechanisms.gates.model import GateConfig, GateSchedule, GateState, Taprio
 from agent.mechanisms.gates.openings import binding_max_sdu_octets
 from agent.mechanisms.root_qdisc import ROOT, RootQdisc
 from agent.model import PortConfig, PortState
@@ -91,7 +91,7 @@ def _difference(before: Taprio | None, after: Taprio | None, state: PortState) -
     return f"other frame size limits: {before.max_sdu_octets or 'none'}"
 
 
-def _summary(schedule: Schedule) -> str:
+def _summary(schedule: GateSchedule) -> str:
     return (
         f"{counted(len(schedule.entries), 'entry')}, cycle {schedule.cycle_time_ns} ns, "
         f"base time {schedule.base_time_ns} ns"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from agent.mechanisms.gates.model import GateConfig, GateState, Schedule, Taprio
+from agent.mechanisms.gates.model import GateConfig, GateSchedule, GateState, Taprio
 from agent.model import Clock, PortConfig, PortState
 
 
@@ -22,7 +22,7 @@ class GateHistory:
     `change_errors` counts lists whose base time had passed while another ran: ConfigChangeError.
     """
 
-    schedule: Schedule | None
+    schedule: GateSchedule | None
     change_time_ns: int
     change_errors: int = 0
 
@@ -76,7 +76,7 @@ def _asked(
     return GateHistory(asked, first_cycle_ns(asked, now), errors + late)
 
 
-def first_cycle_ns(schedule: Schedule, now_ns: int) -> int:
+def first_cycle_ns(schedule: GateSchedule, now_ns: int) -> int:
     """When a schedule set at `now_ns` takes over: at its base time or the next cycle's start."""
     missed_cycles = -((schedule.base_time_ns - now_ns) // schedule.cycle_time_ns)
     return schedule.base_time_ns + max(0, missed_cycles) * schedule.cycle_time_ns

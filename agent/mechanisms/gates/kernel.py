@@ -14,7 +14,7 @@ from agent.kernel import clock
 from agent.mechanism import KernelAdapter, Node
 from agent.mechanisms.gates import children, limits, taprio, taprio_dump
 from agent.mechanisms.gates.children import Children
-from agent.mechanisms.gates.model import GateConfig, GateState, Schedule, Taprio
+from agent.mechanisms.gates.model import GateConfig, GateSchedule, GateState, Taprio
 from agent.mechanisms.gates.taprio_dump import DumpedQdisc
 from agent.mechanisms.root_qdisc import ROOT, RootQdisc
 from agent.model import NS_PER_S, AgentError, PortConfig, PortState
@@ -144,11 +144,11 @@ def _split(contributions: Sequence[Contribution]) -> tuple[Taprio | None, Childr
     return root, {child.queue: child for child in below}
 
 
-def _pending(state: PortState) -> Schedule | None:
+def _pending(state: PortState) -> GateSchedule | None:
     return state[GateState].pending
 
 
-def _with_schedule(state: PortState, schedule: Schedule | None) -> Taprio | None:
+def _with_schedule(state: PortState, schedule: GateSchedule | None) -> Taprio | None:
     own = state[GateState].taprio
     return replace(own, schedule=schedule) if own and schedule else None
 

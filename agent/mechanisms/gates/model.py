@@ -38,14 +38,14 @@ class GateEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class GateSchedule:
     """A gate control list and when its first cycle starts."""
 
     base_time_ns: int
     cycle_time_ns: int
     entries: tuple[GateEntry, ...]
 
-    def is_congruent(self, other: Schedule) -> bool:
+    def is_congruent(self, other: GateSchedule) -> bool:
         """Whether both move the gates alike once both have started: whole cycles apart."""
         return (
             self.cycle_time_ns == other.cycle_time_ns
@@ -75,7 +75,7 @@ class Taprio:
     queues: tuple[QueueRange, ...]
     mode: TaprioMode
     clock: Clock
-    schedule: Schedule
+    schedule: GateSchedule
     max_sdu_octets: tuple[int, ...] = ()
 
 
@@ -126,8 +126,8 @@ class GateState:
     """
 
     taprio: Taprio | None = None
-    running: Schedule | None = None
-    pending: Schedule | None = None
+    running: GateSchedule | None = None
+    pending: GateSchedule | None = None
     counters: tuple[ClassCounters, ...] = ()
     limits_by_mode: Mapping[TaprioMode, GateLimits] = field(default_factory=dict)
 
@@ -137,7 +137,7 @@ class GateState:
         mode = self.taprio.mode if self.taprio else TaprioMode.SOFTWARE
         return self.limits_by_mode.get(mode, GateLimits())
 
-    def moves_gates_as(self, schedule: Schedule) -> bool:
+    def moves_gates_as(self, schedule: GateSchedule) -> bool:
         """Whether the newest schedule does what `schedule` asks, now and for ever.
 
         A running schedule repeats, so a base time whole cycles away asks for nothing new, be it

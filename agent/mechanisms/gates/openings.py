@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from agent.mechanisms.gates.model import Schedule
+from agent.mechanisms.gates.model import GateSchedule
 
 SLOWEST_LINK_BPS = 10_000_000  # what the kernel assumes where it does not know the speed
 PS_PER_S = 1_000_000_000_000
@@ -16,7 +16,7 @@ WIRE_OVERHEAD_OCTETS = (
 
 
 def binding_max_sdu_octets(
-    max_sdu_octets: tuple[int, ...], schedule: Schedule, link_speed_bps: int | None
+    max_sdu_octets: tuple[int, ...], schedule: GateSchedule, link_speed_bps: int | None
 ) -> tuple[int, ...]:
     """The limits that the gates do not imply, 0 for the others; empty when all are 0.
 
@@ -33,7 +33,7 @@ def binding_max_sdu_octets(
 
 
 def _longest_sdu_octets(
-    schedule: Schedule, traffic_class: int, link_speed_bps: int | None
+    schedule: GateSchedule, traffic_class: int, link_speed_bps: int | None
 ) -> float:
     """What fits the longest opening of a gate, rounded as the kernel does; inf: it never closes."""
     open_ns = longest_opening_ns(schedule, traffic_class)
@@ -48,7 +48,7 @@ def octet_ps(link_speed_bps: int | None) -> int:
     return 8 * PS_PER_S // (link_speed_bps or SLOWEST_LINK_BPS)
 
 
-def longest_opening_ns(schedule: Schedule, traffic_class: int) -> int:
+def longest_opening_ns(schedule: GateSchedule, traffic_class: int) -> int:
     """The longest time a gate is open without a break, across the cycle's end too (ns)."""
     longest_ns = current_ns = 0
     for entry in (*schedule.entries, *schedule.entries):

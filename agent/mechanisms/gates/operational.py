@@ -11,7 +11,7 @@ from collections.abc import Callable
 from agent.mechanism import Node, Reading
 from agent.mechanisms.gates.desired import BRIDGE_GATE_TABLE, INTERFACE_GATE_TABLE
 from agent.mechanisms.gates.history import GateHistory
-from agent.mechanisms.gates.model import ClassCounters, GateLimits, GateState, Schedule, Taprio
+from agent.mechanisms.gates.model import ClassCounters, GateLimits, GateSchedule, GateState, Taprio
 from agent.mechanisms.tree import BRIDGE_PORT, TAPRIO
 from agent.model import NS_PER_S, Clock, PortState
 
@@ -119,7 +119,7 @@ def _max_sdu_table(taprio: Taprio, state: GateState) -> list[Node]:
     return rows
 
 
-def gate_states(running: Schedule, now_ns: int) -> int:
+def gate_states(running: GateSchedule, now_ns: int) -> int:
     """The gates at this instant: those of the entry the cycle is in."""
     phase_ns = (now_ns - running.base_time_ns) % running.cycle_time_ns
     for entry in running.entries:
@@ -164,7 +164,7 @@ def _taprio(taprio: Taprio) -> Node:
     }
 
 
-def _schedule(state: str, schedule: Schedule) -> Node:
+def _schedule(state: str, schedule: GateSchedule) -> Node:
     return {
         "state": state,
         "base-time-ns": str(schedule.base_time_ns),

@@ -9,8 +9,8 @@ from agent.mechanisms.gates.model import (
     GateConfig,
     GateLimits,
     GateOperation,
+    GateSchedule,
     GateState,
-    Schedule,
     Taprio,
     TaprioMode,
 )
@@ -162,7 +162,7 @@ def _operation_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
 
 
 def _schedule_problems(
-    schedule: Schedule, classes: int, link_speed_bps: int | None
+    schedule: GateSchedule, classes: int, link_speed_bps: int | None
 ) -> Iterator[str]:
     cycle_ns = schedule.cycle_time_ns
     if not 1 <= cycle_ns <= INT_MAX:
@@ -193,7 +193,9 @@ def _schedule_problems(
             )
 
 
-def _budget_problems(schedule: Schedule, classes: int, link_speed_bps: int | None) -> Iterator[str]:
+def _budget_problems(
+    schedule: GateSchedule, classes: int, link_speed_bps: int | None
+) -> Iterator[str]:
     """The octets that fit an open gate, which the kernel counts in an int (taprio_set_budgets).
 
     An overflow is accepted and keeps the gate shut; a gate that never closes is not counted.

@@ -14,8 +14,8 @@ from agent.mechanisms.gates import taprio
 from agent.mechanisms.gates.model import (
     ClassCounters,
     GateEntry,
+    GateSchedule,
     QueueRange,
-    Schedule,
     Taprio,
     TaprioMode,
 )
@@ -38,8 +38,8 @@ class DumpedQdisc:
     kind: str
     foreign: str | None
     taprio: Taprio | None = None
-    running: Schedule | None = None
-    pending: Schedule | None = None
+    running: GateSchedule | None = None
+    pending: GateSchedule | None = None
     counters: tuple[ClassCounters, ...] = ()
     drops: int = 0
 
@@ -109,7 +109,9 @@ def _root_qdisc(
     return DumpedQdisc(kind, None, shown, running, pending, counters, drops)
 
 
-def _taprio(options: Any, limited: Schedule, newest: Schedule, speed_bps: int | None) -> Taprio:
+def _taprio(
+    options: Any, limited: GateSchedule, newest: GateSchedule, speed_bps: int | None
+) -> Taprio:
     """`limited` is the schedule whose frame size limits the dump holds: the running one's."""
     qopt = options.get("TCA_TAPRIO_ATTR_PRIOMAP")
     classes = qopt["num_tc"]
@@ -131,11 +133,11 @@ def _taprio(options: Any, limited: Schedule, newest: Schedule, speed_bps: int | 
     )
 
 
-def _schedule(options: Any) -> Schedule | None:
+def _schedule(options: Any) -> GateSchedule | None:
     entries = options.get("TCA_TAPRIO_ATTR_SCHED_ENTRY_LIST")
     if entries is None:
         return None
-    return Schedule(
+    return GateSchedule(
         base_time_ns=options.get("TCA_TAPRIO_ATTR_SCHED_BASE_TIME"),
         cycle_time_ns=options.get("TCA_TAPRIO_ATTR_SCHED_CYCLE_TIME"),
         entries=tuple(
