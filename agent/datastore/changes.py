@@ -23,7 +23,7 @@ from agent.mechanism import Mechanism, Tree
 from agent.mechanisms.gates.history import GateHistory, history_after
 from agent.mechanisms.gates.model import GateConfig
 from agent.model import NS_PER_S, AgentError, LastChange, PortConfig, PortState
-from agent.surroundings import Surroundings, unremembered
+from agent.run_context import RunContext, assumed_context
 from agent.switch import REFUSALS, Applied, Switch
 
 LOG = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ class Changes:
         with self.lock:
             before = self._switch.read()
             if self.memory == Memory():
-                self.remember(unremembered(before))
+                self.remember(assumed_context(before))
             try:
                 desired = desired_ports(tree, before)
                 self._keep(self._apply(0, tree, desired, before))
@@ -199,10 +199,10 @@ class Changes:
         with self.lock:
             self._due |= set(ports)
 
-    def remember(self, surroundings: Surroundings) -> None:
+    def remember(self, run_context: RunContext) -> None:
         """Keep what the schedules run in, for an agent that starts later."""
         with self.lock:
-            self._write(replace(self.memory, surroundings=surroundings))
+            self._write(replace(self.memory, run_context=run_context))
 
     def close(self) -> None:
         """Wait for nothing more. The ports stay as they are: schedules outlive the agent."""

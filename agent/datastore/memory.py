@@ -18,7 +18,7 @@ from agent import whole_file
 from agent.mechanisms.gates.history import GateHistory
 from agent.mechanisms.gates.model import GateEntry, GateOperation, GateSchedule
 from agent.model import Clock, LastChange
-from agent.surroundings import Link, Surroundings
+from agent.run_context import Link, RunContext
 
 LOG = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Memory:
 
     history: Mapping[str, GateHistory] = field(default_factory=dict)
     last_change: LastChange | None = None
-    surroundings: Surroundings = field(default_factory=Surroundings)
+    run_context: RunContext = field(default_factory=RunContext)
 
 
 class MemoryFile:
@@ -71,10 +71,10 @@ def _encode(memory: Memory) -> dict[str, Any]:
     return {
         "boot-id": _boot_id(),
         "surroundings": {
-            "clock-offsets-ns": memory.surroundings.clock_offsets_ns,
+            "clock-offsets-ns": memory.run_context.clock_offsets_ns,
             "links": {
                 port: {"carrier-losses": link.carrier_losses, "is-up": link.is_up}
-                for port, link in memory.surroundings.links.items()
+                for port, link in memory.run_context.links.items()
             },
         },
         "last-change": last
@@ -120,12 +120,12 @@ def _decode(kept: Any) -> Memory:
             _natural(last["duration-us"]),
             _natural(last["ports"], below=2**32),
         ),
-        _decode_surroundings(kept["surroundings"]),
+        _decode_run_context(kept["surroundings"]),
     )
 
 
-def _decode_surroundings(kept: Any) -> Surroundings:
-    return Surroundings(
+def _decode_run_context(kept: Any) -> RunContext:
+    return RunContext(
         {
             Clock(clock): _natural(offset_ns, minimum=-(2**63))
             for clock, offset_ns in kept["clock-offsets-ns"].items()

@@ -16,7 +16,7 @@ from agent.datastore.changes import Changes
 from agent.events import ClockStep, Event, PortDrift, PortRestored, PortStateChange
 from agent.mechanisms.gates.model import GateState
 from agent.model import Clock, OperStatus, PortState
-from agent.surroundings import Surroundings, standing_still, surroundings
+from agent.run_context import RunContext, run_context, stalled_ports
 from agent.switch import Switch, differences
 
 LOG = logging.getLogger(__name__)
@@ -60,11 +60,11 @@ class Watch:
             states = self._switch.read()
             if self._changes.meet(states):
                 states = self._switch.read()
-            before = self._changes.memory.surroundings
+            before = self._changes.memory.run_context
             # Ports that are not configured as well: one that will be may lose its link right after.
             ports = states.keys() | self._changes.wanted.keys()
-            now = surroundings(ports, states, self._switch.ports.clock_offsets_ns(), before)
-            if still := standing_still(states, before, now):
+            now = run_context(ports, states, self._switch.ports.clock_offsets_ns(), before)
+            if still := stalled_ports(states, before, now):
                 refused = self._restart([states[name] for name in still])
                 states = self._switch.read()
                 self._changes.ask_again(refused)
@@ -91,7 +91,7 @@ class Watch:
             )
         return refused.keys()
 
-    def _clock_steps(self, before: Surroundings, now: Surroundings) -> Iterator[Event]:
+    def _clock_steps(self, before: RunContext, now: RunContext) -> Iterator[Event]:
         if steps_ns := before.steps_ns(now):
             yield ClockStep(self._switch.ports.tai_offset_s(), steps_ns.get(Clock.TAI, 0))
 

@@ -11,13 +11,13 @@ from agent.datastore.memory import BOOT_ID, Memory, MemoryFile
 from agent.mechanisms.gates.history import GateHistory
 from agent.mechanisms.gates.model import GateEntry, GateOperation, GateSchedule
 from agent.model import Clock, LastChange
-from agent.surroundings import Link, Surroundings
+from agent.run_context import Link, RunContext
 
 SCHEDULE = GateSchedule(2**62, 100, (GateEntry(1, 60, GateOperation.HOLD), GateEntry(255, 40)))
 MEMORY = Memory(
     {"p1": GateHistory(SCHEDULE, 2**62 + 100, 3), "p2": GateHistory(None, 7, 1)},
     LastChange(datetime(2026, 11, 21, 14, 13, 20, 5, UTC), 1234, 2),
-    Surroundings(
+    RunContext(
         {Clock.TAI: -37, Clock.REALTIME: 2**62},
         {"p1": Link(3, is_up=True), "p2": Link(None, is_up=False)},
     ),
@@ -73,7 +73,7 @@ def test_where_nothing_can_be_written_the_agent_serves_on_and_says_so(tmp_path, 
 
 def kept(last_change=None, ports=None, clock_offsets_ns=None, links=None):
     """The text of a file of this boot."""
-    surroundings = {
+    run_context = {
         "clock-offsets-ns": clock_offsets_ns or {},
         "links": links or {},
     }
@@ -82,7 +82,7 @@ def kept(last_change=None, ports=None, clock_offsets_ns=None, links=None):
             "boot-id": BOOT_ID.read_text().strip(),
             "last-change": last_change,
             "ports": {} if ports is None else ports,
-            "surroundings": surroundings,
+            "surroundings": run_context,
         }
     )
 

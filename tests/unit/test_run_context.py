@@ -8,7 +8,7 @@ import pytest
 
 from agent.mechanisms.gates.model import GateEntry, GateSchedule, QueueRange, Taprio, TaprioMode
 from agent.model import Clock, OperStatus
-from agent.surroundings import STEP_MIN_NS, Surroundings, standing_still, surroundings, unremembered
+from agent.run_context import STEP_MIN_NS, RunContext, assumed_context, run_context, stalled_ports
 from tests.stack.recording_kernel import altered, port
 
 SCHEDULE = GateSchedule(0, 1_000_000, (GateEntry(1, 1_000_000),))
@@ -19,19 +19,19 @@ SECOND_NS = 10**9
 
 
 def later(before, state, **moved_ns):
-    """The surroundings after clocks moved ahead, with the port as it is then."""
+    """The run_context after clocks moved ahead, with the port as it is then."""
     offsets_ns = {clock: ns + moved_ns.get(clock, 0) for clock, ns in OFFSETS_NS.items()}
     states = {"p1": state} if state else {}
-    return surroundings(["p1"], states, offsets_ns, before)
+    return run_context(["p1"], states, offsets_ns, before)
 
 
 @pytest.fixture
 def before():
-    return later(Surroundings(), RUNNING)
+    return later(RunContext(), RUNNING)
 
 
 def still(before, state=RUNNING, **moved_ns):
-    return standing_still({"p1": state}, before, later(before, state, **moved_ns))
+    return stalled_ports({"p1": state}, before, later(before, state, **moved_ns))
 
 
 def test_nothing_stands_still_while_nothing_happens(before):
@@ -39,7 +39,7 @@ def test_nothing_stands_still_while_nothing_happens(before):
 
 
 def test_what_nobody_has_seen_before_is_taken_to_run():
-    assert still(Surroundings()) == []
+    assert still(RunContext()) == []
 
 
 def test_a_clock_set_back_stops_the_schedules_on_it(before):
@@ -69,7 +69,7 @@ def down(state):
 
 
 def test_a_list_that_was_set_before_the_first_link_is_left_to_move():
-    booted = later(later(Surroundings(), down(RUNNING)), down(RUNNING))
+    booted = later(later(RunContext(), down(RUNNING)), down(RUNNING))
     assert still(booted) == []
     flapped = replace(RUNNING, carrier_losses=RUNNING.carrier_losses + 1)
     assert still(booted, flapped) == ["p1"]
@@ -82,9 +82,9 @@ def test_a_port_that_was_taken_down_is_set_anew_also_if_no_loss_was_counted(befo
 
 def test_a_list_of_unknown_past_is_set_anew_at_the_next_link():
     states = {"p1": down(RUNNING), "p2": replace(RUNNING, name="p2")}
-    before = later(unremembered(states), down(RUNNING))
+    before = later(assumed_context(states), down(RUNNING))
     assert still(before) == ["p1"]
-    assert still(unremembered({"p1": RUNNING})) == []
+    assert still(assumed_context({"p1": RUNNING})) == []
 
 
 def test_a_loss_too_short_to_be_seen_is_known_by_the_kernels_count(before):

@@ -37,7 +37,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RunContext:
     """What schedules were last seen to run in.
 
     `clock_offsets_ns`: how far each clock that can be set is ahead of CLOCK_MONOTONIC, which
@@ -47,7 +47,7 @@ class Surroundings:
     clock_offsets_ns: Mapping[Clock, int] = field(default_factory=dict)
     links: Mapping[str, Link] = field(default_factory=dict)
 
-    def steps_ns(self, now: Surroundings) -> dict[Clock, int]:
+    def steps_ns(self, now: RunContext) -> dict[Clock, int]:
         """By how much clocks were set ahead since; only those that were set."""
         steps_ns = {
             clock: offset_ns - self.clock_offsets_ns.get(clock, offset_ns)
@@ -55,18 +55,18 @@ class Surroundings:
         }
         return {clock: step for clock, step in steps_ns.items() if abs(step) >= STEP_MIN_NS}
 
-    def stopped(self, ports: Iterable[str]) -> Surroundings:
+    def stopped(self, ports: Iterable[str]) -> RunContext:
         """The same, but the schedules of these ports stand still."""
         links = dict.fromkeys(ports, Link(None, is_up=False))
         return replace(self, links={**self.links, **links})
 
 
-def unremembered(states: Mapping[str, PortState]) -> Surroundings:
+def assumed_context(states: Mapping[str, PortState]) -> RunContext:
     """What is assumed of schedules that an agent finds without knowing where they come from.
 
     They move, but for those of ports without a link: these may have had one, and lost it.
     """
-    return Surroundings(
+    return RunContext(
         links={
             name: Link(None, is_up=False)
             for name, state in states.items()
@@ -75,15 +75,15 @@ def unremembered(states: Mapping[str, PortState]) -> Surroundings:
     )
 
 
-def surroundings(
+def run_context(
     ports: Iterable[str],
     states: Mapping[str, PortState],
     clock_offsets_ns: Mapping[Clock, int],
-    known: Surroundings,
-) -> Surroundings:
+    known: RunContext,
+) -> RunContext:
     """What the schedules of `ports` run in now. A clock that was not set keeps its `known` offset:
     reading one takes a while, which differs."""
-    now = Surroundings(
+    now = RunContext(
         clock_offsets_ns,
         {port: _link(states.get(port), known.links.get(port)) for port in ports},
     )
@@ -100,8 +100,8 @@ def _link(state: PortState | None, known: Link | None) -> Link:
     return Link(None, is_up=False) if known.is_up else known
 
 
-def standing_still(
-    states: Mapping[str, PortState], before: Surroundings, now: Surroundings
+def stalled_ports(
+    states: Mapping[str, PortState], before: RunContext, now: RunContext
 ) -> list[str]:
     """The ports whose gates must be set anew, as they could move again only from now on."""
     steps_ns = before.steps_ns(now)
