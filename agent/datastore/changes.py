@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 SETTLE_TIMEOUT_S = 10.0
 # A lost change is taken back before its lists would start: with this much time to do it, but not
 # before a commit that is in no trouble has ended.
-TAKE_BACK_S = 0.5
+REVERT_S = 0.5
 SETTLE_MIN_S = 1.0
 # A port that could not do what it is to is asked again this often: most of what can stand in its
 # way, such as a module that is not loaded, goes without a word.
@@ -41,7 +41,7 @@ RETRY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Unfit:
+class _FailedPort:
     """A port that could not do what it is to, as it was when it was asked, at `asked_s`."""
 
     reason: str
@@ -49,7 +49,7 @@ class _Unfit:
     foreign_qdisc: str | None
     asked_s: float
 
-    def is_to_be_asked(self, state: PortState) -> bool:
+    def may_succeed(self, state: PortState) -> bool:
         """Whether what was in the way may be gone: it has changed, or it was a while ago."""
         then = self.link_speed_bps, self.foreign_qdisc
         changed = then != (state.link_speed_bps, state.foreign_qdisc)
@@ -88,15 +88,15 @@ class Changes:
         self._switch = switch
         self._read_running = read_running
         self._settle_timeout_s = settle_timeout_s
-        self._wanted: Mapping[str, PortConfig] = {}
+        self._desired: Mapping[str, PortConfig] = {}
         # The interfaces that were there at the newest look or change, by port: their indices.
-        self._met: Mapping[str, int] = {}
+        self._seen_ifindex: Mapping[str, int] = {}
         # Ports that came while the change is open, or so shortly before it that no look had seen
         # them: they have never done what is wanted without it.
-        self._came: set[str] = set()
+        self._new_ports: set[str] = set()
         # Ports that the next look is to bring to what is wanted.
-        self._due: set[str] = set()
-        self._unfit: dict[str, _Unfit] = {}
+        self._retry_ports: set[str] = set()
+        self._failed_ports: dict[str, _FailedPort] = {}
         self._open: _Open | None = None
         self._timer: threading.Timer | None = None
         self.lock = threading.RLock()
@@ -104,9 +104,9 @@ class Changes:
         self.memory = memory_file.read() if memory_file else Memory()
 
     @property
-    def wanted(self) -> Mapping[str, PortConfig]:
+    def desired(self) -> Mapping[str, PortConfig]:
         """What each configured port is to do now, an open change included."""
-        return self._open.desired if self._open else self._wanted
+        return self._open.desired if self._open else self._desired
 
     def change(self, request_id: int, tree: Tree) -> None:
         """Apply `tree`, the whole new configuration; raises `AgentError` and changes nothing.
@@ -121,15 +121,17 @@ class Changes:
             missed = {
                 name
                 for name, config in desired.items()
-                if name not in before and self._wanted.get(name) == config
+                if name not in before and self._desired.get(name) == config
             }
             try:
                 self._open = self._apply(request_id, tree, desired, before, missed)
             except Exception:
-                self._due |= _differing(self._switch.ports.mechanisms, before, self._switch.read())
+                self._retry_ports |= _differing(
+                    self._switch.ports.mechanisms, before, self._switch.read()
+                )
                 raise
-            self._came = self._new(before) | self._due | self._unfit.keys()
-            self._all_met(before)
+            self._new_ports = self._new(before) | self._retry_ports | self._failed_ports.keys()
+            self._all_asked(before)
             self._start_timer(self._open, self._patience_s(self._open))
 
     def done(self, request_id: int, read_tree: Callable[[], Tree]) -> None:
@@ -145,7 +147,7 @@ class Changes:
         """Another subscriber refused the change."""
         with self.lock:
             if self._open and self._open.request_id == request_id:
-                self._take_back(self._open, "another subscriber refused it")
+                self._revert(self._open, "another subscriber refused it")
 
     def reconcile(self, tree: Tree) -> None:
         """Make the ports agree with a configuration that is in force already.
@@ -159,17 +161,17 @@ class Changes:
             try:
                 desired = desired_ports(tree, before)
                 self._keep(self._apply(0, tree, desired, before))
-                self._all_met(before)
+                self._all_asked(before)
             except REFUSALS as error:
                 LOG.error("the running configuration is not what the ports do:\n%s", error)
                 self._forget_open()
-                self._wanted, impossible = possible_ports(tree, before)
-                self._all_met(before)
+                self._desired, impossible = possible_ports(tree, before)
+                self._all_asked(before)
                 # Ports that are not configured any more, too: they lose what is ours.
                 for name in sorted(before.keys() - impossible):
-                    self._enforce(name)
+                    self._apply_port(name)
 
-    def meet(self, states: Mapping[str, PortState]) -> bool:
+    def apply_to_new_ports(self, states: Mapping[str, PortState]) -> bool:
         """Configure the interfaces that came since they were to be configured; whether any did.
 
         And those that may be able to now: while a link is down, Linux takes it for slow and refuses
@@ -179,25 +181,25 @@ class Changes:
         """
         with self.lock:
             new = self._new(states)
-            self._met = _indices(states)
+            self._seen_ifindex = _indices(states)
             if self._open:
-                self._came |= new
+                self._new_ports |= new
             able = {
                 name
-                for name, unfit in self._unfit.items()
-                if name in states and unfit.is_to_be_asked(states[name])
+                for name, failed in self._failed_ports.items()
+                if name in states and failed.may_succeed(states[name])
             }
-            self._due |= (new & self.wanted.keys()) | able
-            due = sorted(self._due & states.keys())
+            self._retry_ports |= (new & self.desired.keys()) | able
+            due = sorted(self._retry_ports & states.keys())
             for name in due:
-                self._enforce(name)
-                self._due.discard(name)
+                self._apply_port(name)
+                self._retry_ports.discard(name)
             return bool(due)
 
-    def ask_again(self, ports: Iterable[str]) -> None:
+    def retry(self, ports: Iterable[str]) -> None:
         """Have the next look bring these ports to what is wanted: they may do it no longer."""
         with self.lock:
-            self._due |= set(ports)
+            self._retry_ports |= set(ports)
 
     def remember(self, run_context: RunContext) -> None:
         """Keep what the schedules run in, for an agent that starts later."""
@@ -211,15 +213,17 @@ class Changes:
 
     def _new(self, states: Mapping[str, PortState]) -> set[str]:
         """The interfaces that came since the newest look or change."""
-        return {name for name, state in states.items() if self._met.get(name) != state.ifindex}
+        return {
+            name for name, state in states.items() if self._seen_ifindex.get(name) != state.ifindex
+        }
 
-    def _all_met(self, states: Mapping[str, PortState]) -> None:
+    def _all_asked(self, states: Mapping[str, PortState]) -> None:
         """All interfaces that are there have just been asked to do what is wanted."""
-        self._met = _indices(states)
-        self._due.clear()
-        self._unfit.clear()
+        self._seen_ifindex = _indices(states)
+        self._retry_ports.clear()
+        self._failed_ports.clear()
 
-    def _enforce(self, port: str) -> None:
+    def _apply_port(self, port: str) -> None:
         """Bring one port to the configuration in force; the others stay as they are."""
         before = self._switch.read()
         as_they_are = {
@@ -229,12 +233,12 @@ class Changes:
             for name, state in before.items()
         }
         try:
-            wanted = self.wanted.get(port, PortConfig(port))
+            wanted = self.desired.get(port, PortConfig(port))
             change = self._apply(0, {}, as_they_are | {port: wanted}, before)
         except REFUSALS as error:
-            known, reason = self._unfit.get(port), str(error)
+            known, reason = self._failed_ports.get(port), str(error)
             if state := before.get(port):  # it may be gone since somebody saw it
-                self._unfit[port] = _Unfit(
+                self._failed_ports[port] = _FailedPort(
                     reason, state.link_speed_bps, state.foreign_qdisc, time.monotonic()
                 )
             if known is None or known.reason != reason:
@@ -244,7 +248,7 @@ class Changes:
                     extra={"fields": {"TSN_PORT": port}},
                 )
         else:
-            self._unfit.pop(port, None)
+            self._failed_ports.pop(port, None)
             self._write(self._memory_after(change))
 
     def _apply(
@@ -278,7 +282,7 @@ class Changes:
             for port in change.applied.ports
             if port in change.desired and (taprio := change.desired[port][GateConfig].taprio)
         ]
-        ahead_s = [start_s - TAKE_BACK_S for start_s in starts_s if start_s > 0]
+        ahead_s = [start_s - REVERT_S for start_s in starts_s if start_s > 0]
         return min([self._settle_timeout_s, *(max(SETTLE_MIN_S, each) for each in ahead_s)])
 
     def _start_timer(self, change: _Open, patience_s: float) -> None:
@@ -310,11 +314,11 @@ class Changes:
         if running == change.tree:
             self._keep(change)
         else:
-            self._take_back(change, "neither done nor abort came")
+            self._revert(change, "neither done nor abort came")
 
     def _keep(self, change: _Open) -> None:
         self._forget_open()
-        self._wanted = change.desired
+        self._desired = change.desired
         self._write(self._memory_after(change))
 
     def _memory_after(self, change: _Open) -> Memory:
@@ -328,15 +332,15 @@ class Changes:
         if self._memory_file:
             self._memory_file.write(memory)
 
-    def _take_back(self, change: _Open, why: str) -> None:
+    def _revert(self, change: _Open, why: str) -> None:
         self._forget_open()
         LOG.warning("change %d is taken back: %s", change.request_id, why)
         try:
             change.applied.undo()
         except AgentError as error:
             LOG.error("change %d could not be taken back:\n%s", change.request_id, error)
-            self._due |= change.applied.ports
-        self._due |= self._came
+            self._retry_ports |= change.applied.ports
+        self._retry_ports |= self._new_ports
 
     def _forget_open(self) -> None:
         self._open = None

@@ -58,16 +58,16 @@ class Watch:
     def _look(self) -> None:
         with self._changes.lock:
             states = self._switch.read()
-            if self._changes.meet(states):
+            if self._changes.apply_to_new_ports(states):
                 states = self._switch.read()
             before = self._changes.memory.run_context
             # Ports that are not configured as well: one that will be may lose its link right after.
-            ports = states.keys() | self._changes.wanted.keys()
+            ports = states.keys() | self._changes.desired.keys()
             now = run_context(ports, states, self._switch.ports.clock_offsets_ns(), before)
             if still := stalled_ports(states, before, now):
                 refused = self._restart([states[name] for name in still])
                 states = self._switch.read()
-                self._changes.ask_again(refused)
+                self._changes.retry(refused)
                 now = now.stopped(name for name in refused if _has_gates(states.get(name)))
             self._changes.remember(now)
             events = [
@@ -96,7 +96,7 @@ class Watch:
             yield ClockStep(self._switch.ports.tai_offset_s(), steps_ns.get(Clock.TAI, 0))
 
     def _link_changes(self, states: Mapping[str, PortState]) -> Iterator[Event]:
-        wanted = self._changes.wanted
+        wanted = self._changes.desired
         links = dict.fromkeys(wanted, _Link()) | {
             name: _Link(state.oper_status, state.link_speed_bps) for name, state in states.items()
         }
@@ -107,7 +107,7 @@ class Watch:
         self._links = links
 
     def _drift_changes(self, states: Mapping[str, PortState]) -> Iterator[Event]:
-        drifts = differences(self._switch.ports.mechanisms, self._changes.wanted, states)
+        drifts = differences(self._switch.ports.mechanisms, self._changes.desired, states)
         for name, difference in drifts.items():
             if self._drifts.get(name) != difference:
                 yield PortDrift(name, difference)

@@ -164,7 +164,7 @@ def test_a_change_that_lands_late_is_what_is_wanted_also_when_the_kernel_refuses
     changes.change(2, tree(30))
     kernel.refuse = "port p1: no"
     changes.done(1, lambda: tree(20))
-    assert changes.wanted["p1"][GateConfig].taprio.schedule.base_time_ns == 20 * 10**9
+    assert changes.desired["p1"][GateConfig].taprio.schedule.base_time_ns == 20 * 10**9
 
 
 def test_reconciling_what_already_agrees_does_nothing(changes, kernel):
@@ -211,7 +211,7 @@ def test_a_change_of_others_is_taken_while_a_port_is_gone(changes, kernel):
     changes.done(2, lambda: both)
     assert kernel.states["p2"][GateState].taprio is not None
     kernel.states["p1"] = altered(gone, ifindex=9, taprio=None, running=None, pending=None)
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
     assert kernel.states["p2"][GateState].taprio is not None
 
@@ -227,10 +227,10 @@ def test_a_port_that_is_gone_cannot_be_given_something_new(changes, kernel):
 def test_a_port_is_met_once(changes, kernel):
     changes.reconcile(tree())
     kernel.states["p1"] = port("p1")
-    assert not changes.meet(kernel.read())
+    assert not changes.apply_to_new_ports(kernel.read())
     kernel.states["p1"] = port("p1", ifindex=9)
-    assert changes.meet(kernel.read())
-    assert not changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
+    assert not changes.apply_to_new_ports(kernel.read())
 
 
 def test_what_a_port_could_not_do_it_is_asked_again_when_its_link_has_another_speed(
@@ -239,25 +239,25 @@ def test_what_a_port_could_not_do_it_is_asked_again_when_its_link_has_another_sp
     kernel.states["p1"] = replace(kernel.states["p1"], link_speed_bps=None)
     kernel.refuse = "the kernel wants 48000 ns"
     changes.reconcile(tree(20))
-    assert not changes.meet(kernel.read())  # the same link: it would be refused again
+    assert not changes.apply_to_new_ports(kernel.read())  # the same link: it would be refused again
     kernel.refuse = None
     kernel.states["p1"] = replace(kernel.states["p1"], link_speed_bps=1_000_000_000)
 
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
 
     assert base_time_s(kernel) == 20
     kernel.states["p1"] = replace(kernel.states["p1"], link_speed_bps=100_000_000)
-    assert not changes.meet(kernel.read())  # it does what it is to
+    assert not changes.apply_to_new_ports(kernel.read())  # it does what it is to
 
 
 def test_a_port_whose_foreign_qdisc_was_removed_gets_its_configuration(changes, kernel):
     kernel.states["p1"] = port("p1", foreign_qdisc="pfifo 1:")
     kernel.refuse = "port p1: its root qdisc pfifo 1: was set by somebody else"
     changes.reconcile(tree(20))
-    assert not changes.meet(kernel.read())
+    assert not changes.apply_to_new_ports(kernel.read())
     kernel.refuse = None
     kernel.states["p1"] = port("p1")
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
 
 
@@ -265,11 +265,11 @@ def test_a_port_is_asked_again_after_a_while_whatever_was_in_its_way(changes, ke
     kernel.refuse = "port p1: this kernel has no sch_taprio"
     changes.reconcile(tree(20))
     kernel.refuse = None
-    assert not changes.meet(kernel.read())
+    assert not changes.apply_to_new_ports(kernel.read())
     monkeypatch.setattr("agent.datastore.changes.RETRY_S", 0.0)
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
-    assert not changes.meet(kernel.read())
+    assert not changes.apply_to_new_ports(kernel.read())
 
 
 def test_what_a_port_cannot_do_is_said_once_for_each_reason(changes, kernel, monkeypatch, caplog):
@@ -277,11 +277,11 @@ def test_what_a_port_cannot_do_is_said_once_for_each_reason(changes, kernel, mon
     kernel.refuse = "port p1: this kernel has no sch_taprio"
     changes.reconcile(tree(20))
     caplog.clear()
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert caplog.text == ""
     kernel.refuse = "port p1: Operation not permitted (EPERM)"
-    assert changes.meet(kernel.read())
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert caplog.text.count("EPERM") == 1
 
 
@@ -295,9 +295,9 @@ def test_an_error_of_the_system_keeps_a_port_from_its_configuration_no_longer_th
     with monkeypatch.context() as broken:
         broken.setattr(kernel, "apply", without_memory)
         changes.reconcile(tree(20))
-        assert changes.meet(kernel.read())
+        assert changes.apply_to_new_ports(kernel.read())
     assert "Cannot allocate memory" in caplog.text
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
 
 
@@ -310,14 +310,14 @@ def test_a_port_that_is_no_longer_configured_is_left_alone_however_it_was_refuse
     kernel.refuse = None
     changes.change(1, {})
     changes.done(1, dict)
-    assert not changes.meet(kernel.read())
+    assert not changes.apply_to_new_ports(kernel.read())
 
 
 def test_a_port_that_comes_back_as_the_same_interface_is_met_again(changes, kernel):
     changes.reconcile(tree())
-    changes.meet({})
+    changes.apply_to_new_ports({})
     kernel.states["p1"] = port("p1")
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
 
 
@@ -327,10 +327,10 @@ def test_a_port_that_comes_while_a_change_is_open_gets_what_that_asks_and_loses_
     changes.reconcile(tree(20))
     changes.change(1, tree(30))
     kernel.states["p1"] = port("p1", ifindex=9)
-    changes.meet(kernel.read())
+    changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 30
     changes.done(1, lambda: tree(30))
-    assert changes.wanted["p1"][GateConfig].taprio.schedule.base_time_ns == 30 * 10**9
+    assert changes.desired["p1"][GateConfig].taprio.schedule.base_time_ns == 30 * 10**9
 
 
 def test_a_port_that_was_replugged_right_before_a_change_does_what_it_did_if_that_is_taken_back(
@@ -340,7 +340,7 @@ def test_a_port_that_was_replugged_right_before_a_change_does_what_it_did_if_tha
     kernel.states["p1"] = port("p1", ifindex=9)
     changes.change(1, {})
     changes.abort(1)
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
 
 
@@ -350,10 +350,10 @@ def test_a_port_that_comes_while_a_change_is_open_loses_what_that_asked_if_it_is
     changes.reconcile({})
     changes.change(1, tree(30))
     kernel.states["p1"] = port("p1", ifindex=9)
-    changes.meet(kernel.read())
+    changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 30
     changes.abort(1)
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) is None
 
 
@@ -367,9 +367,9 @@ def test_a_change_that_the_kernel_did_not_let_go_of_is_taken_back_at_the_next_lo
     changes.abort(1)
     assert base_time_s(kernel) == 30
     kernel.refuse = None
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == base_time_before_s
-    assert not changes.meet(kernel.read())
+    assert not changes.apply_to_new_ports(kernel.read())
 
 
 def test_what_a_refused_change_left_behind_is_removed_at_the_next_look(
@@ -385,7 +385,7 @@ def test_what_a_refused_change_left_behind_is_removed_at_the_next_look(
         with pytest.raises(AgentError, match="not restored"):
             changes.change(1, tree(30))
     assert base_time_s(kernel) == 30
-    assert changes.meet(kernel.read())
+    assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
 
 
@@ -395,16 +395,16 @@ def test_what_somebody_did_to_a_port_is_left_when_a_change_is_taken_back(changes
     kernel.states["p1"] = by_hand
     changes.change(1, tree(30))
     changes.abort(1)
-    assert not changes.meet(kernel.read())
+    assert not changes.apply_to_new_ports(kernel.read())
     assert kernel.states["p1"] == by_hand
 
 
 def test_what_is_wanted_goes_back_with_a_change_that_is_taken_back(changes):
     changes.reconcile(tree(20))
     changes.change(1, tree(30))
-    assert changes.wanted["p1"][GateConfig].taprio.schedule.base_time_ns == 30 * 10**9
+    assert changes.desired["p1"][GateConfig].taprio.schedule.base_time_ns == 30 * 10**9
     changes.abort(1)
-    assert changes.wanted["p1"][GateConfig].taprio.schedule.base_time_ns == 20 * 10**9
+    assert changes.desired["p1"][GateConfig].taprio.schedule.base_time_ns == 20 * 10**9
 
 
 def test_a_change_that_was_taken_back_leaves_no_history(changes):

@@ -371,7 +371,7 @@ class Histories(RuleBasedStateMachine):
             if isinstance(event, PortDrift | PortRestored):
                 told[event.port] = isinstance(event, PortDrift)
         drifting = {name for name, is_drift in told.items() if is_drift and name in states}
-        assert drifting == set(differences(MECHANISMS, self.agent.wanted, states)), (
+        assert drifting == set(differences(MECHANISMS, self.agent.desired, states)), (
             "what was told is true"
         )
 
