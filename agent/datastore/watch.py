@@ -38,7 +38,7 @@ class Watch:
         self._links: Mapping[str, _Link] = {}
         self._drifts: Mapping[str, str] = {}
         self._monitor = switch.ports.change_monitor()
-        self._look()
+        self._poll()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._thread.start()
 
@@ -51,11 +51,11 @@ class Watch:
     def _run(self) -> None:
         while self._monitor.wait():
             try:
-                self._look()
+                self._poll()
             except Exception:  # a look that fails must not be the last one
                 LOG.exception("cannot compare the ports with their configuration")
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         with self._changes.lock:
             states = self._switch.read()
             if self._changes.apply_to_new_ports(states):

@@ -208,7 +208,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(is_up)
     @rule()
     def look(self):
-        self.watch._look()
+        self.watch._poll()
 
     @precondition(has_open)
     @rule()

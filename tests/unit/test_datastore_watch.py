@@ -39,7 +39,7 @@ def events():
 def look(kernel, changes, events):
     """Looks at the switch; its doorbell does not ring."""
     with closing(Watch(kernel, changes, events.append)) as watch:
-        yield watch._look
+        yield watch._poll
 
 
 @pytest.mark.parametrize("looks_while_it_is_gone", [1, 3])
