@@ -1,4 +1,4 @@
-"""What the agent notices of its own accord: the notifications of `tsn-linux.yang` as values."""
+"""Events that the agent detects by itself: the notifications of `tsn-linux.yang` as values."""
 
 from __future__ import annotations
 

@@ -91,10 +91,10 @@ def encode(fields: Mapping[str, str]) -> bytes:
 
 
 def _said_of(record: logging.LogRecord) -> dict[str, str]:
-    said: dict[str, str] = dict(getattr(record, "fields", {}))
+    fields: dict[str, str] = dict(getattr(record, "fields", {}))
     for argument in record.args if isinstance(record.args, tuple) else ():
-        said |= getattr(argument, "log_fields", {})
-    return said
+        fields |= getattr(argument, "log_fields", {})
+    return fields
 
 
 def _stderr_is_journal() -> bool:

@@ -1,7 +1,7 @@
 """What the machine's LLDP daemon (lldpd) says of this machine and of the neighbours it hears.
 
 lldpd hands its data out through its client, which prints JSON (lldpcli(8)). Most of it is what
-anybody on a cable sent: nothing of it is trusted to be there, of the right type, or printable.
+any device on a cable sent: nothing of it is trusted to be present, of the right type, or printable.
 """
 
 from __future__ import annotations

@@ -46,33 +46,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line; its help is the manual page, too."""
-    its = argparse.ArgumentParser(prog="tsn-agent", description=__doc__)
-    its.add_argument(
+    result = argparse.ArgumentParser(prog="tsn-agent", description=__doc__)
+    result.add_argument(
         "--log-level",
         default="info",
         choices=("debug", "info", "warning", "error"),
         help="what to write to stderr (default: %(default)s)",
     )
-    its.add_argument(
+    result.add_argument(
         "--state-dir",
         type=Path,
         default=Path("/run/tsn-agent"),
         help="what must outlive a restart, one directory for each agent (default: %(default)s)",
     )
-    its.add_argument(
+    result.add_argument(
         "--rehearse",
         type=_ports,
         metavar="PORT[,PORT...]",
         help="keep these ports in memory instead of the kernel: to try a controller against "
         "switches on a machine without taprio",
     )
-    its.add_argument(
+    result.add_argument(
         "--withdraw",
         action="store_true",
         help="remove the qdiscs and rules that an agent has set, leave those of others, and end; "
         "stop the agent first",
     )
-    return its
+    return result
 
 
 def serve(switch: Switch, memory_file: MemoryFile | None = None) -> int:
@@ -107,7 +107,7 @@ def withdraw(switch: Switch) -> int:
 
 
 def _wait_for_stop(datastore: Datastore) -> int:
-    """The signal. Until it comes, say that the agent lives, as long as it answers its clients."""
+    """The signal that was received; until then notifies the watchdog while clients are answered."""
     interval_s = watchdog_interval_s()
     if interval_s is None:
         return signal.sigwait(STOP_SIGNALS)

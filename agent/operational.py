@@ -84,16 +84,16 @@ def agent(
     return {"tsn-linux:agent": node}
 
 
-def lldp(found: Lldp | None) -> Node:
+def lldp(reading: Lldp | None) -> Node:
     """`/tsn-linux:lldp`; nothing where no LLDP daemon answers."""
-    if found is None:
+    if reading is None:
         return {}
-    node: Node = _identified("chassis-id", found.chassis_id)
-    if found.system_name:
-        node["system-name"] = found.system_name
+    node: Node = _identified("chassis-id", reading.chassis_id)
+    if reading.system_name:
+        node["system-name"] = reading.system_name
     at_port: Counter[str] = Counter()
     node["neighbor"] = []
-    for neighbor in found.neighbors:
+    for neighbor in reading.neighbors:
         index = at_port[neighbor.interface]
         at_port[neighbor.interface] += 1
         node["neighbor"].append(_neighbor(neighbor, index))
@@ -101,7 +101,7 @@ def lldp(found: Lldp | None) -> Node:
 
 
 def _neighbor(neighbor: Neighbor, index: int) -> Node:
-    said: Node = {
+    leaves: Node = {
         **_identified("chassis-id", neighbor.chassis_id),
         **_identified("port-id", neighbor.port_id),
         "port-desc": neighbor.port_description,
@@ -112,7 +112,7 @@ def _neighbor(neighbor: Neighbor, index: int) -> Node:
     return {
         "interface": neighbor.interface,
         "index": index,
-        **{name: value for name, value in said.items() if value},
+        **{name: value for name, value in leaves.items() if value},
     }
 
 

@@ -1,4 +1,4 @@
-"""What makes a software schedule stand still: a link that went down, a clock that was set back.
+"""What stalls a software schedule: a link that went down, a clock that was set back.
 
 Pure. sch_taprio.c moves the gates of a port by one timer, and that timer
 
@@ -7,7 +7,7 @@ Pure. sch_taprio.c moves the gates of a port by one timer, and that timer
 * expires at instants of the schedule's clock: after a step back the gates stay as they are until
   the old time has come again, also through a change in place, which waits for that timer.
 
-A step ahead mends itself: the timer runs through the entries that were missed (advance_sched).
+A step ahead needs nothing: the timer runs through the entries that were missed (advance_sched).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What schedules were last seen to run in.
+    """The clocks and carriers that schedules run by, as last seen.
 
     `clock_offsets_ns`: how far each clock that can be set is ahead of CLOCK_MONOTONIC, which
     cannot. `links` is by port.
@@ -56,7 +56,7 @@ class RunContext:
         return {clock: step for clock, step in steps_ns.items() if abs(step) >= STEP_MIN_NS}
 
     def stopped(self, ports: Iterable[str]) -> RunContext:
-        """The same, but the schedules of these ports stand still."""
+        """The same, but the schedules of these ports have stalled."""
         links = dict.fromkeys(ports, Link(None, is_up=False))
         return replace(self, links={**self.links, **links})
 
@@ -81,8 +81,10 @@ def run_context(
     clock_offsets_ns: Mapping[Clock, int],
     known: RunContext,
 ) -> RunContext:
-    """What the schedules of `ports` run in now. A clock that was not set keeps its `known` offset:
-    reading one takes a while, which differs."""
+    """The context that the schedules of `ports` run in now.
+
+    A clock that was not set keeps its `known` offset: each reading of it differs a little.
+    """
     now = RunContext(
         clock_offsets_ns,
         {port: _link(states.get(port), known.links.get(port)) for port in ports},
@@ -103,7 +105,7 @@ def _link(state: PortState | None, known: Link | None) -> Link:
 def stalled_ports(
     states: Mapping[str, PortState], before: RunContext, now: RunContext
 ) -> list[str]:
-    """The ports whose gates must be set anew, as they could move again only from now on."""
+    """The ports whose schedules have stalled and must be set again."""
     steps_ns = before.steps_ns(now)
     return [
         name

@@ -14,7 +14,7 @@ SIGNS_PER_TIMEOUT = 3
 
 
 def notify(state: str) -> None:
-    """Say `state`, such as "READY=1", if somebody asked to be told."""
+    """Notify the service manager of `state`, such as "READY=1", where there is one."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
@@ -28,7 +28,7 @@ def notify(state: str) -> None:
 
 
 def watchdog_interval_s() -> float | None:
-    """How often to notify "WATCHDOG=1" while all is well; None if nobody waits for it.
+    """How often to notify "WATCHDOG=1" while all is well; None if the manager has no watchdog.
 
     See sd_watchdog_enabled(3): WATCHDOG_PID says which process was meant.
     """

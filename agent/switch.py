@@ -216,12 +216,12 @@ def differences(
 
     What counts is what `plan` would change: a schedule whole cycles away is the same.
     """
-    found: dict[str, list[str]] = {}
+    by_port: dict[str, list[str]] = {}
     for step in plan(mechanisms, desired, states):
         for change in step.changes:
             if change.port is not None:
-                found.setdefault(change.port, []).append(change.difference)
-    return {port: "; ".join(words) for port, words in found.items()}
+                by_port.setdefault(change.port, []).append(change.difference)
+    return {port: "; ".join(words) for port, words in by_port.items()}
 
 
 def _present(

@@ -1,9 +1,9 @@
-"""One datastore change after another brought to the ports: applied, then kept or taken back.
+"""Datastore changes, one after another: applied to the ports, then kept or reverted.
 
-sysrepo asks first (`change`: applied here and now, so that the kernel's own refusal reaches the
-client) and then says how it ended (`done` or `abort`). Sometimes it says nothing: a client that
-timed out or died leaves the change open. A timer then looks at the running datastore, and takes the
-change back if it did not land.
+sysrepo announces a change (`change`: applied at once, so that the kernel's refusal reaches the
+client) and then reports its end (`done` or `abort`). The report is missing when a client timed out
+or died: the change stays open. A timer then reads the running datastore, and reverts the change if
+it did not land.
 
 Nothing here speaks sysrepo; the datastore hands in plain trees.
 """
@@ -31,29 +31,29 @@ LOG = logging.getLogger(__name__)
 # Longer than sysrepo lets the other subscribers of one change take (5 s), so that a slow commit is
 # not mistaken for a lost one.
 SETTLE_TIMEOUT_S = 10.0
-# A lost change is taken back before its lists would start: with this much time to do it, but not
-# before a commit that is in no trouble has ended.
+# A lost change is reverted this long before its schedules would start, but not before a commit that
+# is not disturbed would have ended.
 REVERT_S = 0.5
 SETTLE_MIN_S = 1.0
-# A port that could not do what it is to is asked again this often: most of what can stand in its
-# way, such as a module that is not loaded, goes without a word.
+# A port that failed is retried this often: most causes, such as a module that is not loaded, end
+# without a notification.
 RETRY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class _FailedPort:
-    """A port that could not do what it is to, as it was when it was asked, at `asked_s`."""
+    """A port that could not be configured, as it was when that was tried, at `tried_s`."""
 
     reason: str
     link_speed_bps: int | None
     foreign_qdisc: str | None
-    asked_s: float
+    tried_s: float
 
     def may_succeed(self, state: PortState) -> bool:
-        """Whether what was in the way may be gone: it has changed, or it was a while ago."""
+        """Whether the cause may be gone: the port has changed, or RETRY_S have passed."""
         then = self.link_speed_bps, self.foreign_qdisc
         changed = then != (state.link_speed_bps, state.foreign_qdisc)
-        return changed or time.monotonic() - self.asked_s >= RETRY_S
+        return changed or time.monotonic() - self.tried_s >= RETRY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,12 @@ class Changes:
         self._read_running = read_running
         self._settle_timeout_s = settle_timeout_s
         self._desired: Mapping[str, PortConfig] = {}
-        # The interfaces that were there at the newest look or change, by port: their indices.
+        # The interface index of each port at the newest poll or change.
         self._seen_ifindex: Mapping[str, int] = {}
-        # Ports that came while the change is open, or so shortly before it that no look had seen
-        # them: they have never done what is wanted without it.
+        # Ports that appeared while the change is open, or since the last poll before it: they have
+        # never had the configuration without it.
         self._new_ports: set[str] = set()
-        # Ports that the next look is to bring to what is wanted.
+        # Ports that the next poll configures.
         self._retry_ports: set[str] = set()
         self._failed_ports: dict[str, _FailedPort] = {}
         self._open: _Open | None = None
@@ -140,7 +140,7 @@ class Changes:
             if self._open and self._open.request_id == request_id:
                 self._keep(self._open)
                 return
-            LOG.warning("change %d landed after it was taken back; applying it", request_id)
+            LOG.warning("change %d landed after it was reverted; applying it", request_id)
             self.reconcile(read_tree())
 
     def abort(self, request_id: int) -> None:
@@ -152,7 +152,7 @@ class Changes:
     def reconcile(self, tree: Tree) -> None:
         """Make the ports agree with a configuration that is in force already.
 
-        Nobody is left to refuse it to: what a port cannot do is logged, and the others do it.
+        No client waits for a refusal: what a port cannot do is logged, the others are configured.
         """
         with self.lock:
             before = self._switch.read()
@@ -172,12 +172,12 @@ class Changes:
                     self._apply_port(name)
 
     def apply_to_new_ports(self, states: Mapping[str, PortState]) -> bool:
-        """Configure the interfaces that came since they were to be configured; whether any did.
+        """Configure interfaces that appeared since the newest poll; whether there were any.
 
-        And those that may be able to now: while a link is down, Linux takes it for slow and refuses
-        short entries, and at boot all links are down; somebody's root qdisc was removed, or the
-        kernel's taprio was loaded. `states` is the newest `read()` of the switch. What a port
-        cannot do is logged, once.
+        And retry ports that failed before: while a link is down Linux counts it as slow and refuses
+        short entries, and at boot all links are down; a foreign root qdisc was removed, or the
+        kernel's taprio was loaded. `states` is the newest `read()` of the switch. Each failure is
+        logged once.
         """
         with self.lock:
             new = self._new(states)
@@ -197,28 +197,28 @@ class Changes:
             return bool(due)
 
     def retry(self, ports: Iterable[str]) -> None:
-        """Have the next look bring these ports to what is wanted: they may do it no longer."""
+        """Have the next poll configure these ports: they may have lost their configuration."""
         with self.lock:
             self._retry_ports |= set(ports)
 
     def remember(self, run_context: RunContext) -> None:
-        """Keep what the schedules run in, for an agent that starts later."""
+        """Keep the context that schedules run in, for an agent that starts later."""
         with self.lock:
             self._write(replace(self.memory, run_context=run_context))
 
     def close(self) -> None:
-        """Wait for nothing more. The ports stay as they are: schedules outlive the agent."""
+        """End the timer. The ports stay as they are: schedules outlive the agent."""
         with self.lock:
             self._forget_open()
 
     def _new(self, states: Mapping[str, PortState]) -> set[str]:
-        """The interfaces that came since the newest look or change."""
+        """The interfaces that appeared since the newest poll or change."""
         return {
             name for name, state in states.items() if self._seen_ifindex.get(name) != state.ifindex
         }
 
     def _all_asked(self, states: Mapping[str, PortState]) -> None:
-        """All interfaces that are there have just been asked to do what is wanted."""
+        """All present interfaces have just been configured, or tried."""
         self._seen_ifindex = _indices(states)
         self._retry_ports.clear()
         self._failed_ports.clear()
@@ -233,11 +233,11 @@ class Changes:
             for name, state in before.items()
         }
         try:
-            wanted = self.desired.get(port, PortConfig(port))
-            change = self._apply(0, {}, as_they_are | {port: wanted}, before)
+            config = self.desired.get(port, PortConfig(port))
+            change = self._apply(0, {}, as_they_are | {port: config}, before)
         except REFUSALS as error:
             known, reason = self._failed_ports.get(port), str(error)
-            if state := before.get(port):  # it may be gone since somebody saw it
+            if state := before.get(port):  # it may be gone since the poll
                 self._failed_ports[port] = _FailedPort(
                     reason, state.link_speed_bps, state.foreign_qdisc, time.monotonic()
                 )
@@ -294,7 +294,7 @@ class Changes:
         # Read first: a callback that waits for our lock must not wait for sysrepo as well.
         try:
             running = self._read_running()
-        except Exception:  # nobody else would ever end this change
+        except Exception:  # nothing else would ever end this change
             LOG.exception(
                 "change %d: neither done nor abort came, and the running configuration cannot be "
                 "read; asking again in %g s",
@@ -310,7 +310,7 @@ class Changes:
                 self._settle(change, running)
 
     def _settle(self, change: _Open, running: Tree) -> None:
-        """End a change that nobody ended: only the running datastore knows how it went."""
+        """End a change whose end was not reported; the running datastore shows if it landed."""
         if running == change.tree:
             self._keep(change)
         else:
@@ -334,11 +334,11 @@ class Changes:
 
     def _revert(self, change: _Open, why: str) -> None:
         self._forget_open()
-        LOG.warning("change %d is taken back: %s", change.request_id, why)
+        LOG.warning("change %d is reverted: %s", change.request_id, why)
         try:
             change.applied.undo()
         except AgentError as error:
-            LOG.error("change %d could not be taken back:\n%s", change.request_id, error)
+            LOG.error("change %d could not be reverted:\n%s", change.request_id, error)
             self._retry_ports |= change.applied.ports
         self._retry_ports |= self._new_ports
 
@@ -358,7 +358,7 @@ def _differing(
     before: Mapping[str, PortState],
     now: Mapping[str, PortState],
 ) -> set[str]:
-    """The ports that do not do what they did."""
+    """The ports that do something else now."""
     return {
         name
         for name in before.keys() & now.keys()

@@ -1,4 +1,4 @@
-"""What the agent noticed → the notifications of `tsn-linux.yang`, sent through sysrepo."""
+"""Events of the agent → the notifications of `tsn-linux.yang`, sent through sysrepo."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def send(session: Any, event: Event) -> None:
     """Log the event and publish it to all who subscribed to it; a failure is logged, too."""
     name, content = encode(event)
     level = logging.WARNING if isinstance(event, PortDrift) else logging.INFO
-    said = ", ".join(f"{leaf} {value}" for leaf, value in content.items())
+    leaves = ", ".join(f"{leaf} {value}" for leaf, value in content.items())
     fields = {"TSN_PORT": content["interface"]} if "interface" in content else {}
-    LOG.log(level, "%s: %s", name, said, extra={"fields": fields})
+    LOG.log(level, "%s: %s", name, leaves, extra={"fields": fields})
     try:
         session.notification_send(f"/tsn-linux:{name}", content, strict=True)
     except SysrepoError as error:

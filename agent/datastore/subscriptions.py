@@ -127,7 +127,7 @@ class Datastore:
         if pid := self._serving_pid():
             raise DatastoreError(f"process {pid} already serves this datastore; stop it first")
 
-    # Sessions of their own: each has its thread, and none waits for another.
+    # A session each: each has its thread, and none waits for another.
 
     def _follow_configuration(self) -> None:
         configuration = self._open.enter_context(self._connection.start_session())
@@ -140,7 +140,7 @@ class Datastore:
             except SysrepoTimeOutError as error:
                 if not attempts_left:
                     raise
-                LOG.warning("somebody still waits for an agent that is gone: %s", error)
+                LOG.warning("a client still waits for an agent that has ended: %s", error)
             else:
                 return
 
@@ -170,7 +170,7 @@ class Datastore:
             self._changes.abort(request_id)
             return
         if event == "done" and request_id == 0:
-            return  # the end of "enabled", which asked nobody
+            return  # the end of "enabled", which cannot be refused
         if event == "done":
             self._changes.done(request_id, lambda: get_json(session, INTERFACES))
             return

@@ -1,8 +1,8 @@
-"""A look at the switch whenever its kernel says that something changed.
+"""Polls the switch whenever its kernel reports a change.
 
-Drift is reported and left: somebody made it on purpose, or by a mistake that an operator wants to
-see. What keeps the configuration from being in force is mended: an interface that comes late, and
-schedules that stand still.
+Drift is reported and left in place: it was made on purpose, or by a mistake that an operator wants
+to see. What keeps the configuration from being in force is repaired: a late interface, and
+stalled schedules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Link:
 
 
 class Watch:
-    """Looks once when it is made, so that whoever made it finds the configuration in force."""
+    """Polls once in its constructor, so that the configuration is in force afterwards."""
 
     def __init__(self, switch: Switch, changes: Changes, notify: Callable[[Event], None]) -> None:
         self._switch = switch
@@ -43,7 +43,7 @@ class Watch:
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """End polling."""
         self._monitor.stop()
         self._thread.join()
         self._monitor.close()
@@ -52,7 +52,7 @@ class Watch:
         while self._monitor.wait():
             try:
                 self._poll()
-            except Exception:  # a look that fails must not be the last one
+            except Exception:  # a poll that fails must not be the last one
                 LOG.exception("cannot compare the ports with their configuration")
 
     def _poll(self) -> None:
@@ -64,8 +64,8 @@ class Watch:
             # Ports that are not configured as well: one that will be may lose its link right after.
             ports = states.keys() | self._changes.desired.keys()
             now = run_context(ports, states, self._switch.ports.clock_offsets_ns(), before)
-            if still := stalled_ports(states, before, now):
-                refused = self._restart([states[name] for name in still])
+            if stalled := stalled_ports(states, before, now):
+                refused = self._restart([states[name] for name in stalled])
                 states = self._switch.read()
                 self._changes.retry(refused)
                 now = now.stopped(name for name in refused if _has_gates(states.get(name)))
@@ -79,13 +79,13 @@ class Watch:
             self._notify(event)
 
     def _restart(self, states: Sequence[PortState]) -> Collection[str]:
-        """The ports whose schedules could not be set anew."""
+        """Start these schedules again; returns the ports where that was refused."""
         names = ", ".join(state.name for state in states)
-        LOG.info("set anew, because they stood still: the schedules of %s", names)
+        LOG.info("restarting stalled schedules: %s", names)
         refused = self._switch.restart(states)
         for name, reason in refused.items():
             LOG.error(
-                "a schedule that stood still could not be set anew:\n%s",
+                "a stalled schedule could not be restarted:\n%s",
                 reason,
                 extra={"fields": {"TSN_PORT": name}},
             )
@@ -96,11 +96,11 @@ class Watch:
             yield ClockStep(self._switch.ports.tai_offset_s(), steps_ns.get(Clock.TAI, 0))
 
     def _link_changes(self, states: Mapping[str, PortState]) -> Iterator[Event]:
-        wanted = self._changes.desired
-        links = dict.fromkeys(wanted, _Link()) | {
+        desired = self._changes.desired
+        links = dict.fromkeys(desired, _Link()) | {
             name: _Link(state.oper_status, state.link_speed_bps) for name, state in states.items()
         }
-        for name in wanted:
+        for name in desired:
             link = links[name]
             if self._links.get(name, link) != link:
                 yield PortStateChange(name, link.oper_status, link.speed_bps)
@@ -114,7 +114,7 @@ class Watch:
         for name in self._drifts:
             if name in states and name not in drifts:
                 yield PortRestored(name)
-        # Of a port that is gone nobody can say yet whether it will do what is configured.
+        # Whether a port that is gone will do what is configured is not known yet.
         gone = {name: words for name, words in self._drifts.items() if name not in states}
         self._drifts = gone | drifts
 

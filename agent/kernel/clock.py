@@ -55,7 +55,7 @@ def _offset_ns(clock: Clock) -> int:
 
 
 class ClockSetAlarm:
-    """Readable when somebody has set CLOCK_REALTIME: a timer that is cancelled by that.
+    """Readable when CLOCK_REALTIME was set: a timer that is cancelled by that.
 
     See timerfd_create(2). A new TAI offset alone does not cancel it: timerfd_clock_was_set compares
     CLOCK_REALTIME only.

@@ -240,7 +240,7 @@ def test_a_list_that_was_set_before_the_first_link_moves_on_without_being_set_an
 ):
     first_link()
     time.sleep(2)
-    assert "set anew" not in capfd.readouterr().err
+    assert "restarting" not in capfd.readouterr().err
     assert in_phase()
 
 

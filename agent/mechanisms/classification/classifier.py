@@ -2,7 +2,7 @@
 
 POSTROUTING jumps to the chain once, as its last rule. The chain and the jump are ours, all else in
 the table is not. A chain is replaced as a whole in one transaction, and only when it differs from
-what is wanted.
+what is desired.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Chains = Mapping[Family, Chain]
 
 
 class Classifier:
-    """What the agent wants of classification, whatever the way to the tables."""
+    """Classification by DSCP, with any of the ways to the tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

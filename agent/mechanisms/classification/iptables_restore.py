@@ -37,7 +37,7 @@ class RestoreTables:
         self._known: dict[Family, tuple[int | None, Chain]] = {}
 
     def read(self, family: Family) -> Chain:
-        """Nothing is read again that nobody has touched."""
+        """What the family's table holds; read again only when its generation has changed."""
         generation = self._generation()
         known_at, known = self._known.get(family, (None, Chain()))
         if generation is not None and generation == known_at:
@@ -68,8 +68,8 @@ class RestoreTables:
         except OSError as reason:  # no process more is allowed, no memory is left
             raise AgentError(f"{command} could not be started: {reason}") from reason
         if result.returncode != 0:
-            said = result.stderr.strip().splitlines() or [f"exit code {result.returncode}"]
-            raise AgentError(f"{command}: {' '.join(said)}")
+            reasons = result.stderr.strip().splitlines() or [f"exit code {result.returncode}"]
+            raise AgentError(f"{command}: {' '.join(reasons)}")
         return result.stdout
 
 
@@ -84,16 +84,16 @@ def _transaction(old: Chain, rules: tuple[Rule, ...]) -> str:
         f"-j CLASSIFY --set-class {rule.set_class}"
         for rule in rules
     )
-    wanted = 1 if rules else 0
-    lines += [f"-D {_JUMP}"] * (old.jumps - wanted)
-    lines += [f"-A {_JUMP}"] * (wanted - old.jumps)
+    needed = 1 if rules else 0
+    lines += [f"-D {_JUMP}"] * (old.jumps - needed)
+    lines += [f"-A {_JUMP}"] * (needed - old.jumps)
     if not rules:
         lines.append(f"-X {CHAIN}")
     return "\n".join([*lines, "COMMIT", ""])
 
 
 def _parsed(line: str) -> Rule | None:
-    found = _RULE.fullmatch(line)
-    if found is None:
+    match = _RULE.fullmatch(line)
+    if match is None:
         return None
-    return Rule(found["port"], int(found["dscp"], 16), int(found["priority"], 16))
+    return Rule(match["port"], int(match["dscp"], 16), int(match["priority"], 16))

@@ -1,4 +1,4 @@
-"""The words of the mangle table that the classifier and its back ends share."""
+"""The types of the mangle table that the classifier and its back ends share."""
 
 from __future__ import annotations
 

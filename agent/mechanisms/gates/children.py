@@ -116,7 +116,7 @@ def _set(ipr: IPRoute, port: str, ifindex: int, queue: int, child: ChildQdisc | 
 
 
 def _tx_queue_length(ipr: IPRoute, ifindex: int) -> int:
-    """The limit of a pfifo that is not told any (fifo_init); pyroute2 would send 0."""
+    """The limit that a pfifo has without options (fifo_init); pyroute2 would send 0."""
     (link,) = ipr.get_links(ifindex)
     length: int = link.get("IFLA_TXQLEN")
     return length

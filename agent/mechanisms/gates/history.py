@@ -27,7 +27,7 @@ class GateHistory:
     change_errors: int = 0
 
     def describes(self, state: GateState) -> bool:
-        """Whether the kernel holds the list this was written for; else it is not to be believed."""
+        """Whether the kernel holds the list this was written for; else it is void."""
         if self.schedule is None:
             return state.taprio is None
         return state.moves_gates_as(self.schedule)
@@ -53,7 +53,7 @@ def history_after(
         if taprio is not None:
             after[port] = _asked(past, gates, taprio, now_ns)
         elif past is not None:
-            # A counter does not go back when the gates do.
+            # The counter stays when the gates are removed.
             after[port] = replace(past, schedule=None)
     return after
 

@@ -57,7 +57,7 @@ def _gate_table(
         "oper-gate-states": gate_states(running, port_ns) if running else ALL_GATES_OPEN,
         "config-pending": state.pending is not None or waits,
         "config-change-error": str(history.change_errors if history else 0),
-        # The leaf is a PTP time whatever clock the list runs on: who chooses a base time reads it.
+        # A PTP time whatever clock the schedule runs on: base times are chosen by it.
         "current-time": _ptp_time(now_ns(Clock.TAI)),
         **_limits(state.limits),
     }
@@ -92,7 +92,7 @@ def _gate_table(
 
 
 def _limits(limits: GateLimits) -> Node:
-    """What the port can take; what neither kernel nor driver tell is left out.
+    """What the port can take; what neither reports is left out.
 
     The standard lets an operator configure the maxima too. That only feeds the conditions of the
     schema: here the port's own replace what was configured.

@@ -121,9 +121,9 @@ def _limit_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
     by_driver = taprio.mode is TaprioMode.FULL_OFFLOAD and limits.list_max is not None
     list_max = limits.list_max or OFFLOAD_LIST_SHOWN_MAX
     if count > list_max:
-        who = f"the driver {state.driver} takes" if by_driver else "the kernel can show"
+        limit = f"the driver {state.driver} takes" if by_driver else "the kernel can show"
         yield (
-            f"admin-control-list has {counted(count, 'entry')}; {who} lists of at most "
+            f"admin-control-list has {counted(count, 'entry')}; {limit} lists of at most "
             f"{list_max} (supported-list-max)"
         )
     if limits.cycle_max_ns and limits.cycle_max_ns < schedule.cycle_time_ns <= INT_MAX:

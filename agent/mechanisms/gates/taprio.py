@@ -51,7 +51,7 @@ def change(
     """Bring a port from `before` to `after`; when the kernel refuses, `before` is in force again.
 
     Map, queues, mode and clock of a running taprio cannot be changed (the kernel answers
-    ENOTSUPP): then the qdisc is removed and set anew, and all gates are open in between.
+    ENOTSUPP): then the qdisc is removed and set again, and all gates are open in between.
     """
     in_place = before is not None and after is not None and same_fixed_part(before, after)
     if before is not None and not in_place:
@@ -103,9 +103,9 @@ def _replace(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
 
 
 def restart(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
-    """Set a list that stands still anew; it starts with the next cycle, all gates open until then.
+    """Set a stalled schedule again; it starts with the next cycle, all gates open until then.
 
-    Removing the qdisc is the only way to be rid of a timer whose clock was set back. AgentError
+    Removing the qdisc is the only way to end a timer whose clock was set back. AgentError
     when the kernel refuses; the port then has no gates.
     """
     _delete(ipr, port, ifindex)
@@ -126,7 +126,7 @@ def _delete(ipr: IPRoute, port: str, ifindex: int) -> None:
 
 
 def reason(refusal: NetlinkError) -> str:
-    """The kernel's own words and the name of its error number."""
+    """The kernel's message and the name of its error number."""
     name = "ENOTSUPP" if refusal.code == ENOTSUPP else errno.errorcode.get(refusal.code, "error")
     return f"{refusal.args[1]} ({name})"
 

@@ -29,7 +29,7 @@ _OPERATIONS = {command: operation for operation, command in taprio.COMMANDS.item
 
 @dataclass(frozen=True, slots=True)
 class DumpedQdisc:
-    """`taprio` is set when the qdisc is ours; `foreign` names one that somebody else attached.
+    """`taprio` is set when the qdisc is ours; `foreign` names one that the agent did not set.
 
     `drops` are frames that ours discarded, those longer than their class's limit among them, which
     the kernel counts for the port alone.
