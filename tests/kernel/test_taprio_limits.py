@@ -42,7 +42,7 @@ def run_and_wait(kernel, eventually):
 def fresh_kernel(kernel):
     opened = Switch(KernelPorts(MECHANISMS))
     yield opened
-    opened.close()
+    opened.ports.close()
 
 
 @pytest.mark.reference
