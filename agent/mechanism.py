@@ -14,6 +14,10 @@ from pyroute2 import IPRoute
 from agent.composition import Change, Contribution, KernelObject
 from agent.model import Clock, PortConfig, PortState
 
+# Nodes under an interface below which several mechanisms are configured and reported.
+BRIDGE_PORT = "ieee802-dot1q-bridge:bridge-port"
+TAPRIO = "tsn-linux:taprio"
+
 Tree = Mapping[str, Any]
 Node = dict[str, Any]
 Contributions = Iterable[tuple[KernelObject, Contribution]]
@@ -25,7 +29,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReportContext:
     """What operational leaves are computed from, beside the state of the port.
 
     `memory` is what the agent remembers of the port (`GateHistory`), None where it has nothing.
@@ -111,6 +115,6 @@ class Mechanism:
     # Why the port cannot do what is asked, one line each, without its name.
     problems: Callable[[PortConfig, PortState], Iterable[str]]
     # The nodes that it fills under the interface in the operational datastore.
-    operational: Callable[[PortState, Reading], Node]
+    operational: Callable[[PortState, ReportContext], Node]
     memory: MemoryAdapter
     kernel: Callable[[IPRoute], KernelAdapter]

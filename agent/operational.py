@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from agent.lldp import Identifier, Lldp, Neighbor
-from agent.mechanism import Mechanism, Node, Reading
-from agent.mechanisms.tree import BRIDGE_PORT, TAPRIO
+from agent.mechanism import BRIDGE_PORT, TAPRIO, Mechanism, Node, ReportContext
 from agent.model import Clock, LastChange, PortState, PtpStatus
 
 # RFC 8343: counter32; the other counters of an interface are counter64.
@@ -45,7 +44,10 @@ def interfaces(
         "ietf-interfaces:interfaces": {
             "interface": [
                 _interface(
-                    mechanisms, state, Reading(now_ns, history.get(name), on_interfaces), started
+                    mechanisms,
+                    state,
+                    ReportContext(now_ns, history.get(name), on_interfaces),
+                    started,
                 )
                 for name, state in sorted(states.items())
             ]
@@ -84,16 +86,16 @@ def agent(
     return {"tsn-linux:agent": node}
 
 
-def lldp(reading: Lldp | None) -> Node:
+def lldp(reported: Lldp | None) -> Node:
     """`/tsn-linux:lldp`; nothing where no LLDP daemon answers."""
-    if reading is None:
+    if reported is None:
         return {}
-    node: Node = _identified("chassis-id", reading.chassis_id)
-    if reading.system_name:
-        node["system-name"] = reading.system_name
+    node: Node = _identified("chassis-id", reported.chassis_id)
+    if reported.system_name:
+        node["system-name"] = reported.system_name
     at_port: Counter[str] = Counter()
     node["neighbor"] = []
-    for neighbor in reading.neighbors:
+    for neighbor in reported.neighbors:
         index = at_port[neighbor.interface]
         at_port[neighbor.interface] += 1
         node["neighbor"].append(_neighbor(neighbor, index))
@@ -126,7 +128,7 @@ def _identified(leaf: str, identifier: Identifier | None) -> Node:
 
 
 def _interface(
-    mechanisms: Collection[Mechanism], state: PortState, reading: Reading, started: datetime
+    mechanisms: Collection[Mechanism], state: PortState, context: ReportContext, started: datetime
 ) -> Node:
     node: Node = {
         "name": state.name,
@@ -135,7 +137,7 @@ def _interface(
         BRIDGE_PORT: {TAPRIO: {"kernel": _kernel(state)}},
     }
     for mechanism in mechanisms:
-        _merge(node, mechanism.operational(state, reading))
+        _merge(node, mechanism.operational(state, context))
     if state.mac_address is not None:
         node["phys-address"] = state.mac_address
     if state.link_speed_bps is not None:

@@ -15,11 +15,11 @@ import pytest
 import sysrepo
 from pyroute2 import IPRoute
 
+from agent import switch
 from agent.datastore.desired import desired_ports
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates.model import GateState, TaprioMode
-from agent.switch import differences
 from tests.kernel.conftest import QUEUES
 from tests.kernel.test_agent import START_TIMEOUT_S, start  # noqa: F401
 from tests.kernel.test_agent_watch import in_phase, runs, with_priority_1_in_class_1  # noqa: F401
@@ -36,7 +36,7 @@ def differences(client, kernel):
 
     def compare():
         states = kernel.read()
-        return differences(
+        return switch.differences(
             MECHANISMS, desired_ports(client.read(INTERFACES, "running"), states), states
         )
 

@@ -73,8 +73,11 @@ def _diff(name, kind, contributed, config: PortConfig, state: PortState) -> Iter
         )
 
 
-def _mechanism(name, kind, contributed, kernel) -> Mechanism:
-    """`contributed(state, part)` gives pairs of an object and a tuple of contributions."""
+def _mechanism(name, kind, contributed, part_of, kernel) -> Mechanism:
+    """`contributed(state, part)` gives pairs of an object and its contributions.
+
+    `part_of(contents)` is the other way round.
+    """
     return Mechanism(
         name=name,
         subtrees=(),
@@ -86,7 +89,7 @@ def _mechanism(name, kind, contributed, kernel) -> Mechanism:
         diff=partial(_diff, name, kind, contributed),
         problems=lambda _config, _state: (),
         operational=lambda _state, _reading: {},
-        memory=MemoryAdapter(lambda state, contents, _now_ns: state.with_part(kind(*contents))),
+        memory=MemoryAdapter(lambda state, contents, _now_ns: state.with_part(part_of(contents))),
         kernel=kernel,
     )
 
@@ -177,9 +180,27 @@ class FilterAdapter(KernelAdapter):
             raise AgentError(f"port {target.port}: the kernel refused the filter") from refusal
 
 
-QUEUE_LIMIT = _mechanism("limit", QueueLimit, _queue_limits, QueueLimitAdapter)
-COUNTED = _mechanism("counted", Counted, _counting, partial(FilterAdapter, kind=Counted))
-PRIORITY = _mechanism("priority", Priority, _prioritising, partial(FilterAdapter, kind=Priority))
+QUEUE_LIMIT = _mechanism(
+    "limit",
+    QueueLimit,
+    _queue_limits,
+    lambda children: QueueLimit({each.queue: dict(each.options)["limit"] for each in children}),
+    QueueLimitAdapter,
+)
+COUNTED = _mechanism(
+    "counted",
+    Counted,
+    _counting,
+    lambda actions: Counted(bool(actions)),
+    partial(FilterAdapter, kind=Counted),
+)
+PRIORITY = _mechanism(
+    "priority",
+    Priority,
+    _prioritising,
+    lambda actions: Priority(*(dict(each)["priority"] for each in actions)),
+    partial(FilterAdapter, kind=Priority),
+)
 TOYS = (QUEUE_LIMIT, COUNTED, PRIORITY)
 
 

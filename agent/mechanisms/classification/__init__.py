@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from agent.mechanism import Mechanism, MemoryAdapter
+from agent.mechanism import BRIDGE_PORT, Mechanism, MemoryAdapter
 from agent.mechanisms.classification import rules
 from agent.mechanisms.classification.kernel import RuleAdapter
-from agent.mechanisms.tree import BRIDGE_PORT
 
 CLASSIFICATION = Mechanism(
     name=rules.NAME,

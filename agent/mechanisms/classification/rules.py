@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from agent.composition import Change, Contribution, KernelObject, Stage
-from agent.mechanism import Contributions, Node, Reading, Tree
+from agent.mechanism import BRIDGE_PORT, TAPRIO, Contributions, Node, ReportContext, Tree
 from agent.mechanisms.classification.model import DscpConfig, DscpState
-from agent.mechanisms.tree import BRIDGE_PORT, TAPRIO
 from agent.model import Clock, PortConfig, PortState
 
 NAME = "classification"
@@ -80,7 +79,7 @@ def problems(config: PortConfig, _state: PortState) -> Iterator[str]:
             yield f"priority {priority} of DSCP {dscp} is not within 0..{PRIORITIES - 1}"
 
 
-def operational(state: PortState, _reading: Reading) -> Node:
+def operational(state: PortState, _context: ReportContext) -> Node:
     rules = [
         {"dscp": dscp, "priority": priority}
         for dscp, priority in sorted(state[DscpState].priorities.items())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from agent.mechanism import Mechanism, MemoryAdapter
+from agent.mechanism import BRIDGE_PORT, Mechanism, MemoryAdapter
 from agent.mechanisms.gates import desired, diff, memory
 from agent.mechanisms.gates.kernel import GateAdapter
 from agent.mechanisms.gates.operational import operational
 from agent.mechanisms.gates.problems import problems
-from agent.mechanisms.tree import BRIDGE_PORT
 
 GATES = Mechanism(
     name=diff.NAME,

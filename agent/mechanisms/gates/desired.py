@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.mechanism import Refused, Tree
+from agent.mechanism import BRIDGE_PORT, TAPRIO, Refused, Tree
 from agent.mechanisms.gates.model import (
     GateConfig,
     GateEntry,
@@ -20,7 +20,6 @@ from agent.mechanisms.gates.model import (
     Taprio,
     TaprioMode,
 )
-from agent.mechanisms.tree import BRIDGE_PORT, TAPRIO
 from agent.model import NS_PER_S, Clock, PortState
 
 BRIDGE_GATE_TABLE = "ieee802-dot1q-sched-bridge:gate-parameter-table"

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.mechanism import Node, Reading
+from agent.mechanism import BRIDGE_PORT, TAPRIO, Node, ReportContext
 from agent.mechanisms.gates.desired import BRIDGE_GATE_TABLE, INTERFACE_GATE_TABLE
 from agent.mechanisms.gates.history import GateHistory
 from agent.mechanisms.gates.model import ClassCounters, GateLimits, GateSchedule, GateState, Taprio
-from agent.mechanisms.tree import BRIDGE_PORT, TAPRIO
 from agent.model import NS_PER_S, Clock, PortState
 
 ALL_GATES_OPEN = 0xFF
 
 
-def operational(state: PortState, reading: Reading) -> Node:
-    """The gate tables, and what `tsn-linux` shows of taprio; `reading.memory` is a GateHistory."""
-    gates, history = state[GateState], reading.memory
+def operational(state: PortState, context: ReportContext) -> Node:
+    """The gate tables, and what `tsn-linux` shows of taprio; `context.memory` is a GateHistory."""
+    gates, history = state[GateState], context.memory
     described = history if history and history.describes(gates) else None
-    gate_table = _gate_table(gates, described, reading.now_ns)
+    gate_table = _gate_table(gates, described, context.now_ns)
     node: Node = {BRIDGE_PORT: {BRIDGE_GATE_TABLE: gate_table, TAPRIO: {"kernel": _kernel(gates)}}}
-    if reading.on_interfaces:
+    if context.on_interfaces:
         node[INTERFACE_GATE_TABLE] = gate_table
     return node
 
