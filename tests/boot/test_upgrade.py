@@ -1,0 +1,61 @@
+"""The package of this version over that of 0.1.0, on a Debian with systemd whose schedule runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.boot.machine import Machine
+from tests.boot.switch import DAEMONS, FILES, Switch, until
+from tests.first_version import first_version
+
+VERSION = "dpkg-query -W -f '${Version}' tsn-switch"
+CONFIGURATION = "sysrepocfg --export --datastore startup --format xml"
+
+
+@pytest.fixture(scope="module")
+def switch(boot: Callable[..., Machine], tmp_path_factory: pytest.TempPathFactory) -> Switch:
+    """A switch of version 0.1.0 that runs a schedule; this version's `cnc` has pushed it."""
+    old = first_version(with_package=True).package
+    assert old is not None
+    machine = boot("upgrade", files=FILES).wait()
+    machine.wait_booted()
+    switch = Switch(machine, tmp_path_factory.mktemp("controller"))
+    switch.install(old)
+    switch.enrol()
+    switch.push()
+    until(lambda: switch.schedule().count("base-time") == 1, "the schedule's base time")
+    return switch
+
+
+def test_the_package_goes_over_the_first_version_and_back_and_no_port_is_touched(
+    switch: Switch, package: Path
+):
+    old = first_version(with_package=True).package
+    assert old is not None
+    schedule, removed = switch.schedule(), switch.gates_removed()
+    configuration = switch.machine.run(CONFIGURATION).stdout
+    before = switch.machine.run(VERSION).stdout
+    assert before.startswith("0.1.0+deb")
+    newest = switch.machine.run(
+        f"dpkg --compare-versions '{before}' lt '{debian_version(package)}'"
+    )
+    assert newest.code == 0
+    for installed in (package, old):
+        switch.install(installed)
+        assert switch.machine.run(VERSION).stdout == debian_version(installed)
+        for unit in DAEMONS:
+            until(lambda: switch.property(unit, "ActiveState") == "active", unit)  # noqa: B023
+        assert switch.schedule() == schedule
+        assert switch.gates_removed() == removed
+        assert switch.machine.run(CONFIGURATION).stdout == configuration
+        # The controller reaches it by the same host key, and finds its plan there.
+        switch.push()
+        assert switch.gates_removed() == removed
+
+
+def debian_version(package: Path) -> str:
+    """As dpkg has it, from the file's name."""
+    return package.name.split("_")[1]
