@@ -15,27 +15,28 @@ from cyclonedx.validation.json import JsonStrictValidator
 SBOM = Path(__file__).parents[2] / "scripts" / "sbom"
 
 
+def write_bills(directory: Path, packages: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the script with more packages in front of those installed."""
+    path = {"PYTHONPATH": str(packages)} if packages else {}
+    return subprocess.run(
+        [SBOM, "-o", directory],
+        env={**os.environ, **path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.fixture
 def sbom(tmp_path):
     """Runs the script with more packages in front of those installed."""
-
-    def run(packages: Path | None = None) -> subprocess.CompletedProcess[str]:
-        path = {"PYTHONPATH": str(packages)} if packages else {}
-        return subprocess.run(
-            [SBOM, "-o", tmp_path / "bills"],
-            env={**os.environ, **path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    return run
+    return lambda packages=None: write_bills(tmp_path / "bills", packages)
 
 
-@pytest.fixture
-def bills(sbom) -> dict[str, dict]:
+@pytest.fixture(scope="module")
+def bills(tmp_path_factory) -> dict[str, dict]:
     """The written documents by part."""
-    done = sbom()
+    done = write_bills(tmp_path_factory.mktemp("sbom") / "bills")
     assert done.returncode == 0, done.stderr
     paths = [Path(line) for line in done.stdout.splitlines()]
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,22 +46,27 @@ def published(tmp_path):
     return directory
 
 
-@pytest.mark.parametrize("file", MODULE_FILES, ids=lambda f: f.stem)
-def test_pyang_has_nothing_to_remark_on_a_module(file):
-    remarks = run("pyang", "--lint", "--path", ":".join(map(str, search_path())), file)
+def test_pyang_has_nothing_to_remark_on_our_modules():
+    remarks = run("pyang", "--lint", "--path", ":".join(map(str, search_path())), *MODULE_FILES)
 
-    inherent = INHERENT.get(file.stem, "nothing")
-    assert [line for line in remarks if inherent not in line] == []
-    assert bool(remarks) == (file.stem in INHERENT)
+    # pyang brings a newer iana-if-type of its own, and remarks on that, too.
+    ours = [line for line in remarks if not line.startswith(f"{sys.prefix}/share/yang/modules/")]
+    found = {(remarked_on(line), line.partition(": ")[2]) for line in ours}
+    assert {name for name, _ in found} == set(INHERENT), remarks
+    assert [remark for name, remark in found if INHERENT[name] not in remark] == []
+
+
+def remarked_on(line: str) -> str:
+    """The module that a remark of pyang is about: it begins with FILE:LINE."""
+    return Path(line.partition(":")[0]).stem
 
 
 def test_pyang_has_nothing_to_remark_on_the_deviations(published):
     assert run("pyang", "--lint", "--path", published, published / DEVIATIONS.name) == []
 
 
-@pytest.mark.parametrize("file", MODULE_FILES, ids=lambda f: f.stem)
-def test_yanglint_has_nothing_to_remark_on_a_module(file):
-    assert run(*yanglint(*search_path()), file) == []
+def test_yanglint_has_nothing_to_remark_on_our_modules():
+    assert run(*yanglint(*search_path()), *MODULE_FILES) == []
 
 
 def test_yanglint_has_nothing_to_remark_on_the_deviations(published):
