@@ -37,7 +37,7 @@ from agent.model import Clock
 from agent.switch import Switch
 from tests.stack.conftest import (  # noqa: F401
     client,
-    place,
+    sysrepo_place,
     sysrepo_repository,
     sysrepo_template,
 )

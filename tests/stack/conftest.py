@@ -83,16 +83,16 @@ def sysrepo_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def sysrepo_place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Where this process has its sysrepo."""
     path = tmp_path_factory.mktemp("place") / "repository"
     return Place(Repository(path, f"tsntest{os.getpid()}x"))
 
 
 @pytest.fixture
-def sysrepo_repository(place: Place, sysrepo_template: Path) -> Iterator[Repository]:
+def sysrepo_repository(sysrepo_place: Place, sysrepo_template: Path) -> Iterator[Repository]:
     """A fresh sysrepo for one test; sessions and children must end before the test does."""
-    with place.fresh(sysrepo_template) as repository:
+    with sysrepo_place.fresh(sysrepo_template) as repository:
         yield repository
 
 
@@ -105,10 +105,10 @@ def netconfd(sysrepo_repository: Repository, tmp_path: Path) -> Iterator[Netconf
 
 @pytest.fixture(scope="module")
 def shared_server(
-    place: Place, sysrepo_template: Path, tmp_path_factory: pytest.TempPathFactory
+    sysrepo_place: Place, sysrepo_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedServer]:
     """What the tests of a module share; they ask for `shared_netconfd`."""
-    shared = SharedServer(place, sysrepo_template, tmp_path_factory.mktemp("shared"))
+    shared = SharedServer(sysrepo_place, sysrepo_template, tmp_path_factory.mktemp("shared"))
     yield shared
     shared.end()
 

@@ -27,9 +27,9 @@ DOOR = Path(__file__).parent / "data" / "yang-events" / "door.yang"
 
 
 @pytest.fixture(scope="module")
-def sysrepo_template(sysrepo_template, place):
+def sysrepo_template(sysrepo_template, sysrepo_place):
     """With a module of its own, that nobody but a notification needs."""
-    with place.fresh(sysrepo_template) as repository:
+    with sysrepo_place.fresh(sysrepo_template) as repository:
         subprocess.run(["sysrepoctl", "--install", DOOR], check=True, capture_output=True)
         path = sysrepo_template.with_name("template-with-door")
         shutil.copytree(repository.path, path)

@@ -14,8 +14,8 @@ from tests.stack.test_netconfd import commit, described, edit
 
 
 @pytest.fixture(scope="module")
-def shared(place, sysrepo_template, tmp_path_factory):
-    shared = SharedServer(place, sysrepo_template, tmp_path_factory.mktemp("shared"))
+def shared(sysrepo_place, sysrepo_template, tmp_path_factory):
+    shared = SharedServer(sysrepo_place, sysrepo_template, tmp_path_factory.mktemp("shared"))
     yield shared
     shared.end()
 
@@ -118,14 +118,17 @@ def test_after_its_end_the_next_test_gets_a_new_server(shared, server):
     assert shared.clean_up() == ""
 
 
-def test_a_test_with_a_sysrepo_of_its_own_ends_what_the_others_share(shared, server, place):
+def test_a_test_with_a_sysrepo_of_its_own_ends_what_the_others_share(shared, server, sysrepo_place):
     shared.lend()
-    with place.fresh(shared.template):
+    with sysrepo_place.fresh(shared.template):
         assert not server.alive
     assert shared.lend().alive
 
 
-def test_there_is_no_shared_server_beside_a_sysrepo_of_its_own(shared, place):
+def test_there_is_no_shared_server_beside_a_sysrepo_of_its_own(shared, sysrepo_place):
     shared.end()
-    with place.fresh(shared.template), pytest.raises(AssertionError, match="of its own already"):
+    with (
+        sysrepo_place.fresh(shared.template),
+        pytest.raises(AssertionError, match="of its own already"),
+    ):
         shared.lend()

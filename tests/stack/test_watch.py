@@ -175,7 +175,7 @@ def test_frames_that_wait_and_never_leave_are_told_by_watch_and_status_and_docto
     assert waits in process.wait_for("began", "starved", switch="s1", port="p2")["text"]
     for command, exit_code in (("status", 1), ("doctor", 0)):
         done = CliRunner().invoke(cli.cnc, [command, str(network.plan)], env=network.environment)
-        assert (done.exit_code, f"starved: {waits} 2 s" in done.output) == (exit_code, True)
+        assert (done.exit_code, f"starved: {waits} " in done.output) == (exit_code, True)
         assert "gate-margin" in done.output
 
 
