@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +14,28 @@ import pytest
 from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.lab.switch import AGENT, NETCONF_SERVER
+from tests.kernel.shared_lab import SharedLab
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 
 
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedLab]:
+    with lab(intents.load(LINE3)) as running:
+        yield SharedLab(running)
+
+
 @pytest.fixture
-def network(tmp_path: Path) -> Iterator[tuple[Lab, Path]]:
-    """A lab of three switches, and its intent."""
-    file = tmp_path / "ill.yaml"
+def network(shared: SharedLab) -> tuple[Lab, Path]:
+    """A lab of three new switches, and its intent."""
+    shared.reset()
+    return shared.lab, LINE3
+
+
+@pytest.fixture(scope="module")
+def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Path]]:
+    """A lab beside it, for those who take a port of s2 from it."""
+    file = tmp_path_factory.mktemp("ill") / "ill.yaml"
     text = LINE3.read_text().replace("name: line3", "name: ill").replace("10.99.0", "10.97.0")
     file.write_text(text)
     with lab(intents.load(file)) as running:
@@ -70,37 +84,15 @@ def leave_one_queue(running: Lab) -> None:
     on(running, "s3", "ip", "link", "set", "s2", "up")
 
 
-def rename_port(running: Lab) -> None:
-    on(running, "s2", "ip", "link", "set", "s3", "down")
-    on(running, "s2", "ip", "link", "set", "s3", "name", "renamed")
-    on(running, "s2", "ip", "link", "set", "renamed", "up")
+def rename_port(running: Lab, old: str = "s3", new: str = "renamed") -> None:
+    on(running, "s2", "ip", "link", "set", old, "down")
+    on(running, "s2", "ip", "link", "set", old, "name", new)
+    on(running, "s2", "ip", "link", "set", new, "up")
 
 
-@pytest.mark.parametrize(
-    ("break_it", "failure"),
-    [
-        (leave_one_queue, ("s2", "s3", "transmit queues")),
-        (rename_port, ("s2", "s3", "ports exist")),
-        (
-            lambda it: on(it, "s2", "tc", "qdisc", "replace", "dev", "s3", "root", "prio"),
-            ("s2", "s3", "root qdisc"),
-        ),
-        (lambda it: it.kill("s2", AGENT), ("s2", None, "agent")),
-        (lambda it: it.kill("s2", NETCONF_SERVER), ("s2", None, "reachable")),
-        (
-            lambda it: it.known_hosts.write_text(
-                it.known_hosts.read_text().replace("10.97.0.2", "10.97.0.20")
-            ),
-            ("s2", None, "host key"),
-        ),
-    ],
-    ids=["queues", "renamed", "foreign qdisc", "agent", "server", "host key"],
-)
-def test_what_doctor_calls_a_failure_no_push_gets_past(
-    network, break_it: Callable[[Lab], None], failure: tuple[str, str | None, str]
-) -> None:
+def assert_refused_by_both(network: tuple[Lab, Path], failure: tuple[str, str | None, str]) -> None:
+    """What doctor calls a failure no push gets past."""
     running, file = network
-    break_it(running)
     assert failure in failed(cnc(running, "doctor", "--json", file))
     refused = cnc(running, "push", file)
     assert refused.returncode == 1, refused.stdout + refused.stderr
@@ -108,3 +100,43 @@ def test_what_doctor_calls_a_failure_no_push_gets_past(
     assert "no switch was changed" in refused.stderr
     qdiscs = running.command("s1", ["tc", "qdisc", "show"])
     assert "taprio" not in subprocess.run(qdiscs, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(("program", "check"), [(AGENT, "agent"), (NETCONF_SERVER, "reachable")])
+def test_without_a_program_of_one_switch_doctor_fails_and_no_push_gets_past(
+    network, program: str, check: str
+) -> None:
+    network[0].kill("s2", program)
+    assert_refused_by_both(network, ("s2", None, check))
+
+
+def test_with_a_foreign_qdisc_doctor_fails_and_no_push_gets_past(network) -> None:
+    running, _ = network
+    on(running, "s2", "tc", "qdisc", "replace", "dev", "s3", "root", "prio")
+    try:
+        assert_refused_by_both(network, ("s2", "s3", "root qdisc"))
+    finally:
+        on(running, "s2", "tc", "qdisc", "del", "dev", "s3", "root")
+
+
+def test_without_a_host_key_doctor_fails_and_no_push_gets_past(network) -> None:
+    known_hosts = network[0].known_hosts
+    lines = known_hosts.read_text()
+    known_hosts.write_text(lines.replace("10.99.0.2", "10.99.0.20"))
+    try:
+        assert_refused_by_both(network, ("s2", None, "host key"))
+    finally:
+        known_hosts.write_text(lines)
+
+
+def test_without_a_port_doctor_fails_and_no_push_gets_past(spoilt) -> None:
+    rename_port(spoilt[0])
+    try:
+        assert_refused_by_both(spoilt, ("s2", "s3", "ports exist"))
+    finally:
+        rename_port(spoilt[0], "renamed", "s3")
+
+
+def test_with_a_single_queue_doctor_fails_and_no_push_gets_past(spoilt) -> None:
+    leave_one_queue(spoilt[0])
+    assert_refused_by_both(spoilt, ("s2", "s3", "transmit queues"))

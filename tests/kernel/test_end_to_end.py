@@ -28,6 +28,7 @@ from cnc.switch.device import Device
 from cnc.switch.mark import Mark
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.tree import TSN_LINUX
+from tests.kernel.shared_lab import SharedLab
 from tests.kernel.test_agent_watch import set_tai_offset
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -54,17 +55,30 @@ def bench(file: Path) -> contextlib.AbstractContextManager[Bench]:
 
 
 @pytest.fixture(scope="module")
-def line3() -> Iterator[Bench]:
-    """A lab for the tests that leave its switches able to take any plan."""
+def shared() -> Iterator[tuple[Bench, SharedLab]]:
     with bench(LINE3) as running:
-        yield running
+        yield running, SharedLab(running.lab)
+
+
+@pytest.fixture(scope="module")
+def line3(shared: tuple[Bench, SharedLab]) -> Bench:
+    """A lab whose switches can take any plan, whatever they run."""
+    return shared[0]
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Bench]:
-    """A lab of its own, beside `line3`, for a test that breaks something."""
-    file = tmp_path / "fresh.yaml"
-    text = LINE3.read_text().replace("name: line3", "name: fresh").replace("10.99.0", "10.98.0")
+def new(shared: tuple[Bench, SharedLab]) -> Bench:
+    """The same lab; no switch runs a plan or anything else that a test before has left."""
+    running, lab = shared
+    lab.reset()
+    return running
+
+
+@pytest.fixture(scope="module")
+def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A lab beside `line3`, for those who take a port of s2 from it."""
+    file = tmp_path_factory.mktemp("spoilt") / "spoilt.yaml"
+    text = LINE3.read_text().replace("name: line3", "name: spoilt").replace("10.99.0", "10.98.0")
     file.write_text(text)
     with bench(file) as running:
         yield running
@@ -187,27 +201,25 @@ def test_the_same_plan_again_is_no_change_and_causes_no_kernel_event(
     assert every_qdisc(line3) == before
 
 
-def test_a_dry_run_names_what_would_change_and_changes_nothing(fresh: Bench) -> None:
-    before = every_qdisc(fresh)
-    shown = cnc(fresh, "push", "--dry-run", "--json", fresh.file)
+def test_a_dry_run_names_what_would_change_and_changes_nothing(new: Bench) -> None:
+    before = every_qdisc(new)
+    shown = cnc(new, "push", "--dry-run", "--json", new.file)
     assert shown.returncode == 0, shown.stderr
     told = json.loads(shown.stdout)
-    assert {change["port"] for change in told["changes"]} == {
-        str(port) for port in fresh.plan.gates
-    }
+    assert {change["port"] for change in told["changes"]} == {str(port) for port in new.plan.gates}
     assert not told["changed"]
-    assert every_qdisc(fresh) == before
+    assert every_qdisc(new) == before
 
 
-def test_three_pushes_leave_every_rule_once_and_foreign_state_alone(fresh: Bench) -> None:
+def test_three_pushes_leave_every_rule_once_and_foreign_state_alone(new: Bench) -> None:
     foreign = ["-t", "mangle", "-A", "POSTROUTING", "-p", "udp", "--dport", "9", "-j", "ACCEPT"]
-    on(fresh, "s2", "iptables", *foreign)
-    on(fresh, "s1", "tc", "qdisc", "add", "dev", "mgmt", "root", "pfifo", "limit", "77")
-    shorter = without(fresh.plan, "valves")
-    for wanted in (fresh.plan, shorter, fresh.plan):
-        push(wanted, connect=reach(fresh))
+    on(new, "s2", "iptables", *foreign)
+    on(new, "s1", "tc", "qdisc", "add", "dev", "mgmt", "root", "pfifo", "limit", "77")
+    shorter = without(new.plan, "valves")
+    for wanted in (new.plan, shorter, new.plan):
+        push(wanted, connect=reach(new))
     for command in ("iptables", "ip6tables"):
-        rules = on(fresh, "s2", f"{command}-save", "-t", "mangle").splitlines()
+        rules = on(new, "s2", f"{command}-save", "-t", "mangle").splitlines()
         for dscp, priority in ((46, 6), (48, 7), (56, 7), (0, 0)):
             ours = [
                 rule
@@ -218,8 +230,10 @@ def test_three_pushes_leave_every_rule_once_and_foreign_state_alone(fresh: Bench
             ]
             assert len(ours) == 1, (command, dscp, rules)
         assert sum("-A POSTROUTING -j TSN-CLASSIFY" in rule for rule in rules) == 1
-    assert any("--dport 9 " in rule for rule in on(fresh, "s2", "iptables-save").splitlines())
-    assert "limit 77p" in on(fresh, "s1", "tc", "qdisc", "show", "dev", "mgmt")
+    assert any("--dport 9 " in rule for rule in on(new, "s2", "iptables-save").splitlines())
+    assert "limit 77p" in on(new, "s1", "tc", "qdisc", "show", "dev", "mgmt")
+    on(new, "s2", "iptables", *("-D" if word == "-A" else word for word in foreign))
+    on(new, "s1", "tc", "qdisc", "del", "dev", "mgmt", "root")
 
 
 def without(plan: Plan, stream: str) -> Plan:
@@ -229,14 +243,14 @@ def without(plan: Plan, stream: str) -> Plan:
     return compute(intents.from_document(document, "test"))
 
 
-def test_a_stream_that_leaves_touches_only_the_ports_it_crossed(fresh: Bench) -> None:
-    push(fresh.plan, connect=reach(fresh))
-    shorter = without(fresh.plan, "camera")
-    report = push(shorter, connect=reach(fresh))
+def test_a_stream_that_leaves_touches_only_the_ports_it_crossed(new: Bench) -> None:
+    push(new.plan, connect=reach(new))
+    shorter = without(new.plan, "camera")
+    report = push(shorter, connect=reach(new))
     assert {change.port for change in report.changes} == {
-        port for port, gates in fresh.plan.gates.items() if shorter.gates.get(port) != gates
+        port for port, gates in new.plan.gates.items() if shorter.gates.get(port) != gates
     }
-    assert "taprio" not in tc_qdisc(fresh, PortRef("s3", "l2"))
+    assert "taprio" not in tc_qdisc(new, PortRef("s3", "l2"))
 
 
 # --- one of three refuses: none changes --------------------------------------------------------
@@ -250,69 +264,92 @@ def make_s3_single_queue(bench: Bench) -> None:
     on(bench, "s3", "ip", "link", "set", "s2", "up")
 
 
-def rename_port(bench: Bench) -> None:
-    on(bench, "s2", "ip", "link", "set", "s3", "down")
-    on(bench, "s2", "ip", "link", "set", "s3", "name", "renamed")
+def rename_port(bench: Bench, old: str = "s3", new: str = "renamed") -> None:
+    on(bench, "s2", "ip", "link", "set", old, "down")
+    on(bench, "s2", "ip", "link", "set", old, "name", new)
 
 
 def set_foreign_qdisc(bench: Bench) -> None:
     on(bench, "s2", "tc", "qdisc", "replace", "dev", "s3", "root", "handle", "5:", "prio")
 
 
-@pytest.mark.parametrize(
-    ("break_it", "words"),
-    [
-        (make_s3_single_queue, ["s2", "s3", "8 TX queues", "Multi-queue device is required"]),
-        (rename_port, ["s2", "s3", "no such"]),
-        (set_foreign_qdisc, ["s2", "s3", "prio"]),
-        (lambda bench: bench.lab.kill("s2", AGENT), ["s2", "no agent"]),
-        (lambda bench: bench.lab.kill("s2", NETCONF_SERVER), ["s2", "10.98.0.2", "830"]),
-    ],
-    ids=["single-queue port", "unknown port", "foreign qdisc", "agent down", "unreachable"],
-)
-def test_when_one_switch_refuses_none_changes(
-    fresh: Bench, break_it: Callable[[Bench], None], words: list[str]
-) -> None:
-    break_it(fresh)
-    before = every_qdisc(fresh)
-    refused = cnc(fresh, "push", fresh.file)
+def remove_foreign_qdisc(bench: Bench) -> None:
+    on(bench, "s2", "tc", "qdisc", "del", "dev", "s3", "root")
+
+
+def assert_refused(bench: Bench, words: list[str]) -> None:
+    before = every_qdisc(bench)
+    refused = cnc(bench, "push", bench.file)
     assert refused.returncode == 1, refused.stdout + refused.stderr
     for word in words:
         assert word in refused.stderr
     assert "no switch was changed" in refused.stderr
-    assert every_qdisc(fresh) == before
+    assert every_qdisc(bench) == before
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [(AGENT, ["s2", "no agent"]), (NETCONF_SERVER, ["s2", "10.99.0.2", "830"])],
+)
+def test_when_a_program_of_one_switch_is_down_none_changes(
+    new: Bench, program: str, words: list[str]
+) -> None:
+    new.lab.kill("s2", program)
+    assert_refused(new, words)
+
+
+def test_when_one_port_has_a_foreign_qdisc_none_changes(new: Bench) -> None:
+    set_foreign_qdisc(new)
+    try:
+        assert_refused(new, ["s2", "s3", "prio"])
+    finally:
+        remove_foreign_qdisc(new)
+
+
+def test_when_one_port_is_not_there_none_changes(spoilt: Bench) -> None:
+    rename_port(spoilt)
+    try:
+        assert_refused(spoilt, ["s2", "s3", "no such"])
+    finally:
+        rename_port(spoilt, "renamed", "s3")
+
+
+def test_when_one_port_has_a_single_queue_none_changes(spoilt: Bench) -> None:
+    make_s3_single_queue(spoilt)
+    assert_refused(spoilt, ["s2", "s3", "8 TX queues", "Multi-queue device is required"])
 
 
 def test_an_interval_too_short_for_the_port_is_refused_everywhere(
-    fresh: Bench, tmp_path: Path
+    new: Bench, tmp_path: Path
 ) -> None:
     """The intent claims 100 Gb/s between s2 and s3; the port there runs at 10 Gb/s."""
-    document = yaml.safe_load(fresh.file.read_text())
+    document = yaml.safe_load(new.file.read_text())
     document["links"] = [
         {"ends": ends, "rate": "100Gbps"} if ends == ["s2/s3", "s3/s2"] else ends
         for ends in document["links"]
     ]
     boast = tmp_path / "boast.yaml"
     boast.write_text(yaml.safe_dump(document))
-    before = every_qdisc(fresh)
-    refused = cnc(fresh, "push", boast)
+    before = every_qdisc(new)
+    refused = cnc(new, "push", boast)
     assert refused.returncode == 1, refused.stdout + refused.stderr
     for word in ("s2/s3", "24 ns", "the kernel wants the 48", "no switch was changed"):
         assert word in refused.stderr
-    assert every_qdisc(fresh) == before
+    assert every_qdisc(new) == before
 
 
-def test_the_old_schedule_keeps_running_when_a_new_one_is_refused(fresh: Bench) -> None:
-    push(fresh.plan, connect=reach(fresh))
-    shorter = without(fresh.plan, "camera")
+def test_the_old_schedule_keeps_running_when_a_new_one_is_refused(new: Bench) -> None:
+    push(new.plan, connect=reach(new))
+    shorter = without(new.plan, "camera")
     taken = PortRef("s2", "s3")
-    on(fresh, taken.node, "tc", "qdisc", "del", "dev", taken.port, "root")
-    set_foreign_qdisc(fresh)
+    on(new, taken.node, "tc", "qdisc", "del", "dev", taken.port, "root")
+    set_foreign_qdisc(new)
     with pytest.raises(Exception, match="prio"):
-        push(shorter, connect=reach(fresh))
-    for port in set(fresh.plan.gates) - {taken}:
-        newest = schedules_in(tc_qdisc(fresh, port))[-1]
-        assert newest[1] == fresh.plan.gates[port]
+        push(shorter, connect=reach(new))
+    for port in set(new.plan.gates) - {taken}:
+        newest = schedules_in(tc_qdisc(new, port))[-1]
+        assert newest[1] == new.plan.gates[port]
+    remove_foreign_qdisc(new)
 
 
 # --- the agent dies ----------------------------------------------------------------------------
