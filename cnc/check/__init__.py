@@ -33,9 +33,10 @@ from cnc.check.queues import judge_links, judge_queues
 from cnc.check.violation import Violation
 from cnc.check.windows import judge_windows
 from cnc.collector import paused
+from cnc.errors import PlanRejected
 from cnc.model import Plan
 
-__all__ = ["Violation", "judge", "judge_limits"]
+__all__ = ["Violation", "judge", "judge_limits", "require_sound"]
 
 
 @paused()
@@ -49,3 +50,10 @@ def judge(plan: Plan) -> list[Violation]:
     violations += judge_limits(plan.intent.network, plan.gates)
     violations += judge_windows(plan, lists, transmissions)
     return violations
+
+
+def require_sound(plan: Plan, what: str = "the plan", *, hint: str) -> None:
+    """Raise PlanRejected with all violations of `what`, and what to do as `hint`."""
+    if violations := judge(plan):
+        lines = "\n".join(f"  {each.code} {each.where}: {each.text}" for each in violations)
+        raise PlanRejected(f"the judge refuses {what}:\n{lines}", hint=hint)

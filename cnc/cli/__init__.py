@@ -1,11 +1,11 @@
-"""`cnc`: parse the arguments, call the room that does the work, render what it says. No logic.
+"""`cnc`: parse the arguments, call the application layer (`cnc.app`), render the result. No logic.
 
 commands   check, plan, show           rollout    push, rollback, status
 doctor     doctor                      watch      watch
 history    history, diff               lab        the emulated network's own commands
 init       init                        config     config
 discover   discover
-planning   intent to judged plan       progress   what is said while work goes on
+planning   how a search is shown       progress   what is printed while work goes on
 options    what commands share         settings   options from files and the environment
 completion shell completion            logs       -v
 render     text and JSON for people and programs

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from cnc import app
 from cnc.cli import render
 from cnc.cli.completion import Files
 from cnc.cli.options import JSON, history_option, open_history
-from cnc.errors import InputError
 from cnc.model import Plan
 
 PLAN = Files(".json")
@@ -55,14 +55,7 @@ def diff(before: str, after: str, state_dir: Path, as_json: bool) -> None:
 
 
 def _plan(which: str, state_dir: Path) -> Plan:
-    from cnc import planfile  # noqa: PLC0415
-
     if not which.isdecimal():
-        return planfile.load(Path(which))
-    with open_history(state_dir) as kept:
-        plan = kept.plan_of(int(which))
-    if plan is None:
-        raise InputError(
-            f"rollout {which} was made without a plan", hint=f"see `cnc history {which}`"
-        )
-    return plan
+        return app.load_plan(Path(which))
+    with open_history(state_dir) as history:
+        return app.plan_of_rollout(history, int(which))

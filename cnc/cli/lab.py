@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc import whole_file
+from cnc import app, whole_file
 from cnc.cli import render
-from cnc.cli.commands import load_intent
 from cnc.cli.completion import Files, labs, nodes
 from cnc.cli.measure import measure
 from cnc.cli.options import JSON
@@ -160,7 +159,7 @@ def _network(file: Path, topo: str | None) -> tuple[Intent, bool]:
     if file.suffix != ".py":
         if topo:
             raise click.UsageError("--topo chooses from a Python file; an intent is one network")
-        return load_intent(file), False
+        return app.load_intent(file), False
     imported = _imported(file, topo)
     return imported.intent, imported.shaped
 

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnc import app
 from cnc.cli.completion import Files
 from cnc.errors import InputError
+from cnc.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from cnc import switch
     from cnc.rollout.history import History
-    from cnc.switch import ConnectOptions
+else:
+    switch = lazy_import("cnc.switch")
 
 FILE = Files(".yaml", ".yml", ".json")
 
@@ -95,15 +99,11 @@ def history_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def open_history(state_dir: Path) -> History:
     """The history in `state_dir`, which is made if it is not there."""
-    from cnc.rollout.history import FILE_NAME, History  # noqa: PLC0415
-
-    return History(state_dir.expanduser() / FILE_NAME)
+    return app.open_history(state_dir.expanduser())
 
 
-def connect_options(identity: Path, known_hosts: Path, timeout_s: float) -> ConnectOptions:
-    from cnc.switch import ConnectOptions  # noqa: PLC0415
-
-    return ConnectOptions(identity.expanduser(), known_hosts.expanduser(), timeout_s)
+def connect_options(identity: Path, known_hosts: Path, timeout_s: float) -> switch.ConnectOptions:
+    return switch.ConnectOptions(identity.expanduser(), known_hosts.expanduser(), timeout_s)
 
 
 def _state_dir() -> Path:

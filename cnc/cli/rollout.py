@@ -8,25 +8,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc.cli import progress, render
-from cnc.cli.commands import (
-    is_plan,
-    load_intent,
-    load_plan,
-    plan_to_compare,
-    planned,
-    warn_of_margin,
-    within_limits,
-)
+from cnc import app
+from cnc.cli import planning, progress, render
+from cnc.cli.commands import warn_of_margin
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
-from cnc.errors import CncError, InputError
-from cnc.model import Plan
+from cnc.errors import CncError
+from cnc.lazy import lazy_import
+from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
-    from cnc.rollout.history import History, Rollout
+    from cnc import rollout
+    from cnc.rollout.history import Rollout
+else:
+    rollout = lazy_import("cnc.rollout")
 
 TAKE_OVER = click.option(
-    "--take-over", is_flag=True, help="Change also what another controller has brought."
+    "--take-over", is_flag=True, help="Override the rollout of another controller."
 )
 
 
@@ -36,10 +33,10 @@ TAKE_OVER = click.option(
 @click.option(
     "--resume",
     is_flag=True,
-    help="Bring a rollout that was not confirmed everywhere to all its switches.",
+    help="Complete a rollout that was not confirmed everywhere.",
 )
 @click.option(
-    "--rollback", is_flag=True, help="Bring the switches of such a rollout back to what they had."
+    "--rollback", is_flag=True, help="Roll back a rollout that was not confirmed everywhere."
 )
 @TAKE_OVER
 @connection
@@ -65,16 +62,14 @@ def push(  # noqa: PLR0917  one parameter an option
     A rollout that was interrupted while the switches confirmed it has to be resolved before the
     next: --resume or --rollback, of the network of FILE if one is given.
     """
-    from cnc import rollout  # noqa: PLC0415
-
     connect = connect_options(identity, known_hosts, timeout_s)
     if resume or rollback:
         if (resume and rollback) or dry_run:
             raise click.UsageError("--resume, --rollback and --dry-run exclude each other")
-        network = _network_of(file) if file else None
+        network = _name(app.load(file)) if file else None
         with open_history(state_dir) as history, progress.steps() as say:
-            bring = rollout.resume if resume else rollout.roll_back
-            report = bring(
+            resolve = rollout.resume if resume else rollout.roll_back
+            report = resolve(
                 network=network,
                 connect=connect,
                 history=history,
@@ -85,15 +80,13 @@ def push(  # noqa: PLR0917  one parameter an option
         return
     if file is None:
         raise click.UsageError("FILE is missing: a plan or an intent")
-    if is_plan(file):
-        wanted = load_plan(file)
-    else:  # the rollout judges whatever it is given
-        wanted = planned(within_limits(load_intent(file), connect), judged=False)
+    with planning.shown_search() as listener:
+        plan = app.plan_to_push(app.load(file), connect=connect, listener=listener)
     if not as_json:
-        warn_of_margin(wanted)
+        warn_of_margin(plan)
     with open_history(state_dir) as history, progress.steps() as say:
         report = rollout.push(
-            wanted,
+            plan,
             connect=connect,
             history=history,
             dry_run=dry_run,
@@ -103,7 +96,7 @@ def push(  # noqa: PLR0917  one parameter an option
         )
     render.push(report, dry_run=dry_run, as_json=as_json)
     if not as_json:
-        render.refused(wanted)
+        render.refused(plan)
 
 
 @click.command()
@@ -128,13 +121,11 @@ def rollback(  # noqa: PLR0917  one parameter an option
     Without a number: the plan before the last one. It is a rollout like any other, with a number of
     its own.
     """
-    from cnc import rollout  # noqa: PLC0415
-
     connect = connect_options(identity, known_hosts, timeout_s)
     with open_history(state_dir) as history, progress.steps() as say:
-        chosen = history.rollout(number) if number else _last_but_one(history)
+        chosen = app.former_rollout(history, number)
         report = rollout.push(
-            _plan_of(chosen, history),
+            app.plan_of_rollout(history, chosen.number),
             connect=connect,
             history=history,
             dry_run=dry_run,
@@ -161,51 +152,24 @@ def status(  # noqa: PLR0917  one parameter an option
     """Show for every port of FILE what is intended, what runs and what is pending.
 
     An intent is planned first, as a push of it would plan it. A rollout that was not confirmed
-    everywhere is told of on the error stream.
+    everywhere is reported on the error stream.
     """
-    from cnc import rollout  # noqa: PLC0415
-
     connect = connect_options(identity, known_hosts, timeout_s)
-    wanted = plan_to_compare(file, connect)
+    with planning.shown_search() as listener:
+        plan = app.plan_to_compare(app.load(file), connect=connect, listener=listener)
     with open_history(state_dir) as history:
-        unresolved = rollout.unresolved(wanted.intent.network.bridges.values(), history)
-    ports = rollout.status(wanted, connect=connect)
+        unresolved = rollout.unresolved(plan.intent.network.bridges.values(), history)
+    ports = rollout.status(plan, connect=connect)
     render.status(ports, as_json=as_json)
-    _tell(unresolved)
+    _report(unresolved)
     if unresolved or not all(port.agrees for port in ports):
         raise click.exceptions.Exit(CncError.exit_code)
 
 
-def _tell(unresolved: Sequence[Rollout]) -> None:
-    from cnc.rollout.recovery import describe  # noqa: PLC0415
-    from cnc.rollout.transaction import CHOICES  # noqa: PLC0415
-
-    for rollout in unresolved:
-        render.error(CncError(describe(rollout), hint=CHOICES))
+def _report(unresolved: Sequence[Rollout]) -> None:
+    for each in unresolved:
+        render.error(CncError(rollout.describe(each), hint=rollout.CHOICES))
 
 
-def _network_of(file: Path) -> str:
-    return load_plan(file).intent.name if is_plan(file) else load_intent(file).name
-
-
-def _last_but_one(history: History) -> Rollout:
-    """What the network of the last rollout had before it."""
-    from cnc.rollout.history import Phase  # noqa: PLC0415
-
-    last = history.rollouts(phase=Phase.DONE, limit=1)
-    of_network = history.rollouts(last[0].network, phase=Phase.DONE, limit=2) if last else []
-    if len(of_network) < 2:  # noqa: PLR2004  the last, and the one before
-        raise InputError(
-            "the history has no rollout before the last one", hint="`cnc history` lists them all"
-        )
-    return of_network[1]
-
-
-def _plan_of(rollout: Rollout, history: History) -> Plan:
-    plan = history.plan_of(rollout.number)
-    if plan is None:
-        raise InputError(
-            f"rollout {rollout.number} brought no plan of its own: {rollout.what}",
-            hint="choose another one of `cnc history`",
-        )
-    return plan
+def _name(document: Plan | Intent) -> str:
+    return document.intent.name if isinstance(document, Plan) else document.name

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc.cli.commands import is_plan, load_intent, load_plan, planned, within_limits
+from cnc import app
+from cnc.cli import planning
 from cnc.cli.options import FILE, JSON
 from cnc.cli.render import lab_without_gates
 from cnc.cli.render import traffic as render
@@ -82,8 +83,8 @@ def traffic(  # noqa: PLR0917  one parameter an option
         raise click.UsageError("--duration and --cycles exclude each other")
     if rate_bps is not None and not iperf3:
         raise click.UsageError("--rate is iperf3's; a flow's rate is in the file of --flows")
-    given = load_plan(file) if is_plan(file) else None
-    intent = given.intent if given else load_intent(file)
+    document = app.load(file)
+    intent = document.intent if isinstance(document, Plan) else document
     length_ns = cycles * intent.hyperperiod_ns() if cycles else duration_ns or NS_PER_S
     lab = attach.attach(intent)
     if not as_json and (refused := lab.gates_refused()):
@@ -98,10 +99,11 @@ def traffic(  # noqa: PLR0917  one parameter an option
     if flows_file:
         from cnc.traffic import flowfile  # noqa: PLC0415
 
-        plan = given or Plan(intent, {}, {}, "none")
+        plan = document if isinstance(document, Plan) else Plan(intent, {}, {}, "none")
         sent = flowfile.load(flows_file, intent)
     else:
-        plan = given or planned(within_limits(intent, lab.connect), judged=False)
+        with planning.shown_search() as listener:
+            plan = app.plan_to_push(document, connect=lab.connect, listener=listener)
         sent = sending.flows(plan)
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))

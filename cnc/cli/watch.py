@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc.cli.commands import plan_to_compare
+from cnc import app
+from cnc.cli import planning
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.cli.terminal import echo
 from cnc.format import counted, duration
@@ -81,7 +82,8 @@ def watch(  # noqa: PLR0917  one parameter an option
     from cnc.watch import Watcher, service_manager  # noqa: PLC0415
 
     connect = connect_options(identity, known_hosts, timeout_s)
-    plan = plan_to_compare(file, connect)
+    with planning.shown_search() as listener:
+        plan = app.plan_to_compare(app.load(file), connect=connect, listener=listener)
     name, count = plan.intent.name, len(plan.intent.network.bridges)
     watchdog = service_manager.Watchdog()
 

@@ -24,6 +24,7 @@ from cnc.planner import explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
 from cnc.planner.exact import Exact
+from cnc.planner.executors import open_executor
 from cnc.planner.gates import Lists, gate_control_lists
 from cnc.planner.graph import Tree
 from cnc.planner.greedy import NoWait, Waiting
@@ -44,6 +45,7 @@ __all__ = [
     "Progress",
     "Result",
     "moved",
+    "open_executor",
     "plan",
 ]
 

@@ -9,18 +9,38 @@ Before a plan is made, `port_limits` asks what the ports can do; `compare` asks 
 """
 
 from cnc.rollout.compare import PortStatus, status
-from cnc.rollout.port_limits import discover
+from cnc.rollout.doctor import Visit, diagnose, states, visit
+from cnc.rollout.events import Step, StepBegun
+from cnc.rollout.history import FILE_NAME, History, Phase, Rollout
+from cnc.rollout.port_limits import discover, stated
+from cnc.rollout.preflight import Finding, Verdict
 from cnc.rollout.push import push
-from cnc.rollout.recovery import resume, roll_back, unresolved
+from cnc.rollout.recovery import describe, resume, roll_back, unresolved
 from cnc.rollout.rollout import Report
+from cnc.rollout.transaction import CHOICES
 
 __all__ = [
+    "CHOICES",
+    "FILE_NAME",
+    "Finding",
+    "History",
+    "Phase",
     "PortStatus",
     "Report",
+    "Rollout",
+    "Step",
+    "StepBegun",
+    "Verdict",
+    "Visit",
+    "describe",
+    "diagnose",
     "discover",
     "push",
     "resume",
     "roll_back",
+    "stated",
+    "states",
     "status",
     "unresolved",
+    "visit",
 ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cnc.check import judge
-from cnc.errors import PlanRejected
+from cnc.check import require_sound
 from cnc.model import Plan
 from cnc.rollout.events import Listener, ignore
 from cnc.rollout.history import History
@@ -28,11 +27,7 @@ def push(
     Raises PlanRejected when the judge refuses the plan, RolloutError also while an earlier rollout
     waits for an operator's word.
     """
-    if violations := judge(plan):
-        raise PlanRejected(
-            "\n".join(f"{v.where}: {v.text}" for v in violations),
-            hint="nothing was sent; plan the intent again with `cnc plan`",
-        )
+    require_sound(plan, hint="nothing was sent; plan the intent again with `cnc plan`")
     goal = Goal.of(plan, what)
     if history and not dry_run:
         settle(goal.switches, connect=connect, history=history)

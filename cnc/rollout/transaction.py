@@ -41,15 +41,15 @@ SETTLE_S = 2.0
 
 @dataclass(slots=True)
 class SwitchTimes:
-    """Where the time of a rollout went on one switch, in nanoseconds.
+    """Where the time of a push went on one switch, in nanoseconds.
 
     `netconf_ns` holds every RPC from edit-config to the confirming commit without `apply_ns`, the
     agent's own time from the configuration to the kernel.
     """
 
-    payload_ns: int = 0
-    netconf_ns: int = 0
-    apply_ns: int = 0
+    payload_ns: int
+    netconf_ns: int
+    apply_ns: int
 
 
 class Transaction:
@@ -81,7 +81,7 @@ class Transaction:
         self._now_tai_ns = now_tai_ns
         self._listener = listener
         self._window: ConfirmWindow | None = None
-        self.times = {name: SwitchTimes() for name in changes}
+        self.times = {name: SwitchTimes(0, 0, 0) for name in changes}
 
     def run(self) -> None:
         """Change all switches. Raises CncError; it says what became of each."""

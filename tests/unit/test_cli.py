@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnc import cli, planfile, planner, rollout
+from cnc import check, cli, planfile, planner, rollout
 from cnc.cli import planning
 from cnc.model import GateLimits, Network, Plan, PortRef
 
@@ -289,7 +289,7 @@ def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(rollout, "push", push)
     monkeypatch.setattr(rollout, "discover", lambda *_, **__: {})
-    monkeypatch.setattr(planning, "violations_of", lambda plan: judged.append(plan) or [])
+    monkeypatch.setattr(check, "judge", lambda plan: judged.append(plan) or [])
     assert CliRunner().invoke(cli.cnc, ["push", str(LINE3)]).exit_code == 0
     assert (len(pushed), len(judged)) == (1, 0)
     assert CliRunner().invoke(cli.cnc, ["show", str(LINE3)]).exit_code == 0

@@ -1,0 +1,296 @@
+"""What `cnc` does, as functions: load, limit, plan, judge, push, status, doctor.
+
+The commands, services and notebooks call these. Nothing here parses a command line or prints, and
+every refusal is a `CncError` with a hint. `import cnc` offers the names of docs/api.md.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from cnc.errors import InputError, Unschedulable
+from cnc.lazy import lazy_import
+from cnc.model import Intent, Plan
+
+if TYPE_CHECKING:
+    from cnc import check, planfile, planner, rollout
+    from cnc import intent as intents
+    from cnc.check import Violation
+    from cnc.rollout import Finding, History, Rollout
+    from cnc.switch import ConnectOptions
+else:
+    check = lazy_import("cnc.check")
+    intents = lazy_import("cnc.intent")
+    planfile = lazy_import("cnc.planfile")
+    planner = lazy_import("cnc.planner")
+    rollout = lazy_import("cnc.rollout")
+
+SearchListener: TypeAlias = "Callable[[planner.Progress], None]"
+
+DEFAULT_ALGORITHM = "auto"
+DEFAULT_EXECUTOR = "local"
+DEFAULT_SEED = 1
+
+
+class Search(NamedTuple):
+    """A plan, and whether Ctrl-C ended the search for it: then it is the best one so far."""
+
+    plan: Plan
+    is_interrupted: bool
+
+
+class Diagnosis(NamedTuple):
+    """What stands in the way of a push. `no_plan` is why the intent has no plan, None if it has."""
+
+    findings: list[Finding]
+    no_plan: str | None
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether a push would be refused."""
+        return any(finding.verdict == "failed" for finding in self.findings)
+
+
+# --- load ----------------------------------------------------------------------------------------
+
+
+def is_plan(file: Path) -> bool:
+    """Whether a file holds a plan (JSON), by its name; else it holds an intent (YAML)."""
+    return file.suffix == ".json"
+
+
+def load_intent(file: Path) -> Intent:
+    """The intent file (YAML). Raises InputError with a line for each problem in it."""
+    return intents.load(file)
+
+
+def load_plan(file: Path) -> Plan:
+    """The plan file (JSON), as it is: `judge` says whether it is sound. Raises InputError."""
+    return planfile.load(file)
+
+
+def dump_plan(plan: Plan, file: Path | None = None) -> str:
+    """A plan as the text of a plan file, written to `file` where one is named."""
+    return planfile.dump(plan, file)
+
+
+def load(file: Path) -> Plan | Intent:
+    """What a file holds, see `is_plan`. Raises InputError."""
+    return load_plan(file) if is_plan(file) else load_intent(file)
+
+
+def load_running_plan(file: Path) -> Plan:
+    """The plan to plan around. Raises PlanRejected: nothing can be promised around one that breaks
+    its own promises."""
+    running = load_plan(file)
+    check.require_sound(running, f"the running plan {file}", hint="plan without --keep")
+    return running
+
+
+def plan_of(document: Plan | Intent, *, listener: SearchListener | None = None) -> Plan:
+    """A plan as it is; of an intent the plan with every stream. Raises what `plan` does."""
+    return document if isinstance(document, Plan) else plan(document, listener=listener)
+
+
+def plan_to_push(
+    document: Plan | Intent, *, connect: ConnectOptions, listener: SearchListener | None = None
+) -> Plan:
+    """A plan as it is; of an intent one within the limits that its switches report.
+
+    Not judged yet: `push` does. Raises RolloutError when a switch does not report its limits.
+    """
+    if isinstance(document, Plan):
+        return document
+    return _complete(search(limit(document, connect=connect), listener=listener))
+
+
+def plan_to_compare(
+    document: Plan | Intent, *, connect: ConnectOptions, listener: SearchListener | None = None
+) -> Plan:
+    """What the switches are to run: a plan as it is, an intent as a push of it would plan it.
+
+    A switch that does not answer limits nothing here: the comparison reports it with its ports.
+    """
+    if isinstance(document, Plan):
+        return document
+    return plan(limit(document, connect=connect, partial=True), listener=listener)
+
+
+# --- plan ----------------------------------------------------------------------------------------
+
+
+def limit(intent: Intent, *, connect: ConnectOptions, partial: bool = False) -> Intent:
+    """The intent on ports as limited as their switches report (802.1Q 12.29.1).
+
+    Raises RolloutError when a switch does not answer; with `partial` it limits nothing.
+    """
+    limits = rollout.discover(intent.network, connect=connect, partial=partial)
+    return intent.within(limits)
+
+
+def search(
+    intent: Intent,
+    *,
+    algorithm: str = DEFAULT_ALGORITHM,
+    keep: Plan | None = None,
+    best_effort: bool = False,
+    executor: str = DEFAULT_EXECUTOR,
+    seed: int = DEFAULT_SEED,
+    listener: SearchListener | None = None,
+) -> Search:
+    """A plan that no judge has seen; on Ctrl-C the best so far, which may leave streams out.
+
+    The arguments are as in `plan`. `listener` is called with how far the search has come.
+    """
+    with planner.open_executor(executor) as opened, _noted_interrupt() as interrupt:
+        found = planner.plan(
+            intent,
+            algorithm=algorithm,
+            keep=keep,
+            best_effort=best_effort,
+            seed=seed,
+            executor=opened,
+            budget=planner.Budget(watch=listener or _ignore),
+        )
+        return Search(found, interrupt.is_set())
+
+
+def plan(
+    intent: Intent,
+    *,
+    algorithm: str = DEFAULT_ALGORITHM,
+    keep: Plan | None = None,
+    best_effort: bool = False,
+    executor: str = DEFAULT_EXECUTOR,
+    seed: int = DEFAULT_SEED,
+    listener: SearchListener | None = None,
+) -> Plan:
+    """A sound plan for an intent; with every stream, unless `best_effort`.
+
+    `algorithm` and `executor` are those of `cnc plan --help`. The streams of the plan `keep` that
+    have not changed stay where they are. The same arguments give the same plan.
+
+    Raises Unschedulable when a stream has no place, PlanRejected when the judge refuses the plan (a
+    defect of the planner), KeyboardInterrupt when Ctrl-C ends the search.
+    """
+    searched = search(
+        intent,
+        algorithm=algorithm,
+        keep=keep,
+        best_effort=best_effort,
+        executor=executor,
+        seed=seed,
+        listener=listener,
+    )
+    _complete(searched)
+    return sound(searched)
+
+
+def sound(searched: Search) -> Plan:
+    """The plan of a search. Raises PlanRejected when the judge refuses it."""
+    hint = "this is a defect of the planner; please report it with the intent file"
+    if searched.is_interrupted:
+        hint = "the search was interrupted before the plan was sound; let it finish"
+    check.require_sound(searched.plan, hint=hint)
+    return searched.plan
+
+
+def judge(plan: Plan) -> list[Violation]:
+    """Every promise that a plan breaks; an empty list is the verdict "sound"."""
+    return check.judge(plan)
+
+
+def _complete(searched: Search) -> Plan:
+    if searched.is_interrupted:
+        raise KeyboardInterrupt
+    return searched.plan
+
+
+def _ignore(_progress: planner.Progress) -> None:
+    """The listener of a search that nothing watches."""
+
+
+@contextmanager
+def _noted_interrupt() -> Iterator[Event]:
+    """Set on Ctrl-C: whether a search was cut short does not show in a plan that is complete, or
+    that was allowed to leave streams out. Only the main thread can note it."""
+    noted = Event()
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or not callable(before):  # ignored: a shell does that for background jobs
+        yield noted
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.set()
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# --- switches ------------------------------------------------------------------------------------
+
+
+def open_history(state_dir: Path) -> History:
+    """The history of rollouts in a directory; both are made if they are not there."""
+    return rollout.History(state_dir / rollout.FILE_NAME)
+
+
+def doctor(
+    document: Plan | Intent, *, connect: ConnectOptions, listener: SearchListener | None = None
+) -> Diagnosis:
+    """Ask every switch of a plan or an intent whether a push would go through; change nothing.
+
+    An intent is planned within the limits that the switches report. If that fails, the switches are
+    examined all the same.
+    """
+    if isinstance(document, Plan):
+        visits = rollout.visit(document.intent, connect=connect)
+        return Diagnosis(rollout.diagnose(document, visits), None)
+    visits = rollout.visit(document, connect=connect)
+    intent = document.within(rollout.stated(document.network, rollout.states(visits)))
+    no_plan = None
+    try:
+        examined = plan(intent, listener=listener)
+    except Unschedulable as error:
+        examined, no_plan = Plan(intent, {}, {}, algorithm="none"), str(error)
+    return Diagnosis(rollout.diagnose(examined, visits), no_plan)
+
+
+def former_rollout(history: History, number: int | None = None) -> Rollout:
+    """The rollout with a number; without one, the last but one of the network changed last.
+
+    Raises InputError when the history has none.
+    """
+    if number is not None:
+        return history.rollout(number)
+    done = rollout.Phase.DONE
+    last = history.rollouts(phase=done, limit=1)
+    of_network = history.rollouts(last[0].network, phase=done, limit=2) if last else []
+    if len(of_network) < 2:  # noqa: PLR2004  the last, and the one before
+        raise InputError(
+            "the history has no rollout before the last one", hint="`cnc history` lists them all"
+        )
+    return of_network[1]
+
+
+def plan_of_rollout(history: History, number: int) -> Plan:
+    """The plan that a rollout deployed. Raises InputError if it was made without one."""
+    deployed = history.plan_of(number)
+    if deployed is None:
+        raise InputError(
+            f"rollout {number} was made without a plan: {history.rollout(number).what}",
+            hint="choose another one of `cnc history`",
+        )
+    return deployed
