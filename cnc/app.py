@@ -131,7 +131,7 @@ def limit(intent: Intent, *, connect: ConnectOptions, partial: bool = False) -> 
 
     Raises RolloutError when a switch does not answer; with `partial` it limits nothing.
     """
-    limits = rollout.discover(intent.network, connect=connect, partial=partial)
+    limits = rollout.read_port_limits(intent.network, connect=connect, partial=partial)
     return intent.within(limits)
 
 

@@ -12,7 +12,7 @@ from cnc.rollout.compare import PortStatus, status
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import FILE_NAME, History, Phase, Rollout
-from cnc.rollout.port_limits import discover, stated
+from cnc.rollout.port_limits import read_port_limits, stated
 from cnc.rollout.preflight import Finding, Verdict
 from cnc.rollout.push import push
 from cnc.rollout.recovery import describe, resume, roll_back, unresolved
@@ -34,8 +34,8 @@ __all__ = [
     "Visit",
     "describe",
     "diagnose",
-    "discover",
     "push",
+    "read_port_limits",
     "resume",
     "roll_back",
     "stated",

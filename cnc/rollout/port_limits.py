@@ -10,7 +10,7 @@ from cnc.rollout.parallel import answers, before_any_change, unanimous
 from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState
 
 
-def discover(
+def read_port_limits(
     network: Network, *, connect: ConnectOptions, partial: bool = False
 ) -> dict[PortRef, GateLimits]:
     """The limits that each switch states for its cabled ports.

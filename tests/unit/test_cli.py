@@ -288,7 +288,7 @@ def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.Monke
         return NOTHING_PUSHED
 
     monkeypatch.setattr(rollout, "push", push)
-    monkeypatch.setattr(rollout, "discover", lambda *_, **__: {})
+    monkeypatch.setattr(rollout, "read_port_limits", lambda *_, **__: {})
     monkeypatch.setattr(check, "judge", lambda plan: judged.append(plan) or [])
     assert CliRunner().invoke(cli.cnc, ["push", str(LINE3)]).exit_code == 0
     assert (len(pushed), len(judged)) == (1, 0)
@@ -308,7 +308,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         questions.append(partial)
         return SHORT_LIST
 
-    monkeypatch.setattr(rollout, "discover", discover)
+    monkeypatch.setattr(rollout, "read_port_limits", discover)
     return questions
 
 

@@ -46,7 +46,7 @@ def timeout_s(monkeypatch: pytest.MonkeyPatch):
         seen.append(connect.timeout_s)
         return {}
 
-    monkeypatch.setattr(rollout, "discover", discover)
+    monkeypatch.setattr(rollout, "read_port_limits", discover)
     monkeypatch.setattr(rollout, "status", lambda *_, **__: [])
 
     def used(*options: object, **environment: str) -> float:
