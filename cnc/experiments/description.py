@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from cnc.intent import read, shaped
+from cnc.intent import read, validate
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.shape import (
     CYCLE_MAX_NS,
@@ -135,7 +135,7 @@ KINDS: dict[str, type[Description]] = {
 def load(path: Path) -> Description:
     """Read an experiment file. Raises InputError with one line for each problem found."""
     problems = read(path)
-    description = shaped(problems, _kind_of(problems))
+    description = validate(problems, _kind_of(problems))
     if isinstance(description, GateShareDescription) and not description.meets_every_phase:
         problems.add(
             ("frames",),

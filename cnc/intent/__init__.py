@@ -1,7 +1,7 @@
-"""What an operator writes about a network, as the model the other rooms work with.
+"""Reads an intent file into the model of the other rooms.
 
-Every message reads `FILE:LINE: PATH: found X, expected Y`, and all problems of a file are told at
-once: first those of single values, then those of values that do not fit together.
+Every message reads `FILE:LINE: PATH: found X, expected Y`, and all problems of a file are reported
+at once: first those of single values, then those of inconsistent values.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from pydantic import ValidationError
 from cnc import collector, whole_file
 from cnc.errors import InputError
 from cnc.intent import shape
-from cnc.intent.meaning import understand
+from cnc.intent.errors import describe_error
 from cnc.intent.problems import LineMap, Problems
+from cnc.intent.semantics import build
 from cnc.intent.source import SIZE_MAX_OCTETS, parse
-from cnc.intent.wording import explain
 from cnc.model import Intent
 
-__all__ = ["LineMap", "from_document", "json_schema", "load", "read", "shaped"]
+__all__ = ["LineMap", "from_document", "json_schema", "load", "read", "validate"]
 
-_Shaped = TypeVar("_Shaped", bound=shape.Shape)
+_Model = TypeVar("_Model", bound=shape.Shape)
 
 
 @collector.paused()
 def load(path: Path) -> Intent:
     """Read the intent file `path`. `InputError` holds one line for each problem found."""
-    return _understood(read(path))
+    return _build_intent(read(path))
 
 
 def read(path: Path) -> Problems:
-    """The YAML file `path` as plain data, with the lines and what is wrong with its text."""
+    """The YAML file `path` as plain data, with line numbers and the problems of its text."""
     try:
         whole_file.refuse_special(path)
         with path.open("rb") as file:
@@ -46,16 +46,16 @@ def read(path: Path) -> Problems:
     return parse(text, str(path))
 
 
-def shaped(problems: Problems, model: type[_Shaped]) -> _Shaped:
+def validate(problems: Problems, model: type[_Model]) -> _Model:
     """The document as a `model`; `InputError` holds one line for each problem found.
 
-    For every file that operators write, the intent and others: one wording of what is wrong.
+    Used for every file that operators write, so that all errors have the same form.
     """
     try:
         document = model.model_validate(problems.document)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            explain(detail, model, problems)
+            describe_error(detail, model, problems)
         problems.raise_if_any()
         raise
     problems.raise_if_any()
@@ -65,7 +65,7 @@ def shaped(problems: Problems, model: type[_Shaped]) -> _Shaped:
 @collector.paused()
 def from_document(document: Mapping[str, Any], source: str, lines: LineMap | None = None) -> Intent:
     """The intent that plain data describes; `source` and `lines` place its problems."""
-    return _understood(Problems(source, lines or {}, document))
+    return _build_intent(Problems(source, lines or {}, document))
 
 
 def json_schema() -> dict[str, Any]:
@@ -77,9 +77,9 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _understood(problems: Problems) -> Intent:
+def _build_intent(problems: Problems) -> Intent:
     try:
-        return understand(shaped(problems, shape.Document), problems)
+        return build(validate(problems, shape.Document), problems)
     except InputError as error:
         error.hint = error.hint or "`cnc init` writes an example that explains every key"
         raise

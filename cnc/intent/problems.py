@@ -1,4 +1,4 @@
-"""What is wrong with a document: collected, placed on a line, and raised as one error."""
+"""The problems of a document: collected, located by line, and raised as one error."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The shape of an intent document: its keys, their types, units and defaults.
 
-These models check one value at a time; what values mean together is `meaning`'s to check. They
+These models check one value at a time; what values mean together is for `semantics` to check. They
 are also the source of the published JSON Schema, so every description speaks to the operator.
 """
 

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from cnc.addressing import next_hops
-from cnc.intent import read, shaped
+from cnc.intent import read, validate
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.intent.shape import (
     PAYLOAD_MAX_OCTETS,
@@ -90,7 +90,7 @@ def load(path: Path, intent: Intent) -> list[Flow]:
         InputError: with one line for each problem found.
     """
     problems = read(path)
-    document = shaped(problems, FlowsDocument)
+    document = validate(problems, FlowsDocument)
     for index, flow in enumerate(document.flows):
         _check_ends(intent, flow, ("flows", index), problems)
         _check_pattern(flow, ("flows", index), problems)

@@ -1,4 +1,4 @@
-"""What a well-shaped document means: the model, or why its values do not fit together."""
+"""Builds the model from a well-shaped document, or reports inconsistent values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cnc.intent.streams import check_streams
 from cnc.model import ClassRole, Intent, Stream, TrafficClass
 
 
-def understand(document: shape.Document, problems: Problems) -> Intent:
+def build(document: shape.Document, problems: Problems) -> Intent:
     """The intent of a document, or `InputError` with every problem found."""
     classes = {name: _class(name, its) for name, its in document.classes.items()}
     scheduled = tuple(name for name, its in classes.items() if its.role is ClassRole.SCHEDULED)

@@ -1,4 +1,4 @@
-"""pydantic's findings about the shape of a document, in the operator's words."""
+"""Translates pydantic's errors about the shape of a document into messages for operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXPECTED = {
 }
 
 
-def explain(detail: ErrorDetails, model: type[Shape], problems: Problems) -> None:
+def describe_error(detail: ErrorDetails, model: type[Shape], problems: Problems) -> None:
     """Add one of the errors that pydantic found in a document of shape `model` to `problems`."""
     path, found, context = detail["loc"], shown(detail["input"]), detail.get("ctx", {})
     match detail["type"]:
