@@ -10,7 +10,7 @@ from cnc.model import GateControlList, GateMode, Link, Network, PortRef, transmi
 
 _INTERVAL_MIN_OCTETS = 60  # taprio wants room for the smallest frame, without its FCS
 # A dump of taprio holds two lists, the running one and the next, of this length at most; of longer
-# ones the kernel shows nothing, and nobody could tell what the port runs.
+# ones the kernel shows nothing, and the running list would be unknown.
 _KERNEL_ENTRIES_MAX = 430
 
 

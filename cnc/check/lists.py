@@ -1,4 +1,4 @@
-"""Gate control lists on their own: do they make sense, and do they starve nobody?"""
+"""Gate control lists on their own: are they well-formed, and do they starve no class?"""
 
 from __future__ import annotations
 

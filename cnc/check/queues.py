@@ -80,7 +80,7 @@ def _departures(in_queue: list[Transmission]) -> list[_Queued]:
     """The frames of one hyperperiod in planned order, and those of the next that they may meet.
 
     Later ones are no news: of a stream's frames planned to leave before another stream's, the last
-    is the most in danger of coming after it, and that is no hyperperiod away.
+    is the most in danger of coming after it, and that is within a hyperperiod.
     """
     hyperperiod = lcm(*{t.period_ns for t in in_queue})
     once = sorted(

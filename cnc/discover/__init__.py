@@ -6,7 +6,7 @@
     draft      switches, end stations and links under names an intent may have: pure
     text       the draft as commented YAML, or as data for programs
 
-LLDP is what neighbours say of themselves. What only one end says, or nobody can know, is in the
+LLDP data are the neighbours' own claims. Facts that one end alone reports, or none, are in the
 draft as a comment: an operator reads it before anything is planned on it.
 """
 

@@ -1,4 +1,4 @@
-"""Asking all switches at once; nobody's silence hides another's answer."""
+"""Queries all switches in parallel; a failure does not hide the answers of others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the switches said, in the order they were named; `failures` are by switch."""
+    """The replies of the switches, in the order they were named; `failures` are by switch."""
 
     views: tuple[View, ...]
     failures: Mapping[str, DeviceError]
@@ -37,7 +37,7 @@ class Answers:
 
 
 def ask(switches: Sequence[Managed], connect: ConnectOptions) -> Answers:
-    """The interfaces and neighbours of all that answer; who does not is among the failures."""
+    """The interfaces and neighbours of all switches that answer, and the failures of the others."""
 
     def topology(switch: Managed) -> TopologyReport:
         with Device(switch, connect) as device:

@@ -3,7 +3,7 @@
 Pure. Switches are numbers here, in the order they were asked: names are the draft's.
 
 A neighbour is one of the switches if it has the chassis of one, or the MAC address of one of its
-ports. Names are not believed: two devices may have one, and anybody can send any.
+ports. Names are not trusted: two devices may have the same, and any device can send any name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SwitchPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """Two switches, joined. `said_by` is the only one that says so; None: both do."""
+    """Two connected switches. `said_by` is the only end that reports it; None: both do."""
 
     ends: tuple[SwitchPort, SwitchPort]
     said_by: int | None = None
@@ -34,7 +34,7 @@ class Cable:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Somebody who was not asked, at a port of a switch."""
+    """A neighbour at a port of a switch that was not queried itself."""
 
     port: SwitchPort
     neighbor: NeighborReport
@@ -100,7 +100,7 @@ def find(reports: Sequence[TopologyReport]) -> Cables:
     for port, other in claims.items():
         if port in used:
             continue
-        if other in heard or other in used:  # it hears somebody else, or is at another cable
+        if other in heard or other in used:  # it hears another device, or has another cable
             doubts.append(Doubt(port, Reason.CONTRADICTED, heard[port], other))
         else:
             cables.append(Cable((port, other), said_by=port.switch))
@@ -120,7 +120,7 @@ def _heard(
 
 
 def _agreed(claims: Mapping[SwitchPort, SwitchPort]) -> Iterator[Cable]:
-    """The cables that both ends tell of, each once."""
+    """The cables that both ends report, each once."""
     for port, other in claims.items():
         if port < other and claims.get(other) == port:
             yield Cable((port, other))
@@ -158,7 +158,7 @@ def _unambiguous(owners: Iterator[tuple[object, int]]) -> dict[object, int]:
 
 
 def _port_name(neighbor: NeighborReport, report: TopologyReport) -> str | None:
-    """The interface of `report` at which `neighbor` says it is."""
+    """The interface of `report` that `neighbor` names as its own."""
     port_id = neighbor.port_id or Identifier("")
     if port_id.subtype == "mac-address":
         same = [

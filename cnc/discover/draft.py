@@ -42,7 +42,7 @@ class DraftLink:
 class Draft:
     """A network as far as it is known; `remarks` say what is missing from it.
 
-    `user` logs in on the switches; None: who runs `cnc`.
+    `user` logs in on the switches; None: the user that runs `cnc`.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Draft:
 
 
 def draft(answers: Answers, name: str = "", user: str | None = None) -> Draft:
-    """What can be said of the network from what its switches have answered; `name` is any text."""
+    """The draft of a network from the replies of its switches; `name` is any text."""
     views, remarks = _distinct(answers.views)
     remarks += [
         f"{switch} did not answer: it is missing here, and its cables may be, too"
@@ -160,7 +160,7 @@ class _Drafting:
         )
 
     def _by_station(self) -> list[list[Attachment]]:
-        """What hangs at the switches' ports, by chassis; who tells none stands alone."""
+        """The neighbours at the switches' ports, by chassis; without a chassis each alone."""
         stations: dict[object, list[Attachment]] = {}
         for attachment in self._found.attachments:
             if PORT.fullmatch(attachment.port.port):

@@ -24,7 +24,7 @@ def targets(texts: Iterable[str], user: str | None) -> list[Managed]:
     """Whom to ask, each under the name ADDRESS or ADDRESS:PORT.
 
     Raises:
-        InputError: one is no SWITCH[:PORT], or is named twice.
+        InputError: one is not SWITCH[:PORT], or is named twice.
     """
     found: dict[tuple[str, int], Managed] = {}
     for text in texts:

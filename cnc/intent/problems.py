@@ -16,8 +16,8 @@ LineMap = Mapping[KeyPath, int]
 _FOUND_CHARACTERS_MAX = 60
 _CHOICES_MAX = 12
 
-# Plain text that some YAML readers take for something else. Here it is text, and the operator
-# who meant the something else learns why it did not work.
+# Plain text that some YAML readers take for another type. Here it is text, and the message says
+# so.
 _YAML_TRAPS = (
     (re.compile(r"[-+]?0[0-9_]+"), "a leading zero makes it octal to some YAML readers"),
     (re.compile(r"[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?"), "some YAML readers take it base sixty"),

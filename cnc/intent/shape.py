@@ -28,7 +28,7 @@ _DSCP_NAMES = {46: "EF"} | {8 * number: f"CS{number}" for number in range(8)}
 
 @dataclass(frozen=True, slots=True, eq=False)  # pydantic hashes annotations
 class Leaf:
-    """Reads one value with `parse`, whose `ValueError` says what was expected."""
+    """Reads one value with `parse`, whose `ValueError` holds what was expected."""
 
     parse: Callable[[object], object]
     schema: Mapping[str, Any]

@@ -34,7 +34,7 @@ class Quantity:
         return f"{self.noun} such as {self.examples}"
 
     def parse(self, text: object) -> int:
-        """The quantity in its base unit; `ValueError` says what was expected."""
+        """The quantity in its base unit; `ValueError` holds what was expected."""
         match = re.fullmatch(self.pattern, text) if isinstance(text, str) else None
         if match is None:
             raise ValueError(self.expected)

@@ -1,7 +1,7 @@
 """A plan as one HTML file to look around in, with no network and nothing beside it.
 
 `page.html` is the frame, `page.css` the looks; the scripts do the rest in the browser from the
-data that `data.page_data` gives them. What a plan says reaches the document as text only: the data
+data that `data.page_data` gives them. Content of a plan reaches the document as text only: the data
 lie in a block that is not executable, and the policy in the page's head lets exactly our own style
 and script run, by their hashes.
 """

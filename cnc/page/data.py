@@ -15,7 +15,7 @@ parent]: the frame is planned to be on the wire from offset to planned end, and 
 latest end whatever comes between; it lies in its queue from some time between the two `ready`; its
 last bit is at the far end by `received`; `parent` is the place of the hop before, or -1. All count
 from the start of the stream's period. They are the times that `cnc.check` works with, so a path
-whose route is broken has none, and the verdict says why. A port with a cycle of 0 has no gates.
+with a broken route has none, and the verdict has the reason. A port with a cycle of 0 has no gates.
 """
 
 from __future__ import annotations

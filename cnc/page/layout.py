@@ -132,7 +132,7 @@ def _scaled(distances: list[list[float]]) -> tuple[list[float], list[float]]:
 
 
 def _even_out(xs: list[float], ys: list[float], distances: list[list[float]]) -> None:
-    """Move each node in turn to where the others, each at its distance, want it."""
+    """Move each node in turn to the position that fits its distances to the others best."""
     count = len(xs)
     others = [
         [(j, d, 1 / (d * d)) for j, d in enumerate(row) if j != i]

@@ -1,4 +1,4 @@
-"""From what the network must carry to who sends when: `plan(intent) -> Plan`.
+"""Computes routes, offsets and gate control lists: `plan(intent) -> Plan`.
 
 Pure functions: no I/O, no clock; the same intent and seed give the same plan everywhere.
 
@@ -68,9 +68,9 @@ def plan(
 ) -> Plan:
     """Place every stream and derive every gate control list, or raise `Unschedulable`.
 
-    With `keep`, the streams of that plan which `intent` still asks for stay as they are; a port
+    With `keep`, the streams of that plan which `intent` still contains stay as they are; a port
     keeps its gate open over small gaps only if they stay in order then. With
-    `best_effort`, a plan that leaves streams out is returned and says which and why: so is the best
+    `best_effort`, a plan that omits streams is returned, with the reasons: so is the best
     plan so far when the operator interrupts (Ctrl-C).
     """
     chosen = _algorithm(algorithm, executor)
@@ -155,7 +155,7 @@ def _with_fitting_lists(
 ) -> tuple[Problem, Result, Lists]:
     """Place and derive the lists; where lists come out too long for ports, again with shorter ones.
 
-    A port with a shorter list lets frames leave early, which asks for another placement, in which
+    A port with a shorter list lets frames leave early, which requires another placement, in which
     other ports may have longer lists. The set of such ports only grows. A long search is worth it
     only when that has settled, so at first there is none. Ports that cannot have a shorter list
     because of kept streams are among the too long ones of the result.

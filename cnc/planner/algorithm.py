@@ -25,7 +25,7 @@ def _silent(_: Progress) -> None:
 class Budget:
     """How much an algorithm may work: counted in attempts, not seconds, so that a slow machine
     comes to the same plan. Without any ejections it returns what it finds without a search.
-    `watch` is told of progress and may be slow only now and then."""
+    `watch` receives progress and may be slow only occasionally."""
 
     ejections: int = 20_000
     watch: Callable[[Progress], None] = field(default=_silent, compare=False)
@@ -39,7 +39,7 @@ class Result:
     """Where members were placed, and by what; the problem's others were not.
 
     `impossible` names streams that surely have no place together, where an algorithm can prove it.
-    `interrupted` says that the operator ended the search early.
+    `interrupted`: the operator ended the search early.
     """
 
     algorithm: str

@@ -1,4 +1,4 @@
-"""The way most operators want: as little effort as the network allows."""
+"""The default: the cheapest algorithm that places every stream of the network."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Circle:
         count = len(starts)
         length = self.length_ns
         if not count:
-            return 0, length, length  # nobody but itself, a period later
+            return 0, length, length  # only itself, a period later
         phase = instant_ns % length
         index = bisect_right(ends, phase)
         if index == count:

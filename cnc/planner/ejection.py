@@ -1,4 +1,4 @@
-"""Making room: who must leave so that one more stream fits, at the least cost."""
+"""Making room: the members to eject so that one more stream fits, at the least cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cheapest_ejection(
     cost: Mapping[Member, float],
     random: Random,
 ) -> tuple[Placement, set[Member]] | None:
-    """Where `route` fits best, without waiting, if the members in its way leave, and who these are.
+    """The best place of `route` without waiting if conflicting members leave, and those members.
 
     Members without a `cost` stay: None when every place would need one of them to leave.
     """

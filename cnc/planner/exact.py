@@ -65,7 +65,7 @@ def is_available() -> bool:
 
 class Exact:
     """All rules as constraints for a solver (CP-SAT): it places all members and then makes their
-    latency bounds as small as it can, or proves that there is no way and names who conflicts."""
+    latency bounds as small as it can, or proves that none exists and names the conflict."""
 
     name = "exact"
 
@@ -162,9 +162,9 @@ class _Search:
         return placement.route.latency_ns(placement.offsets_ns) <= latency_max_ns
 
     def _prove(self) -> None:
-        """Find a set of streams that nobody could place together, although fewer could be.
+        """Find a set of streams that cannot be placed together, although fewer could be.
 
-        That there is no way by all rules of this planner is no proof, since some are stricter than
+        Infeasibility by all rules of this planner is not a proof, since some are stricter than
         they need be. Whoever is shown not to be needed for the conflict is left out, one by one.
         """
         certain = self._certain_model()

@@ -71,7 +71,7 @@ class PlacementModel:
     """Every rule of a problem, with one literal for each stream in `placed` left to decide.
 
     `only_certain` leaves out the rules that are this planner's own: that frames are alone in their
-    queue, and that windows keep room for gate entries. What the others rule out nobody can place.
+    queue, and that windows keep room for gate entries. What the others rule out is infeasible.
     """
 
     def __init__(self, problem: Problem, *, only_certain: bool = False) -> None:
@@ -162,7 +162,7 @@ class PlacementModel:
         return cp
 
     def placements(self, values: Sequence[int]) -> dict[Member, Placement]:
-        """What a solution says of those members whose stream it places."""
+        """The placements of a solution, for members whose stream it places."""
         found = {}
         for member, (route, offsets) in self._members.items():
             if not values[self.placed[member.stream].index]:

@@ -126,7 +126,7 @@ def _settle(future: Future[Any], call: Callable[[], Any]) -> None:
             future.set_result(_call_in_process(future, call))
     except InvalidStateError:
         pass  # cancelled meanwhile
-    except Exception as error:  # noqa: BLE001  for whoever asks the future
+    except Exception as error:  # noqa: BLE001  raised by the future
         with suppress(InvalidStateError):
             future.set_exception(error)
     if future.cancelled():
@@ -189,7 +189,7 @@ def _open_dask(where: str) -> Iterator[Executor]:
     # What it has to say reaches the operator as an error, not as tracebacks beside it.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
-        # Without a scheme in the address, Dask's configuration says whether it is TLS.
+        # Without a scheme in the address, Dask's configuration decides whether it is TLS.
         client = Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
     except (OSError, ImportError, RuntimeError, ValueError) as error:
         raise CncError(

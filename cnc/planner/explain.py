@@ -66,7 +66,7 @@ def hopeless(problem: Problem, route: Route) -> str | None:
 
 
 def _too_slow(problem: Problem, route: Route) -> str:
-    """The latency is above the limit even on an empty network: says what it consists of."""
+    """The reason if the latency exceeds the limit even on an empty network: its components."""
     intent = problem.intent
     legs = _slowest_path(route)
     links = [problem.links[route.legs[index].link] for index in legs]
@@ -99,7 +99,7 @@ def _slowest_path(route: Route) -> list[int]:
 
 class _Room(NamedTuple):
     """How much of a link, or of its queue, is left for one more stay: the sum of the starts that
-    are free by themselves, and the longest stretch that nobody has."""
+    are free by themselves, and the longest free stretch."""
 
     starts_ns: int
     longest_ns: int

@@ -131,7 +131,7 @@ class Graph:
     ) -> tuple[Path, Path] | None:
         """The cheapest two paths without a common link between bridges, or None.
 
-        Two units of flow by successive cheapest paths: the second may take back a link of the
+        Two units of flow by successive cheapest paths: the second may cancel a link of the
         first (Suurballe 1974, in Bhandari's form). Links of stations may be used by both.
         """
         first = self.cheapest_path({source}, {target}, prices, (), source)

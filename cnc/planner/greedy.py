@@ -36,7 +36,7 @@ class Waiting:
 
 
 class Dense:
-    """Earliest fit right behind each other for frames that share their way: what comes in by one
+    """Earliest fit right behind each other for frames that share a route: what comes in by one
     port cannot change its order, so it need not be apart in the queue. In return no port is relied
     on to hold the frames back, so that they need more room beside those of other ports."""
 
@@ -71,7 +71,7 @@ class Greedy:
         dense: bool = False,
         table: Timetable | None = None,
     ) -> None:
-        """With `beat`, a place that leaves room for those who come later is taken if there is
+        """With `beat`, a place that leaves room for later members is taken if there is
         one; if `dense`, frames that share their way follow each other, held back by no port,
         where there is room for that; with `table`, streams are added to what is there."""
         self.problem = problem

@@ -29,7 +29,7 @@ _FOUNDATIONS: Mapping[str, Callable[[Intent], object]] = {
 
 
 def unchanged(intent: Intent, running: Plan) -> dict[str, StreamPlan]:
-    """The streams of `running` that `intent` asks for in the same words, on links that still are.
+    """The streams of `running` that `intent` contains unchanged, on links that still exist.
 
     A stream whose requirements changed is a new one: it is placed again. Raises `InputError` where
     the figures differ on which every offset rests.

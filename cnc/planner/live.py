@@ -48,7 +48,7 @@ class Live:
         problem = replace(problem, loose=loose)
         kept = incremental.placements(problem, plan.streams)
         # Where streams that do not move would meet if frames were early at all of these ports, the
-        # lists of today may be sound, but who knows of others: none of them is shortened anew.
+        # current lists may be valid, but others may not: none of them is shortened again.
         links = {number for number, link in enumerate(problem.links) if link.source in loose}
         meet = incremental.conflicts(kept.values(), links)
         self._shortened = loose if not meet else frozenset[PortRef]()
@@ -170,7 +170,7 @@ class Live:
         return replace(self._table.problem, intent=intent, trees=trees, kept={})
 
     def _lists(self, links: Collection[int]) -> Lists:
-        """The lists of the ports of `links`, with everyone who is there now."""
+        """The lists of the ports of `links`, with all members placed now."""
         table = self._table
         members = {member for link in sorted(links) for member in table.links[link].reservations}
         present = [table.placements[member] for member in sorted(members)]

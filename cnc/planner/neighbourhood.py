@@ -24,7 +24,7 @@ class Neighbourhood:
     name = "ejection"
 
     def __init__(self, *, paced: bool | None = None, seed: int = 0) -> None:
-        """Starts from a pass that is paced where that pays, unless `paced` says so or not."""
+        """Starts from a pass that is paced where that pays, unless `paced` decides it."""
         self._paced = paced
         self._seed = seed
 
@@ -81,7 +81,7 @@ class _Search:
         self._budget.watch(Progress("making room", wanted - self._fewest, wanted))
 
     def _place_next(self) -> None:
-        """Place the greatest member without a place, and send off whoever is in its way."""
+        """Place the largest member without a place, and eject the members in its way."""
         _, member = heapq.heappop(self._waiting)
         placement = self._greedy.fit(member)
         if placement is None:

@@ -46,7 +46,7 @@ class Portfolio:
                 ready.append(result)
                 if result.interrupted or _placed(problem, result) == len(problem.members):
                     break
-        # A proof holds, whoever found it.
+        # A proof holds, whichever algorithm found it.
         impossible = next((result.impossible for result in ready if result.impossible), ())
         interrupted = ready[-1].interrupted
         return replace(_best(problem, ready), impossible=impossible, interrupted=interrupted)
@@ -66,7 +66,7 @@ class Portfolio:
     ) -> Generator[Result, None, None]:
         """The results in the order of the algorithms, each as soon as those before it are known.
 
-        When nobody wants more of them, what still runs is cancelled.
+        When the caller needs no more of them, the running ones are cancelled.
         """
         # Whoever watches does so here: a terminal cannot be sent to another process.
         unwatched = Budget(budget.ejections)

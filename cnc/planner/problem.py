@@ -200,7 +200,7 @@ class Problem:
         return [self._hop(number, octets).max_ns for number in range(len(self.links))]
 
     def busy_ns(self, stream: str, link: int) -> int:
-        """How long no other frame may want the link, whoever plans: the window of a leg without
+        """How long no other frame may use the link, for any planner: the window of a leg without
         what this planner adds to it for ticks and for the shortest gate interval."""
         return self._hop(link, self.intent.streams[stream].payload_octets).busy_ns
 
@@ -323,7 +323,7 @@ def complete(problem: Problem, placements: Mapping[Member, Placement]) -> dict[M
 
 
 def stream_plans(problem: Problem, placements: Mapping[Member, Placement]) -> dict[str, StreamPlan]:
-    """What a plan says of the streams that are complete, in the order of the intent."""
+    """The plans of the complete streams, in the order of the intent."""
     placed = complete(problem, placements)
     plans = {}
     for name in sorted({member.stream for member in placed}, key=problem.position.__getitem__):

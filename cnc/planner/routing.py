@@ -40,7 +40,7 @@ class Router:
         )
 
     def route_all(self, streams: Collection[Stream]) -> dict[str, tuple[Tree, ...]]:
-        """As many paths as each stream asks for; streams without them are left out.
+        """As many paths as each stream requires; streams without them are omitted.
 
         Every listener must be reachable.
         """

@@ -118,8 +118,8 @@ def edge_delay(start_ns: int, leg: Leg, period_ns: int) -> int:
 
 
 class _Stay(NamedTuple):
-    """One reason to stay clear of others in a queue: who they are, when after the talker's start
-    the frame may come there if it never waits, and how long nobody else may."""
+    """One isolation rule of a queue: the other members, when after the talker's start
+    the frame may arrive there if it never waits, and how long no other may."""
 
     others: Circle
     after_ns: int
@@ -155,7 +155,7 @@ def with_waiting(
 ) -> Placement | None:
     """The earliest place in class `number` when frames may wait at bridges, alone in their queue.
 
-    Every rule says of one offset that it is no earlier than some function of the others, which
+    Every rule states that one offset is no earlier than some function of the others, which
     only grows with them. So the least offsets that keep all rules are found by raising each to
     what the others demand, over and over, until nothing changes or the talker's window is over.
     """

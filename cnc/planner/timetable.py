@@ -29,7 +29,7 @@ class Resource:
 
     def release(self, member: Member) -> None:
         del self.reservations[member]
-        # A union of intervals does not know who put them there: the next search builds it anew.
+        # A union of intervals does not record its members: the next search rebuilds it.
         self._circles.clear()
         self._pending.clear()
 
