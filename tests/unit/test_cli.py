@@ -166,7 +166,7 @@ def test_what_runs_is_kept_and_the_summary_counts_it(tmp_path: Path) -> None:
     done = cnc("plan", changed, "--keep", running, "-o", after)
     assert done.returncode == 0
     assert done.stdout.endswith(
-        "kept 2 running streams in place, placed 1 changed one anew, added 1, removed 1\n"
+        "kept 2 running streams in place, placed 1 changed one again, added 1, removed 1\n"
     )
     before, now = (planfile.load(file).streams for file in (running, after))
     for kept in ("torque", "valves"):

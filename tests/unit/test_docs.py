@@ -229,3 +229,32 @@ def test_what_no_two_runs_share_does_not_count(shown: str, printed: str):
 )
 def test_other_words_are_a_difference(shown: str, printed: str):
     assert not alike(shown, printed)
+
+
+# Words that hide which component does what, and the ones to use: docs/glossary.md.
+RETIRED = re.compile(
+    r"\b(anew|nobody|somebody|anybody|everybody|whoever|told|belongs into"
+    r"|(?:take|taken|takes|put|puts|bring|brings|brought|goes|gone|went) back)\b",
+    re.I,
+)
+GENERATED = {"CHANGELOG.md", "commands-json.md", "fault-matrix.md", "yang.md"}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for file in PAGES if file.name not in GENERATED],
+    ids=lambda file: file.name,
+)
+def test_a_page_names_the_component_that_acts(file: Path):
+    assert list(retired(file.read_text())) == []
+
+
+def retired(text: str) -> Iterator[str]:
+    """The lines with a retired word, outside of fences and `code`: programs print their own."""
+    prose = re.sub(r"^```.*?^```|`[^`\n]*`|<!--.*?-->", "", text, flags=re.M | re.S)
+    yield from (line for line in prose.splitlines() if RETIRED.search(line))
+
+
+@pytest.mark.parametrize("line", ["Nobody is told.", "the list is put back", "planned anew"])
+def test_a_retired_word_is_found(line: str):
+    assert list(retired(f"Fine.\n{line}\n`{line}`\n```text\n{line}\n```\n")) == [line]

@@ -82,7 +82,7 @@ def test_one_stream_that_stays_and_one_that_changes(
     render.difference(small, small, anew=False)
     shown = capsys.readouterr().out
     assert "0 of 1 running stream would move" in shown
-    assert "kept 1 running stream in place, placed 0 changed ones anew" in shown
+    assert "kept 1 running stream in place, placed 0 changed ones again" in shown
 
 
 def test_one_entry_and_one_port_of_a_chart(small: Plan) -> None:

@@ -127,7 +127,7 @@ def difference(running: Plan, computed: Plan, *, anew: bool) -> None:
     removed = sum(name not in computed.intent.streams for name in running.streams)
     echo(
         f"kept {counted(len(kept), 'running stream')} in place, placed "
-        f"{counted(len(both) - len(kept), 'changed one')} anew, added {added}, removed {removed}"
+        f"{counted(len(both) - len(kept), 'changed one')} again, added {added}, removed {removed}"
     )
 
 
