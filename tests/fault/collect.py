@@ -11,22 +11,22 @@ from cnc.model import NS_PER_S
 from tests.fault.table import Recovery, Row, from_json, to_json, to_markdown
 
 HEAD = """\
-# What is left of a rollout that is interrupted
+# Fault matrix of a rollout
 
 Made by `scripts/fault-matrix`; not written by hand. Each cell is one `cnc push` to five switches,
-on a real kernel, in which one thing failed at one step. *Old* and *new* say which schedule **all**
-ports run after it.
+on a real kernel, with one fault at one step. *Old* and *new* name the schedule that **all** ports
+run after it.
 
 - Steps are those of an undisturbed push, as its processes pass them: the controller's (`cnc`) RPCs
   to the third switch and its journal, that switch's netlink requests (`tsn-agent`) and the files
-  that it syncs. A number tells the second time at a place from the first. What only asks the kernel
-  has no *after*: that is before the next step.
-- The fault comes while the process waits at the step. The controller, the third switch's agent or
+  that it syncs. A number distinguishes repeated visits of a step. Requests that only read from the
+  kernel have no *after*: it equals *before* of the next step.
+- The fault occurs while the process waits at the step. The controller, the third switch's agent or
   its NETCONF server is killed (SIGKILL), or its management link is cut, without a reset.
-- Then the push ends, what died is started again, the link is mended, and the switches' own
-  time-outs pass. `--resume` or `--rollback` stands where the network then still needed an
-  operator's word; half of these rows took the one and half the other.
-- *Mixed* says how long ports of both schedules were in force until then.
+- Then the push ends, the killed process is restarted, the link is restored, and the timeouts of the
+  switches expire. `--resume` or `--rollback` marks rows in which the network then still needed an
+  operator's decision; half of these rows used the one and half the other.
+- *Mixed* is the time during which ports of both schedules were in force until then.
 
 """
 
