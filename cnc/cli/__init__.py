@@ -40,7 +40,7 @@ VERBOSE = partial(
     is_eager=True,
     expose_value=False,
     callback=logs.listen,
-    help="Say what is done, on the error stream; -vv: every NETCONF message.",
+    help="Log each step on the error stream; -vv: every NETCONF message.",
 )
 
 
@@ -61,7 +61,7 @@ def _configure(context: click.Context, _option: click.Parameter, file: Path | No
 )
 @click.version_option(package_name="tsn-control-plane")
 def cnc() -> None:
-    """Compute IEEE 802.1Qbv schedules, bring them to all switches as one change, see them run.
+    """Compute IEEE 802.1Qbv schedules, deploy them to all switches at once, verify that they run.
 
     Exit codes: 0 done, 1 refused or failed, 2 bad input, 130 interrupted. Every option can be given
     in a file, see `cnc config`, and in the environment: --known-hosts of `cnc push` is

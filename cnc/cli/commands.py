@@ -19,8 +19,8 @@ from cnc.model import Intent, Plan
 @click.argument("file", type=FILE)
 @JSON
 def check(file: Path, as_json: bool) -> None:
-    """Is FILE sound? An intent (YAML) is read and its references followed; a plan (JSON) is judged
-    by a checker that shares no code with the planner."""
+    """Validate FILE: an intent (YAML), or a plan (JSON), which is verified by a checker that shares
+    no code with the planner."""
     loaded = app.load(file)
     if isinstance(loaded, Intent):
         render.intent(loaded, as_json=as_json)
@@ -97,8 +97,8 @@ def plan(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Compute when every frame leaves every port of the intent FILE, and the gates for it.
 
-    The plan is judged before it leaves. Without -o a summary is printed; with --json the plan.
-    Ctrl-C ends the search with the best plan so far: if streams are left out, the exit code is 1.
+    The plan is verified before it is written. Without -o a summary is printed; with --json the
+    plan. Ctrl-C ends the search with the best plan so far: if it omits streams, the exit code is 1.
     """
     if reoptimise and not running_file:
         raise click.UsageError("--reoptimise needs --keep RUNNING.json to compare with")

@@ -32,9 +32,9 @@ def discover(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Draft the topology of an intent from LLDP and the interfaces of the switches.
 
-    Each SWITCH is asked over NETCONF; lldpd must run there. Who else is heard becomes an end
-    station. What is uncertain is a comment in the draft. If a switch does not answer, the others
-    are drafted, and the exit code is 1.
+    Each SWITCH is queried over NETCONF; lldpd must run there. Other neighbours become end stations.
+    Comments in the draft mark uncertain facts. If a switch does not answer, the others are drafted,
+    and the exit code is 1.
     """
     from cnc import discover as room  # noqa: PLC0415
 

@@ -19,11 +19,11 @@ from cnc.model import Plan
 @connection
 @JSON
 def doctor(file: Path, identity: Path, known_hosts: Path, timeout_s: float, as_json: bool) -> None:
-    """Ask every switch of FILE, a plan or an intent, whether a push would go through.
+    """Run the checks of a push on every switch of FILE, a plan or an intent.
 
-    Nothing is changed: each switch's configuration is locked for a moment and let go again. An
-    intent is planned as a push would plan it; if that fails, its switches are looked at all the
-    same. The exit code is 1 if a check failed; warnings do not count.
+    Nothing is changed: each switch's configuration is locked for a moment and unlocked again. An
+    intent is planned as by a push; if that fails, its switches are checked nevertheless. The exit
+    code is 1 if a check failed; warnings do not affect it.
     """
     document = app.load(file)
     intent = document.intent if isinstance(document, Plan) else document

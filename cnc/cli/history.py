@@ -28,7 +28,7 @@ PLAN = Files(".json")
 @history_option
 @JSON
 def history(which: str | None, limit: int, state_dir: Path, as_json: bool) -> None:
-    """List the rollouts of this controller, those of NETWORK, or tell of one by its NUMBER."""
+    """List the rollouts of this controller or of NETWORK, or show one by its NUMBER."""
     with open_history(state_dir) as kept:
         if which is not None and which.isdecimal():
             render.rollout(kept.rollout(int(which)), as_json=as_json)
@@ -45,8 +45,8 @@ def history(which: str | None, limit: int, state_dir: Path, as_json: bool) -> No
 def diff(before: str, after: str, state_dir: Path, as_json: bool) -> None:
     """Show what changes from A to B, each a plan file or the number of a rollout.
 
-    Streams that come, go, want something else or move, their bounds, and ports whose gate control
-    lists differ.
+    Lists streams that are added, removed, changed or moved, their bounds, and ports whose gate
+    control lists differ.
     """
     from cnc.plandiff import difference  # noqa: PLC0415
 

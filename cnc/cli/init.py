@@ -18,9 +18,9 @@ from cnc.cli.terminal import echo
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def init(file: Path, force: bool) -> None:
-    """Write a commented example intent into FILE (network.yaml), to be made your own.
+    """Write a commented example intent to FILE (network.yaml) as a template.
 
-    Two switches and three streams. It can be planned as it stands.
+    It has two switches and three streams, and can be planned unchanged.
     """
     refuse_to_overwrite(file, force=force)
     example = resources.files(__package__).joinpath("example.yaml")

@@ -33,8 +33,8 @@ TOPO = click.option(
 def lab() -> None:
     """Emulate a network: a namespace for every node, a real agent on every switch.
 
-    Needs root and a kernel with sch_taprio; where the machine's own has none, run the command
-    inside one with scripts/vm. NAME, the lab's name, may be left out while only one is up.
+    Needs root and a kernel with sch_taprio; if this machine's kernel has none, run the command
+    with scripts/vm. NAME, the lab's name, may be omitted while only one is up.
     """
 
 
@@ -50,9 +50,10 @@ def lab() -> None:
 )
 @JSON
 def up(file: Path, topo: str | None, wires: str | None, as_json: bool) -> None:
-    """Bring the network of FILE up: an intent (YAML), or a Mininet Topo (Python).
+    """Start the network of FILE: an intent (YAML), or a Mininet Topo (Python).
 
-    An intent needs no streams (`streams: {}`). Of a Python file the code is run, with your rights.
+    An intent needs no streams (`streams: {}`). The code of a Python file is executed with your
+    rights.
     """
     from cnc.lab import lifecycle  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
@@ -72,10 +73,10 @@ def up(file: Path, topo: str | None, wires: str | None, as_json: bool) -> None:
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the intent here."
 )
 def import_topology(file: Path, topo: str | None, output: Path | None) -> None:
-    """Turn a Mininet Topo (Python FILE) into an intent (YAML), to add streams to and plan.
+    """Convert a Mininet Topo (Python FILE) to an intent (YAML) without streams.
 
-    This runs the file's code, with your rights. Switches get management addresses 10.99.0.N, nodes
-    the lab's own IP addresses; what a Topo does not say is as in schedules/line3.yaml.
+    This executes the file's code with your rights. Switches get management addresses 10.99.0.N,
+    nodes the lab's own IP addresses; other properties are those of schedules/line3.yaml.
     """
     imported = _imported(file, topo)
     text = imported.text(file)
@@ -89,9 +90,9 @@ def import_topology(file: Path, topo: str | None, output: Path | None) -> None:
 @lab.command()
 @click.argument("name", required=False, shell_complete=labs)
 def down(name: str | None) -> None:
-    """Remove the lab NAME, also one whose start was interrupted. Nothing is left behind.
+    """Remove the lab NAME completely, also after an interrupted start.
 
-    Every process on its nodes ends. Without a lab there is nothing to do, and no error.
+    Every process on its nodes is ended. Without a lab the command does nothing.
     """
     from cnc.lab import lifecycle  # noqa: PLC0415
 

@@ -25,9 +25,9 @@ from cnc.errors import CncError
 def measure(file: Path, output: Path | None, as_json: bool) -> None:
     """Run the experiment FILE; see schedules/experiments.
 
-    Leaves rows.csv, summary.json, pictures (SVG and PNG) and report.html. A machine whose kernel
-    has taprio measures on it, in real time; any other in user-mode Linux, in virtual time, where
-    every run is the same. What measures the speed of the control plane runs here, in real time.
+    Writes rows.csv, summary.json, pictures (SVG and PNG) and report.html. If this machine's kernel
+    has taprio the experiment runs on it in real time; otherwise in user-mode Linux in virtual time,
+    where every run is the same. Control-plane experiments always run here, in real time.
     """
     from cnc import experiments  # noqa: PLC0415
 

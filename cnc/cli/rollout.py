@@ -54,10 +54,10 @@ def push(  # noqa: PLR0917  one parameter an option
     state_dir: Path,
     as_json: bool,
 ) -> None:
-    """Bring FILE, a plan or an intent, to all its switches as one change, or to none.
+    """Deploy FILE, a plan or an intent, to all its switches, or to none.
 
-    Ports that already run their gate control list are not touched. An intent is planned first,
-    within the limits that the switches state of their ports; a plan beyond them is refused.
+    Ports that already run their gate control list are not changed. An intent is planned first,
+    within the limits that the switches report; a plan beyond them is refused.
 
     A rollout that was interrupted while the switches confirmed it has to be resolved before the
     next: --resume or --rollback, of the network of FILE if one is given.
@@ -116,10 +116,9 @@ def rollback(  # noqa: PLR0917  one parameter an option
     state_dir: Path,
     as_json: bool,
 ) -> None:
-    """Bring the plan of rollout NUMBER of `cnc history` to the switches again.
+    """Deploy the plan of rollout NUMBER of `cnc history` again.
 
-    Without a number: the plan before the last one. It is a rollout like any other, with a number of
-    its own.
+    Without a number: the plan before the last one. This is an ordinary rollout with a new number.
     """
     connect = connect_options(identity, known_hosts, timeout_s)
     with open_history(state_dir) as history, progress.steps() as say:
@@ -149,10 +148,10 @@ def status(  # noqa: PLR0917  one parameter an option
     state_dir: Path,
     as_json: bool,
 ) -> None:
-    """Show for every port of FILE what is intended, what runs and what is pending.
+    """Show the intended, the running and the pending list of every port of FILE.
 
-    An intent is planned first, as a push of it would plan it. A rollout that was not confirmed
-    everywhere is reported on the error stream.
+    An intent is planned first, as by a push. A rollout that was not confirmed everywhere is
+    reported on the error stream.
     """
     connect = connect_options(identity, known_hosts, timeout_s)
     with planning.shown_search() as listener:

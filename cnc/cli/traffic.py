@@ -70,9 +70,9 @@ def traffic(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Send frames through the lab that is up for FILE, an intent or a plan.
 
-    Without --flows: every stream at its planned offset, and best effort that wanders through all
-    phases of the cycle. An intent is planned as `cnc push` would plan it. Exit code 1 if a stream's
-    frame was lost or late where the clock is exact, in virtual time.
+    Without --flows: every stream at its planned offset, and best effort that drifts through all
+    phases of the cycle. An intent is planned as by `cnc push`. Exit code 1 if a stream's frame was
+    lost or late on an exact clock, in virtual time.
     """
     from cnc.lab import attach  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415

@@ -74,9 +74,9 @@ def watch(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Watch the switches of FILE, a plan or an intent, until Ctrl-C or SIGTERM.
 
-    Each trouble is told once when it begins and once when it ends, one line each (--json: one
-    object a line). An intent is planned first, as a push of it would plan it; give a service the
-    plan that was pushed.
+    Each condition is reported once when it begins and once when it ends, one line each (--json: one
+    object a line). An intent is planned first, as by a push; give a service the plan that was
+    pushed.
     """
     from cnc import rollout  # noqa: PLC0415
     from cnc.watch import Watcher, service_manager  # noqa: PLC0415
