@@ -279,6 +279,9 @@ class Traffic(TypedDict):
     wake_up_error: Spread
     """How late talkers woke."""
     flows: list[FlowFigures]
+    violations: list[str] | None
+    """How frames broke what the plan promises; the exit code is 1 if there is anything. null: the
+    clock is not exact, nothing is judged."""
 
 
 class Iperf3(TypedDict):

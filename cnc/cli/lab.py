@@ -48,19 +48,47 @@ def lab() -> None:
     "real clock each hop costs a wake-up, as late as the machine is. instant: it takes none. "
     "Default: timed in virtual time, and for a Mininet topology with a bw or delay; else instant.",
 )
+@click.option(
+    "--slower",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Multiply every time of the intent by N and divide every rate by it, for a clock that "
+    "cannot tell microseconds apart. Plan, push and send what --output writes.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the intent of the lab here (YAML).",
+)
 @JSON
-def up(file: Path, topo: str | None, wires: str | None, as_json: bool) -> None:
+def up(  # noqa: PLR0917  one parameter an option
+    file: Path,
+    topo: str | None,
+    wires: str | None,
+    slower: int | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
     """Start the network of FILE: an intent (YAML), or a Mininet Topo (Python).
 
     An intent needs no streams (`streams: {}`). The code of a Python file is executed with your
     rights.
     """
+    if slower and not output:
+        raise click.UsageError("--slower needs --output: the file to plan and to push")
+    from cnc.intent.source import dump  # noqa: PLC0415
     from cnc.lab import lifecycle  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
+    from cnc.lab.slower import slower as make_slower  # noqa: PLC0415
 
     intent, shaped = _network(file, topo)
+    if slower:
+        intent = make_slower(intent, slower)
     timed = wires == "timed" if wires else shaped or Platform.here().exact
     running = lifecycle.up(intent, timed_wires=timed)
+    if output:
+        whole_file.write(output, dump(intent.document))
     render.lab_up(
         running, timed_wires=timed, gates_refused=running.gates_refused(), as_json=as_json
     )

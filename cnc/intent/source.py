@@ -7,7 +7,7 @@ within bounds; tags, merge keys, repeated keys and a second document do not.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,11 @@ for _name, _pattern, _first, _read in (
 
 _YAML = "indent with blanks, and quote a text that holds `: `, ` #` or begins with a sign"
 _SPLIT = "split it: parts without a common link can be planned separately"
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """The YAML text of a document; `parse` reads it back."""
+    return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
 
 
 def parse(text: bytes, source: str) -> Problems:

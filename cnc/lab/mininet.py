@@ -16,10 +16,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from cnc.errors import CncError, InputError
 from cnc.intent import from_document
+from cnc.intent.source import dump
 from cnc.intent.units import DURATION, RATE
 from cnc.model import Intent
 
@@ -83,9 +82,7 @@ class Imported:
 
     def text(self, file: Path) -> str:
         """The intent as YAML, for an operator to add streams to; `file` is where it comes from."""
-        document = yaml.safe_dump(
-            self.intent.document, sort_keys=False, default_flow_style=None, width=100
-        )
+        document = dump(self.intent.document)
         return f"# The Mininet topology of {file.name}. Add streams, then: cnc plan\n{document}"
 
 

@@ -11,8 +11,9 @@ from pyroute2 import IPRoute, config, netns
 
 NETNS_DIRECTORY = Path("/run/netns")
 # pyroute2 forks for each namespace, and would give the child two seconds. In virtual time under
-# QEMU they pass at once: the clock leaps ahead while the guest waits for files of its host.
-config.default_communicate_timeout = 180
+# QEMU the clock leaps ahead while the guest waits for files of its host: minutes pass at once, the
+# more the busier the host is.
+config.default_communicate_timeout = 3600
 
 _Result = TypeVar("_Result")
 

@@ -114,6 +114,19 @@ class Lab:
                     )
                 time.sleep(POLL_INTERVAL_S)
 
+    def pending_ns(self) -> int:
+        """How long until the last schedule that a switch's kernel has accepted begins; 0: all run.
+
+        A switch that does not answer is left out.
+        """
+        starts_ns = [0]
+        for bridge in self.intent.network.bridges.values():
+            ports = [ref.port for ref in self.intent.network.links if ref.node == bridge.name]
+            with contextlib.suppress(DeviceError), Device(bridge, self.connect) as device:
+                reports = device.state(ports).ports.values()
+                starts_ns += [each.pending.base_time_ns for each in reports if each.pending]
+        return max(0, max(starts_ns) - time.clock_gettime_ns(time.CLOCK_TAI))
+
     def gates_refused(self) -> str | None:
         """Why no switch of the lab can run a gate control list, in an agent's words.
 

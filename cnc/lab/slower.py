@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
+from cnc.intent import from_document
+from cnc.intent.units import DURATION, RATE
 from cnc.model import Intent
+
+# Keys of an intent document. What a port can do (its longest list, interval and cycle, its tick) is
+# not scaled: that is the kernel's, which stays as fast as it is.
+TIMES = frozenset(
+    {
+        *("propagation", "min", "max", "clock-error", "gate-margin", "gate-interval-min"),
+        *("period", "max-latency", "earliest", "latest"),
+    }
+)
+RATES = frozenset({"rate"})
 
 
 def slower(intent: Intent, factor: int) -> Intent:
-    """Every rate divided and every time multiplied by `factor`; names and addresses stay.
+    """Every time of the intent's document multiplied by `factor`, every rate divided by it.
 
-    The plan keeps its shape, and every window becomes `factor` times as long.
+    Names and addresses stay; the plan keeps its shape, with windows `factor` times as long.
+
+    Raises:
+        InputError: a value is beyond what an intent can hold, such as a period over 2.1 s.
     """
-    network = intent.network
-    return replace(
-        intent,
-        network=replace(
-            network,
-            bridges={
-                name: replace(
-                    bridge,
-                    processing_min_ns=bridge.processing_min_ns * factor,
-                    processing_max_ns=bridge.processing_max_ns * factor,
-                )
-                for name, bridge in network.bridges.items()
-            },
-            links={
-                source: replace(
-                    link,
-                    rate_bps=link.rate_bps // factor,
-                    propagation_ns=link.propagation_ns * factor,
-                    gate_interval_min_ns=link.gate_interval_min_ns * factor,
-                )
-                for source, link in network.links.items()
-            },
-            clock_error_ns=network.clock_error_ns * factor,
-            gate_margin_ns=network.gate_margin_ns * factor,
-        ),
-        streams={
-            name: replace(
-                stream,
-                period_ns=stream.period_ns * factor,
-                max_latency_ns=stream.max_latency_ns * factor,
-                earliest_ns=stream.earliest_ns * factor,
-                latest_ns=None if stream.latest_ns is None else stream.latest_ns * factor,
-            )
-            for name, stream in intent.streams.items()
-        },
-    )
+    document: dict[str, Any] = _scaled(intent.document, factor)
+    return from_document(document, f"{intent.name}, {factor} times slower")
+
+
+def _scaled(value: Any, factor: int) -> Any:
+    if isinstance(value, list):
+        return [_scaled(each, factor) for each in value]
+    if isinstance(value, Mapping):
+        return {key: _scaled_entry(key, each, factor) for key, each in value.items()}
+    return value
+
+
+def _scaled_entry(key: object, value: Any, factor: int) -> Any:
+    # A name may be one of these keys, too, but then its value is no text.
+    if isinstance(value, str) and key in TIMES:
+        return DURATION.format(DURATION.parse(value) * factor)
+    if isinstance(value, str) and key in RATES:
+        return RATE.format(RATE.parse(value) // factor)
+    return _scaled(value, factor)

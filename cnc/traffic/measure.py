@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cnc.format import counted, duration, microseconds
 from cnc.lab import wires
 from cnc.model import GateControlList, Link, Network, Plan
 from cnc.traffic.recording import Flow, Frame
@@ -55,10 +56,26 @@ class Summary:
     def lost(self) -> int:
         return self.sent - self.received
 
-    @property
-    def kept(self) -> bool:
-        """Whether every frame arrived as promised; where nothing is promised, it did."""
-        return self.flow.latency_bound_ns is None or not (self.lost or self.late)
+    def violations(self) -> list[str]:
+        """How the frames broke what the plan promises, one line for each way; none: all kept.
+
+        A flow without a bound is promised nothing but that closed gates hold it back.
+        """
+        name, bound_ns = self.flow.name, self.flow.latency_bound_ns
+        found = []
+        if self.lost and bound_ns is not None:
+            found.append(f"{name}: {self.lost} of {counted(self.sent, 'frame')} lost")
+        if self.late and self.latency and bound_ns is not None:
+            found.append(
+                f"{name}: {self.late} of {counted(self.sent, 'frame')} late, the worst took "
+                f"{microseconds(self.latency.max_ns)} µs of {microseconds(bound_ns)} µs"
+            )
+        if self.outside:
+            found.append(
+                f"{name}: {counted(self.outside, 'frame')} left through a closed gate, the worst "
+                f"{duration(self.outside_max_ns)} from its window"
+            )
+        return found
 
 
 def spread(values: Sequence[int]) -> Spread:

@@ -137,8 +137,12 @@ def test_traffic(capsys: pytest.CaptureFixture[str]) -> None:
     lost = Summary(flow, 2, 0, 0, 0, 0, 0, 0, None, None)
     seen = Summary(flow, 2, 2, 0, 0, 0, 0, 0, SPREAD, SPREAD)
     traffic.flows([lost, seen], SPREAD, PLATFORM, as_json=True)
-    flows = documented("lab traffic", capsys.readouterr().out)["flows"]
-    assert [its["lost"] for its in flows] == [2, 0]
+    document = documented("lab traffic", capsys.readouterr().out)
+    assert [flow["lost"] for flow in document["flows"]] == [2, 0]
+    assert document["violations"] == ["it: 2 of 2 frames lost"]
+    real_time = Platform("Linux 6.12", "real time", exact=False)
+    traffic.flows([lost, seen], SPREAD, real_time, as_json=True)
+    assert documented("lab traffic", capsys.readouterr().out)["violations"] is None
     its_own = {"start": {}, "intervals": [{}], "end": {"sum_sent": {}}}
     traffic.throughput(Throughput("TCP", 1, 1, None, None, None, None, its_own), as_json=True)
     assert documented("lab traffic", capsys.readouterr().out) == its_own

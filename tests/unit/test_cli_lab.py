@@ -235,3 +235,24 @@ def test_a_port_that_the_lab_has_itself_is_refused(port: str):
     network = dataclasses.replace(intent.network, links=links)
     with pytest.raises(InputError, match=f"port s1/{port}: .* of its own"):
         lifecycle.up(dataclasses.replace(intent, network=network))
+
+
+def test_a_slower_lab_writes_the_intent_to_plan_and_push(
+    brought_up: list[dict[str, Any]], tmp_path: Path
+):
+    slow = tmp_path / "slow.yaml"
+    assert cnc("up", LINE3, "--slower", 500, "--output", slow).exit_code == 0
+    assert len(brought_up) == 1
+    before, after = intents.load(LINE3), intents.load(slow)
+    assert after.name == before.name
+    for name, stream in before.streams.items():
+        assert after.streams[name].period_ns == 500 * stream.period_ns
+
+
+def test_a_slower_lab_without_a_place_for_its_intent_is_refused(
+    brought_up: list[dict[str, Any]],
+):
+    refused = cnc("up", LINE3, "--slower", 500)
+    assert refused.exit_code == 2
+    assert "--output" in refused.stderr
+    assert brought_up == []

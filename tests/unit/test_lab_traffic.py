@@ -342,9 +342,9 @@ def test_what_is_wrong_in_a_flow_file_is_told_with_its_line(line3, tmp_path, lin
 
 def test_in_a_slower_network_everything_takes_as_much_longer():
     """Every figure that a plan rests on is 10 times as long, so that the plan keeps its shape."""
-    fast = intents.load(LINE3)
-    network = dataclasses.replace(fast.network, gate_margin_ns=300)
-    fast = dataclasses.replace(fast, network=network)
+    document = intents.load(LINE3).document
+    defaults = {**document["defaults"], "gate-margin": "300ns"}
+    fast = intents.from_document({**document, "defaults": defaults}, "line3")
     slow = slower(fast, 10)
     for figure in ("clock_error_ns", "gate_margin_ns"):
         assert getattr(slow.network, figure) == 10 * getattr(fast.network, figure) > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cnc.cli.render.output import new_table, print_json, print_table
+from cnc.cli.render.output import new_table, open_console, print_json, print_table
 from cnc.cli.terminal import echo
 from cnc.format import counted, duration, microseconds, rate
 
@@ -16,16 +16,25 @@ if TYPE_CHECKING:
     from cnc.traffic.measure import Spread, Summary
 
 
+_NOT_JUDGED = (
+    "With this latency talkers miss their windows: these results show how punctual the machine is, "
+    "not what the schedule does, and are not judged."
+)
+
+
 def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_json: bool) -> None:
+    """Each flow's figures, the clock that they were measured with, and what broke its promise."""
+    violations = [line for summary in found for line in summary.violations()]
     if as_json:
         document: documents.Traffic = {
             "platform": platform,
             "wake_up_error": wake_up,
             "flows": [_figures(its) for its in found],
+            "violations": violations if platform.exact else None,
         }
         print_json(document)
         return
-    counts = ("sent", "received", "lost", "late", "copies", "out of order")
+    counts = ("sent", "received", "lost", "late", "gate closed", "copies", "out of order")
     table = new_table(
         "flows: frames, and microseconds from their planned instant",
         "flow",
@@ -37,22 +46,25 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
             its.flow.name,
             *(str(count) for count in (its.sent, its.received, its.lost)),
             "" if bound_ns is None else str(its.late),
-            *(str(count) for count in (its.duplicates, its.out_of_order)),
+            *(str(count) for count in (its.outside, its.duplicates, its.out_of_order)),
             *(
                 microseconds(getattr(late_by, name)) if late_by else ""
                 for name in ("min_ns", "p50_ns", "p99_ns", "max_ns")
             ),
             "" if bound_ns is None else microseconds(bound_ns),
             microseconds(its.jitter.p80_ns) if its.jitter else "",
-            style=None if its.kept else "bold red",
+            style="bold red" if its.violations() else None,
         )
     print_table(table)
-    echo(
-        f"talkers woke late by {duration(wake_up.mean_ns)} on average, {duration(wake_up.max_ns)} "
-        f"at worst; {platform}"
-    )
+    figures = (duration(ns) for ns in (wake_up.mean_ns, wake_up.p99_ns, wake_up.max_ns))
+    echo("Talker wake-up latency: mean {}, p99 {}, max {}.".format(*figures))
+    echo(f"Measured on {platform}.")
     if not platform.exact:
-        echo("on this clock frames tell how punctual the machine is: they are not judged")
+        echo(_NOT_JUDGED)
+    for line in violations if platform.exact else ():
+        open_console().print(f"VIOLATED  {line}", style="bold red", highlight=False, soft_wrap=True)
+    if platform.exact and not violations:
+        open_console().print("Every frame kept its bound and its gates.", style="bold green")
 
 
 def _figures(its: Summary) -> documents.FlowFigures:

@@ -77,7 +77,7 @@ class BoundCheck:
         verdicts = [Verdict(s, bound) for s in found if (bound := s.flow.latency_bound_ns)]
         background = [s for s in found if s.flow.latency_bound_ns is None]
         wake_up = wake_up_error(self.sent, frames)
-        wrong = [line for verdict in verdicts for line in verdict.disagreements()]
+        wrong = [line for verdict in verdicts for line in verdict.summary.violations()]
         return Report(
             summary={
                 "frames": sum(v.summary.sent for v in verdicts),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cnc.format import counted, microseconds
 from cnc.traffic.measure import Spread, Summary
 
 
@@ -28,23 +27,6 @@ class Verdict:
     def slack_ns(self) -> int | None:
         """What the slowest frame left of the bound; below 0 it was late."""
         return None if self.latency is None else self.bound_ns - self.latency.max_ns
-
-    def disagreements(self) -> list[str]:
-        its = self.summary
-        found = []
-        if its.lost:
-            found.append(f"{self.name}: {its.lost} of {counted(its.sent, 'frame')} lost")
-        if its.late and self.latency:
-            found.append(
-                f"{self.name}: {its.late} of {counted(its.sent, 'frame')} late, the worst took "
-                f"{microseconds(self.latency.max_ns)} µs of {microseconds(self.bound_ns)} µs"
-            )
-        if its.outside:
-            found.append(
-                f"{self.name}: {counted(its.outside, 'frame')} left through a closed gate, the "
-                f"worst {its.outside_max_ns} ns from its window"
-            )
-        return found
 
     def document(self) -> dict[str, Any]:
         latency = self.latency

@@ -1,0 +1,63 @@
+"""A network many times slower: every time and rate of its document, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cnc import intent as intents
+from cnc.errors import InputError
+from cnc.intent import shape
+from cnc.intent.source import dump, parse
+from cnc.lab.slower import RATES, TIMES, slower
+from cnc.planner import plan
+
+LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+# What a port's gates can do is the kernel's, however slow the network is.
+NOT_SCALED = {"gate-interval-max", "gate-cycle-max", "gate-tick"}
+
+
+def test_a_slower_network_has_longer_windows_in_the_same_order():
+    line3 = intents.load(LINE3)
+    before, after = plan(line3), plan(slower(line3, 500))
+    assert [*before.streams] == [*after.streams]
+    for name, stream in before.streams.items():
+        assert after.streams[name].latency_bound_ns == 500 * stream.latency_bound_ns
+        for hop, later in zip(stream.hops, after.streams[name].hops, strict=True):
+            assert later.offset_ns == 500 * hop.offset_ns
+    for port, gates in before.gates.items():
+        assert after.gates[port].cycle_ns == 500 * gates.cycle_ns
+
+
+def test_the_text_of_a_slower_intent_is_that_intent():
+    made = slower(intents.load(LINE3), 500)
+    problems = parse(dump(made.document).encode(), "slow.yaml")
+    assert intents.from_document(problems.document, "slow.yaml") == made
+
+
+def test_names_that_read_like_keys_or_times_stay():
+    document = {
+        **intents.load(LINE3).document,
+        "end-stations": {"rate": {"ports": ["5s"]}, "s": {"ports": ["min"]}},
+        "switches": {"max": {"management": "1s", "ports": ["5s", "min"]}},
+        "links": [["rate/5s", "max/5s"], ["s/min", "max/min"]],
+        "streams": {},
+    }
+    made = slower(intents.from_document(document, "names.yaml"), 10)
+    assert made.document["switches"] == document["switches"]
+    assert made.document["links"] == document["links"]
+    assert made.document["end-stations"] == document["end-stations"]
+
+
+def test_what_an_intent_cannot_hold_is_refused():
+    with pytest.raises(InputError, match="period"):
+        slower(intents.load(LINE3), 10_000)
+
+
+def test_every_time_and_rate_of_an_intent_is_scaled_or_named_here():
+    named = {"_ns": TIMES | NOT_SCALED, "_bps": RATES}
+    for model in (each for each in vars(shape).values() if isinstance(each, type)):
+        for field, info in getattr(model, "model_fields", {}).items():
+            for suffix, keys in named.items():
+                assert not field.endswith(suffix) or info.alias in keys, (model, field)
