@@ -20,15 +20,37 @@ its promises is for `cnc.check` to say.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError, PydanticOmit
 
 from cnc import collector, whole_file
 from cnc import intent as intent_room
 from cnc.errors import InputError
-from cnc.model import GateControlList, GateEntry, GateLimits, Hop, Plan, PortRef, StreamPlan
+from cnc.model import (
+    GateControlList,
+    GateEntry,
+    GateLimits,
+    Hop,
+    Intent,
+    Plan,
+    PortRef,
+    StreamPlan,
+)
 
 FORMAT = "cnc-plan/2"
 _OLDER_FORMATS = ("cnc-plan/1",)
@@ -36,6 +58,7 @@ SIZE_MAX_OCTETS = 256 * 1024 * 1024
 _GATE_STATES = {f"{states:#04x}": states for states in range(256)}
 _TIME_MAX_NS = 2**63 - 1  # the kernel's and YANG's int64
 _SHOWN_MAX = 60
+_OBJECT = "an object {...}"
 _HINT = "write plan files with `cnc plan`; edit the intent instead of the plan"
 
 
@@ -72,7 +95,25 @@ def load(path: Path) -> Plan:
 @collector.paused()
 def parse(text: str, source: str) -> Plan:
     """The plan of what `dump` wrote; raises `InputError`, as `load`, calling the text `source`."""
-    return _Reader(source).plan(text)
+    document = _document(text, source)
+    try:
+        found = _PlanObject.model_validate(document, context={"source": source})
+    except ValidationError as error:
+        raise _refusal(error, source) from None
+    limits = {port: GateLimits(**dict(stated)) for port, stated in found.limits.items()}
+    return Plan(
+        intent=found.intent.within(limits),
+        streams={
+            name: StreamPlan(tuple(map(tuple, stream.paths)), stream.latency_bound_ns)
+            for name, stream in found.streams.items()
+        },
+        gates={
+            port: GateControlList(gates.cycle_ns, tuple(gates.entries))
+            for port, gates in found.gates.items()
+        },
+        algorithm=found.algorithm,
+        refused=found.refused,
+    )
 
 
 def _text(plan: Plan) -> str:
@@ -128,175 +169,212 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"found {name}, expected a number")
 
 
-class _Reader:
-    """Turns the document into a plan; every refusal names the file and the path in it."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-
-    def plan(self, text: str) -> Plan:
-        document = self._table("", self._json(text))
-        # First of all: another format may well have other keys.
-        if document.get("format", FORMAT) != FORMAT:
-            raise self._other_format(document["format"])
-        limits = self._table("limits", document.pop("limits", {}))
-        found = self._object(
-            "", document, ("format", "intent", "algorithm", "streams", "refused", "gates")
+def _document(text: str, source: str) -> dict[str, Any]:
+    """The JSON object in `text`, of this format."""
+    try:
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        where = f"{source}:{error.lineno}"
+        raise InputError(
+            f"{where}: not JSON: {error.msg} (column {error.colno})", hint=_HINT
+        ) from error
+    except RecursionError as error:
+        raise InputError(f"{source}: nested too deeply", hint=_HINT) from error
+    except ValueError as error:
+        raise InputError(f"{source}: {error}", hint=_HINT) from error
+    if not isinstance(document, dict):
+        raise InputError(f"{source}: found {_shown(document)}, expected {_OBJECT}", hint=_HINT)
+    # First of all: another format may well have other keys.
+    if (found := document.get("format", FORMAT)) != FORMAT:
+        older = found in _OLDER_FORMATS
+        raise InputError(
+            f"{source}: format: found {_shown(found)}, expected {FORMAT!r}",
+            hint="an older cnc wrote it: run `cnc plan` on the intent again" if older else _HINT,
         )
-        self._intent = intent_room.from_document(
-            self._table("intent", found["intent"]), f"{self._source}: intent"
-        )
-        self._intent = self._intent.within(
-            dict(self._limits(name, value) for name, value in limits.items())
-        )
-        self._class_numbers = sorted(c.number for c in self._intent.classes.values())
-        algorithm = found["algorithm"]
-        if not isinstance(algorithm, str):
-            raise self._refusal("algorithm", algorithm, "the name of an algorithm")
-        streams = self._table("streams", found["streams"])
-        refused = self._table("refused", found["refused"])
-        gates = self._table("gates", found["gates"])
-        return Plan(
-            intent=self._intent,
-            streams={name: self._stream(name, value) for name, value in streams.items()},
-            gates=dict(self._gates(name, value) for name, value in gates.items()),
-            algorithm=algorithm,
-            refused={name: self._reason(name, value, streams) for name, value in refused.items()},
-        )
+    return document
 
-    def _json(self, text: str) -> Any:
-        try:
-            return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        except json.JSONDecodeError as error:
-            where = f"{self._source}:{error.lineno}"
-            raise InputError(
-                f"{where}: not JSON: {error.msg} (column {error.colno})", hint=_HINT
-            ) from error
-        except RecursionError as error:
-            raise self._error("", "nested too deeply") from error
-        except ValueError as error:
-            raise self._error("", str(error)) from error
 
-    def _stream(self, name: str, value: Any) -> StreamPlan:
-        path = self._known_stream("streams", name)
-        found = self._object(path, value, ("paths", "latency_bound_ns"))
-        bound = self._integer(f"{path}.latency_bound_ns", found["latency_bound_ns"], 1)
-        paths = self._list(f"{path}.paths", found["paths"])
-        return StreamPlan(
-            tuple(self._way(f"{path}.paths[{i}]", way) for i, way in enumerate(paths)), bound
-        )
+def _refused(expected: str, found: str) -> PydanticCustomError:
+    """What is wrong with a value, where the message must name another value than all of it."""
+    return PydanticCustomError("refused", "{expected}", {"expected": expected, "found": found})
 
-    def _reason(self, name: str, value: Any, streams: Mapping[str, Any]) -> str:
-        path = self._known_stream("refused", name)
-        if name in streams:
-            raise self._error(path, "found it in streams as well, expected it in one of the two")
-        if not isinstance(value, str) or not value:
-            raise self._refusal(path, value, "the reason, a text")
+
+def _intent(info: ValidationInfo) -> Intent:
+    """The intent of the document: the first of its fields, so that all others can be held to it."""
+    intent = info.context["intent"] if info.context else None
+    if intent is None:
+        raise PydanticOmit  # the intent itself is refused
+    assert isinstance(intent, Intent)  # noqa: S101
+    return intent
+
+
+def _read_intent(value: Any, info: ValidationInfo) -> Intent:
+    if not isinstance(value, dict):
+        raise ValueError(_OBJECT)
+    assert info.context is not None  # noqa: S101  `parse` gives it
+    intent = intent_room.from_document(value, f"{info.context['source']}: intent")
+    info.context["intent"] = intent
+    return intent
+
+
+def _whole_number(low: int) -> PlainValidator:
+    def read(value: Any) -> int:
+        if type(value) is not int or not low <= value <= _TIME_MAX_NS:  # True is an int, too
+            raise ValueError(f"an integer from {low} to {_TIME_MAX_NS}")
         return value
 
-    def _known_stream(self, table: str, name: str) -> str:
-        """The path of a stream's entry in `table`."""
-        path = f"{table}.{name}"
-        if name not in self._intent.streams:
-            raise self._refusal(path, name, "a stream of the intent in this file")
-        return path
+    return PlainValidator(read)
 
-    def _way(self, path: str, value: Any) -> tuple[Hop, ...]:
-        return tuple(
-            self._hop(f"{path}[{i}]", hop) for i, hop in enumerate(self._list(path, value))
-        )
 
-    def _hop(self, path: str, value: Any) -> Hop:
-        match value:
-            case [str(node), str(port), offset, number]:
-                return Hop(
-                    self._port(path, PortRef(node, port)),
-                    self._integer(f"{path}[2]", offset, 0),
-                    self._class(f"{path}[3]", number),
-                )
-        raise self._refusal(path, value, "[node, port, offset_ns, traffic_class]")
+def _known_port(port: PortRef, info: ValidationInfo) -> PortRef:
+    if port not in _intent(info).network.links:
+        expected = "a connected port of the intent, NODE/PORT"
+        raise _refused(expected, _shown(str(port).rstrip("/")))
+    return port
 
-    def _class(self, path: str, value: Any) -> int:
-        number = self._integer(path, value, 0)
-        if number not in self._class_numbers:
-            numbers = ", ".join(map(str, self._class_numbers))
-            raise self._refusal(path, number, f"the traffic-class of a class: one of {numbers}")
-        return number
 
-    def _limits(self, name: str, value: Any) -> tuple[PortRef, GateLimits]:
-        path = f"limits.{name}"
-        ref = self._named_port(path, name)
-        found = self._object(path, value, tuple(f.name for f in fields(GateLimits)))
-        return ref, GateLimits(
-            **{
-                key: self._integer(f"{path}.{key}", found[key], 1 if key == "tick_ns" else 0)
-                for key in found
-            }
-        )
+def _named_port(name: str, info: ValidationInfo) -> PortRef:
+    node, _, port = name.partition("/")
+    return _known_port(PortRef(node, port), info)
 
-    def _gates(self, name: str, value: Any) -> tuple[PortRef, GateControlList]:
-        path = f"gates.{name}"
-        ref = self._named_port(path, name)
-        found = self._object(path, value, ("cycle_ns", "entries"))
-        cycle = self._integer(f"{path}.cycle_ns", found["cycle_ns"], 1)
-        entries = self._list(f"{path}.entries", found["entries"])
-        return ref, GateControlList(
-            cycle, tuple(self._entry(f"{path}.entries[{i}]", e) for i, e in enumerate(entries))
-        )
 
-    def _entry(self, path: str, value: Any) -> GateEntry:
-        match value:
-            case [str(states), interval] if states in _GATE_STATES:
-                return GateEntry(_GATE_STATES[states], self._integer(f"{path}[1]", interval, 1))
-        raise self._refusal(path, value, '["0x00" to "0xff", interval_ns]')
+def _known_stream(name: str, info: ValidationInfo) -> str:
+    if name not in _intent(info).streams:
+        raise ValueError("a stream of the intent in this file")
+    return name
 
-    def _named_port(self, path: str, name: str) -> PortRef:
-        node, _, port = name.partition("/")
-        return self._port(path, PortRef(node, port))
 
-    def _port(self, path: str, port: PortRef) -> PortRef:
-        if port not in self._intent.network.links:
-            raise self._refusal(
-                path, str(port).rstrip("/"), "a connected port of the intent, NODE/PORT"
-            )
-        return port
+def _class_number(number: int, info: ValidationInfo) -> int:
+    numbers = sorted(each.number for each in _intent(info).classes.values())
+    if number not in numbers:
+        raise ValueError(f"the traffic-class of a class: one of {', '.join(map(str, numbers))}")
+    return number
 
-    def _object(self, path: str, value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
-        table = self._table(path, value)
-        expected = f"the keys {', '.join(keys)}"
-        if strange := [key for key in table if key not in keys]:
-            raise self._refusal(path, strange[0], expected)
-        if missing := [key for key in keys if key not in table]:
-            raise self._error(path, f"found no {missing[0]}, expected {expected}")
-        return table
 
-    def _other_format(self, found: Any) -> InputError:
-        refusal = self._refusal("format", found, repr(FORMAT))
-        if found in _OLDER_FORMATS:
-            refusal.hint = "an older cnc wrote it: run `cnc plan` on the intent again"
-        return refusal
+def _hop_shape(value: Any) -> Any:
+    match value:
+        case [str(), str(), _, _]:
+            return value
+    raise ValueError("[node, port, offset_ns, traffic_class]")
 
-    def _table(self, path: str, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise self._refusal(path, value, "an object {...}")
-        return value
 
-    def _list(self, path: str, value: Any) -> list[Any]:
-        if not isinstance(value, list) or not value:
-            raise self._refusal(path, value, "a list [...] that is not empty")
-        return value
+def _hop(value: tuple[str, str, int, int], info: ValidationInfo) -> Hop:
+    node, port, offset_ns, number = value
+    return Hop(_known_port(PortRef(node, port), info), offset_ns, number)
 
-    def _integer(self, path: str, value: Any, low: int, high: int = _TIME_MAX_NS) -> int:
-        if type(value) is not int or not low <= value <= high:  # True is an int, too
-            raise self._refusal(path, value, f"an integer from {low} to {high}")
-        return value
 
-    def _refusal(self, path: str, found: Any, expected: str) -> InputError:
-        shown = repr(found) if isinstance(found, str) else json.dumps(found)
-        if len(shown) > _SHOWN_MAX:
-            shown = shown[:_SHOWN_MAX] + "…"
-        return self._error(path, f"found {shown}, expected {expected}")
+def _entry_shape(value: Any) -> Any:
+    match value:
+        case [str(states), _] if states in _GATE_STATES:
+            return value
+    raise ValueError('["0x00" to "0xff", interval_ns]')
 
-    def _error(self, path: str, message: str) -> InputError:
-        where = f"{self._source}: {path}" if path else self._source
-        return InputError(f"{where}: {message}", hint=_HINT)
+
+def _reason(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("the reason, a text")
+    return value
+
+
+def _algorithm(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("the name of an algorithm")
+    return value
+
+
+_Count = Annotated[int, _whole_number(0)]
+_Positive = Annotated[int, _whole_number(1)]
+_Port = Annotated[str, AfterValidator(_named_port)]
+_Stream = Annotated[str, AfterValidator(_known_stream)]
+_Hop = Annotated[
+    tuple[str, str, _Count, Annotated[_Count, AfterValidator(_class_number)]],
+    BeforeValidator(_hop_shape),
+    AfterValidator(_hop),
+]
+_Entry = Annotated[
+    tuple[str, _Positive],
+    BeforeValidator(_entry_shape),
+    AfterValidator(lambda entry: GateEntry(_GATE_STATES[entry[0]], entry[1])),
+]
+
+
+class _Object(BaseModel):
+    """An object of the file: these keys and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _StreamObject(_Object):
+    paths: Annotated[list[Annotated[list[_Hop], Field(min_length=1)]], Field(min_length=1)]
+    latency_bound_ns: _Positive
+
+
+class _GatesObject(_Object):
+    cycle_ns: _Positive
+    entries: Annotated[list[_Entry], Field(min_length=1)]
+
+
+class _LimitsObject(_Object):
+    entries_max: _Count
+    interval_max_ns: _Count
+    cycle_max_ns: _Count
+    tick_ns: _Positive
+
+
+class _PlanObject(_Object):
+    """The whole file. The intent is read first: names and numbers in the rest must be its own."""
+
+    format: str
+    intent: Annotated[Any, PlainValidator(_read_intent)]
+    algorithm: Annotated[str, PlainValidator(_algorithm)]
+    streams: dict[_Stream, _StreamObject]
+    refused: dict[_Stream, Annotated[str, PlainValidator(_reason)]]
+    gates: dict[_Port, _GatesObject]
+    limits: dict[_Port, _LimitsObject] = {}
+
+    @field_validator("refused")
+    @classmethod
+    def _not_placed(cls, refused: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if both := [name for name in refused if name in info.data.get("streams", ())]:
+            raise PydanticCustomError("placed", "{name}", {"name": both[0]})
+        return refused
+
+
+def _refusal(error: ValidationError, source: str) -> InputError:
+    """The first thing that is wrong, in the words of this file."""
+    detail = error.errors(include_url=False)[0]
+    context = detail.get("ctx", {})
+    place = tuple(step for step in detail["loc"] if step != "[key]")
+    found, expected = _shown(detail["input"]), context.get("expected") or detail["msg"]
+    match detail["type"]:
+        case "value_error":
+            expected = str(context["error"])
+        case "refused":
+            found = context["found"]
+        case "placed":
+            place = (*place, context["name"])
+            found, expected = "it in streams as well", "it in one of the two"
+        case "missing" | "extra_forbidden":
+            missing = detail["type"] == "missing"
+            *place, key = place
+            found = f"no {key}" if missing else _shown(key)
+            expected = f"the keys {', '.join(_keys_at(place))}"
+        case "list_type" | "too_short":
+            expected = "a list [...] that is not empty"
+        case "dict_type" | "model_type":
+            expected = _OBJECT
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    where = f"{source}: {where.removeprefix('.')}" if place else source
+    return InputError(f"{where}: found {found}, expected {expected}", hint=_HINT)
+
+
+def _keys_at(place: Sequence[str | int]) -> list[str]:
+    """The keys that the object at a place must have."""
+    of_table = {"streams": _StreamObject, "gates": _GatesObject, "limits": _LimitsObject}
+    model = of_table[str(place[0])] if place else _PlanObject
+    return [name for name, field in model.model_fields.items() if field.is_required()]
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
