@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from cnc.cli import render, settings
+from cnc.cli import settings
 from cnc.cli.options import JSON
+from cnc.cli.render.output import new_table, print_json, print_table
+from cnc.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from cnc.cli import documents
 
 
 @click.command()
@@ -17,6 +26,24 @@ def config(context: click.Context, as_json: bool) -> None:
     Files: /etc/cnc/config.toml, then ~/.config/cnc/config.toml ($XDG_CONFIG_HOME). The later wins,
     the environment (CNC_...) over both, the command line over all.
     """
-    render.options_set(
-        settings.of(context).files, settings.in_force(context.find_root()), as_json=as_json
-    )
+    files = settings.of(context).files
+    _print(files, settings.in_force(context.find_root()), as_json=as_json)
+
+
+def _print(files: Sequence[Path], options: Sequence[settings.InForce], *, as_json: bool) -> None:
+    """`options`: each that is set or shared."""
+    if as_json:
+        document: documents.Config = {
+            "files": [str(file) for file in files],
+            "options": [
+                {"name": each.name, "value": each.value, "origin": each.origin} for each in options
+            ],
+        }
+        print_json(document)
+        return
+    read = ", ".join(map(str, files))
+    echo(f"read {read}" if read else "no file is there")
+    table = new_table("", "option", "value", "from")
+    for option in options:
+        table.add_row(option.name, option.value, option.origin or "default")
+    print_table(table)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from cnc.cli import render
 from cnc.cli.options import FILE, JSON
+from cnc.cli.render.output import new_table, open_console, print_json, print_table
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
+
+if TYPE_CHECKING:
+    from cnc.experiments import Measured
 
 
 @click.command()
@@ -32,6 +36,28 @@ def measure(file: Path, output: Path | None, as_json: bool) -> None:
     from cnc import experiments  # noqa: PLC0415
 
     found = experiments.measure(file, output or Path(file.stem), lambda s: echo(s, err=True))
-    render.measured(found, as_json=as_json)
+    print_measured(found, as_json=as_json)
     if found.report.disagreements:
         raise click.exceptions.Exit(CncError.exit_code)
+
+
+def print_measured(found: Measured, *, as_json: bool) -> None:
+    """The figures, what disagrees, and where the rest is."""
+    from cnc import experiments  # noqa: PLC0415
+
+    if as_json:
+        print_json(experiments.summary_of(found.directory))
+        return
+    echo(f"{found.description.title}\nMeasured on {found.platform}.\n")
+    for sheet in found.report.sheets:
+        table = new_table(sheet.title, *sheet.columns)
+        for row in sheet.rows:
+            table.add_row(*row)
+        print_table(table)
+    for remark in found.report.remarks:
+        echo(f"{remark}\n")
+    for line in found.report.disagreements:
+        open_console().print(
+            f"DISAGREES  {line}", style="bold red", highlight=False, soft_wrap=True
+        )
+    echo(f"{found.directory / experiments.PAGE} shows it all.")

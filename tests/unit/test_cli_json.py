@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from jsonschema import ValidationError
 
 from cnc import cli, experiments
-from cnc.cli import documents, render, settings
+from cnc.cli import documents, settings
+from cnc.cli.measure import print_measured
 from cnc.cli.render import traffic
 from cnc.cli.watch import _print_json
 from cnc.experiments.experiment import Report
@@ -159,7 +160,7 @@ def test_experiments(
     )
     platform = {"kernel": "x", "clock": "y", "exact": True}
     (tmp_path / experiments.PLATFORM).write_text(json.dumps(platform))
-    render.measured(experiments.make_report(file, tmp_path), as_json=True)
+    print_measured(experiments.make_report(file, tmp_path), as_json=True)
     assert documented("lab measure", capsys.readouterr().out)["remarks"] == ["trust it"]
 
 

@@ -1,11 +1,9 @@
 """What the commands print: text for people, JSON for programs; a module a command family."""
 
 from cnc.cli.render.comparison import plan_difference
-from cnc.cli.render.config import options_set
 from cnc.cli.render.doctor import diagnosis
 from cnc.cli.render.history import rollout, rollouts
 from cnc.cli.render.lab import lab_status, lab_up, lab_without_gates
-from cnc.cli.render.measure import measured
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
 from cnc.cli.render.switches import push, status
@@ -22,9 +20,7 @@ __all__ = [
     "lab_up",
     "lab_without_gates",
     "limits",
-    "measured",
     "misuse",
-    "options_set",
     "plan",
     "plan_difference",
     "push",
