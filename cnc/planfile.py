@@ -100,20 +100,37 @@ def parse(text: str, source: str) -> Plan:
         found = _PlanObject.model_validate(document, context={"source": source})
     except ValidationError as error:
         raise _refusal(error, source) from None
-    limits = {port: GateLimits(**dict(stated)) for port, stated in found.limits.items()}
+    limits = {_port(name): GateLimits(**dict(stated)) for name, stated in found.limits.items()}
     return Plan(
         intent=found.intent.within(limits),
         streams={
-            name: StreamPlan(tuple(map(tuple, stream.paths)), stream.latency_bound_ns)
+            name: StreamPlan(
+                tuple(
+                    tuple(
+                        Hop(PortRef(node, port), offset_ns, number)
+                        for node, port, offset_ns, number in path
+                    )
+                    for path in stream.paths
+                ),
+                stream.latency_bound_ns,
+            )
             for name, stream in found.streams.items()
         },
         gates={
-            port: GateControlList(gates.cycle_ns, tuple(gates.entries))
-            for port, gates in found.gates.items()
+            _port(name): GateControlList(
+                gates.cycle_ns,
+                tuple(GateEntry(_GATE_STATES[states], length) for states, length in gates.entries),
+            )
+            for name, gates in found.gates.items()
         },
         algorithm=found.algorithm,
         refused=found.refused,
     )
+
+
+def _port(name: str) -> PortRef:
+    node, _, port = name.partition("/")
+    return PortRef(node, port)
 
 
 def _text(plan: Plan) -> str:
@@ -226,16 +243,15 @@ def _whole_number(low: int) -> PlainValidator:
     return PlainValidator(read)
 
 
-def _known_port(port: PortRef, info: ValidationInfo) -> PortRef:
+def _check_port(port: PortRef, info: ValidationInfo) -> None:
     if port not in _intent(info).network.links:
         expected = "a connected port of the intent, NODE/PORT"
         raise _refused(expected, _shown(str(port).rstrip("/")))
-    return port
 
 
-def _named_port(name: str, info: ValidationInfo) -> PortRef:
-    node, _, port = name.partition("/")
-    return _known_port(PortRef(node, port), info)
+def _known_port(name: str, info: ValidationInfo) -> str:
+    _check_port(_port(name), info)
+    return name
 
 
 def _known_stream(name: str, info: ValidationInfo) -> str:
@@ -258,9 +274,9 @@ def _hop_shape(value: Any) -> Any:
     raise ValueError("[node, port, offset_ns, traffic_class]")
 
 
-def _hop(value: tuple[str, str, int, int], info: ValidationInfo) -> Hop:
-    node, port, offset_ns, number = value
-    return Hop(_known_port(PortRef(node, port), info), offset_ns, number)
+def _on_known_port(hop: _HopValues, info: ValidationInfo) -> _HopValues:
+    _check_port(PortRef(*hop[:2]), info)
+    return hop
 
 
 def _entry_shape(value: Any) -> Any:
@@ -284,18 +300,11 @@ def _algorithm(value: Any) -> str:
 
 _Count = Annotated[int, _whole_number(0)]
 _Positive = Annotated[int, _whole_number(1)]
-_Port = Annotated[str, AfterValidator(_named_port)]
+_Port = Annotated[str, AfterValidator(_known_port)]
 _Stream = Annotated[str, AfterValidator(_known_stream)]
-_Hop = Annotated[
-    tuple[str, str, _Count, Annotated[_Count, AfterValidator(_class_number)]],
-    BeforeValidator(_hop_shape),
-    AfterValidator(_hop),
-]
-_Entry = Annotated[
-    tuple[str, _Positive],
-    BeforeValidator(_entry_shape),
-    AfterValidator(lambda entry: GateEntry(_GATE_STATES[entry[0]], entry[1])),
-]
+_HopValues = tuple[str, str, _Count, Annotated[_Count, AfterValidator(_class_number)]]
+_Hop = Annotated[_HopValues, BeforeValidator(_hop_shape), AfterValidator(_on_known_port)]
+_Entry = Annotated[tuple[str, _Positive], BeforeValidator(_entry_shape)]
 
 
 class _Object(BaseModel):
@@ -356,7 +365,7 @@ def _refusal(error: ValidationError, source: str) -> InputError:
             found, expected = "it in streams as well", "it in one of the two"
         case "missing" | "extra_forbidden":
             missing = detail["type"] == "missing"
-            *place, key = place
+            place, key = place[:-1], place[-1]
             found = f"no {key}" if missing else _shown(key)
             expected = f"the keys {', '.join(_keys_at(place))}"
         case "list_type" | "too_short":
@@ -370,8 +379,12 @@ def _refusal(error: ValidationError, source: str) -> InputError:
 
 def _keys_at(place: Sequence[str | int]) -> list[str]:
     """The keys that the object at a place must have."""
-    of_table = {"streams": _StreamObject, "gates": _GatesObject, "limits": _LimitsObject}
-    model = of_table[str(place[0])] if place else _PlanObject
+    of_table: dict[str, type[_Object]] = {
+        "streams": _StreamObject,
+        "gates": _GatesObject,
+        "limits": _LimitsObject,
+    }
+    model: type[_Object] = of_table[str(place[0])] if place else _PlanObject
     return [name for name, field in model.model_fields.items() if field.is_required()]
 
 
