@@ -14,10 +14,14 @@ from click.testing import CliRunner, Result
 
 from cnc import cli
 from cnc import intent as intents
+from cnc.cli.render import traffic as traffic_render
 from cnc.errors import InputError
 from cnc.lab import attach, lifecycle
+from cnc.lab.platform import Platform
 from cnc.traffic import iperf
+from cnc.traffic.flows import Flow
 from cnc.traffic.iperf import Throughput
+from cnc.traffic.measure import Spread, Summary
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 LINE3, TOPO = SCHEDULES / "line3.yaml", SCHEDULES / "mininet-line.py"
@@ -256,3 +260,25 @@ def test_a_slower_lab_without_a_place_for_its_intent_is_refused(
     assert refused.exit_code == 2
     assert "--output" in refused.stderr
     assert brought_up == []
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_traffic_names_each_violation_only_where_the_clock_is_exact(
+    exact: bool, capsys: pytest.CaptureFixture[str]
+):
+    promised = Flow("motion", "t1", "l1", 6, 6, 46, 200, 1_000_000, 0, latency_bound_ns=50_000)
+    wake_up = Spread(100, 310, 300, 400, 715, 732)
+    lossy = Summary(promised, 10, 8, 0, 0, 0, 0, 0, wake_up, None)
+    traffic_render.flows([lossy], wake_up, Platform("Linux 6.12", "a clock", exact), as_json=False)
+    printed = capsys.readouterr().out
+    assert "Talker wake-up latency: mean 310 ns, p99 715 ns, max 732 ns.\n" in printed
+    assert ("VIOLATED  motion: 2 of 10 frames lost" in printed) == exact
+    assert ("are not judged" in printed) != exact
+
+
+def test_traffic_that_kept_every_promise_says_so(capsys: pytest.CaptureFixture[str]):
+    promised = Flow("motion", "t1", "l1", 6, 6, 46, 200, 1_000_000, 0, latency_bound_ns=50_000)
+    wake_up = Spread(100, 310, 300, 400, 715, 732)
+    kept = Summary(promised, 10, 10, 0, 0, 0, 0, 0, wake_up, None)
+    traffic_render.flows([kept], wake_up, Platform("Linux 6.12", "a clock", True), as_json=False)
+    assert capsys.readouterr().out.endswith("Every frame kept its bound and its gates.\n")
