@@ -14,7 +14,7 @@ from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from cnc.cli import documents
+    from cnc.cli import json_output
 
 
 @click.command()
@@ -26,14 +26,14 @@ def config(context: click.Context, as_json: bool) -> None:
     Files: /etc/cnc/config.toml, then ~/.config/cnc/config.toml ($XDG_CONFIG_HOME). The later wins,
     the environment (CNC_...) over both, the command line over all.
     """
-    files = settings.of(context).files
+    files = settings.settings_of(context).files
     _print(files, settings.in_force(context.find_root()), as_json=as_json)
 
 
 def _print(files: Sequence[Path], options: Sequence[settings.InForce], *, as_json: bool) -> None:
     """`options`: each that is set or shared."""
     if as_json:
-        document: documents.Config = {
+        document: json_output.Config = {
             "files": [str(file) for file in files],
             "options": [
                 {"name": each.name, "value": each.value, "origin": each.origin} for each in options

@@ -111,7 +111,7 @@ def load(context: click.Context, file: Path | None) -> Settings:
     return found
 
 
-def of(context: click.Context) -> Settings:
+def settings_of(context: click.Context) -> Settings:
     """What `load` found for this call."""
     found: Settings = context.meta[_META]
     return found
@@ -123,7 +123,7 @@ def origin(context: click.Context, option: click.Parameter) -> str | None:
     if source is ParameterSource.ENVIRONMENT and isinstance(option.envvar, list):
         return next(str(name) for name in option.envvar if os.environ.get(name))
     if source is ParameterSource.DEFAULT_MAP and isinstance(option, click.Option):
-        return of(context).where[words_of(context), key(option)]
+        return settings_of(context).where[words_of(context), key(option)]
     return None
 
 

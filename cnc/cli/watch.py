@@ -22,7 +22,7 @@ from cnc.format import counted, duration
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from cnc.cli import documents
+    from cnc.cli import json_output
     from cnc.watch import Event, Watcher
 
 _LISTEN = re.compile(r"(?:\[([^]]+)\]|([^:\[\]]+)):(\d{1,5})")
@@ -155,7 +155,7 @@ def _clock(at: datetime) -> str:
 
 
 def _print_json(event: Event) -> None:
-    document: documents.Event = {
+    document: json_output.Event = {
         "time": event.at.isoformat(),
         "event": event.what,
         "kind": event.kind,

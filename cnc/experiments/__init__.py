@@ -60,7 +60,7 @@ def measure(file: Path, directory: Path, say: Progress = lambda _: None) -> Meas
         CncError: it could not be run.
     """
     description = load(file)
-    experiment = understood(description, file)
+    experiment = experiment_of(description, file)
     pictures.require()
     directory.mkdir(parents=True, exist_ok=True)
     if isinstance(experiment, Emulated) and "TSN_VM" not in os.environ:
@@ -76,7 +76,7 @@ def measure(file: Path, directory: Path, say: Progress = lambda _: None) -> Meas
 
 def run(file: Path, directory: Path, say: Progress) -> None:
     """The first half, here: rows, and the platform that they were made on."""
-    experiment = understood(load(file), file)
+    experiment = experiment_of(load(file), file)
     if isinstance(experiment, Emulated):
         switches = len(experiment.emulated.network.bridges)
         say(f"starting {counted(switches, 'switch')}")
@@ -91,7 +91,7 @@ def make_report(file: Path, directory: Path) -> Measured:
     """The second half: all figures of the rows in `directory`."""
     description = load(file)
     platform = Platform(**json.loads((directory / PLATFORM).read_text()))
-    report = understood(description, file).report(directory, platform)
+    report = experiment_of(description, file).report(directory, platform)
     summary = {
         "experiment": description.name,
         "kind": description.kind,
@@ -113,7 +113,7 @@ def make_report(file: Path, directory: Path) -> Measured:
     return Measured(description, platform, report, directory)
 
 
-def understood(description: Description, file: Path) -> Experiment:
+def experiment_of(description: Description, file: Path) -> Experiment:
     """The experiment that a description is of; `file` is where it stands."""
     match description:
         case BoundCheckDescription():

@@ -65,7 +65,7 @@ def running(one_switch: Path) -> Iterator[Lab]:
 
 def outcome(running: Lab, file: Path, directory: Path) -> Report:
     """What came of it, without the pictures: to draw takes long in an emulated kernel."""
-    experiment = experiments.understood(load(file), file)
+    experiment = experiments.experiment_of(load(file), file)
     assert isinstance(experiment, Emulated)
     directory.mkdir()
     experiment.run_in(running, directory, print)

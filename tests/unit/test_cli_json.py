@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from jsonschema import ValidationError
 
 from cnc import cli, experiments
-from cnc.cli import documents, settings
+from cnc.cli import json_output, settings
 from cnc.cli.measure import print_measured
 from cnc.cli.render import traffic
 from cnc.cli.watch import _print_json
@@ -67,8 +67,8 @@ def test_every_command_with_json_has_a_schema() -> None:
         for words, command in settings.commands(cli.cnc)
         if any(option.name == "as_json" for option in command.params)
     }
-    assert set(documents.BY_COMMAND) == with_json | {"error"}
-    assert len(list(SCHEMAS.iterdir())) == len(documents.BY_COMMAND)
+    assert set(json_output.BY_COMMAND) == with_json | {"error"}
+    assert len(list(SCHEMAS.iterdir())) == len(json_output.BY_COMMAND)
 
 
 def test_a_key_that_no_schema_has_is_noticed() -> None:
@@ -156,7 +156,7 @@ def test_experiments(
     file = CHECKOUT / "schedules" / "experiments" / "share-sweep.yaml"
     report = Report({"points": []}, [], [], [], ["trust it"], None)
     monkeypatch.setattr(
-        experiments, "understood", lambda *_: SimpleNamespace(report=lambda *_: report)
+        experiments, "experiment_of", lambda *_: SimpleNamespace(report=lambda *_: report)
     )
     platform = {"kernel": "x", "clock": "y", "exact": True}
     (tmp_path / experiments.PLATFORM).write_text(json.dumps(platform))

@@ -69,7 +69,7 @@ def run_of(tmp_path: Path, *pushes: Mapping[str, Mapping[str, int]]) -> Path:
 
 def report_of(tmp_path: Path, directory: Path) -> Report:
     path = file(tmp_path)
-    return experiments.understood(load(path), path).report(directory, Platform.here())
+    return experiments.experiment_of(load(path), path).report(directory, Platform.here())
 
 
 def reported(tmp_path: Path, *pushes: Mapping[str, Mapping[str, int]]) -> Report:

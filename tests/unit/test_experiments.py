@@ -21,7 +21,7 @@ EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_experiment_that_comes_along_is_understood(file: Path):
-    assert experiments.understood(description.load(file), file)
+    assert experiments.experiment_of(description.load(file), file)
     assert description.load(file).name == file.stem
 
 

@@ -12,7 +12,7 @@ from cnc.format import counted, duration, gate_summary
 from cnc.model import GateControlList, PortRef, StreamPlan
 
 if TYPE_CHECKING:
-    from cnc.cli import documents
+    from cnc.cli import json_output
     from cnc.plandiff import Change, PlanDifference
 
 _ROWS_MAX = 100
@@ -142,7 +142,7 @@ def _gates(port: PortRef, change: Change[GateControlList]) -> _Row:
     return _Row(str(port), what, gate_summary(before), gate_summary(after))
 
 
-def _difference_json(found: PlanDifference) -> documents.Difference:
+def _difference_json(found: PlanDifference) -> json_output.Difference:
     return {
         "same": not found,
         "added": found.added,
@@ -158,7 +158,7 @@ def _difference_json(found: PlanDifference) -> documents.Difference:
     }
 
 
-def _change_json(change: Change[Any]) -> documents.Change:
+def _change_json(change: Change[Any]) -> json_output.Change:
     its = dataclasses.asdict(change, dict_factory=_with_port_names)
     return {"before": its["before"], "after": its["after"]}
 

@@ -10,7 +10,7 @@ from cnc.cli.terminal import echo
 from cnc.format import counted
 
 if TYPE_CHECKING:
-    from cnc.cli import documents
+    from cnc.cli import json_output
     from cnc.rollout.preflight import Finding
 
 _COLUMNS_MAX = 8
@@ -23,7 +23,7 @@ def diagnosis(
 ) -> None:
     """`no_plan` says why there are no lists that the switches could be compared with."""
     if as_json:
-        document: documents.Diagnosis = {
+        document: json_output.Diagnosis = {
             "network": network,
             "no_plan": no_plan,
             "findings": list(findings),

@@ -19,7 +19,7 @@ from cnc.format import gate_summary
 from cnc.model import GateControlList
 
 if TYPE_CHECKING:
-    from cnc.cli import documents
+    from cnc.cli import json_output
     from cnc.rollout.history import Rollout, SwitchChange
 
 
@@ -123,7 +123,7 @@ def _gates(
     return found
 
 
-def _rollout_json(rollout: Rollout) -> documents.Rollout:
+def _rollout_json(rollout: Rollout) -> json_output.Rollout:
     """A rollout with the names of its ports."""
     return {
         "number": rollout.number,

@@ -9,7 +9,7 @@ from cnc.cli.render.output import new_table, print_json, print_table, warning
 from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from cnc.cli import documents
+    from cnc.cli import json_output
     from cnc.lab import Lab, NodeStatus
 
 
@@ -22,7 +22,7 @@ _NO_GATES = (
 def lab_up(running: Lab, *, timed_wires: bool, gates_refused: str | None, as_json: bool) -> None:
     """How to push to a lab that has come up, or why that is no use (`gates_refused`)."""
     if as_json:
-        document: documents.LabUp = {
+        document: json_output.LabUp = {
             "name": running.intent.name,
             "wires": "timed" if timed_wires else "instant",
             "identity": str(running.identity),

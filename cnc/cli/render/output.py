@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from cnc.cli import documents
+    from cnc.cli import json_output
 
 _SOME_MAX = 20
 _PIPE_COLUMNS = 160
@@ -79,7 +79,7 @@ def interrupted(raised: BaseException, *, as_json: bool) -> None:
 
 
 def _error_json(message: str, hint: str | None, exit_code: int) -> None:
-    document: documents.Error = {"error": message, "hint": hint, "exit_code": exit_code}
+    document: json_output.Error = {"error": message, "hint": hint, "exit_code": exit_code}
     echo(json.dumps(document, indent=2), err=True)
 
 
@@ -103,13 +103,13 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
-def gates_json(gates: GateControlList | None) -> documents.Gates | None:
+def gates_json(gates: GateControlList | None) -> json_output.Gates | None:
     if gates is None:
         return None
     return {"cycle_ns": gates.cycle_ns, "entries": entries_json(gates)}
 
 
-def entries_json(gates: GateControlList) -> documents.GateEntries:
+def entries_json(gates: GateControlList) -> json_output.GateEntries:
     return [(f"{e.gate_states:#04x}", e.interval_ns) for e in gates.entries]
 
 

@@ -16,7 +16,7 @@ from cnc.model import GateLimits, Intent, Plan, PortRef, StreamPlan
 
 if TYPE_CHECKING:
     from cnc.check import Violation
-    from cnc.cli import documents
+    from cnc.cli import json_output
 
 _ROWS_MAX = 100
 _FULL_FROM = 0.9
@@ -24,7 +24,7 @@ _FULL_FROM = 0.9
 
 def intent(checked: Intent, *, as_json: bool) -> None:
     network = checked.network
-    found: documents.CheckedIntent = {
+    found: json_output.CheckedIntent = {
         "name": checked.name,
         "sound": True,
         "switches": len(network.bridges),
@@ -48,7 +48,7 @@ def intent(checked: Intent, *, as_json: bool) -> None:
 
 def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> None:
     if as_json:
-        document: documents.CheckedPlan = {
+        document: json_output.CheckedPlan = {
             "name": plan.intent.name,
             "valid": not violations,
             "violations": [{"code": v.code, "where": v.where, "text": v.text} for v in violations],

@@ -11,14 +11,14 @@ from cnc.format import duration, gate_summary
 from cnc.model import NS_PER_S
 
 if TYPE_CHECKING:
-    from cnc.cli import documents
+    from cnc.cli import json_output
     from cnc.rollout import PortStatus, Report
     from cnc.switch.tree import KernelSchedule
 
 
 def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        document: documents.Push = {
+        document: json_output.Push = {
             "changed": bool(report.changes) and not dry_run,
             "dry_run": dry_run,
             "base_time_ns": report.base_time_ns,
@@ -57,7 +57,7 @@ def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
 
 def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
     if as_json:
-        document: list[documents.PortState] = [
+        document: list[json_output.PortState] = [
             {
                 "port": str(p.port),
                 "agrees": p.agrees,
@@ -85,7 +85,7 @@ def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
         echo(f"hint: {hint}")
 
 
-def _schedule_json(schedule: KernelSchedule | None) -> documents.RunningGates | None:
+def _schedule_json(schedule: KernelSchedule | None) -> json_output.RunningGates | None:
     if schedule is None:
         return None
     return {

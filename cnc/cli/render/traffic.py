@@ -10,7 +10,7 @@ from cnc.cli.terminal import echo
 from cnc.format import counted, duration, microseconds, rate
 
 if TYPE_CHECKING:
-    from cnc.cli import documents
+    from cnc.cli import json_output
     from cnc.lab.platform import Platform
     from cnc.traffic.iperf import Throughput
     from cnc.traffic.measure import Spread, Summary
@@ -26,7 +26,7 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
     """Each flow's figures, the clock that they were measured with, and what broke its promise."""
     violations = [line for summary in found for line in summary.violations()]
     if as_json:
-        document: documents.Traffic = {
+        document: json_output.Traffic = {
             "platform": platform,
             "wake_up_error": wake_up,
             "flows": [_figures(its) for its in found],
@@ -67,7 +67,7 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
         open_console().print("Every frame kept its bound and its gates.", style="bold green")
 
 
-def _figures(its: Summary) -> documents.FlowFigures:
+def _figures(its: Summary) -> json_output.FlowFigures:
     return {
         "flow": its.flow,
         "sent": its.sent,
