@@ -28,7 +28,6 @@ AGENT = "tsn-agent"
 NETCONF_SERVER = "tsn-netconfd"
 PROGRAMS = (AGENT, NETCONF_SERVER)
 
-CHECKOUT = Path(__file__).parents[2]
 YANG = Path(cnc.__file__).with_name("yang")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's place, not a temporary file of ours
 LOG_LINES_SHOWN = 15

@@ -51,6 +51,8 @@ UNCONFIRMED = """
 """
 DATASTORES = ("running", "startup")
 
+pytestmark = pytest.mark.timeout(600)
+
 
 class Switch:
     """A switch with the ports p1 and p2 in memory, whose version may change."""

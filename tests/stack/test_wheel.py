@@ -22,6 +22,8 @@ CONTROLLER, AGENT = "tsn-control-plane", "tsn-control-plane-agent"
 FOLDERS = {CONTROLLER: CHECKOUT, AGENT: CHECKOUT / "agent"}
 PACKAGES = {CONTROLLER: "cnc", AGENT: "agent"}
 
+pytestmark = pytest.mark.timeout(600)  # an environment is many files to write
+
 # Starts a switch of the wheel's own programs and modules, and asks it for its modules.
 REHEARSAL = """
 import json
@@ -31,16 +33,24 @@ with rehearsal(["s1"], ["p1"]) as running:
     with Device(Managed("s1", running.managements["s1"]), running.connect) as device:
         print(json.dumps(sorted(device.server().modules)))
 """
-# Imports every module of a package, and prints those that need what is not installed.
+# Imports every module of a package. Prints what they need that is not installed, and their paths
+# that are in this environment but not in the package.
 IMPORT_ALL = """
 import importlib, pkgutil, sys
+from pathlib import Path
 package = importlib.import_module(sys.argv[1])
+home = Path(package.__file__).parent
 for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
     if not module.name.endswith("__main__"):
         try:
-            importlib.import_module(module.name)
+            values = vars(importlib.import_module(module.name)).values()
         except ModuleNotFoundError as error:
             print(error.name)
+            continue
+        for path in values:
+            above = (path, *path.parents) if isinstance(path, Path) else ()
+            if home.parent in above and home not in above:
+                print(module.name, "looks outside at", path)
 """
 
 
