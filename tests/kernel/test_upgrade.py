@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.mechanisms.gates.model import GateState
 from tests.first_version import NEW, Version, first_version
 from tests.kernel.conftest import NS_PER_S
 from tests.kernel.test_agent_watch import with_priority_1_in_class_1
@@ -69,7 +70,7 @@ def test_no_frame_is_lost_or_leaves_outside_its_window_while_the_agent_is_replac
 ):
     agent = start(first_version())
     client.replace(with_priority_1_in_class_1("p1"))
-    eventually(lambda: kernel.read()["p1"].running is not None)
+    eventually(lambda: kernel.read()["p1"][GateState].running is not None)
     change_time = client.port("p1")[GATES]["config-change-time"]
 
     with QdiscEvents() as events, ThreadPoolExecutor(1) as sending:
@@ -86,7 +87,7 @@ def test_no_frame_is_lost_or_leaves_outside_its_window_while_the_agent_is_replac
         assert not events.any()
 
     assert len(traffic.frames) == traffic.sent == 2 * FRAMES
-    base_ns = kernel.read()["p1"].running.base_time_ns
+    base_ns = kernel.read()["p1"][GateState].running.base_time_ns
     for frame in traffic.frames:
         is_first_half = (frame.arrived_ns - base_ns) % CYCLE_NS < CYCLE_NS // 2
         assert is_first_half == (frame.class_ == 1), frame
