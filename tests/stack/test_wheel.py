@@ -203,6 +203,13 @@ def test_without_an_extra_the_controller_works_and_nothing_of_the_switch_is_ther
     assert not list(bare.directory.glob("venv/bin/tsn-*"))
 
 
+def test_the_runner_of_kernels_works_without_a_checkout(bare):
+    script = "import subprocess; from cnc.lab import vm; subprocess.run([*vm.RUNNER, '--which'])"
+    lane, _, reason = bare.succeeds("python", "-c", script).partition(": ")
+    assert lane in {"own", "uml", "qemu"}
+    assert reason
+
+
 def test_every_module_of_the_controller_is_there_with_what_it_needs(bare):
     needs_an_extra = set(bare.succeeds("python", "-c", IMPORT_ALL, "cnc").split())
     assert needs_an_extra <= {"ortools", "distributed", "dask", "matplotlib"}
