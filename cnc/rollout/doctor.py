@@ -26,9 +26,9 @@ from cnc.switch.device import (
     LoginRefused,
     SwitchState,
 )
-from cnc.switch.mark import Mark, element_of
 from cnc.switch.monitoring import ServerReport
 from cnc.switch.payload import desired_ports
+from cnc.switch.rollout_id import RolloutId, rollout_id_element
 from cnc.switch.tree import NETCONF
 
 T = TypeVar("T")
@@ -125,12 +125,16 @@ class _Visit:
         if state and state.agent:
             self._starvation(state)
         stored = self._asked(Check.ROLLOUT, lambda: device.stored(ports))
-        mark = stored.mark if stored else None
+        rollout_id = stored.rollout_id if stored else None
         if stored:
-            text = f"{mark.id} of {mark.controller}, {mark.time}" if mark else "none yet"
+            text = (
+                f"{rollout_id.id} of {rollout_id.controller}, {rollout_id.time}"
+                if rollout_id
+                else "none yet"
+            )
             self._found(Check.ROLLOUT, Verdict.OK, text)
         if not (server and server.locks):
-            self._rehearse(mark or Mark.of_this_controller())
+            self._rehearse(rollout_id or RolloutId.of_this_controller())
         return Visit(tuple(self._findings), state)
 
     def _capabilities(self) -> None:
@@ -177,14 +181,14 @@ class _Visit:
             text = f"starved: {words}"
             self._found(Check.STARVATION, Verdict.WARNING, text, starvation.HINT, port=port)
 
-    def _rehearse(self, mark: Mark) -> None:
+    def _rehearse(self, rollout_id: RolloutId) -> None:
         """Lock, and let the server test an edit; both end with the session.
 
         Only a lock tells of a confirmed commit that nobody has confirmed yet, and of a candidate
         with somebody's work in it (RFC 6241 7.5).
         """
         config = etree.Element(f"{{{NETCONF}}}config")
-        config.append(element_of(mark))
+        config.append(rollout_id_element(rollout_id))
         try:
             self._device.lock("running")
             self._device.lock("candidate")

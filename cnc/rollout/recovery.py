@@ -19,7 +19,7 @@ from cnc.rollout.rollout import Goal, Report, roll_out
 from cnc.rollout.sessions import sessions
 from cnc.rollout.transaction import CHOICES
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
-from cnc.switch.mark import Mark
+from cnc.switch.rollout_id import RolloutId
 
 
 def unresolved(switches: Iterable[Bridge | Managed], history: History) -> list[Rollout]:
@@ -62,13 +62,19 @@ def _ends_by_itself(left: Rollout, connect: ConnectOptions, history: History) ->
     # From then on a switch that has the record was told to keep it, and one that has not was not.
     time.sleep(_waits_s(left))
     with sessions(_managed(left), connect) as opened:
-        marks = opened.attempt(opened.reach(), lambda device: device.mark())
-        kept = [n for n, mark in marks.items() if isinstance(mark, Mark) and mark.id == left.id]
+        rollout_ids = opened.attempt(opened.reach(), lambda device: device.rollout_id())
+        kept = [
+            n
+            for n, rollout_id in rollout_ids.items()
+            if isinstance(rollout_id, RolloutId) and rollout_id.id == left.id
+        ]
         if len(kept) == len(left.switches):
             opened.ask(kept, lambda device: device.save_startup())
             _close(left, history, Phase.DONE, "all its switches had been told to keep it")
             return True
-    told = [name for name, mark in marks.items() if not isinstance(mark, DeviceError)]
+    told = [
+        name for name, rollout_id in rollout_ids.items() if not isinstance(rollout_id, DeviceError)
+    ]
     if kept or len(told) < len(left.switches):
         return False
     _close(left, history, Phase.TAKEN_BACK, "none of its switches had been told to keep it")
@@ -203,8 +209,8 @@ def _cancel(left: Rollout, connect: ConnectOptions) -> None:
     """
 
     def cancel(device: Device) -> None:
-        mark = device.mark()
-        if mark and mark.id == left.id:
+        rollout_id = device.rollout_id()
+        if rollout_id and rollout_id.id == left.id:
             device.cancel_commit(left.id)
 
     with sessions(_managed(left), connect) as opened:

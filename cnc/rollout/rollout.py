@@ -33,8 +33,8 @@ from cnc.switch.device import (
     StoredSwitch,
     SwitchState,
 )
-from cnc.switch.mark import Mark
 from cnc.switch.payload import desired_ports
+from cnc.switch.rollout_id import RolloutId
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +176,17 @@ class _Comparison:
     def refuse_foreign(self, history: History) -> None:
         """Raise RolloutError when a switch that is to change has another controller's rollout."""
         foreign = {
-            name: mark
+            name: rollout_id
             for name in self.reasons
-            if (mark := self.stored[name].mark) and not history.knows(mark.id)
+            if (rollout_id := self.stored[name].rollout_id) and not history.knows(rollout_id.id)
         }
         if foreign:
             raise RolloutError(
                 "\n".join(
-                    f"{name}: runs a rollout that the history here does not know: {mark.id} of "
-                    f"{mark.controller}, {mark.time}"
-                    for name, mark in sorted(foreign.items())
+                    f"{name}: runs a rollout that the history here does not know: "
+                    f"{rollout_id.id} of "
+                    f"{rollout_id.controller}, {rollout_id.time}"
+                    for name, rollout_id in sorted(foreign.items())
                 ),
                 hint="another controller manages this network; `--take-over` overrides it",
             )
@@ -230,7 +231,7 @@ def _change(
 ) -> Report:
     """Change the switches, with a journal of it in the history."""
     goal, changes = comparison.goal, comparison.switch_changes()
-    mark = Mark.of_this_controller()
+    rollout_id = RolloutId.of_this_controller()
     slowest_ns = comparison.slowest_answer_ns()
     with before_any_change():
         now_ns = comparison.now_tai_ns()
@@ -239,9 +240,9 @@ def _change(
         # No confirm window reaches beyond the base time, by whichever clock.
         lasts_s = (start_ns - now_ns + margin_ns(slowest_ns)) / NS_PER_S
         journal = history.begin(
-            id=mark.id,
+            id=rollout_id.id,
             network=goal.network,
-            operator=mark.controller,
+            operator=rollout_id.controller,
             what=goal.what,
             plan=goal.plan,
             base_time_ns=start_ns,
@@ -253,7 +254,7 @@ def _change(
         changes,
         comparison.states,
         journal,
-        mark=mark,
+        rollout_id=rollout_id,
         base_time_ns=start_ns,
         margin_ns=margin_ns(slowest_ns),
         now_tai_ns=comparison.now_tai_ns,

@@ -25,8 +25,8 @@ from cnc.rollout.parallel import UNCHANGED, uninterrupted
 from cnc.rollout.sessions import Sessions
 from cnc.rollout.timing import SLOWER, ConfirmWindow
 from cnc.switch.device import Device, DeviceError, SwitchState
-from cnc.switch.mark import Mark
 from cnc.switch.payload import edit_config
+from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import PortReport
 
 CHOICES = (
@@ -65,7 +65,7 @@ class Transaction:
         states: Mapping[str, SwitchState],
         journal: Journal,
         *,
-        mark: Mark,
+        rollout_id: RolloutId,
         base_time_ns: int,
         margin_ns: int,
         now_tai_ns: Callable[[], int],
@@ -75,7 +75,7 @@ class Transaction:
         self._changes = changes
         self._states = states
         self._journal = journal
-        self._mark = mark
+        self._rollout_id = rollout_id
         self._base_time_ns = base_time_ns
         self._margin_ns = margin_ns
         self._now_tai_ns = now_tai_ns
@@ -103,7 +103,7 @@ class Transaction:
         def edit(device: Device) -> None:
             change, times = self._changes[device.name], self.times[device.name]
             begun_ns = time.monotonic_ns()
-            config = edit_config(change.after, self._base_time_ns, change.before, self._mark)
+            config = edit_config(change.after, self._base_time_ns, change.before, self._rollout_id)
             times.payload_ns = time.monotonic_ns() - begun_ns
             self._timed(device, lambda: device.edit(config))
 
@@ -117,7 +117,9 @@ class Transaction:
 
         def commit(device: Device) -> None:
             device.wait_at_most(window.timeout_s)
-            self._timed(device, lambda: device.commit_confirmed(window.timeout_s, self._mark.id))
+            self._timed(
+                device, lambda: device.commit_confirmed(window.timeout_s, self._rollout_id.id)
+            )
 
         self._sessions.ask(self._changes, commit)
         self._begin(Step.VERIFY)
@@ -202,8 +204,8 @@ class Transaction:
 
     def _cancel(self, device: Device) -> None:
         """Only a switch that says it has our change is asked to go back: others have done so."""
-        if self._has_mark(device):
-            device.cancel_commit(self._mark.id)
+        if self._has_rollout_id(device):
+            device.cancel_commit(self._rollout_id.id)
         with suppress(DeviceError):  # with its session's lock the candidate is reset as well
             device.discard_changes()
 
@@ -290,11 +292,11 @@ class Transaction:
     def _confirm_or_see(self, device: Device) -> None:
         """Confirm. Where nothing waits for it, the reply to an earlier one was lost."""
         try:
-            self._timed(device, lambda: device.confirm(self._mark.id))
+            self._timed(device, lambda: device.confirm(self._rollout_id.id))
         except DeviceError as error:
             if "invalid-value" not in error.tags:
                 raise
-            if not self._has_mark(device):
+            if not self._has_rollout_id(device):
                 raise DeviceError(
                     device.name,
                     "went back to its former lists before it was told to keep the new ones",
@@ -322,9 +324,9 @@ class Transaction:
         with suppress(CncError):
             self._journal.result(name, outcome, detail)
 
-    def _has_mark(self, device: Device) -> bool:
-        mark = device.mark()
-        return mark is not None and mark.id == self._mark.id
+    def _has_rollout_id(self, device: Device) -> bool:
+        rollout_id = device.rollout_id()
+        return rollout_id is not None and rollout_id.id == self._rollout_id.id
 
     def _renewed(self, device: Device, until_s: float) -> Device:
         """A new session, tried for until the moment `until_s` of the monotonic clock."""

@@ -30,9 +30,9 @@ from cnc.format import duration
 from cnc.model import Bridge, Management, StoredPort
 from cnc.switch import readback
 from cnc.switch.known_hosts import KnownHosts
-from cnc.switch.mark import Mark, mark_filter, mark_in
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
 from cnc.switch.readback import Element
+from cnc.switch.rollout_id import RolloutId, rollout_id_filter, rollout_id_in
 from cnc.switch.topology import TopologyReport, topology_filter, topology_report
 from cnc.switch.transport import ERRORS_MAX, open_session
 from cnc.switch.tree import CLOCK, AgentReport, PortReport
@@ -109,7 +109,7 @@ class StoredSwitch:
     """What a switch's running datastore holds: its ports, and which rollout they come from."""
 
     ports: Mapping[str, StoredPort]
-    mark: Mark | None
+    rollout_id: RolloutId | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +198,17 @@ class Device:
 
     def stored(self, ports: Iterable[str]) -> StoredSwitch:
         """The running configuration of these ports, and the rollout it comes from."""
-        wanted = [*readback.configuration_filter(ports), mark_filter()]
+        wanted = [*readback.configuration_filter(ports), rollout_id_filter()]
         with self._asking("get-config"):
             data = _data(self._session.get_config("running", filter=wanted))
-            return StoredSwitch(readback.stored_ports(data), mark_in(data))
+            return StoredSwitch(readback.stored_ports(data), rollout_id_in(data))
 
-    def mark(self) -> Mark | None:
+    def rollout_id(self) -> RolloutId | None:
         """The rollout that the running configuration comes from."""
         with self._asking("get-config"):
-            return mark_in(_data(self._session.get_config("running", filter=[mark_filter()])))
+            return rollout_id_in(
+                _data(self._session.get_config("running", filter=[rollout_id_filter()]))
+            )
 
     def state(self, ports: Iterable[str]) -> SwitchState:
         """What the agent and the kernel say now."""

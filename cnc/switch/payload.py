@@ -9,7 +9,7 @@ from lxml import etree
 from lxml.builder import ElementMaker
 
 from cnc.model import NS_PER_S, ClassRole, GateControlList, Plan, PortConfiguration, StoredPort
-from cnc.switch.mark import Mark, element_of
+from cnc.switch.rollout_id import RolloutId, rollout_id_element
 from cnc.switch.tree import (
     BRIDGE,
     IF_TYPE,
@@ -60,9 +60,9 @@ def edit_config(
     changes: Mapping[str, PortConfiguration | None],
     base_time_ns: int,
     stored: Mapping[str, StoredPort | None],
-    mark: Mark,
+    rollout_id: RolloutId,
 ) -> Element:
-    """The `<config>` that brings the ports in `changes` to their new state, and says so by `mark`.
+    """The `<config>` that sets the ports in `changes`, and the rollout that they come from.
 
     It touches nothing else: a port's other bridge settings, and ports not named, stay as they are.
     """
@@ -75,7 +75,7 @@ def edit_config(
                 for name, wanted in sorted(changes.items())
             ),
         ),
-        element_of(mark),
+        rollout_id_element(rollout_id),
     )
 
 

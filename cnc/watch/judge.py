@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from cnc.model import PortConfiguration, StoredPort
 from cnc.rollout.compare import agent_down, difference_of
 from cnc.rollout.wording import configured_beside
-from cnc.switch.mark import Mark
+from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts
 from cnc.watch.observation import Poll
@@ -29,7 +29,7 @@ def verdicts(poll: Poll, desired: Desired, is_known: Callable[[str], bool]) -> V
             for port, configuration in desired.items()
             if (text := _configuration_difference(configuration, poll.stored.ports.get(port)))
         },
-        Kind.FOREIGN_CHANGE: _foreign(poll.stored.mark, is_known),
+        Kind.FOREIGN_CHANGE: _foreign(poll.stored.rollout_id, is_known),
     }
     agent = poll.state.agent
     if agent is None:
@@ -72,10 +72,12 @@ def _configuration_difference(
     return "other traffic classes or DSCP rules are configured"
 
 
-def _foreign(mark: Mark | None, is_known: Callable[[str], bool]) -> dict[str, str]:
-    if mark is None or is_known(mark.id):
+def _foreign(rollout_id: RolloutId | None, is_known: Callable[[str], bool]) -> dict[str, str]:
+    if rollout_id is None or is_known(rollout_id.id):
         return {}
-    return {WHOLE: f"rollout {mark.id} of {mark.controller}, {mark.time}, is not in this history"}
+    return {
+        WHOLE: f"rollout {rollout_id.id} of {rollout_id.controller}, {rollout_id.time}, is not in this history"
+    }
 
 
 def _unlocked(agent: AgentReport) -> dict[str, str]:

@@ -25,8 +25,8 @@ from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.switch import ConnectOptions
 from cnc.switch.device import Device
-from cnc.switch.mark import Mark
 from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import TSN_LINUX
 from tests.kernel.shared_lab import SharedLab
 from tests.kernel.test_agent_watch import set_tai_offset
@@ -405,7 +405,7 @@ def configure_lists_on(clock: str, bench: Bench) -> None:
     for bridge in bench.plan.intent.network.bridges.values():
         ports = desired_ports(bench.plan, bridge.name)
         with Device(bridge, reach(bench)) as switch:
-            mark = Mark.of_this_controller()
+            mark = RolloutId.of_this_controller()
             config = edit_config(ports, 0, switch.stored(ports).ports, mark)
             for taprio in config.iter(f"{{{TSN_LINUX}}}taprio"):
                 etree.SubElement(taprio, f"{{{TSN_LINUX}}}clock").text = clock

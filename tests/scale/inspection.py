@@ -40,10 +40,10 @@ class Inspector:
             if its.configuration
         }
 
-    def marks(self) -> set[str | None]:
+    def rollout_ids(self) -> set[str | None]:
         """The rollouts that the switches say they run; one where all is well."""
-        marks = [device.mark() for device in self._sessions.values()]
-        return {mark and mark.id for mark in marks}
+        rollout_ids = [device.rollout_id() for device in self._sessions.values()]
+        return {rollout_id and rollout_id.id for rollout_id in rollout_ids}
 
     def held(self) -> str | None:
         """Who has a lock, a changed candidate or an unconfirmed commit; None: nobody has any.

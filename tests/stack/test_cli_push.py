@@ -16,7 +16,7 @@ from cnc.model import Plan
 from cnc.planner import plan as compute
 from cnc.rollout.history import FILE_NAME, History, Phase
 from cnc.switch.device import Device
-from cnc.switch.mark import Mark, element_of
+from cnc.switch.rollout_id import RolloutId, rollout_id_element
 from cnc.switch.tree import NETCONF
 from tests.json_documents import documented
 from tests.scale.inspection import Inspector, inspector
@@ -239,7 +239,7 @@ def test_uncommitted_edits_of_somebody_are_told_as_such_with_what_to_do(
     operator: Operator, former: Plan, new: Plan, simulation: Simulation, seen: Inspector
 ):
     edit = etree.Element(f"{{{NETCONF}}}config")
-    edit.append(element_of(Mark.of_this_controller()))
+    edit.append(rollout_id_element(RolloutId.of_this_controller()))
     with Device(new.intent.network.bridges["s2"], simulation.connect) as somebody:
         somebody.edit(edit)
     try:

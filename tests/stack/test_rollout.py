@@ -91,7 +91,7 @@ def test_every_switch_runs_it_and_the_history_has_it(
     kept = operator.history.rollout(report.number)
     assert kept.phase is Phase.DONE
     assert {change.outcome for change in kept.switches.values()} == {Outcome.SAVED}
-    assert seen.marks() == {kept.id}
+    assert seen.rollout_ids() == {kept.id}
     assert operator.history.plan_of(report.number).gates == plans.new.gates
     assert seen.held() is None
 

@@ -47,7 +47,7 @@ def test_of_two_operators_at_once_one_plan_is_left_everywhere_and_nothing_is_hel
                 how = f"ann {by_ann.outcome}, bob {by_bob.outcome}"
                 print(f"round {number}: {how}", flush=True)
                 (in_force,) = (plan for plan in may_run if plan.gates == lists)
-                assert len(seen.marks()) == 1
+                assert len(seen.rollout_ids()) == 1
                 assert seen.held() is None
                 ended[how] += 1
         print(*(f"{count:4} x {how}" for how, count in ended.most_common()), sep="\n")

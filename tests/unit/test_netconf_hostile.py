@@ -209,7 +209,7 @@ def test_a_reply_without_data_is_told_as_such(tmp_path):
         Device(switch.managed, switch.options()) as device,
         pytest.raises(DeviceError, match="unexpected reply to get-config: it has no <data>"),
     ):
-        device.mark()
+        device.rollout_id()
 
 
 @pytest.mark.parametrize("broken", [paramiko.SSHException("no new keys"), EOFError()])

@@ -25,9 +25,9 @@ from cnc.model import (
     TrafficClass,
 )
 from cnc.rollout.compare import difference_between, difference_of, needs_change
-from cnc.switch.mark import Mark, mark_in
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.readback import agent_report, port_reports, state_filter, stored_ports
+from cnc.switch.rollout_id import RolloutId, rollout_id_in
 from cnc.switch.tree import (
     BRIDGE,
     INTERFACES,
@@ -40,7 +40,7 @@ from cnc.switch.tree import (
 )
 
 GATES = GateControlList(1_000_000, (GateEntry(0x40, 300_000), GateEntry(0x01, 700_000)))
-MARK = Mark("6f0c4c6b-9f0c-4d11-8a7e-2d0f6a5a7d11", "alice@desk", "2026-01-01T00:00:00+00:00")
+MARK = RolloutId("6f0c4c6b-9f0c-4d11-8a7e-2d0f6a5a7d11", "alice@desk", "2026-01-01T00:00:00+00:00")
 PATHS = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX, "nc": NETCONF}
 
 
@@ -90,11 +90,11 @@ def test_priorities_without_a_class_go_to_best_effort(plan: Plan) -> None:
 
 def test_the_record_of_the_rollout_goes_with_the_lists(plan: Plan) -> None:
     config = edit_config({"p2": wanted_of(plan)}, 0, {}, MARK)
-    assert mark_in(config) == MARK
+    assert rollout_id_in(config) == MARK
 
 
 def test_a_switch_without_a_record_has_had_no_rollout() -> None:
-    assert mark_in(etree.fromstring("<data/>")) is None
+    assert rollout_id_in(etree.fromstring("<data/>")) is None
 
 
 def test_what_is_sent_reads_back_as_the_same_configuration(plan: Plan) -> None:

@@ -25,9 +25,9 @@ from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History, Outcome, Phase
 from cnc.switch import ConnectOptions
 from cnc.switch.device import DeviceError, StoredSwitch, SwitchState
-from cnc.switch.mark import Mark, mark_in
 from cnc.switch.payload import desired_ports
 from cnc.switch.readback import stored_ports
+from cnc.switch.rollout_id import RolloutId, rollout_id_in
 from cnc.switch.tree import AgentReport, KernelSchedule, PortReport
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -88,14 +88,14 @@ class FakeDevice:
     def stored(self, ports):
         return self.running
 
-    def mark(self):
-        return self.running.mark
+    def rollout_id(self):
+        return self.running.rollout_id
 
     def wait_at_most(self, timeout_s): ...
 
     def edit(self, config):
         self._call("edit")
-        self.candidate = StoredSwitch(stored_ports(config), mark_in(config))
+        self.candidate = StoredSwitch(stored_ports(config), rollout_id_in(config))
 
     def commit_confirmed(self, timeout_s, persist):
         self._call("commit_confirmed")
@@ -320,7 +320,7 @@ def test_a_session_that_breaks_in_a_way_nobody_foresaw_takes_all_back(plan, devi
     with pytest.raises(paramiko.SSHException) as error:
         push(plan, connect=CONNECT, history=store)
     assert error.value.__notes__ == ["no switch was changed"]
-    assert all(device.running.mark is None for device in devices.values())
+    assert all(device.running.rollout_id is None for device in devices.values())
     assert [each.phase for each in store.rollouts()] == [Phase.TAKEN_BACK]
 
 
@@ -335,7 +335,7 @@ def test_a_switch_that_breaks_while_it_is_taken_back_is_tried_again(plan, device
     devices["s2"].breaks["commit_confirmed"] = "no"
     with pytest.raises(RolloutError, match="no switch was changed"):
         push(plan, connect=CONNECT)
-    assert devices["s1"].running.mark is None
+    assert devices["s1"].running.rollout_id is None
 
 
 def test_a_kernel_that_runs_something_else_takes_all_back(plan, devices):
@@ -426,7 +426,7 @@ def test_a_switch_that_takes_most_of_its_wait_to_change_takes_all_back(plan, dev
     with pytest.raises(RolloutError, match="too soon to confirm everywhere") as error:
         push(plan, connect=CONNECT)
     assert "no switch was changed" in str(error.value)
-    assert all(device.running.mark is None for device in devices.values())
+    assert all(device.running.rollout_id is None for device in devices.values())
 
 
 def test_a_lock_somebody_holds_leaves_no_lock_of_ours(plan, devices):
@@ -685,7 +685,7 @@ def test_a_decision_that_cannot_be_written_takes_all_back(plan, devices, store, 
     monkeypatch.setattr("cnc.rollout.history.Journal.decide", full)
     with pytest.raises(RolloutError, match="no space left on device\nno switch was changed"):
         push(plan, connect=CONNECT, history=store)
-    assert all(device.running.mark is None for device in devices.values())
+    assert all(device.running.rollout_id is None for device in devices.values())
 
 
 def test_a_disk_that_takes_the_whole_wait_for_the_decision_takes_all_back(
@@ -702,7 +702,9 @@ def test_a_disk_that_takes_the_whole_wait_for_the_decision_takes_all_back(
 
 def test_what_another_controller_brought_is_not_overwritten_unless_told(plan, devices, store):
     for device in devices.values():
-        device.running = StoredSwitch({}, Mark("5f0c", "bob@laptop", "2026-01-01T00:00:00+00:00"))
+        device.running = StoredSwitch(
+            {}, RolloutId("5f0c", "bob@laptop", "2026-01-01T00:00:00+00:00")
+        )
     with pytest.raises(RolloutError, match=r"s2: runs a rollout .* bob@laptop") as error:
         push(plan, connect=CONNECT, history=store)
     assert "no switch was changed" in str(error.value)
@@ -713,8 +715,8 @@ def test_what_another_controller_brought_is_not_overwritten_unless_told(plan, de
 def test_every_switch_that_changes_says_which_rollout_it_runs(plan, devices, store):
     report = push(plan, connect=CONNECT, history=store)
     known = store.rollout(report.number)
-    assert {device.running.mark.id for device in devices.values()} == {known.id}
-    assert {device.running.mark.controller for device in devices.values()} == {known.operator}
+    assert {device.running.rollout_id.id for device in devices.values()} == {known.id}
+    assert {device.running.rollout_id.controller for device in devices.values()} == {known.operator}
 
 
 def test_a_plan_the_judge_refuses_reaches_no_switch(plan, devices):

@@ -8,7 +8,7 @@ import pytest
 
 from cnc.model import ClassRole, GateControlList
 from cnc.switch.counters import PortCounters
-from cnc.switch.mark import Mark
+from cnc.switch.rollout_id import RolloutId
 from cnc.switch.subscription import NETCONF_EVENTS
 from cnc.switch.tree import AgentReport, ClassTraffic, PtpReport
 from cnc.watch.observer import Observer
@@ -162,8 +162,10 @@ def test_what_is_configured_beside_the_plan_is_told(observer):
 
 
 def test_a_rollout_that_the_history_does_not_know_is_told_with_its_author(observer):
-    assert observer.take(poll("s1", 0, mark=Mark(OURS, "ann@noc", "now"))) == []
-    (event,) = observer.take(poll("s1", 10, mark=Mark(THEIRS, "bob@laptop", "2026-11-21T14:00Z")))
+    assert observer.take(poll("s1", 0, rollout_id=RolloutId(OURS, "ann@noc", "now"))) == []
+    (event,) = observer.take(
+        poll("s1", 10, rollout_id=RolloutId(THEIRS, "bob@laptop", "2026-11-21T14:00Z"))
+    )
     assert told([event]) == began("foreign-change", "s1")
     assert "bob@laptop" in event.text
     assert THEIRS in event.text

@@ -29,7 +29,7 @@ def poll(
     clock_ahead_ns=0,
     ports=lambda reports: reports,
     stored=lambda configurations: configurations,
-    mark=None,
+    rollout_id=None,
     counters=None,
 ):
     """A switch that runs the plan, asked `after_s` after the start.
@@ -51,7 +51,7 @@ def poll(
         switch=switch,
         at=START + timedelta(seconds=after_s),
         state=SwitchState(agent, ports(reports) if agent else {}, now_ns, now_ns),
-        stored=StoredSwitch(stored(configured), mark),
+        stored=StoredSwitch(stored(configured), rollout_id),
         counters=counters or {},
     )
 

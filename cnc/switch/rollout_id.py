@@ -23,7 +23,7 @@ _NAMESPACES = {"t": TSN_LINUX}
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RolloutId:
     """`id` is a UUID, the same on all switches of a rollout; `controller` is user@host."""
 
     id: str
@@ -31,8 +31,8 @@ class Mark:
     time: str
 
     @classmethod
-    def of_this_controller(cls) -> Mark:
-        """A mark for a rollout that begins now."""
+    def of_this_controller(cls) -> RolloutId:
+        """The identity of a rollout that begins now."""
         return cls(
             str(uuid4()),
             f"{getpass.getuser()}@{socket.gethostname()}",
@@ -40,22 +40,22 @@ class Mark:
         )
 
 
-def mark_filter() -> Element:
+def rollout_id_filter() -> Element:
     """Subtree filter: the record."""
     return _TSNL("rollout")
 
 
-def element_of(mark: Mark) -> Element:
+def rollout_id_element(rollout_id: RolloutId) -> Element:
     """The record as configuration."""
     return _TSNL(
         "rollout",
-        _TSNL("id", mark.id),
-        _TSNL("controller", mark.controller),
-        _TSNL("time", mark.time),
+        _TSNL("id", rollout_id.id),
+        _TSNL("controller", rollout_id.controller),
+        _TSNL("time", rollout_id.time),
     )
 
 
-def mark_in(data: Element) -> Mark | None:
+def rollout_id_in(data: Element) -> RolloutId | None:
     """The record in the reply to a get-config; None where no rollout has been."""
     rollout = data.find("t:rollout", _NAMESPACES)
     identity = None if rollout is None else rollout.findtext("t:id", namespaces=_NAMESPACES)
@@ -65,4 +65,4 @@ def mark_in(data: Element) -> Mark | None:
         rollout.findtext(f"t:{leaf}", default="", namespaces=_NAMESPACES)
         for leaf in ("controller", "time")
     )
-    return Mark(identity, *texts)
+    return RolloutId(identity, *texts)
