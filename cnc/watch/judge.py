@@ -76,7 +76,8 @@ def _foreign(rollout_id: RolloutId | None, is_known: Callable[[str], bool]) -> d
     if rollout_id is None or is_known(rollout_id.id):
         return {}
     return {
-        WHOLE: f"rollout {rollout_id.id} of {rollout_id.controller}, {rollout_id.time}, is not in this history"
+        WHOLE: f"rollout {rollout_id.id} of {rollout_id.controller}, {rollout_id.time}, "
+        "is not in this history"
     }
 
 
