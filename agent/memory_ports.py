@@ -13,8 +13,8 @@ from agent.composition import Change, Contribution, KernelObject, Step
 from agent.kernel import clock
 from agent.kernel.change_monitor import FULL_POLL_S
 from agent.mechanism import Mechanism, Node
-from agent.mechanisms.root_qdisc import NO_QDISC
 from agent.model import AgentError, Clock, OperStatus, PortConfig, PortState, PtpStatus
+from agent.root_qdisc import NO_QDISC
 
 DRIVER = "rehearsal"
 TX_QUEUES = 8

@@ -23,9 +23,9 @@ from agent.mechanisms.gates.model import (
     Taprio,
     TaprioMode,
 )
-from agent.mechanisms.root_qdisc import NO_QDISC
 from agent.memory_ports import MemoryPorts
 from agent.model import AgentError, Clock, OperStatus, PortConfig, PortState, PtpStatus
+from agent.root_qdisc import NO_QDISC
 from agent.switch import Applied, Switch
 
 LIST_MAX = 430

@@ -45,8 +45,8 @@ from agent.datastore.watch import Watch
 from agent.events import PortDrift, PortRestored
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.gates.model import GateConfig, GateState
-from agent.mechanisms.root_qdisc import RootQdisc
 from agent.model import AgentError
+from agent.root_qdisc import RootQdisc
 from agent.switch import differences, plan
 from tests.stack.recording_kernel import RecordedPorts, RecordingKernel, altered, bare, port
 from tests.stack.sysrepo_client import BASE_TIME_S, NOW_NS, gated

@@ -21,9 +21,9 @@ from agent.mechanisms.gates.model import (
     TaprioMode,
 )
 from agent.mechanisms.gates.openings import binding_max_sdu_octets, longest_opening_ns
-from agent.mechanisms.root_qdisc import RootQdisc
 from agent.memory_ports import MemoryPorts
 from agent.model import AgentError, Clock, PortState
+from agent.root_qdisc import RootQdisc
 from agent.switch import Switch, plan
 from agent.switch import problems as switch_problems
 from tests.stack.recording_kernel import altered, configured

@@ -20,8 +20,8 @@ from pyroute2.netlink.rtnl.tcmsg import plugins
 
 from agent.mechanisms.gates import taprio
 from agent.mechanisms.gates.model import Taprio
-from agent.mechanisms.root_qdisc import ChildQdisc
 from agent.model import AgentError
+from agent.root_qdisc import ChildQdisc
 
 Children = Mapping[int, ChildQdisc]  # by transmit queue
 Tree = tuple[Taprio | None, Children]

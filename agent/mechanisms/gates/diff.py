@@ -9,8 +9,8 @@ from agent.composition import Change, Contribution
 from agent.mechanism import Contributions
 from agent.mechanisms.gates.model import GateConfig, GateSchedule, GateState, Taprio
 from agent.mechanisms.gates.openings import binding_max_sdu_octets
-from agent.mechanisms.root_qdisc import ROOT, RootQdisc
 from agent.model import PortConfig, PortState
+from agent.root_qdisc import ROOT, RootQdisc
 from agent.wording import counted
 
 NAME = "gates"

@@ -16,8 +16,8 @@ from agent.mechanisms.gates import children, limits, taprio, taprio_dump
 from agent.mechanisms.gates.children import Children
 from agent.mechanisms.gates.model import GateConfig, GateSchedule, GateState, Taprio
 from agent.mechanisms.gates.taprio_dump import DumpedQdisc
-from agent.mechanisms.root_qdisc import ROOT, RootQdisc
 from agent.model import NS_PER_S, AgentError, PortConfig, PortState
+from agent.root_qdisc import ROOT, RootQdisc
 
 
 class GateAdapter(KernelAdapter):

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from agent.mechanisms.gates.limits import limits_by_mode
 from agent.mechanisms.gates.model import ClassCounters, GateState, Taprio
-from agent.mechanisms.root_qdisc import NO_QDISC
 from agent.model import AgentError, Clock, PortState
+from agent.root_qdisc import NO_QDISC
 
 
 def applied(
