@@ -193,7 +193,7 @@ def test_an_agent_waits_for_a_commit_that_still_waits_for_the_one_that_was_kille
         killed.wait(START_TIMEOUT_S)
         with closing(Datastore(kernel)):
             assert isinstance(commit.exception(), sysrepo.SysrepoTimeOutError)
-            assert "waits for an agent that is gone" in caplog.text
+            assert "waits for an agent that has ended" in caplog.text
             client.replace(gated("p1"))
             assert kernel.log == ["apply p1"]
 
