@@ -15,7 +15,7 @@ from cnc.planner import plan as compute
 from cnc.rollout import doctor
 from cnc.rollout.doctor import Visit
 from cnc.rollout.preflight import Check, Verdict
-from tests.unit.watched_switches import look
+from tests.unit.watched_switches import poll
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 
@@ -87,7 +87,7 @@ def test_programs_that_read_errors_as_json_get_no_text(tmp_path: Path) -> None:
 
 def test_doctor_warns_of_each_switch_that_answers(tmp_path: Path) -> None:
     plan = plan_of(tmp_path / "a.yaml")
-    visits = {"s1": Visit((), look("s1").state), "s2": Visit((), None)}
+    visits = {"s1": Visit((), poll("s1").state), "s2": Visit((), None)}
     (found,) = [f for f in doctor.diagnose(plan, visits) if f.check is Check.MARGIN]
     assert (found.where, found.verdict) == ("s1", Verdict.WARNING)
     assert "1 port" in found.text

@@ -9,7 +9,7 @@ import pytest
 from cnc.model import PortRef
 from cnc.rollout import compare, status
 from cnc.switch import ConnectOptions
-from tests.unit.watched_switches import PLAN, look, report
+from tests.unit.watched_switches import PLAN, poll, report
 
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
 WITHOUT_GATES = PortRef("s2", "s1")
@@ -24,11 +24,11 @@ def gates_where_none_are_planned(monkeypatch):
     """The port `WITHOUT_GATES` runs a list; with `is_configured`, its switch is told to."""
 
     def arrange(*, is_configured):
-        wanted = look("s2").stored.ports["s3"]
+        wanted = poll("s2").stored.ports["s3"]
 
         class Switch:
             def __init__(self, bridge, _options):
-                self.seen = look(bridge.name, ports=self.ports, stored=self.configured)
+                self.seen = poll(bridge.name, ports=self.ports, stored=self.configured)
 
             def ports(self, reports):
                 if WITHOUT_GATES.port not in reports or "s3" not in reports:

@@ -9,7 +9,7 @@ import pytest
 from cnc.model import ClassRole, GateControlList, GateEntry
 from cnc.rollout.starvation import Starvation
 from cnc.switch.tree import ClassTraffic, KernelSchedule
-from tests.unit.watched_switches import PLAN, look
+from tests.unit.watched_switches import PLAN, poll
 
 SCHEDULED, BEST_EFFORT = (
     PLAN.intent.classes_with(role)[0].number
@@ -31,7 +31,7 @@ def state(after_s, sent=7, backlog=1000, number=SCHEDULED, **changes):
         report = dataclasses.replace(reports["s3"], traffic=traffic)
         return {**reports, "s3": dataclasses.replace(report, **changes)}
 
-    return look("s2", after_s, ports=ports).state
+    return poll("s2", after_s, ports=ports).state
 
 
 def test_a_backlog_that_has_sent_nothing_for_two_seconds_is_starved(starvation):
@@ -48,7 +48,7 @@ def test_one_frame_is_no_frames(starvation):
     assert "has 1 frame waiting" in starvation.update(state(2, backlog=1))["s3"]
 
 
-def test_looks_that_are_too_close_say_nothing(starvation):
+def test_polls_that_are_too_close_say_nothing(starvation):
     starvation.update(state(0))
     assert starvation.update(state(1.99)) == {}
     assert starvation.update(state(2)) != {}
