@@ -128,8 +128,11 @@ def test_an_update_drops_stored_configuration_that_never_had_an_effect(tmp_path)
     stored = bridge_port_with(tmp_path, enabled=True)
     assert (stored.returncode, stored.stderr) == (0, "")
 
-    assert run(YANG / "install").returncode == 0
+    result = run(YANG / "install")
 
+    assert result.returncode == 0
+    assert "removed from running, because the agent does not apply it" in result.stderr
+    assert "<priority1>2</priority1>" in result.stderr
     (port,) = running_interfaces()
     assert port[BRIDGE_PORT] == {
         "traffic-class": {"traffic-class-table": {"number-of-traffic-classes": 2}}
@@ -137,17 +140,18 @@ def test_an_update_drops_stored_configuration_that_never_had_an_effect(tmp_path)
 
 
 @pytest.mark.usefixtures("sysrepo_repository")
-def test_an_update_names_a_port_that_is_configured_down_and_changes_nothing(tmp_path):
+def test_an_update_removes_that_a_port_is_down_and_says_so(tmp_path):
     assert run("sysrepoctl", "--uninstall", UNSUPPORTED).returncode == 0
     assert bridge_port_with(tmp_path, enabled=False).returncode == 0
-    before = running_interfaces()
 
     result = run(YANG / "install")
 
-    assert result.returncode != 0
-    assert "the agent sets no interface down" in result.stderr
-    assert f"interface[name='{UNCONFIGURED['name']}']/enabled" in result.stderr
-    assert running_interfaces() == before
+    assert result.returncode == 0, result.stderr
+    assert "removed from running, because the agent does not apply it" in result.stderr
+    assert "<enabled>false</enabled>" in result.stderr
+    (interface,) = running_interfaces()
+    assert interface["name"] == UNCONFIGURED["name"]
+    assert "enabled" not in interface
 
 
 def running_interfaces() -> list[dict]:
