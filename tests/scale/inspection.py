@@ -80,7 +80,7 @@ def kernel_lists(switches: Iterable[Switch]) -> Lists:
     return {
         PortRef(switch.name, port): _gates(state[GateState].taprio.schedule)
         for switch in switches
-        for port, state in switch.kernel.states.items()
+        for port, state in switch.kernel.ports.items()
         if state[GateState].taprio
     }
 
