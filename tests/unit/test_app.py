@@ -28,6 +28,15 @@ def test_importing_cnc_imports_no_room() -> None:
     assert in_a_fresh_interpreter(program) == ""
 
 
+def test_a_module_within_a_lazy_room_is_executed_once() -> None:
+    program = (
+        "import cnc.app, cnc.cli\n"
+        "from cnc.switch.device import ConnectOptions\n"
+        "print(cnc.ConnectOptions is ConnectOptions)"
+    )
+    assert in_a_fresh_interpreter(program) == "True"
+
+
 def test_the_application_layer_plans_without_click_rich_and_netconf() -> None:
     program = (
         "import sys, pathlib, cnc\n"
