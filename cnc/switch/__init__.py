@@ -1,4 +1,5 @@
-"""One switch over NETCONF: its session, what is sent to it (`payload`) and read (`readback`)."""
+"""One switch over NETCONF: the session, the configuration that is sent (`payload`) and the state
+that is read (`readback`)."""
 
 from cnc.switch.device import ConnectOptions
 

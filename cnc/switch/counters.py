@@ -1,6 +1,7 @@
-"""What a switch counts on its ports that should stay at rest: a filter to ask with, a parser.
+"""Counters of a switch's ports that should not increase: the filter of a get, a parser of its
+reply.
 
-Counters begin again at 0 when the schedule of a port is set anew or the agent starts.
+Counters restart at 0 when the schedule of a port is set again or the agent starts.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ _NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
 
 @dataclass(frozen=True, slots=True)
 class PortCounters:
-    """Counters of one port, those of frames by traffic class; what nobody counts is left out.
+    """Counters of one port, those of frames by traffic class; a counter that the switch does not
+    have is left out.
 
-    `config_change_errors`: schedules whose base time had passed when they came (802.1Q 12.29.1).
-    `overruns`: frames that were still being sent when their gate closed (transmission-overrun).
-    `drops`: frames dropped before they were sent; `window_drops` those of them for which the list
-    has no window.
+    `config_change_errors`: schedules whose base time had passed when they were set (802.1Q
+    12.29.1). `overruns`: frames that were still being sent when their gate closed
+    (transmission-overrun). `drops`: frames dropped before they were sent; `window_drops` those of
+    them for which the list has no window.
     """
 
     config_change_errors: int | None = None

@@ -1,7 +1,7 @@
-"""One switch, one NETCONF session (RFC 6241 over SSH), spoken with ncclient.
+"""One switch, one NETCONF session (RFC 6241 over SSH), with ncclient.
 
-Every failure becomes a `DeviceError` that carries the switch's own words. Host keys are always
-verified against a known_hosts file; an unknown key is refused, never learnt.
+Every failure becomes a `DeviceError` that carries the switch's own error messages. Host keys are
+always verified against a known_hosts file; an unknown key is refused, never added.
 """
 
 from __future__ import annotations
@@ -39,28 +39,29 @@ from cnc.switch.tree import CLOCK, AgentReport, PortReport
 
 LOG = logging.getLogger(__name__)
 
-_SLOW = "is it overloaded, or stopped? --timeout gives it longer; its journal tells more"
-_GONE = "`cnc doctor` tells which switches answer; the switch's journal says why it did not"
+_SLOW = "the switch may be overloaded or down; raise --timeout or check its journal"
+_GONE = "`cnc doctor` shows which switches answer; the switch's journal has the reason"
 _STRANGE = "`cnc -vv` shows the messages"
 # How sysrepo, below tsn-netconfd and netopeer2, refuses the lock of a candidate with uncommitted
-# edits (RFC 6241 7.5); their error-tags differ, and none is for this alone.
+# edits (RFC 6241 7.5); their error-tags differ, and none is specific to this.
 _UNCOMMITTED = "have already been modified"
-# Of the text of one error of a switch, in characters.
+# Longest error message of a switch that is shown whole, in characters.
 _TEXT_MAX = 4000
 ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration"
 
-# ncclient may wait for the reply of a server that is gone: nobody needs it for as long as another.
+# ncclient may wait for the reply of a server that has ended: the reply to <close-session> carries
+# no data, so that a short wait is enough.
 CLOSE_TIMEOUT_S = 2.0
 
-# What ncclient and paramiko raise of a session that is of no use any more, or never was.
+# Errors of ncclient and paramiko after which a session cannot be used, or was never established.
 _BROKEN = (NCClientError, paramiko.SSHException, EOFError, OSError)
 
 
 class DeviceError(CncError):
-    """A switch refused, did not answer, or is not who it should be.
+    """A switch refused a request, did not answer, or could not be authenticated.
 
-    `tags` are the error-tags of a refusal (RFC 6241 appendix A): none where there was no answer.
-    `is_final`: to ask again is no use.
+    `tags` are the error-tags of a refusal (RFC 6241 appendix A): none where there was no reply.
+    `is_final`: a repeated request would fail as well.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class DeviceError(CncError):
 
 
 class HostKeyRefused(DeviceError):
-    """The switch's host key is not known, or is another one than is known."""
+    """The switch's host key is unknown, or differs from the known one."""
 
 
 class LoginRefused(DeviceError):
@@ -89,7 +90,7 @@ class LoginRefused(DeviceError):
 
 @dataclass(frozen=True, slots=True)
 class ConnectOptions:
-    """How to reach the switches: private key and the file of their host keys."""
+    """How to log in to the switches: private key, known_hosts file, time-out of each reply."""
 
     identity: Path
     known_hosts: Path
@@ -98,7 +99,7 @@ class ConnectOptions:
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """A switch as far as its management goes, where the rest of the network does not matter."""
+    """Name and management address of a switch, without the rest of the network."""
 
     name: str
     management: Management | None
@@ -106,7 +107,7 @@ class Managed:
 
 @dataclass(frozen=True, slots=True)
 class StoredSwitch:
-    """What a switch's running datastore holds: its ports, and which rollout they come from."""
+    """A switch's running datastore: its ports, and the rollout that configured them."""
 
     ports: Mapping[str, StoredPort]
     rollout_id: RolloutId | None
@@ -114,7 +115,8 @@ class StoredSwitch:
 
 @dataclass(frozen=True, slots=True)
 class SwitchState:
-    """What a switch answered, and when on the controller's monotonic clock it was asked."""
+    """State in a switch's reply; request and reply are timed on the controller's monotonic
+    clock."""
 
     agent: AgentReport | None
     ports: Mapping[str, PortReport]
@@ -124,9 +126,9 @@ class SwitchState:
     def tai_minus_monotonic_ns(self) -> tuple[int, int] | None:
         """Bounds of (switch's TAI minus controller's monotonic clock); None without a clock.
 
-        The switch read its clock at some moment between question and answer. Agents up to 0.1.0
+        The switch read its clock at some moment between request and reply. Agents up to 0.1.0
         report the time of the clock on which a port's list runs: where that is not TAI, the port
-        counts only if the switch has no other, and may be wrong (`is_tai_certain`).
+        is used only if the switch has no other, and may be wrong (`is_tai_certain`).
         """
         clocks = self._clocks_ns(is_tai=True) or self._clocks_ns(is_tai=False)[-1:]
         if not clocks:
@@ -135,11 +137,12 @@ class SwitchState:
 
     @property
     def is_tai_certain(self) -> bool:
-        """Whether the clock was read where it can be no other than TAI."""
+        """Whether the time was read from a clock that is certain to be TAI."""
         return bool(self._clocks_ns(is_tai=True))
 
     def _clocks_ns(self, *, is_tai: bool) -> list[int]:
-        """The times, in order, of the ports whose list runs on TAI (or that have none), or not."""
+        """Sorted times of the ports whose list runs on TAI or that have none (`is_tai`), or of the
+        others."""
         return sorted(
             port.current_time_ns
             for port in self.ports.values()
@@ -159,7 +162,7 @@ class Device:
             )
         self.name = switch.name
         self._user = switch.management.user or getpass.getuser()  # as ncclient does
-        self._has_get_data = True  # until the server says otherwise
+        self._has_get_data = True  # until the server refuses it
         self._locked: list[str] = []
         with _logged(self.name, "connect"):
             self._session = _connect(switch.name, switch.management, options)
@@ -171,7 +174,7 @@ class Device:
         self.close()
 
     def close(self) -> None:
-        """End the session; a server that is gone already is no error."""
+        """End the session; a server that has ended is not an error."""
         self.wait_at_most(min(CLOSE_TIMEOUT_S, self._session.timeout))
         try:
             self._session.close_session()
@@ -180,42 +183,42 @@ class Device:
 
     @property
     def session_id(self) -> str:
-        """What the switch calls this session."""
+        """The session's number at the switch (RFC 6241 8.1)."""
         return str(self._session.session_id)
 
     def abandon(self) -> None:
-        """Let go of a session that does not answer: each further question fails at once."""
+        """Drop a session that does not answer: each further request fails at once."""
         self._transport.close()
 
     @property
     def _transport(self) -> ncclient_session.Session:
-        """What carries the messages."""
+        """ncclient's session, which transports the messages."""
         return self._session._session  # noqa: SLF001  ncclient's own session() is not implemented
 
     def wait_at_most(self, timeout_s: float) -> None:
-        """How long to wait for each reply from now on."""
+        """Set the time-out of each further reply."""
         self._session.timeout = timeout_s
 
     def stored(self, ports: Iterable[str]) -> StoredSwitch:
-        """The running configuration of these ports, and the rollout it comes from."""
-        wanted = [*readback.configuration_filter(ports), rollout_id_filter()]
-        with self._asking("get-config"):
-            data = _data(self._session.get_config("running", filter=wanted))
+        """The running configuration of these ports, and the id of its rollout."""
+        filters = [*readback.configuration_filter(ports), rollout_id_filter()]
+        with self._request("get-config"):
+            data = _data(self._session.get_config("running", filter=filters))
             return StoredSwitch(readback.stored_ports(data), rollout_id_in(data))
 
     def rollout_id(self) -> RolloutId | None:
-        """The rollout that the running configuration comes from."""
-        with self._asking("get-config"):
+        """The id of the rollout that made the running configuration; None if none did."""
+        with self._request("get-config"):
             return rollout_id_in(
                 _data(self._session.get_config("running", filter=[rollout_id_filter()]))
             )
 
     def state(self, ports: Iterable[str]) -> SwitchState:
-        """What the agent and the kernel say now."""
-        wanted = readback.state_filter(ports)
+        """The present state of the agent and of the kernel on these ports."""
+        filters = readback.state_filter(ports)
         asked_ns = time.monotonic_ns()
-        with self._asking("get"):
-            data = self._operational(wanted)
+        with self._request("get"):
+            data = self._operational(filters)
             return SwitchState(
                 agent=readback.agent_report(data),
                 ports=readback.port_reports(data),
@@ -224,136 +227,137 @@ class Device:
             )
 
     def lock(self, datastore: str) -> None:
-        """Lock `running` or `candidate`: nobody else can change it until `unlock`."""
-        with self._asking(f"lock {datastore}"):
+        """Lock `running` or `candidate`: no other session can change it until `unlock`."""
+        with self._request(f"lock {datastore}"):
             self._session.lock(datastore)
         self._locked.append(datastore)
 
     def unlock(self) -> None:
-        """Give back every lock that this session took, the newest first."""
+        """Release every lock of this session, the newest first."""
         while self._locked:
             datastore = self._locked.pop()
-            with self._asking(f"unlock {datastore}"):
+            with self._request(f"unlock {datastore}"):
                 self._session.unlock(datastore)
 
     def end_session(self, session_id: str) -> None:
-        """End another session; its locks and its unsaved changes go with it (RFC 6241 7.9)."""
-        with self._asking("kill-session"):
+        """End another session, which releases its locks and discards its changes (RFC 6241 7.9)."""
+        with self._request("kill-session"):
             self._session.kill_session(session_id)
 
     def edit(self, config: Element) -> None:
-        """Put a `<config>` into the candidate datastore and let the server validate it."""
-        with self._asking("edit-config"):
+        """Write a `<config>` to the candidate datastore and let the server validate it."""
+        with self._request("edit-config"):
             self._session.edit_config(target="candidate", config=config)
-        with self._asking("validate"):
+        with self._request("validate"):
             self._session.validate("candidate")
 
     def commit_confirmed(self, timeout_s: int, persist: str) -> None:
-        """Commit; the switch goes back by itself unless `confirm` follows in time.
+        """Commit; the switch reverts by itself unless `confirm` follows in time.
 
-        With a `persist` token any session may confirm or cancel: ours may be lost until then
+        With a `persist` token any session may confirm or cancel, also after this one has been lost
         (RFC 6241 8.4.1).
         """
-        with self._asking("commit"):
+        with self._request("commit"):
             self._session.commit(confirmed=True, timeout=str(timeout_s), persist=persist)
 
     def confirm(self, persist: str) -> None:
-        """Keep what was committed."""
-        with self._asking("commit (confirm)"):
+        """Send the confirming commit."""
+        with self._request("commit (confirm)"):
             self._session.commit(persist_id=persist)
 
     def cancel_commit(self, persist: str) -> None:
-        """Go back to what was before the commit."""
-        with self._asking("cancel-commit"):
+        """Revert the confirmed commit."""
+        with self._request("cancel-commit"):
             self._session.cancel_commit(persist_id=persist)
 
     def discard_changes(self) -> None:
-        with self._asking("discard-changes"):
+        with self._request("discard-changes"):
             self._session.discard_changes()
 
     def save_startup(self) -> None:
-        """Make running the configuration of the next boot."""
-        with self._asking("copy-config to startup"):
+        """Copy running to startup, the configuration of the next boot."""
+        with self._request("copy-config to startup"):
             self._session.copy_config(source="running", target="startup")
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What the server can do: the URIs of its hello (RFC 6241 8.1) without their parameters."""
+        """The capability URIs of the server's hello (RFC 6241 8.1) without their parameters."""
         return frozenset(uri.partition("?")[0] for uri in self._session.server_capabilities)
 
     def server(self) -> ServerReport:
-        """What the NETCONF server says of itself: who holds locks, and its modules."""
-        with self._asking("get"):
+        """State of the NETCONF server: the holders of its locks, and its modules."""
+        with self._request("get"):
             return server_report(self._operational(server_filter()))
 
     def topology(self) -> TopologyReport:
-        """Its interfaces, and whom its LLDP daemon has heard there."""
-        with self._asking("get"):
+        """The switch's interfaces, and the neighbours that its LLDP daemon has heard there."""
+        with self._request("get"):
             return topology_report(self._operational(topology_filter()))
 
     def try_edit(self, config: Element) -> None:
-        """Let the server test an edit of the candidate datastore without making it."""
-        with self._asking("edit-config"):
+        """Let the server test an edit of the candidate datastore without applying it."""
+        with self._request("edit-config"):
             self._session.edit_config(target="candidate", config=config, test_option="test-only")
 
-    def _operational(self, wanted: list[Element]) -> Element:
-        """What is in use now; a server without RFC 8526 leaves out what could be configured."""
+    def _operational(self, filters: list[Element]) -> Element:
+        """The operational state; a server without RFC 8526 leaves out nodes that are
+        configurable."""
         if self._has_get_data:
             try:
-                reply = self._session.dispatch(readback.get_operational(wanted))
+                reply = self._session.dispatch(readback.get_operational(filters))
                 return readback.operational_data(reply.xml)
             except RPCError as error:
                 if "operation-not-supported" not in _tags(error):
                     raise
                 self._has_get_data = False
-        return _data(self._session.get(filter=wanted))
+        return _data(self._session.get(filter=filters))
 
     @contextmanager
-    def _asking(self, what: str) -> Iterator[None]:
+    def _request(self, what: str) -> Iterator[None]:
         try:
             with _logged(self.name, what):
                 yield
         except RPCError as error:
             raise self._refusal(what, error) from error
         except TimeoutExpiredError as error:
-            self.abandon()  # who waited once in vain would wait for everything that follows
+            self.abandon()  # each further request would wait as long
             raise DeviceError(self.name, f"no answer to {what} in time", hint=_SLOW) from error
         except _BROKEN as error:
-            why = str(error) or "the session ended"
-            raise DeviceError(self.name, f"{what} failed: {why}", hint=_GONE) from error
+            reason = str(error) or "the session ended"
+            raise DeviceError(self.name, f"{what} failed: {reason}", hint=_GONE) from error
         except (ValueError, etree.LxmlError) as error:
             raise DeviceError(
                 self.name, f"unexpected reply to {what}: {error}", hint=_STRANGE
             ) from error
 
     def _refusal(self, what: str, refused: RPCError) -> DeviceError:
-        """All errors of a reply in the switch's own words, each once."""
-        words = [
+        """All errors of a reply as the switch words them, each once."""
+        messages = [
             _shortened((e.message or e.tag or "refused without a reason").strip())
             for e in _errors(refused)[:ERRORS_MAX]
         ]
         if len(_errors(refused)) > ERRORS_MAX:
-            words.append(f"and more errors than these {ERRORS_MAX}")
+            messages.append(f"and more errors than these {ERRORS_MAX}")
         hint, tags = None, _tags(refused)
         if "access-denied" in tags:
             hint = f"user {self._user} may not {what} on {self.name}: {ADMISSION}"
-        elif what == "lock candidate" and any(_UNCOMMITTED in word for word in words):
+        elif what == "lock candidate" and any(_UNCOMMITTED in message for message in messages):
             hint = (
-                f"nobody holds a lock: candidate on {self.name} has edits that somebody made and "
-                "did not commit; have them committed, or thrown away with discard-changes"
+                f"no lock is held: candidate on {self.name} has uncommitted edits of another "
+                "client; commit them there, or discard them with discard-changes"
             )
-        return DeviceError(self.name, "\n".join(dict.fromkeys(words)), hint=hint, tags=tags)
+        return DeviceError(self.name, "\n".join(dict.fromkeys(messages)), hint=hint, tags=tags)
 
 
 @contextmanager
 def _logged(switch: str, what: str) -> Iterator[None]:
-    """Tell of one step with one switch, and what it took."""
-    begun_ns, ended = time.monotonic_ns(), "failed after"
+    """Log one request to one switch, and how long it took."""
+    begun_ns, result = time.monotonic_ns(), "failed after"
     try:
         yield
-        ended = "took"
+        result = "took"
     finally:
-        LOG.info("%s: %s %s %s", switch, what, ended, duration(time.monotonic_ns() - begun_ns))
+        LOG.info("%s: %s %s %s", switch, what, result, duration(time.monotonic_ns() - begun_ns))
 
 
 def _errors(refused: RPCError) -> list[RPCError]:
@@ -362,7 +366,7 @@ def _errors(refused: RPCError) -> list[RPCError]:
 
 
 def _data(reply: Any) -> Element:
-    """What a reply to a question holds. Raises ValueError where that is nothing."""
+    """The <data> of a reply. Raises ValueError if it has none."""
     data: Element | None = reply.data_ele
     if data is None:
         raise ValueError("it has no <data>")
@@ -370,7 +374,7 @@ def _data(reply: Any) -> Element:
 
 
 def _shortened(text: str) -> str:
-    """The beginning of a text of any length."""
+    """The text, or its first _TEXT_MAX characters."""
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}… ({len(text)} characters)"
 
 
@@ -403,21 +407,22 @@ def _connect(switch: str, management: Management, options: ConnectOptions) -> ma
         raise LoginRefused(
             switch,
             f"{where} does not accept the key {options.identity}",
-            hint="its public half belongs into the switch's authorized keys",
+            hint="add its public key to the switch's authorized keys",
         ) from error
     except SSHUnknownHostError as error:
         raise HostKeyRefused(
             switch,
-            f"{where} has another host key than {options.known_hosts} says: {error.fingerprint}",
-            hint=f"if the switch was set up anew, correct its line in {options.known_hosts}; if "
-            "not, somebody else answers in its place",
+            f"the host key of {where} differs from the one in {options.known_hosts}: "
+            f"{error.fingerprint}",
+            hint=f"if the switch was reinstalled, correct its line in {options.known_hosts}; "
+            "otherwise another machine answers in its place",
         ) from error
     except SessionCloseError as error:
         raise DeviceError(
             switch,
-            f"the NETCONF server at {where} gives {management.user} no session: {error}",
-            hint=f"its log says why: too many sessions, or {management.user} is in no group of the "
-            "switch's NACM configuration",
+            f"the NETCONF server at {where} refuses {management.user} a session: {error}",
+            hint=f"its log has the reason: too many sessions, or {management.user} is in no group "
+            "of the switch's NACM configuration",
         ) from error
     except _BROKEN as error:
         raise DeviceError(
@@ -449,13 +454,13 @@ def _host_keys(switch: str, management: Management, known_hosts: Path) -> list[p
         raise HostKeyRefused(
             switch,
             f"{known_hosts}:{known.revoked[keys[0].asbytes()]}: the host key of {host} is revoked",
-            hint="give the switch a new host key, and put that into the file",
+            hint="generate a new host key on the switch, and add it to the file",
         )
     unread = ", ".join(map(str, known.unreadable))
     raise HostKeyRefused(
         switch,
         f"{known_hosts} has no host key for {host}"
-        + (f" (skipped for want of a usable key: line {unread})" if unread else ""),
+        + (f" (without a usable key: line {unread})" if unread else ""),
         hint=f"compare it with the switch's own, then: ssh-keyscan -p {management.port} "
         f"{management.address} >> {known_hosts}",
     )

@@ -1,6 +1,6 @@
-"""How NETCONF messages are cut out of what a session receives: RFC 6242 4, both framings.
+"""Decodes NETCONF messages from the octets of a session: RFC 6242 4, both framings.
 
-ncclient's own looks at everything that has come in of a message again with each piece of it.
+ncclient's own parser scans everything received of a message again with each piece of it.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ from ncclient.transport.errors import NetconfFramingError
 
 END_OF_MESSAGE = b"]]>]]>"  # 4.3
 END_OF_CHUNKS = b"\n##\n"  # 4.2
-# Much more than a switch with a thousand ports answers; a message takes some ten times of it.
+# Much more than the reply of a switch with a thousand ports; a message needs about ten times as
+# much memory.
 MESSAGE_MAX_OCTETS = 32 * 1024 * 1024
 _HEADER = re.compile(rb"\n#([1-9][0-9]{0,9})\n")
 _HEADER_MAX_OCTETS = 13
 
 
 class Decoder:
-    """Collects octets and gives back whole messages."""
+    """Collects octets and returns whole messages."""
 
     def __init__(self) -> None:
         self._received = bytearray()
         self._searched_octets = 0
         self._message = bytearray()
-        self._chunk_left_octets = 0
+        self._chunk_remaining_octets = 0
 
     def feed(self, octets: bytes) -> None:
-        """Take what the session received. Raises NetconfFramingError for too much of a message."""
+        """Add received octets. Raises NetconfFramingError for a message that is too long."""
         self._received += octets
         if len(self._received) + len(self._message) > MESSAGE_MAX_OCTETS:
             raise NetconfFramingError(f"a message of more than {MESSAGE_MAX_OCTETS} octets")
@@ -35,7 +36,7 @@ class Decoder:
     def next_message(self, *, chunked: bool) -> str | None:
         """The next whole message, or None until more octets are fed.
 
-        Raises NetconfFramingError, and ValueError for one that is no UTF-8.
+        Raises NetconfFramingError, and ValueError for one that is not UTF-8.
         """
         message = self._next_chunked() if chunked else self._next_terminated()
         return None if message is None else message.decode().strip()
@@ -53,11 +54,11 @@ class Decoder:
 
     def _next_chunked(self) -> bytes | None:
         while True:
-            taken = self._received[: self._chunk_left_octets]
-            del self._received[: len(taken)]
-            self._message += taken
-            self._chunk_left_octets -= len(taken)
-            if self._chunk_left_octets:
+            chunk = self._received[: self._chunk_remaining_octets]
+            del self._received[: len(chunk)]
+            self._message += chunk
+            self._chunk_remaining_octets -= len(chunk)
+            if self._chunk_remaining_octets:
                 return None
             if self._received.startswith(END_OF_CHUNKS):
                 del self._received[: len(END_OF_CHUNKS)]
@@ -68,11 +69,11 @@ class Decoder:
             if header is None:
                 self._refuse_no_header()
                 return None
-            self._chunk_left_octets = int(header[1])
+            self._chunk_remaining_octets = int(header[1])
             del self._received[: header.end()]
 
     def _refuse_no_header(self) -> None:
-        """Raise NetconfFramingError unless a header may still become of what is here."""
+        """Raise NetconfFramingError unless the octets may be the beginning of a chunk header."""
         start = bytes(self._received[:_HEADER_MAX_OCTETS])
         if len(start) == _HEADER_MAX_OCTETS or not re.fullmatch(rb"(\n(#(#|[1-9]\d*)?)?)?", start):
             raise NetconfFramingError(f"expected the start of a chunk, found {start!r}")

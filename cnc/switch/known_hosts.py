@@ -1,8 +1,8 @@
-"""The file of the host keys that an operator trusts, as OpenSSH has it (sshd(8)).
+"""The file of the host keys that an operator trusts, in the format of OpenSSH (sshd(8)).
 
-A line that cannot be read is skipped, as OpenSSH does, which keeps nobody from the other hosts; who
-misses its key is told of the line. A key that is revoked for any host is refused for all.
-Certificate authorities and wildcards are not used: no key is found by them.
+A line that cannot be read is skipped, as OpenSSH does, so that the other hosts stay reachable; the
+error about a host without a key names the line. A key that is revoked for any host is refused for
+all. Certificate authorities and wildcards are not supported: they match no host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cnc import whole_file
 
 @dataclass(slots=True)
 class KnownHosts:
-    """The keys of a file; `unreadable` and `revoked` name the lines of it."""
+    """The keys of a file; `unreadable` and `revoked` hold line numbers."""
 
     _entries: list[HostKeyEntry] = field(default_factory=list)
     revoked: dict[bytes, int] = field(default_factory=dict)
@@ -29,12 +29,12 @@ class KnownHosts:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Raises OSError."""
-        found = cls()
+        known_hosts = cls()
         whole_file.refuse_special(path)
         text = path.read_text(encoding="utf-8", errors="replace")
         for number, line in enumerate(text.splitlines(), start=1):
-            found._add(number, line.strip())
-        return found
+            known_hosts._add(number, line.strip())
+        return known_hosts
 
     def _add(self, number: int, line: str) -> None:
         marker, _, rest = line.partition(" ") if line.startswith("@") else ("", "", line)
@@ -52,7 +52,7 @@ class KnownHosts:
             self._entries.append(entry)
 
     def keys_of(self, host: str) -> list[paramiko.PKey]:
-        """All keys of a host, in the order of the file, the revoked ones among them."""
+        """All keys of a host, in the order of the file, including the revoked ones."""
         return list(self._keys_of(host))
 
     def _keys_of(self, host: str) -> Iterator[paramiko.PKey]:
@@ -62,10 +62,10 @@ class KnownHosts:
 
 
 def _is(name: str, host: str) -> bool:
-    """Whether a name in the file, which may be hashed, is that of the host."""
+    """Whether a name in the file, which may be hashed, matches the host."""
     if not name.startswith("|1|"):
         return name == host
     try:
         return paramiko.HostKeys.hash_host(host, name) == name
-    except (ValueError, AssertionError, IndexError):  # its salt is none
+    except (ValueError, AssertionError, IndexError):  # the salt is invalid
         return False

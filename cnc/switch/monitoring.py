@@ -1,4 +1,4 @@
-"""What a NETCONF server says of itself: who holds its locks (RFC 6022), its modules (RFC 8525)."""
+"""State of a NETCONF server: its locks and their holders (RFC 6022), its modules (RFC 8525)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _NAMESPACES = {"m": MONITORING, "y": YANG_LIBRARY}
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A datastore that a session keeps for itself; `holder` says who that is, as far as known."""
+    """A datastore that a session has locked; `holder` describes the session as far as it is
+    known."""
 
     datastore: str
     session_id: str
@@ -28,7 +29,7 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class ServerReport:
-    """`modules` are those that hold data, with the features of each; empty where it tells none."""
+    """`modules` are those that hold data, with the features of each; empty if none is reported."""
 
     locks: tuple[Lock, ...]
     modules: Mapping[str, frozenset[str]]
@@ -46,7 +47,7 @@ def server_filter() -> list[Element]:
 
 
 def server_report(data: Element) -> ServerReport:
-    """The reply to `server_filter`; what the server does not tell is not there."""
+    """Parses the reply to `server_filter`; nodes that the server does not report are left out."""
     sessions = {
         _text(session, "m:session-id"): session
         for session in data.iterfind("m:netconf-state/m:sessions/m:session", _NAMESPACES)
@@ -66,8 +67,8 @@ def server_report(data: Element) -> ServerReport:
 def _holder(session: Element | None) -> str:
     """`user from host`."""
     if session is None:
-        return "nobody it tells of"
-    user = _text(session, "m:username") or "somebody"
+        return "an unknown holder"
+    user = _text(session, "m:username") or "an unknown user"
     host = _text(session, "m:source-host")
     return f"{user} from {host}" if host else user
 

@@ -1,4 +1,4 @@
-"""From a plan to what each switch is told: values first, then the NETCONF `<config>`."""
+"""From a plan to the configuration of each switch: values first, then the NETCONF `<config>`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _REMOVE = {_OPERATION: "remove"}
 
 
 def desired_ports(plan: Plan, bridge: str) -> dict[str, PortConfiguration | None]:
-    """What every cabled port of `bridge` must be told; None where the plan has no gates."""
+    """The desired configuration of every cabled port of `bridge`; None where the plan has no
+    gates."""
     classes = plan.intent.classes.values()
     fallback = plan.intent.classes_with(ClassRole.BEST_EFFORT)[0].number
     by_priority = {c.priority: c.number for c in classes}
@@ -62,17 +63,17 @@ def edit_config(
     stored: Mapping[str, StoredPort | None],
     rollout_id: RolloutId,
 ) -> Element:
-    """The `<config>` that sets the ports in `changes`, and the rollout that they come from.
+    """The `<config>` that sets the ports in `changes`, and the id of the rollout.
 
-    It touches nothing else: a port's other bridge settings, and ports not named, stay as they are.
+    Nothing else changes: a port's other bridge settings, and other ports, keep their values.
     """
     return _NC(
         "config",
         _IF(
             "interfaces",
             *(
-                _interface(name, wanted, base_time_ns, stored.get(name))
-                for name, wanted in sorted(changes.items())
+                _interface(name, desired, base_time_ns, stored.get(name))
+                for name, desired in sorted(changes.items())
             ),
         ),
         rollout_id_element(rollout_id),
@@ -80,23 +81,23 @@ def edit_config(
 
 
 def _interface(
-    name: str, wanted: PortConfiguration | None, base_time_ns: int, stored: StoredPort | None
+    name: str, desired: PortConfiguration | None, base_time_ns: int, stored: StoredPort | None
 ) -> Element:
     obsolete = set(stored.dscps) if stored else set()
-    if wanted is None:
+    if desired is None:
         port = _BRIDGE(
             "bridge-port", _GATES("gate-parameter-table", _REMOVE), _TSNL("taprio", _REMOVE)
         )
     else:
-        obsolete -= wanted.dscp_priorities.keys()
+        obsolete -= desired.dscp_priorities.keys()
         port = _BRIDGE(
             "bridge-port",
-            _traffic_classes(wanted),
-            _gate_table(wanted.gates, base_time_ns),
-            _TSNL("taprio", _REPLACE, _TSNL("mode", wanted.mode)),
+            _traffic_classes(desired),
+            _gate_table(desired.gates, base_time_ns),
+            _TSNL("taprio", _REPLACE, _TSNL("mode", desired.mode)),
             *(
                 _TSNL("dscp-rule", _TSNL("dscp", str(dscp)), _TSNL("priority", str(priority)))
-                for dscp, priority in sorted(wanted.dscp_priorities.items())
+                for dscp, priority in sorted(desired.dscp_priorities.items())
             ),
         )
     for dscp in sorted(obsolete):
@@ -104,16 +105,16 @@ def _interface(
     return _IF("interface", _IF("name", name), _IF("type", "ianaift:ethernetCsmacd"), port)
 
 
-def _traffic_classes(wanted: PortConfiguration) -> Element:
+def _traffic_classes(desired: PortConfiguration) -> Element:
     return _BRIDGE(
         "traffic-class",
         _BRIDGE(
             "traffic-class-table",
             _REPLACE,
-            _BRIDGE("number-of-traffic-classes", str(wanted.number_of_classes)),
+            _BRIDGE("number-of-traffic-classes", str(desired.number_of_classes)),
             *(
                 _BRIDGE(f"priority{priority}", str(number))
-                for priority, number in enumerate(wanted.priority_map)
+                for priority, number in enumerate(desired.priority_map)
             ),
         ),
     )

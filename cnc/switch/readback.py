@@ -1,7 +1,7 @@
-"""What a switch answers, as values: filters to ask with and parsers for the replies.
+"""State and configuration of a switch as values: filters of requests, parsers of their replies.
 
-Values are taken leniently where the standard lets a server leave a leaf out; what must be there
-and is not raises ValueError naming the node.
+A leaf that the standard lets a server leave out may be missing; the absence of a mandatory node
+raises ValueError with the node's name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
-_SET = "set-gate-states"  # the operation of the entries that a rollout brings
+_SET = "set-gate-states"  # the operation of all entries that a rollout configures
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
@@ -58,7 +58,7 @@ def configuration_filter(ports: Iterable[str]) -> list[Element]:
 
 
 def state_filter(ports: Iterable[str]) -> list[Element]:
-    """Subtree filter: the agent; for these ports link, clock, limits and what the kernel runs."""
+    """Subtree filter: the agent; link, clock, limits and kernel state of these ports."""
     bridge_port = _BRIDGE(
         "bridge-port",
         _GATES(
@@ -74,13 +74,16 @@ def state_filter(ports: Iterable[str]) -> list[Element]:
     return [_interfaces(ports, _IF("oper-status"), bridge_port), _TSNL("agent")]
 
 
-def get_operational(wanted: Iterable[Element]) -> Element:
-    """The `<get-data>` (RFC 8526) for what is in use, where `<get>` would show less.
+def get_operational(filters: Iterable[Element]) -> Element:
+    """The `<get-data>` (RFC 8526) of the operational datastore, which holds more than `<get>`
+    returns.
 
-    The port's limits are configuration in the standard's tree. A `<get>` takes such nodes from the
-    running datastore, where nobody wrote them; the operational one has what the agent found.
+    The port's limits are configuration in the standard's tree. A `<get>` reads such nodes from the
+    running datastore, where they are not set; the operational datastore has the agent's values.
     """
-    return _NMDA("get-data", _NMDA("datastore", "ds:operational"), _NMDA("subtree-filter", *wanted))
+    return _NMDA(
+        "get-data", _NMDA("datastore", "ds:operational"), _NMDA("subtree-filter", *filters)
+    )
 
 
 def operational_data(reply: str) -> Element:
@@ -91,10 +94,10 @@ def operational_data(reply: str) -> Element:
     return data
 
 
-def _interfaces(ports: Iterable[str], *wanted: Element) -> Element:
+def _interfaces(ports: Iterable[str], *filters: Element) -> Element:
     return _IF(
         "interfaces",
-        *(_IF("interface", _IF("name", port), *deepcopy(wanted)) for port in sorted(ports)),
+        *(_IF("interface", _IF("name", port), *deepcopy(filters)) for port in sorted(ports)),
     )
 
 
@@ -165,7 +168,7 @@ def _stored_extras(port: Element, table: Element) -> Iterator[str]:
 
 
 def _kernel_extras(kernel: Element) -> Iterator[str]:
-    """Without the clock, which is reported for itself."""
+    """Settings of the kernel beyond a plan's, without the clock, which has a leaf of its own."""
     yield from _max_sdu(_rows(kernel, "t:max-sdu"), "octets")
     schedules = {
         _text(each, "t:state"): each for each in kernel.iterfind("t:schedule", _NAMESPACES)
@@ -186,7 +189,7 @@ def _max_sdu(rows: Iterable[_Row], leaf: str) -> Iterator[str]:
 def _operations(entries: Iterable[_Row], leaf: str) -> Iterator[str]:
     names = {entry.number("index"): entry.leaves.get(leaf) for entry in entries}
     for index, name in sorted(names.items()):
-        operation = (name or _SET).rpartition(":")[2]  # an identity comes with its module's prefix
+        operation = (name or _SET).rpartition(":")[2]  # an identity has its module's prefix
         if operation != _SET:
             yield f"{operation} in entry {index}"
 
@@ -197,14 +200,14 @@ def _queues(rows: Iterable[_Row]) -> Iterator[str]:
         for row in rows
     }
     for traffic_class, (count, offset) in sorted(ranges.items()):
-        # One queue a class, which has its number, is what there is without any configuration.
+        # One queue for each class, at the offset of its number, is the default.
         if (count, offset) != (1, traffic_class):
             queues = counted(count or 1, "TX queue")
             yield f"{queues} from {offset} on for traffic class {traffic_class}"
 
 
 def port_reports(data: Element) -> dict[str, PortReport]:
-    """What the kernel runs and the port can do, by port name, from the reply to a get."""
+    """Kernel state and limits by port name, from the reply to a get."""
     reports = {}
     for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES):
         kernel = interface.find("b:bridge-port/t:taprio/t:kernel", _NAMESPACES)
@@ -245,7 +248,7 @@ def port_reports(data: Element) -> dict[str, PortReport]:
 
 
 def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:
-    """Of each traffic class; an older agent does not tell what waits."""
+    """Traffic by class; older agents do not report the backlog."""
     for row in _rows(kernel, "t:class-statistics"):
         sent_frames = row.optional_number("frames")
         backlog_frames = row.optional_number("backlog-frames")
@@ -254,7 +257,7 @@ def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:
 
 
 def _gate_limits(table: Element | None) -> GateLimits:
-    """What the gate table says of its port; a leaf that is missing or 0 says nothing."""
+    """The limits in a port's gate table; a leaf that is missing or 0 sets no limit."""
     if table is None:
         return GateLimits()
     cycle_s = _fraction(table.find("g:supported-cycle-max", _NAMESPACES))
@@ -288,7 +291,7 @@ def _kernel_schedule(schedule: Element) -> KernelSchedule:
 
 
 def agent_report(data: Element) -> AgentReport | None:
-    """The agent's own words, None when no agent answers behind the NETCONF server."""
+    """The agent's state; None when no agent answers behind the NETCONF server."""
     agent = data.find("t:agent", _NAMESPACES)
     if agent is None or _text(agent, "t:pid") is None:
         return None
@@ -322,7 +325,7 @@ class _Row(NamedTuple):
     leaves: dict[str, str]
 
     def number(self, leaf: str) -> int:
-        """Raises ValueError where the leaf is missing or no number."""
+        """Raises ValueError where the leaf is missing or not a number."""
         if leaf not in self.leaves:
             raise ValueError(f"the reply has no {leaf} in {self.name}")
         return int(self.leaves[leaf])
@@ -378,7 +381,7 @@ def _cycle_ns(element: Element | None) -> int | None:
 
 
 def _fraction(element: Element | None) -> Fraction | None:
-    """A rational number; None where it is missing, or no positive number."""
+    """A rational number; None where it is missing or not positive."""
     if element is None:
         return None
     numerator, denominator = _limit(element, "g:numerator"), _limit(element, "g:denominator")

@@ -1,8 +1,8 @@
-"""The record of a rollout on a switch: written with the lists, and gone with them.
+"""The id of a rollout on a switch: written with the lists, and reverted with them.
 
-It is configuration (`/tsn-linux:rollout`), so a switch that goes back to its former lists goes back
-to their record as well. What a switch says here is therefore what it runs, whatever became of the
-controller that made the change.
+It is configuration (`/tsn-linux:rollout`), so a switch that reverts to its previous lists also
+reverts to their id. The id on a switch therefore names the rollout whose lists it runs, even if the
+controller ended during the change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _NAMESPACES = {"t": TSN_LINUX}
 
 @dataclass(frozen=True, slots=True)
 class RolloutId:
-    """`id` is a UUID, the same on all switches of a rollout; `controller` is user@host."""
+    """`id` is a UUID, the same on all switches of a rollout; `controller` is user@host; `time` is
+    ISO 8601."""
 
     id: str
     controller: str
@@ -41,12 +42,12 @@ class RolloutId:
 
 
 def rollout_id_filter() -> Element:
-    """Subtree filter: the record."""
+    """Subtree filter: the rollout id."""
     return _TSNL("rollout")
 
 
 def rollout_id_element(rollout_id: RolloutId) -> Element:
-    """The record as configuration."""
+    """The rollout id as configuration."""
     return _TSNL(
         "rollout",
         _TSNL("id", rollout_id.id),
@@ -56,7 +57,7 @@ def rollout_id_element(rollout_id: RolloutId) -> Element:
 
 
 def rollout_id_in(data: Element) -> RolloutId | None:
-    """The record in the reply to a get-config; None where no rollout has been."""
+    """The rollout id in the reply to a get-config; None where no rollout was made."""
     rollout = data.find("t:rollout", _NAMESPACES)
     identity = None if rollout is None else rollout.findtext("t:id", namespaces=_NAMESPACES)
     if rollout is None or identity is None:

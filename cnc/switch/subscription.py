@@ -1,7 +1,7 @@
-"""A session that also carries what the switch reports by itself (RFC 5277).
+"""A session that also carries the switch's notifications (RFC 5277).
 
-The same session asks and listens, which RFC 5277 allows where the switch has the capability
-`interleave`; tsn-netconfd and netopeer2 have it.
+Requests and notifications share the session, which RFC 5277 allows where the switch has the
+capability `interleave`; tsn-netconfd and netopeer2 have it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One event: `namespace` and `name` say which, `leaves` holds its texts by their paths.
+    """One event, identified by `namespace` and `name`; `leaves` holds its texts by their paths.
 
-    A leaf below a container is named `container/leaf`; of a list's entries the last one counts.
+    A leaf below a container is named `container/leaf`; of several list entries the last is kept.
     """
 
     namespace: str
@@ -39,7 +39,7 @@ class Notification:
 
 
 class Subscription(Device):
-    """A session with one switch that hears of its events.
+    """A session with one switch that receives its notifications.
 
     `on_notification` and `on_end` are called in a thread of the session and must not wait for it;
     `on_end` gets the reason when the session ends without being closed.
@@ -59,22 +59,24 @@ class Subscription(Device):
             if INTERLEAVE not in self._session.server_capabilities:
                 raise DeviceError(
                     self.name,
-                    f"its NETCONF server cannot be watched, it lacks {INTERLEAVE}",
-                    hint="tsn-netconfd and netopeer2 can",
+                    "its NETCONF server sends no notifications between replies: it lacks "
+                    f"{INTERLEAVE}",
+                    hint="use tsn-netconfd or netopeer2",
                 )
             transport = self._transport
-            # ncclient's own would keep every notification for a caller that never comes.
+            # ncclient's own listener would queue every notification, and nothing takes them off the
+            # queue.
             transport.remove_listener(transport.get_listener_instance(NotificationHandler))
             transport.add_listener(_Listener(on_notification, on_end))
-            with self._asking("create-subscription"):
+            with self._request("create-subscription"):
                 self._session.create_subscription()
         except DeviceError:
             self.close()
             raise
 
     def counters(self, ports: Iterable[str]) -> dict[str, PortCounters]:
-        """What these ports have counted so far."""
-        with self._asking("get"):
+        """The counters of these ports."""
+        with self._request("get"):
             return port_counters(self._operational(counter_filter(ports)))
 
 
@@ -91,12 +93,12 @@ class _Listener(SessionListener):  # type: ignore[misc]
             self._on_notification(parse(raw))
 
     def errback(self, ex: Exception) -> None:
-        # What follows in other lines is the rest of ncclient's buffers.
+        # Further lines of the text hold the rest of ncclient's buffers.
         self._on_end((str(ex) or type(ex).__name__).partition("\n")[0])
 
 
 def parse(message: str) -> Notification:
-    """The event in a <notification> message. Raises ValueError if there is none."""
+    """The event in a <notification> message. Raises ValueError if it has none."""
     for child in etree.fromstring(message.encode(), _PARSER).iterchildren("*"):
         name = etree.QName(child)
         if name.namespace != NOTIFICATION:

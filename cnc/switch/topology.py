@@ -1,4 +1,4 @@
-"""What a switch knows of the cables at its ports: its interfaces, and whom LLDP has heard there."""
+"""Interfaces of a switch and their LLDP neighbours."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NAMESPACES = {"if": INTERFACES, "t": TSN_LINUX}
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """The name of a chassis or port; `subtype` says what it is made of, in the words of
-    ieee802-types ("mac-address", "interface-name", …); "" if the switch does not tell."""
+    """The name of a chassis or port; `subtype` is its kind as named by ieee802-types
+    ("mac-address", "interface-name", …); "" if it is not reported."""
 
     text: str
     subtype: str = ""
@@ -26,7 +26,7 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceReport:
-    """An interface as the switch has it (RFC 8343). `speed_bps` is None while there is none."""
+    """An interface of the switch (RFC 8343). `speed_bps` is None while it is unknown."""
 
     name: str
     oper_status: str
@@ -36,9 +36,9 @@ class InterfaceReport:
 
 @dataclass(frozen=True, slots=True)
 class NeighborReport:
-    """Who was heard at `interface`, in its own words: whoever is on the cable can say anything.
+    """A neighbour at `interface` as it describes itself; LLDP is not authenticated.
 
-    Texts are "" where it said nothing; `capabilities` are names of tsn-linux's bits.
+    Texts are "" where the neighbour sent none; `capabilities` are names of tsn-linux's bits.
     """
 
     interface: str
@@ -52,7 +52,7 @@ class NeighborReport:
 
 @dataclass(frozen=True, slots=True)
 class LldpReport:
-    """What the LLDP daemon of a switch says of the switch, and whom it has heard."""
+    """The LLDP daemon's description of its own switch, and the neighbours it has heard."""
 
     chassis_id: Identifier | None
     system_name: str
@@ -61,14 +61,14 @@ class LldpReport:
 
 @dataclass(frozen=True, slots=True)
 class TopologyReport:
-    """`lldp` is None where no LLDP daemon answers, or the switch has nothing that could tell."""
+    """`lldp` is None where no LLDP daemon answers, or the agent does not support LLDP."""
 
     interfaces: Mapping[str, InterfaceReport]
     lldp: LldpReport | None
 
 
 def topology_filter() -> list[Element]:
-    """Subtree filter: what identifies each interface, its speed; all of LLDP."""
+    """Subtree filter: identity and speed of each interface; all of LLDP."""
     leaves = ("name", "oper-status", "phys-address", "speed")
     return [
         _IF("interfaces", _IF("interface", *(_IF(leaf) for leaf in leaves))),
@@ -77,7 +77,7 @@ def topology_filter() -> list[Element]:
 
 
 def topology_report(data: Element) -> TopologyReport:
-    """The reply to `topology_filter`; ValueError for a speed that is no number."""
+    """Parses the reply to `topology_filter`. Raises ValueError for a speed that is not a number."""
     interfaces = {}
     for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES):
         name = _text(interface, "if:name")
@@ -85,7 +85,7 @@ def topology_report(data: Element) -> TopologyReport:
             name=name,
             oper_status=_text(interface, "if:oper-status"),
             phys_address=_text(interface, "if:phys-address"),
-            # RFC 8343: 0 where there is no such thing as a speed.
+            # RFC 8343: 0 where an interface has no speed.
             speed_bps=int(_text(interface, "if:speed") or 0) or None,
         )
     lldp = data.find("t:lldp", _NAMESPACES)

@@ -1,7 +1,7 @@
 """An SSH session of ncclient that sends at once, and wakes only when there is something to read.
 
-ncclient's own sends from a thread that polls every TICK seconds for something to send, and
-paramiko's reads from one that polls ten times a second whether it is to end. All sessions share one
+ncclient's own session sends from a thread that polls its queue every TICK seconds, and paramiko
+reads in a thread that polls ten times a second for its end. All sessions share one
 interpreter: with a hundred of them those polls cost as much as the messages.
 """
 
@@ -33,15 +33,15 @@ from cnc.switch.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder
 from cnc.switch.tree import NETCONF
 
 LOG = logging.getLogger(__name__)
-# Where nobody listens, Python prints what is logged as a warning or worse: paramiko logs the
-# traceback of every failure. What it was is in the exception that `open_session` passes on.
+# Without a handler Python prints records of level warning and above: paramiko logs the traceback of
+# every failure. The reason is in the exception that `open_session` passes on.
 for _library in ("ncclient", "paramiko"):
     logging.getLogger(_library).addHandler(logging.NullHandler())
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 _RECEIVE_OCTETS = 64 * 1024
-# How often paramiko's thread wakes without being sent anything; a session's end wakes it at once.
+# How often paramiko's thread wakes without received data; a session's end wakes it at once.
 _SOCKET_TIMEOUT_S = 10.0
-# Nobody reads more, and a reply of 10 MB has room for 50,000.
+# More are of no use to a reader, and a reply of 10 MB can hold 50,000.
 ERRORS_MAX = 100
 
 
@@ -54,31 +54,31 @@ def open_session(
     host_keys: Sequence[paramiko.PKey],
     timeout_s: float,
 ) -> manager.Manager:
-    """What `manager.connect` does, over a prompt session.
+    """As `manager.connect`, over a `PromptSession`.
 
-    `host_keys` are those to accept. `timeout_s` is how long to wait for a session, whatever the
+    `host_keys` are the accepted ones. `timeout_s` is how long to wait for a session, whatever the
     host sends until then, and for each reply. Raises OSError, SSHUnknownHostError for another host
-    key, AuthenticationError for a user or key that is not let in, and what ncclient and paramiko
-    raise.
+    key, AuthenticationError for a user or key that is not accepted, and the errors of ncclient and
+    paramiko.
     """
     handler = manager.make_device_handler(None)
     session = PromptSession(handler, timeout_s)
     begun_s = time.monotonic()
     connected = socket.create_connection((host, port), timeout_s)
-    # Or the kernel keeps a short message back until the peer has acknowledged the one before it,
-    # which that does after 40 ms where it has nothing to say itself (RFC 896, RFC 1122 4.2.3.2).
+    # Otherwise the kernel delays a short message until the peer has acknowledged the one before it,
+    # which takes 40 ms where the peer has no data to send (RFC 896, RFC 1122 4.2.3.2).
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    left_s = max(0.0, timeout_s - (time.monotonic() - begun_s))
+    remaining_s = max(0.0, timeout_s - (time.monotonic() - begun_s))
     overdue = threading.Event()
     try:
-        with _ended_after(left_s, connected, overdue):
+        with _ended_after(remaining_s, connected, overdue):
             session.connect(connected, host, user, identity, host_keys)
     except BaseException as error:
         LOG.debug("%s port %d: no session: %r", host, port, error)
         if session.transport:
             session.close()
         connected.close()
-        # ncclient waits as long for the hello, and may be the first to notice.
+        # ncclient waits as long for the hello, and its time-out may expire first.
         late = overdue.is_set() or time.monotonic() - begun_s >= timeout_s
         if late and isinstance(error, Exception):
             raise TimeoutError(f"no NETCONF session within {timeout_s:g} s") from error
@@ -88,12 +88,12 @@ def open_session(
 
 @contextmanager
 def _ended_after(
-    left_s: float, connected: socket.socket, overdue: threading.Event
+    remaining_s: float, connected: socket.socket, overdue: threading.Event
 ) -> Iterator[None]:
     """Shut a connection down, and set `overdue`, if the block takes longer.
 
-    paramiko's own limits are those of a line or a step, and a host that sends all the time passes
-    each of them.
+    paramiko's own limits apply to a line or a step, and a host that keeps sending stays within
+    each.
     """
 
     def end() -> None:
@@ -101,7 +101,7 @@ def _ended_after(
         with suppress(OSError):  # the host may have closed it
             connected.shutdown(socket.SHUT_RDWR)
 
-    watchdog = threading.Timer(left_s, end)
+    watchdog = threading.Timer(remaining_s, end)
     watchdog.daemon = True
     watchdog.start()
     try:
@@ -111,7 +111,7 @@ def _ended_after(
 
 
 class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
-    """One session. `timeout_s`: how long a peer that reads nothing may hold up a message."""
+    """One session. `timeout_s`: how long a message may wait for a peer that does not read."""
 
     def __init__(self, device_handler: Any, timeout_s: float) -> None:
         super().__init__(device_handler)
@@ -121,19 +121,19 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         self._socket: socket.socket | None = None
 
     def run(self) -> None:
-        """Hand on messages until the session ends; ncclient starts this in a thread."""
+        """Dispatch messages until the session ends; ncclient starts this in a thread."""
         channel = self._channel
         try:
             while received := _receive(channel):
                 self.parse(received)
             if not self._closing.is_set():
                 raise SessionCloseError(b"")
-        except Exception as error:  # noqa: BLE001  whatever a listener raises, all must hear of it
+        except Exception as error:  # noqa: BLE001  every listener gets any listener's error
             self._dispatch_error(error)
             self.close()
 
     def close(self) -> None:
-        """End the connection, without waiting for `_SOCKET_TIMEOUT_S` to pass in paramiko."""
+        """End the connection, without waiting `_SOCKET_TIMEOUT_S` for paramiko."""
         self._closing.set()
         if self._socket is not None:
             with suppress(OSError):  # the switch may have closed it
@@ -141,7 +141,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         super().close()
 
     def parse(self, received: bytes) -> None:
-        """Hand on each message that is whole with these octets. Raises what `Decoder` does."""
+        """Dispatch each message that these octets complete. Raises the errors of `Decoder`."""
         self._decoder.feed(received)
         while (
             message := self._decoder.next_message(chunked=self._base == NetconfBase.BASE_11)
@@ -158,15 +158,15 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
     ) -> None:
         """Log in over a connection, and exchange hellos; see `open_session`.
 
-        ncclient's own asks for an RSA key by the name of its format. RFC 8332 names the signatures
-        that such a key makes, and a server answers to nothing else, or with SHA-1.
+        ncclient requests an RSA key by the name of its format. RFC 8332 negotiates the names of its
+        signature algorithms; a server refuses other names, or signs with SHA-1.
         """
         self._host, self._socket = host, connected
         self._transport = transport = paramiko.Transport(connected)
         options = transport.get_security_options()
         options.key_types = [algorithm for key in host_keys for algorithm in _signatures(key)]
-        # paramiko compares the octets of a MAC one by one in Python, a third of what a message
-        # costs; AES-GCM (RFC 5647) has none. Ciphers keep their order otherwise.
+        # paramiko compares the octets of a MAC one by one in Python, a third of the cost of a
+        # message; AES-GCM (RFC 5647) has none. Ciphers keep their order otherwise.
         options.ciphers = sorted(options.ciphers, key=lambda name: "gcm" not in name)
         try:
             transport.start_client()
@@ -175,9 +175,9 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
                 raise
             kinds = ", ".join(key.get_name() for key in host_keys)
             raise SSHUnknownHostError(host, f"it has none of the kind {kinds}") from error
-        shown = transport.get_remote_server_key()
-        if shown.asbytes() not in [key.asbytes() for key in host_keys]:
-            raise SSHUnknownHostError(host, shown.fingerprint)
+        server_key = transport.get_remote_server_key()
+        if server_key.asbytes() not in [key.asbytes() for key in host_keys]:
+            raise SSHUnknownHostError(host, server_key.fingerprint)
         self._auth(user, None, [str(identity)], allow_agent=False, look_for_keys=False)
         self._connected = True
         self._channel = transport.open_session()
@@ -186,7 +186,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         try:
             self._post_connect(self._timeout_s)
         except (etree.LxmlError, AttributeError, TypeError, ValueError) as error:
-            # Whatever ncclient meets in a <hello> that is none, or is written to do harm.
+            # Errors of ncclient at a malformed or malicious <hello>.
             raise SessionError(f"its <hello> cannot be read: {error}") from error
 
     def send(self, message: str) -> None:
@@ -204,10 +204,10 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
             self._channel.sendall(framed)
 
     def _dispatch_message(self, raw: str) -> None:
-        """Hand a message to its listeners. Raises etree.XMLSyntaxError, which ends the session.
+        """Pass a message to all listeners. Raises etree.XMLSyntaxError, which ends the session.
 
-        ncclient's own makes an object of every element to find the root, six times the work of
-        parsing the message.
+        ncclient builds an object of every element to find the root, six times the work of parsing
+        the message.
         """
         LOG.debug("from %s: %s", self._host, raw)
         message = _with_first_errors(raw)
@@ -221,7 +221,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
 def _receive(channel: paramiko.Channel) -> bytes:
     """The next octets of a session; none at its end."""
     while True:
-        with suppress(TimeoutError):  # that of a send, which paramiko has for both directions
+        with suppress(TimeoutError):  # a send's time-out, which paramiko applies to both directions
             return channel.recv(_RECEIVE_OCTETS)
 
 
@@ -234,7 +234,7 @@ def _signatures(key: paramiko.PKey) -> tuple[str, ...]:
 def _with_first_errors(message: str) -> str:
     """A message without its `<rpc-error>`s after the first ERRORS_MAX and the last one.
 
-    ncclient makes an object, and several texts, of each. Raises etree.XMLSyntaxError.
+    ncclient builds an object, and several texts, of each. Raises etree.XMLSyntaxError.
     """
     if message.count("rpc-error") <= 2 * ERRORS_MAX:
         return message

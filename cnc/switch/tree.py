@@ -1,7 +1,7 @@
-"""The data tree on the wire: its namespaces, and what a port is told and reports as values.
+"""The YANG data tree: its namespaces, and the state of a port and its agent as values.
 
 Paths and names are those of `yang/`: IEEE 802.1Qcw's gate table under the bridge port, and
-`tsn-linux` for what no standard covers.
+`tsn-linux` where no standard defines a node.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
 TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 
 PRIORITIES = 8
-FOREIGN = "foreign: "  # how tsn-linux marks a root qdisc that somebody else set
+FOREIGN = "foreign: "  # how tsn-linux marks a root qdisc that the agent did not set
 CLASSIFY_BRIDGED = (
-    "route these frames; or classify them at each port they come in by, on the switch: "
+    "route these frames; or classify them at each ingress port, on the switch: "
     "tc qdisc add dev PORT clsact; tc filter add dev PORT ingress protocol ip flower "
     "ip_tos TOS/0xfc action skbedit priority PRIORITY (TOS is four times the DSCP)"
 )
@@ -41,7 +41,7 @@ class KernelSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ClassTraffic:
-    """What a port sent of a traffic class since its taprio was set, and what waits in it now."""
+    """Frames of a traffic class that a port has sent since its taprio was set, and its backlog."""
 
     sent_frames: int
     backlog_frames: int
@@ -49,12 +49,12 @@ class ClassTraffic:
 
 @dataclass(frozen=True, slots=True)
 class PortReport:
-    """What a switch's kernel runs on one port, read back over NETCONF, and what the port can do.
+    """Kernel state of one port, read back over NETCONF, and the limits of the port.
 
     `mode` and `clock` (a name of tsn-linux) are None where the port has no taprio.
     `current_time_ns` is the port's TAI clock when the switch answered. `oper_status` is RFC 8343's.
-    `extras` are as those of `StoredPort`, in the same words.
-    `traffic` is by traffic class, empty where the switch does not tell; `bridge` the Linux bridge
+    `extras` are as those of `StoredPort`, in the same wording.
+    `traffic` is by traffic class, empty where it is not reported; `bridge` is the Linux bridge
     that the port is a member of.
     """
 
@@ -77,20 +77,20 @@ class PortReport:
 
     @property
     def foreign_qdisc(self) -> str | None:
-        """The root qdisc that somebody else set."""
+        """The kind of a root qdisc that the agent did not set, else None."""
         kind = self.root_qdisc.removeprefix(FOREIGN)
         return None if kind == self.root_qdisc else kind
 
     @property
     def link_fault(self) -> str | None:
-        """Why no frame leaves, whatever the gates do; None also where the switch does not say."""
-        # RFC 8343: an interface that cannot tell (a tunnel, a dummy) is unknown for ever.
+        """Why the link carries no frames; None also where the switch does not report its state."""
+        # RFC 8343: an interface without link detection (a tunnel, a dummy) stays unknown.
         has_link = self.oper_status in {None, "up", "unknown"}
         return None if has_link else f"the link is {self.oper_status}"
 
     @property
     def unclassified(self) -> str | None:
-        """Which frames get no class by the DSCP rules of the port; None: all that it sends do."""
+        """Which frames the port's DSCP rules do not classify; None: they classify all frames."""
         if self.bridge is None:
             return None
         return (
@@ -98,15 +98,13 @@ class PortReport:
         )
 
     def limits_in(self, mode: GateMode) -> GateLimits:
-        """What the port can do in `mode`, as far as the switch says.
+        """The port's limits in `mode`, as far as the switch reports them.
 
-        It states the limits of the mode that runs, without a list those of its kernel: they say
-        nothing of the hardware, nor the hardware's of the kernel.
+        A switch reports the limits of the mode that runs, without a list those of its kernel: they
+        do not apply to the hardware, nor the hardware's to the kernel.
         """
-        stated_for_hardware = self.mode is GateMode.FULL_OFFLOAD
-        return (
-            self.limits if stated_for_hardware is (mode is GateMode.FULL_OFFLOAD) else GateLimits()
-        )
+        reports_hardware = self.mode is GateMode.FULL_OFFLOAD
+        return self.limits if reports_hardware is (mode is GateMode.FULL_OFFLOAD) else GateLimits()
 
     @property
     def newest(self) -> KernelSchedule | None:
@@ -115,7 +113,7 @@ class PortReport:
 
 @dataclass(frozen=True, slots=True)
 class PtpReport:
-    """What the switch's PTP daemon says of itself; `port_states` are tsn-linux's names.
+    """State of the switch's PTP daemon; `port_states` are tsn-linux's names.
 
     `offset_from_master_ns` is how far its clock was ahead by the last measurement.
     """
@@ -127,16 +125,17 @@ class PtpReport:
 
     @property
     def is_locked(self) -> bool:
-        """Whether its clock follows a grandmaster, or is the one that others follow."""
+        """Whether its clock follows a grandmaster, or is the grandmaster."""
         return "slave" in self.port_states or (self.is_grandmaster and "master" in self.port_states)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """The agent's own words: that it lives, what its last change cost, what its switch can do.
+    """State of the agent: the duration of its last change, and the features of its kernel.
 
     `gates_refused` says why the kernel can run no gate control list; None: it can. `classifier` is
-    what applies DSCP rules (tsn-linux's name). `ptp` is None where no PTP daemon answers.
+    the back end that applies DSCP rules (tsn-linux's name). `ptp` is None where no PTP daemon
+    answers.
     """
 
     tai_offset_s: int | None

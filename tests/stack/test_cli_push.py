@@ -251,7 +251,7 @@ def test_uncommitted_edits_of_somebody_are_told_as_such_with_what_to_do(
     assert refused.returncode == 1
     assert "no switch was changed" in refused.stderr
     for told in (refused.stderr, examined.stdout):
-        assert "hint: nobody holds a lock: candidate on s2 has edits that somebody made" in told
+        assert "hint: no lock is held: candidate on s2 has uncommitted edits of another" in told
         assert "discard-changes" in told
         assert "another operator" not in told
     assert seen.lists() == former.gates

@@ -200,7 +200,7 @@ def test_a_switch_that_shows_another_host_key_is_not_trusted(agent, server, doct
     imposter = server.authorized_keys.read_text()
     (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {imposter}")
     ran = doctor("--json")
-    assert "has another host key than" in failures(ran)["host key"]
+    assert "differs from the one in" in failures(ran)["host key"]
     assert len(json.loads(ran.stdout)["findings"]) == 1
 
 

@@ -213,7 +213,7 @@ def test_a_user_who_is_refused_a_session_is_told_what_may_be_the_reason(monkeypa
 
     monkeypatch.setattr(device, "open_session", refuse)
     monkeypatch.setattr(device, "_host_keys", lambda *_: [])
-    with pytest.raises(DeviceError, match="gives eve no session: Unexpected") as refused:
+    with pytest.raises(DeviceError, match="refuses eve a session: Unexpected") as refused:
         Device(Bridge("s1", 0, 0, Management("192.0.2.1", user="eve")), CONNECT)
     assert "eve is in no group of the switch's NACM configuration" in refused.value.hint
 
