@@ -1,11 +1,11 @@
-"""One change for all switches, or none.
+"""One change of all switches, or of none.
 
     push  ─►  rollout      find what differs, lock, choose the base time
                 └─►  transaction   the two phases, and the rollback
-    recovery               what a controller that died has left open
-    history                every rollout of this controller, and the journal of one under way
+    recovery               ends the rollouts of controllers that died
+    history                every rollout of this controller, and the journal of a running one
 
-Before a plan is made, `port_limits` asks what the ports can do; `compare` asks what they run.
+`port_limits` reads the limits of the ports before planning; `compare` reads what they run.
 """
 
 from cnc.rollout.compare import PortStatus, status

@@ -1,4 +1,4 @@
-"""Does a switch run what it should? The plan on one side, the kernel's dump on the other."""
+"""Compares the plan, or an earlier state, with what the kernel of a switch runs."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from cnc.switch.payload import desired_ports
 from cnc.switch.tree import CLASSIFY_BRIDGED, CLOCK, KernelSchedule, PortReport
 
 _LEFTOVER = (
-    "which is not configured there either, so a push finds nothing to change: restart tsn-agent, "
-    "which removes it"
+    "which is not configured either, so a push would change nothing: restart tsn-agent, which "
+    "removes it"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PortStatus:
-    """One port: what the plan wants and what the kernel has.
+    """One port: the desired gate control list and the kernel's.
 
-    `verdict` says running, pending, no gates, how it differs, or why the switch gave no answer; and
-    if the port has no link or is bridged. That is not part of the plan: such a port still `agrees`;
-    one that starves a scheduled class does not. `hints` say what to do.
+    `verdict` is running, pending, no gates, how the port differs, or why its state is unknown; it
+    also reports a port without link, or bridged, which is not part of the plan: such a port still
+    `agrees`; one that starves a scheduled class does not. `hints` say what to do.
     """
 
     port: PortRef
@@ -50,10 +50,10 @@ class PortStatus:
 def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
     """Every bridge port's intended, running and pending schedule.
 
-    A switch that does not answer raises nothing: its ports say so.
+    A switch that does not answer raises no error: the verdict of its ports has the reason.
     """
 
-    def ask(bridge: Bridge) -> list[PortStatus]:
+    def read(bridge: Bridge) -> list[PortStatus]:
         desired = desired_ports(plan, bridge.name)
         try:
             with Device(bridge, connect) as device:
@@ -70,97 +70,103 @@ def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
         return [
             _port_status(
                 PortRef(bridge.name, port),
-                wanted,
+                configuration,
                 state.ports.get(port),
                 starved.get(port),
                 is_leftover=port in leftover,
             )
-            for port, wanted in desired.items()
+            for port, configuration in desired.items()
         ]
 
     bridges = list(plan.intent.network.bridges.values())
     with ThreadPoolExecutor(max_workers=max(1, len(bridges))) as pool:
-        return [port for ports in pool.map(ask, bridges) for port in ports]
+        return [port for ports in pool.map(read, bridges) for port in ports]
 
 
 def _leftover_ports(
     device: Device, desired: Mapping[str, PortConfiguration | None], state: SwitchState
 ) -> set[str]:
     """The ports with gates that neither the plan nor the switch's configuration has."""
-    unwanted = {
+    surplus = {
         port
-        for port, wanted in desired.items()
-        if wanted is None and (report := state.ports.get(port)) and report.newest
+        for port, configuration in desired.items()
+        if configuration is None and (report := state.ports.get(port)) and report.newest
     }
-    if not unwanted:
-        return unwanted
-    stored = device.stored(unwanted).ports
-    return {port for port in unwanted if port not in stored or stored[port].configuration is None}
+    if not surplus:
+        return surplus
+    stored = device.stored(surplus).ports
+    return {port for port in surplus if port not in stored or stored[port].configuration is None}
 
 
 def needs_change(
-    wanted: PortConfiguration | None, stored: StoredPort | None, report: PortReport | None
+    desired: PortConfiguration | None, stored: StoredPort | None, report: PortReport | None
 ) -> str | None:
-    """Why a port must be told anew, None when it already has and runs what is wanted."""
-    have = stored.configuration if stored else None
-    if wanted is None:
-        return "gates are no longer wanted" if have else None
-    if have is None or stored is None:
+    """Why a port must be configured again; None when it stores and runs what is desired."""
+    current = stored.configuration if stored else None
+    if desired is None:
+        return "the plan has no gate control list for this port" if current else None
+    if current is None or stored is None:
         return "no gate control list yet"
-    if have != wanted:
-        return "the gate control list changes" if have.gates != wanted.gates else "classes change"
+    if current != desired:
+        return (
+            "the gate control list changes" if current.gates != desired.gates else "classes change"
+        )
     if stored.extras:
         return wording.configured_beside(stored.extras)
-    if stored.base_time_ns % wanted.gates.cycle_ns:
+    if stored.base_time_ns % desired.gates.cycle_ns:
         return "the base time is not a multiple of the cycle"
-    difference = difference_of(wanted, report, stored.base_time_ns)
+    difference = difference_of(desired, report, stored.base_time_ns)
     return f"the kernel drifted: {difference}" if difference else None
 
 
 def difference_of(
-    wanted: PortConfiguration | None,
+    desired: PortConfiguration | None,
     report: PortReport | None,
     base_time_ns: int | None,
     extras: Collection[str] = (),
 ) -> str | None:
-    """What the kernel has that the plan has not, in words; None when they agree.
+    """The first difference of the kernel from the plan, as text; None when they agree.
 
     A pending list must start exactly at `base_time_ns`, a running one whole cycles from it; without
-    it any multiple of the cycle will do. `extras` may be there besides: those of a `StoredPort`.
+    it any multiple of the cycle is accepted. `extras` are accepted as well: those of a
+    `StoredPort`.
     """
     if report is None:
         return "the switch has no such port"
     newest = report.newest
-    if wanted is None:
+    if desired is None:
         return f"a gate control list is still there ({report.root_qdisc})" if newest else None
     if newest is None:
         return f"no gate control list (root qdisc {report.root_qdisc})"
-    if difference := _apart(_run_of(report), _run_wanted(wanted, extras), _Relation.WANTED):
+    if difference := _difference(_run_of(report), _desired_run(desired, extras), _Relation.DESIRED):
         return difference
-    # A list that runs already keeps its own base time when only classes or rules change around it.
-    apart_ns = newest.base_time_ns - (base_time_ns or 0)
-    awaited = base_time_ns is not None and report.pending is not None
-    if apart_ns if awaited else apart_ns % newest.gates.cycle_ns:
-        wanted_time = f"{base_time_ns} ns" if base_time_ns else "a multiple of the cycle"
-        return f"base time is {newest.base_time_ns} ns, wanted {wanted_time}"
+    # A list that runs already keeps its base time when only classes or rules change.
+    shift_ns = newest.base_time_ns - (base_time_ns or 0)
+    is_pending = base_time_ns is not None and report.pending is not None
+    if shift_ns if is_pending else shift_ns % newest.gates.cycle_ns:
+        expected = f"{base_time_ns} ns" if base_time_ns else "a multiple of the cycle"
+        return f"base time is {newest.base_time_ns} ns, expected {expected}"
     return None
 
 
 def difference_between(before: PortReport | None, now: PortReport | None) -> str | None:
-    """What a kernel has that it had not before, in words; None when it runs as it did."""
+    """The first difference of a kernel's state from an earlier one, as text; None when they
+    agree."""
     if before is None or now is None:
-        return None if before is now else "the port has gone" if before else "the port is new"
-    if difference := _apart(_run_of(now), _run_of(before), _Relation.BEFORE):
+        return (
+            None if before is now else "the port has disappeared" if before else "the port is new"
+        )
+    if difference := _difference(_run_of(now), _run_of(before), _Relation.BEFORE):
         return difference
     if before.newest and now.newest:
-        apart_ns = before.newest.base_time_ns - now.newest.base_time_ns
-        if apart_ns % now.newest.gates.cycle_ns:
+        shift_ns = before.newest.base_time_ns - now.newest.base_time_ns
+        if shift_ns % now.newest.gates.cycle_ns:
             return f"base time is {now.newest.base_time_ns} ns, was {before.newest.base_time_ns} ns"
     return None
 
 
 class _Run(NamedTuple):
-    """All that decides when which frame leaves by a port, but the base time."""
+    """Everything that schedules the frames of a port, except the base time."""
 
     gates: GateControlList | None
     mode: GateMode | None
@@ -183,66 +189,69 @@ def _run_of(report: PortReport) -> _Run:
     )
 
 
-def _run_wanted(wanted: PortConfiguration, extras: Collection[str]) -> _Run:
+def _desired_run(desired: PortConfiguration, extras: Collection[str]) -> _Run:
     return _Run(
-        wanted.gates,
-        wanted.mode,
+        desired.gates,
+        desired.mode,
         CLOCK,
-        wanted.number_of_classes,
-        wanted.priority_map,
-        dict(wanted.dscp_priorities),
+        desired.number_of_classes,
+        desired.priority_map,
+        dict(desired.dscp_priorities),
         tuple(extras),
     )
 
 
 class _Relation(Enum):
-    """What something is compared with; how that is said, and what of a thing too many."""
+    """The reference of a comparison; how its value is introduced, and what a surplus item is
+    called."""
 
-    WANTED = ("wanted", "is not wanted")
+    DESIRED = ("expected", "is not in the plan")
     BEFORE = ("was", "was not there")
 
-    def __init__(self, words: str, surplus: str) -> None:
-        self.words = words
+    def __init__(self, label: str, surplus: str) -> None:
+        self.label = label
         self.surplus = surplus
 
 
-def _apart(has: _Run, other: _Run, relation: _Relation) -> str | None:
-    """The first difference in words, None if there is none."""
-    if has.gates != other.gates:
-        return _gates_apart(has.gates, other.gates, relation)
-    for what, its, the_other in (
-        ("mode", has.mode, other.mode),
-        ("clock", has.clock, other.clock),
-        ("number of traffic classes", has.number_of_classes, other.number_of_classes),
+def _difference(actual: _Run, reference: _Run, relation: _Relation) -> str | None:
+    """The first difference as text, None if there is none."""
+    if actual.gates != reference.gates:
+        return _gate_difference(actual.gates, reference.gates, relation)
+    for name, value, expected in (
+        ("mode", actual.mode, reference.mode),
+        ("clock", actual.clock, reference.clock),
+        ("number of traffic classes", actual.number_of_classes, reference.number_of_classes),
     ):
-        if its != the_other:
-            return f"{what} is {its}, {relation.words} {the_other}"
-    if has.priority_map != other.priority_map:
-        return wording.priorities_apart(has.priority_map, other.priority_map)
-    if has.dscp_priorities != other.dscp_priorities:
-        return wording.rules_apart(has.dscp_priorities, other.dscp_priorities, relation.surplus)
-    return wording.extras_apart(has.extras, other.extras, relation.surplus) or None
+        if value != expected:
+            return f"{name} is {value}, {relation.label} {expected}"
+    if actual.priority_map != reference.priority_map:
+        return wording.priority_difference(actual.priority_map, reference.priority_map)
+    if actual.dscp_priorities != reference.dscp_priorities:
+        return wording.rule_difference(
+            actual.dscp_priorities, reference.dscp_priorities, relation.surplus
+        )
+    return wording.extras_difference(actual.extras, reference.extras, relation.surplus) or None
 
 
-def _gates_apart(
-    has: GateControlList | None, other: GateControlList | None, relation: _Relation
+def _gate_difference(
+    actual: GateControlList | None, reference: GateControlList | None, relation: _Relation
 ) -> str:
-    if has is None:
+    if actual is None:
         return "the gate control list is gone"
-    if other is None:
-        return f"a gate control list that {relation.surplus}: {wording.gates(has)}"
-    return wording.gates_apart(has, other)
+    if reference is None:
+        return f"a gate control list that {relation.surplus}: {wording.gates(actual)}"
+    return wording.gate_difference(actual, reference)
 
 
 def _port_status(
     ref: PortRef,
-    wanted: PortConfiguration | None,
+    desired: PortConfiguration | None,
     report: PortReport | None,
     starved: str | None,
     *,
     is_leftover: bool,
 ) -> PortStatus:
-    difference = difference_of(wanted, report, None)
+    difference = difference_of(desired, report, None)
     if is_leftover:
         verdict = f"differs: {difference}, {_LEFTOVER}"
     elif difference:
@@ -250,11 +259,11 @@ def _port_status(
     elif report and report.pending:
         verdict = "pending"
     else:
-        verdict = "running" if wanted else "no gates"
+        verdict = "running" if desired else "no gates"
     if report and report.link_fault:
         verdict += f"; {report.link_fault}"
     hints = []
-    if wanted and wanted.dscp_priorities and report and report.unclassified:
+    if desired and desired.dscp_priorities and report and report.unclassified:
         verdict += f"; {report.unclassified}"
         hints.append(CLASSIFY_BRIDGED)
     if starved:
@@ -262,7 +271,7 @@ def _port_status(
         hints.append(starvation.HINT)
     return PortStatus(
         port=ref,
-        intended=wanted.gates if wanted else None,
+        intended=desired.gates if desired else None,
         running=report.running if report else None,
         pending=report.pending if report else None,
         verdict=verdict,
@@ -276,6 +285,6 @@ def agent_down(switch: str) -> DeviceError:
         switch,
         "the NETCONF server answers but no agent runs behind it; "
         "a configuration would be stored and never reach the kernel",
-        hint="start it on the switch: systemctl start tsn-agent; if it runs, the NETCONF user may "
-        f"not read its state: {ADMISSION}",
+        hint="start it on the switch: systemctl start tsn-agent; if it runs, the NETCONF user has "
+        f"no read access to its state: {ADMISSION}",
     )

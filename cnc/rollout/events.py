@@ -1,6 +1,6 @@
-"""What a rollout reports while it is under way: the step that begins.
+"""Events of a rollout while it runs: the step that begins.
 
-Whoever shows progress or takes times gets typed events, and words them itself or takes `str()`.
+A listener that shows progress or measures times formats the typed events itself or uses `str()`.
 """
 
 from __future__ import annotations

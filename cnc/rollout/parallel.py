@@ -1,4 +1,4 @@
-"""The same question to several switches at once, and all their refusals as one error."""
+"""The same request to several switches at once, and all their errors as one."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ N = TypeVar("N", bound=Named)
 def answers(
     items: Sequence[N], ask: Callable[[N], T], pool: Executor | None = None
 ) -> dict[str, T | DeviceError]:
-    """What each item answers, or why it does not: one failure does not hide another's answer.
+    """The result of each item, or its DeviceError: one failure does not hide another's result.
 
-    `pool` has a thread for each item; without it threads are started for this question.
+    `pool` has a thread for each item; without it threads are started for this request.
 
-    Ctrl-C counts when all have answered, or have kept silent for as long as is waited for a reply:
-    what comes next, such as taking a change back, must not meet a switch that still makes it.
+    Ctrl-C takes effect when all have answered or timed out: what follows, such as a rollback, must
+    not run on a switch that still applies the change.
     """
-    with uninterrupted() as asked, ExitStack() as stack:
+    with uninterrupted() as interrupts, ExitStack() as stack:
         threads = pool or stack.enter_context(threads_for(len(items)))
         futures = {item.name: threads.submit(ask, item) for item in items}
         wait(futures.values())
-    if asked:
-        signal.raise_signal(signal.SIGINT)  # for whoever handles it outside
-    found: dict[str, T | DeviceError] = {}
+    if interrupts:
+        signal.raise_signal(signal.SIGINT)  # for the handler outside this block
+    results: dict[str, T | DeviceError] = {}
     for name, future in futures.items():
         try:
-            found[name] = future.result()
+            results[name] = future.result()
         except DeviceError as error:
-            found[name] = error
-    return found
+            results[name] = error
+    return results
 
 
 def threads_for(count: int) -> ThreadPoolExecutor:
-    """A pool in which `count` questions are asked at once; it starts a thread when it needs one."""
+    """A pool for `count` requests at once; it starts threads on demand."""
     return ThreadPoolExecutor(max_workers=max(1, count))
 
 
-def unanimous(found: Mapping[str, T | DeviceError]) -> dict[str, T]:
-    """The answers, if there is one from everybody; else RolloutError with the words of all."""
-    failures = [answer for answer in found.values() if isinstance(answer, DeviceError)]
+def unanimous(results: Mapping[str, T | DeviceError]) -> dict[str, T]:
+    """The results, if every item has one; else raises RolloutError with the errors of all."""
+    failures = [answer for answer in results.values() if isinstance(answer, DeviceError)]
     if failures:
         hints = dict.fromkeys(failure.hint for failure in failures if failure.hint)
         raise RolloutError(
             "\n".join(str(failure) for failure in failures),
             hint="; ".join(hints) or None,
         ) from failures[0]
-    return {name: a for name, a in found.items() if not isinstance(a, DeviceError)}
+    return {name: a for name, a in results.items() if not isinstance(a, DeviceError)}
 
 
 @contextmanager
 def before_any_change() -> Iterator[None]:
-    """Say of every failure in the block, and of Ctrl-C, that it came before the first change."""
+    """Add to every error in the block, and to Ctrl-C, that no switch was changed."""
     try:
         yield
     except RolloutError as error:
@@ -81,16 +81,16 @@ def before_any_change() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[list[int]]:
-    """Let no Ctrl-C end the block, which takes seconds and whose half is no state.
+    """Defer Ctrl-C during the block, which takes seconds and must not end half-way.
 
-    Yields where each is noted, for whoever comes after.
+    Yields the list of signals that arrived, for the caller to act on afterwards.
     """
-    asked: list[int] = []
+    interrupts: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield interrupts
         return
-    former = signal.signal(signal.SIGINT, lambda number, _frame: asked.append(number))
+    previous = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
     try:
-        yield asked
+        yield interrupts
     finally:
-        signal.signal(signal.SIGINT, former)
+        signal.signal(signal.SIGINT, previous)

@@ -1,4 +1,4 @@
-"""What the ports of a network can do, asked of their switches before anything is planned."""
+"""The limits of the ports of a network, read from their switches before planning."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState
 def read_port_limits(
     network: Network, *, connect: ConnectOptions, partial: bool = False
 ) -> dict[PortRef, GateLimits]:
-    """The limits that each switch states for its cabled ports.
+    """The limits that each switch reports for its cabled ports.
 
-    Raises RolloutError when a switch does not answer or has no such port; `partial` leaves out what
-    cannot be known instead.
+    Raises RolloutError when a switch does not answer or has no such port; `partial` leaves out such
+    switches and ports instead.
     """
 
-    def ask(bridge: Bridge) -> SwitchState:
+    def read(bridge: Bridge) -> SwitchState:
         ports = {link.port for link in network.links if link.node == bridge.name}
         with Device(bridge, connect) as device:
             state = device.state(ports)
@@ -33,15 +33,17 @@ def read_port_limits(
             )
         return state
 
-    found = answers(list(network.bridges.values()), ask)
+    results = answers(list(network.bridges.values()), read)
     if not partial:
         with before_any_change():
-            unanimous(found)
-    return stated(network, {name: s for name, s in found.items() if not isinstance(s, DeviceError)})
+            unanimous(results)
+    return stated(
+        network, {name: s for name, s in results.items() if not isinstance(s, DeviceError)}
+    )
 
 
 def stated(network: Network, states: Mapping[str, SwitchState]) -> dict[PortRef, GateLimits]:
-    """The limits of the ports that these switches reported, in the mode the intent gives them."""
+    """The limits of the ports that these switches reported, in the gate mode of the intent."""
     return {
         PortRef(name, port): report.limits_in(network.bridges[name].gate_mode)
         for name, state in states.items()

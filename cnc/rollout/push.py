@@ -1,4 +1,4 @@
-"""A plan to the network: one plan, all switches, or none."""
+"""Push of a plan: to all switches or to none."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def push(
     what: str = "push",
     listener: Listener = ignore,
 ) -> Report:
-    """Bring `plan` to every switch as one change; see `roll_out`.
+    """Deploy `plan` to every switch as one change; see `roll_out`.
 
-    Ports that already run their list are not touched; with nothing to change nothing is sent.
+    Ports that already run their list are not changed; without a difference nothing is sent.
     Raises PlanRejected when the judge refuses the plan, RolloutError also while an earlier rollout
-    waits for an operator's word.
+    waits for an operator's decision.
     """
     require_sound(plan, hint="nothing was sent; plan the intent again with `cnc plan`")
     goal = Goal.of(plan, what)

@@ -1,8 +1,8 @@
-"""What is left of a rollout whose controller died, or that could not be confirmed everywhere.
+"""Ends rollouts whose controller died, or that could not be confirmed everywhere.
 
-Before its decision nothing is: no switch was told to keep anything, and each went back, or will.
-After it the switches tell: if all kept it, or none, `settle` ends it. If some did, it is for an
-operator to say which way to go: `resume` or `roll_back`.
+Before the decision no confirming commit was sent, and each switch reverts by itself. After it the
+state of the switches decides: if all were confirmed, or none, `settle` ends the rollout. If only
+some were, an operator has to choose between `resume` and `roll_back`.
 """
 
 from __future__ import annotations
@@ -23,72 +23,81 @@ from cnc.switch.rollout_id import RolloutId
 
 
 def unresolved(switches: Iterable[Bridge | Managed], history: History) -> list[Rollout]:
-    """The rollouts to these switches that wait for an operator's word, newest first."""
-    return [each for each in _left(switches, history) if each.phase is Phase.CONFIRMING]
+    """The rollouts to these switches that wait for an operator's decision, newest first."""
+    return [each for each in _abandoned(switches, history) if each.phase is Phase.CONFIRMING]
 
 
 def describe(rollout: Rollout) -> str:
     """One line about an unresolved rollout."""
-    which = ", ".join(
+    outcomes = ", ".join(
         f"{name} {change.outcome}" for name, change in sorted(rollout.switches.items())
     )
     return (
         f"rollout {rollout.number} of {rollout.network}, {rollout.started:%Y-%m-%d %H:%M:%S} UTC, "
-        f"was not confirmed everywhere: the network may run two schedules ({which})"
+        f"was not confirmed everywhere: the network may run two schedules ({outcomes})"
     )
 
 
 def settle(
     switches: Iterable[Bridge | Managed], *, connect: ConnectOptions, history: History
 ) -> None:
-    """Bring to its end what interrupted rollouts have left, as far as nobody has to choose.
+    """End interrupted rollouts where no choice is needed.
 
-    Raises RolloutError when somebody has to: some switches kept it and others did not, or cannot be
-    asked.
+    Raises RolloutError where an operator has to choose: some switches are confirmed, and others are
+    not or do not answer.
     """
     waiting = []
-    for left in _left(switches, history):
-        if left.phase is not Phase.CONFIRMING:
-            _cancel(left, connect)
-            _close(left, history, Phase.TAKEN_BACK, "its controller ended before the decision")
-        elif not _ends_by_itself(left, connect, history):
-            waiting.append(left)
+    for rollout in _abandoned(switches, history):
+        if rollout.phase is not Phase.CONFIRMING:
+            _cancel(rollout, connect)
+            _close(rollout, history, Phase.ROLLED_BACK, "its controller ended before the decision")
+        elif not _is_settled(rollout, connect, history):
+            waiting.append(rollout)
     if waiting:
         raise RolloutError("\n".join(map(describe, waiting)), hint=CHOICES)
 
 
-def _ends_by_itself(left: Rollout, connect: ConnectOptions, history: History) -> bool:
-    """Whether all its switches turned out to be on one side, and the rollout has been ended."""
-    # From then on a switch that has the record was told to keep it, and one that has not was not.
-    time.sleep(_waits_s(left))
-    with sessions(_managed(left), connect) as opened:
-        rollout_ids = opened.attempt(opened.reach(), lambda device: device.rollout_id())
-        kept = [
-            n
-            for n, rollout_id in rollout_ids.items()
-            if isinstance(rollout_id, RolloutId) and rollout_id.id == left.id
+def _is_settled(rollout: Rollout, connect: ConnectOptions, history: History) -> bool:
+    """End the rollout if all its switches are in the same state; returns whether they are."""
+    # From then on a switch has the rollout id if and only if it received the confirming commit.
+    time.sleep(_confirm_wait_s(rollout))
+    with sessions(_managed(rollout), connect) as open_sessions:
+        rollout_ids = open_sessions.attempt(
+            open_sessions.reach(), lambda device: device.rollout_id()
+        )
+        confirmed = [
+            name
+            for name, rollout_id in rollout_ids.items()
+            if isinstance(rollout_id, RolloutId) and rollout_id.id == rollout.id
         ]
-        if len(kept) == len(left.switches):
-            opened.ask(kept, lambda device: device.save_startup())
-            _close(left, history, Phase.DONE, "all its switches had been told to keep it")
+        if len(confirmed) == len(rollout.switches):
+            open_sessions.ask(confirmed, lambda device: device.save_startup())
+            _close(
+                rollout, history, Phase.DONE, "all its switches had received the confirming commit"
+            )
             return True
-    told = [
+    answered = [
         name for name, rollout_id in rollout_ids.items() if not isinstance(rollout_id, DeviceError)
     ]
-    if kept or len(told) < len(left.switches):
+    if confirmed or len(answered) < len(rollout.switches):
         return False
-    _close(left, history, Phase.TAKEN_BACK, "none of its switches had been told to keep it")
+    _close(
+        rollout,
+        history,
+        Phase.ROLLED_BACK,
+        "none of its switches had received the confirming commit",
+    )
     return True
 
 
-def _waits_s(left: Rollout) -> float:
-    """How much longer its switches may wait for the confirmation.
+def _confirm_wait_s(rollout: Rollout) -> float:
+    """How much longer the switches of the rollout may wait for the confirming commit.
 
-    The wall clock may have been set since: they never wait longer than they were told to, counted
-    from now if the rollout seems to begin only later.
+    The wall clock may have been set since: the wait is at most their confirm time-out, counted from
+    now if the rollout seems to start in the future.
     """
-    now, at_most = datetime.now(UTC), left.confirm_by - left.started
-    remaining = at_most if now < left.started else left.confirm_by - now
+    now, at_most = datetime.now(UTC), rollout.confirm_by - rollout.started
+    remaining = at_most if now < rollout.started else rollout.confirm_by - now
     return max(0.0, min(remaining, at_most).total_seconds())
 
 
@@ -100,14 +109,14 @@ def resume(
     take_over: bool = False,
     listener: Listener = ignore,
 ) -> Report:
-    """Bring all switches of the unresolved rollout to what it was to bring them.
+    """Complete the unresolved rollout on all its switches.
 
-    It must be one of `network`, if one is named. Raises InputError when there is none, RolloutError
-    when a switch refuses: then it stays unresolved.
+    It must be one of `network`, if that is given. Raises InputError when there is none,
+    RolloutError when a switch refuses: then it stays unresolved.
     """
-    left = _unresolved_first(network, history)
-    lists = {name: change.after for name, change in left.switches.items()}
-    goal = _goal(left, history, f"resumes rollout {left.number}", lists)
+    rollout = _unresolved_first(network, history)
+    lists = {name: change.after for name, change in rollout.switches.items()}
+    goal = _goal(rollout, history, f"resumes rollout {rollout.number}", lists)
     return _resolve(
         goal, Phase.DONE, connect=connect, history=history, take_over=take_over, listener=listener
     )
@@ -121,18 +130,18 @@ def roll_back(
     take_over: bool = False,
     listener: Listener = ignore,
 ) -> Report:
-    """Bring all switches of the unresolved rollout back to what they had before; see `resume`."""
-    left = _unresolved_first(network, history)
+    """Roll back the unresolved rollout on all its switches; see `resume`."""
+    rollout = _unresolved_first(network, history)
     lists = {
         name: {
             port: stored.configuration if stored else None for port, stored in change.before.items()
         }
-        for name, change in left.switches.items()
+        for name, change in rollout.switches.items()
     }
-    goal = _goal(left, history, f"takes back rollout {left.number}", lists)
+    goal = _goal(rollout, history, f"rolls back rollout {rollout.number}", lists)
     return _resolve(
         goal,
-        Phase.TAKEN_BACK,
+        Phase.ROLLED_BACK,
         connect=connect,
         history=history,
         take_over=take_over,
@@ -156,14 +165,14 @@ def _resolve(
         goal, connect=connect, history=history, take_over=take_over, listener=listener
     )
     _save(goal, connect)
-    # Nothing but attempts to resolve it can have begun since, and what ends it ends them.
+    # Only attempts to resolve it can have begun since, and they end with it.
     for each in attempts:
-        _close(each, history, phase, f"by an operator's word: {goal.what}")
+        _close(each, history, phase, f"by the operator's decision: {goal.what}")
     return report
 
 
 def _unresolved_first(network: str | None, history: History) -> Rollout:
-    """The rollout that left the network between two schedules, not the attempts to resolve it."""
+    """The oldest unresolved rollout, of which later ones are attempts to resolve it."""
     waiting = [
         each
         for each in history.unfinished()
@@ -171,62 +180,62 @@ def _unresolved_first(network: str | None, history: History) -> Rollout:
     ]
     if not waiting:
         raise InputError(
-            "no rollout waits to be resumed or taken back", hint="`cnc history` lists them all"
+            "no rollout waits to be resumed or rolled back", hint="`cnc history` lists them all"
         )
     return waiting[-1]
 
 
 def _goal(
-    left: Rollout,
+    rollout: Rollout,
     history: History,
     what: str,
     lists: Mapping[str, Mapping[str, PortConfiguration | None]],
 ) -> Goal:
-    plan = history.plan_of(left.number)
+    plan = history.plan_of(rollout.number)
     return Goal(
-        network=left.network,
-        switches=_managed(left),
+        network=rollout.network,
+        switches=_managed(rollout),
         ports=lists,
         clock_error_ns=plan.intent.network.clock_error_ns if plan else 0,
         what=what,
     )
 
 
-def _left(switches: Iterable[Bridge | Managed], history: History) -> list[Rollout]:
-    """Unfinished rollouts of controllers that are gone, newest first."""
+def _abandoned(switches: Iterable[Bridge | Managed], history: History) -> list[Rollout]:
+    """Unfinished rollouts of controllers that have ended, newest first."""
     addresses = {address_of(where) for switch in switches if (where := switch.management)}
     return [each for each in history.unfinished(addresses) if not each.under_way]
 
 
-def _managed(left: Rollout) -> tuple[Managed, ...]:
-    return tuple(Managed(name, change.management) for name, change in left.switches.items())
+def _managed(rollout: Rollout) -> tuple[Managed, ...]:
+    return tuple(Managed(name, change.management) for name, change in rollout.switches.items())
 
 
-def _cancel(left: Rollout, connect: ConnectOptions) -> None:
-    """Spare whoever can be reached the wait: go back now, where the commit is still pending.
+def _cancel(rollout: Rollout, connect: ConnectOptions) -> None:
+    """Cancel the pending commit on the switches that can be reached, so that they need not wait.
 
-    Whether it is the switches know best: this machine's clock may have been set since.
+    The switches know whether it is pending: this machine's clock may have been set since.
     """
 
     def cancel(device: Device) -> None:
         rollout_id = device.rollout_id()
-        if rollout_id and rollout_id.id == left.id:
-            device.cancel_commit(left.id)
+        if rollout_id and rollout_id.id == rollout.id:
+            device.cancel_commit(rollout.id)
 
-    with sessions(_managed(left), connect) as opened:
-        opened.attempt(opened.reach(), cancel)  # who has confirmed has none to cancel, and says so
+    with sessions(_managed(rollout), connect) as open_sessions:
+        open_sessions.attempt(open_sessions.reach(), cancel)  # a confirmed switch refuses
 
 
 def _save(goal: Goal, connect: ConnectOptions) -> None:
-    """Switches that had nothing to change may still start with something else than they run."""
-    with sessions(goal.switches, connect) as opened:
-        opened.open()
-        opened.ask(opened, lambda device: device.save_startup())
+    """Save running to startup, which may differ even on switches that did not change."""
+    with sessions(goal.switches, connect) as open_sessions:
+        open_sessions.open()
+        open_sessions.ask(open_sessions, lambda device: device.save_startup())
 
 
-def _close(left: Rollout, history: History, phase: Phase, why: str) -> None:
-    outcome = Outcome.SAVED if phase is Phase.DONE else Outcome.TAKEN_BACK
-    with history.reopen(left.number) as journal:
-        for name in left.switches:
+def _close(rollout: Rollout, history: History, phase: Phase, reason: str) -> None:
+    outcome = Outcome.SAVED if phase is Phase.DONE else Outcome.ROLLED_BACK
+    with history.reopen(rollout.number) as journal:
+        for name in rollout.switches:
             journal.result(name, outcome)
-        journal.end(phase, why)
+        journal.end(phase, reason)

@@ -1,10 +1,10 @@
-"""One plan, all switches, or none.
+"""One change of all switches, or of none.
 
     connect ─► preflight ─► lock ─► compare ─► [journal] ─► stage ─► commit ─► read back
             ─► [decision] ─► confirm ─► startup ─► unlock
 
 Every step runs on all switches in parallel and ends before the next begins. `transaction` rolls
-back when one fails; `recovery` ends what a controller that died has left unfinished.
+back when one fails; `recovery` ends the rollouts of controllers that died.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cnc.switch.rollout_id import RolloutId
 
 @dataclass(frozen=True, slots=True)
 class PortChange:
-    """What a push changes on one port; None stands for no gates."""
+    """The change of one port; None stands for no gates."""
 
     port: PortRef
     before: GateControlList | None
@@ -49,9 +49,9 @@ class PortChange:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The outcome of a push: what changed, from which TAI instant, and what it cost.
+    """The result of a push: changes, base time (TAI) and durations.
 
-    `number` is the rollout's in the history; None where nothing was to change.
+    `number` is the rollout's in the history; None where no port had to change.
     """
 
     changes: tuple[PortChange, ...]
@@ -63,10 +63,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the switches are to run, and why: the lists of a plan, or of a former rollout.
+    """The desired configuration of the switches: of a plan, or of an earlier rollout.
 
-    `ports` has every port that the goal says something of; None: no gates. `clock_error_ns` is how
-    far two clocks may be apart. `plan` is kept in the history where there is one.
+    `ports` has every port that the goal covers; None: no gates. `clock_error_ns` is the allowed
+    difference of two clocks. `what` is the purpose for the history, which also stores `plan`.
     """
 
     network: str
@@ -89,7 +89,7 @@ class Goal:
         )
 
     def cycles_ns(self) -> set[int]:
-        """The cycles of all lists, those that run already too."""
+        """The cycles of all lists, including those that run already."""
         return {
             configuration.gates.cycle_ns
             for ports in self.ports.values()
@@ -107,13 +107,13 @@ def roll_out(
     take_over: bool = False,
     listener: Listener = ignore,
 ) -> Report:
-    """Bring all switches to `goal` as one change.
+    """Deploy `goal` to all switches as one change.
 
-    `dry_run` stops after the comparison. Without a `history` the rollout is recorded nowhere, and
+    `dry_run` stops after the comparison. Without a `history` the rollout is not recorded, and
     rollouts of other controllers are overwritten; with one they are refused, unless `take_over`.
 
     Raises RolloutError when a switch refuses: then no switch has changed, or the error names those
-    that have.
+    that did.
     """
     begun_ns = time.monotonic_ns()
     count = len(goal.switches)
@@ -138,7 +138,8 @@ def roll_out(
 
 
 def _preflight(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
-    """Read every switch; refuse when an agent, a port or a clock is not as it must be."""
+    """Read every switch; raise RolloutError when an agent, a port or a clock prevents the
+    change."""
     states = open_sessions.ask(open_sessions, lambda device: device.state(goal.ports[device.name]))
     refuse(
         examine(
@@ -157,16 +158,18 @@ def _compare(goal: Goal, open_sessions: Sessions, states: Mapping[str, SwitchSta
     reasons: dict[str, dict[str, str]] = {}
     for name, ports in goal.ports.items():
         for port, desired in ports.items():
-            why = needs_change(desired, stored[name].ports.get(port), states[name].ports.get(port))
-            if why:
-                reasons.setdefault(name, {})[port] = why
+            reason = needs_change(
+                desired, stored[name].ports.get(port), states[name].ports.get(port)
+            )
+            if reason:
+                reasons.setdefault(name, {})[port] = reason
     return _Comparison(goal, states, stored, reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """What the switches have and run, against the goal. `reasons` says why a port must change, by
-    switch and port; switches and ports that need no change are not in it."""
+    """Configuration and state of the switches, compared with the goal. `reasons` says why a port
+    must change, by switch and port; it has no switches and ports without a change."""
 
     goal: Goal
     states: Mapping[str, SwitchState]
@@ -183,9 +186,8 @@ class _Comparison:
         if foreign:
             raise RolloutError(
                 "\n".join(
-                    f"{name}: runs a rollout that the history here does not know: "
-                    f"{rollout_id.id} of "
-                    f"{rollout_id.controller}, {rollout_id.time}"
+                    f"{name}: its configuration comes from a rollout that is not in this history: "
+                    f"{rollout_id.id} of {rollout_id.controller}, {rollout_id.time}"
                     for name, rollout_id in sorted(foreign.items())
                 ),
                 hint="another controller manages this network; `--take-over` overrides it",
@@ -194,12 +196,12 @@ class _Comparison:
     def port_changes(self) -> Iterator[PortChange]:
         """The ports that change, in order."""
         for name, reasons in sorted(self.reasons.items()):
-            for port, why in sorted(reasons.items()):
+            for port, reason in sorted(reasons.items()):
                 stored = self.stored[name].ports.get(port)
                 before = stored.configuration.gates if stored and stored.configuration else None
                 desired = self.goal.ports[name][port]
                 after = desired.gates if desired else None
-                yield PortChange(PortRef(name, port), before, after, why)
+                yield PortChange(PortRef(name, port), before, after, reason)
 
     def switch_changes(self) -> dict[str, SwitchChange]:
         """The switches that change; a switch without an address was refused a session."""
@@ -217,7 +219,7 @@ class _Comparison:
         return max(state.answered_ns - state.asked_ns for state in self.states.values())
 
     def now_tai_ns(self) -> int:
-        """The latest any switch's TAI clock can be now."""
+        """Upper bound of the switches' TAI clocks now, in nanoseconds since the epoch."""
         offsets = (state.tai_minus_monotonic_ns() for state in self.states.values())
         return time.monotonic_ns() + max(upper for _, upper in filter(None, offsets))
 
@@ -229,7 +231,7 @@ def _change(
     listener: Listener,
     begun_ns: int,
 ) -> Report:
-    """Change the switches, with a journal of it in the history."""
+    """Change the switches, and record it in the history's journal."""
     goal, changes = comparison.goal, comparison.switch_changes()
     rollout_id = RolloutId.of_this_controller()
     slowest_ns = comparison.slowest_answer_ns()
@@ -237,8 +239,8 @@ def _change(
         now_ns = comparison.now_tai_ns()
         start_ns = base_time_ns(now_ns, slowest_ns, goal.cycles_ns())
         _refuse_past(comparison.states, start_ns)
-        # No confirm window reaches beyond the base time, by whichever clock.
-        lasts_s = (start_ns - now_ns + margin_ns(slowest_ns)) / NS_PER_S
+        # No confirm window ends after the base time, by any switch's clock.
+        window_s = (start_ns - now_ns + margin_ns(slowest_ns)) / NS_PER_S
         journal = history.begin(
             id=rollout_id.id,
             network=goal.network,
@@ -246,7 +248,7 @@ def _change(
             what=goal.what,
             plan=goal.plan,
             base_time_ns=start_ns,
-            confirm_by=datetime.now(UTC) + timedelta(seconds=lasts_s),
+            confirm_by=datetime.now(UTC) + timedelta(seconds=window_s),
             switches=changes,
         )
     transaction = Transaction(
@@ -271,9 +273,9 @@ def _change(
 
 
 def _refuse_past(states: Mapping[str, SwitchState], start_ns: int) -> None:
-    """Raise RolloutError where a base time would have passed by TAI as it is known here.
+    """Raise RolloutError if the base time has passed by this machine's TAI.
 
-    A clock that is certain to be TAI needs no such check, and is better than this machine's.
+    A switch's clock that is certain to be TAI is preferred to this machine's and not checked.
     """
     for name, state in states.items():
         if state.is_tai_certain:
@@ -282,11 +284,11 @@ def _refuse_past(states: Mapping[str, SwitchState], start_ns: int) -> None:
         late_ns = time.time_ns() + offset_s * NS_PER_S - start_ns
         if late_ns >= 0:
             raise RolloutError(
-                f"{name}: by the time it reports, the base time would have been "
+                f"{name}: by the time it reports, the base time has passed "
                 f"{late_ns / NS_PER_S:.3f} s ago (TAI here is UTC and its TAI offset of "
-                f"{offset_s} s); its lists run on other clocks than TAI, of which agents up to "
-                "0.1.0 tell the time",
-                hint=f"put a newer tsn-agent on {name}, or remove its lists there with `tc "
+                f"{offset_s} s); its lists run on a clock other than TAI, which agents up to "
+                "0.1.0 report",
+                hint=f"upgrade tsn-agent on {name}, or remove its lists there with `tc "
                 "qdisc del dev PORT root`, and push again; if this machine's clock is wrong, "
                 "set it",
             )
@@ -297,10 +299,10 @@ def _locked(open_sessions: Sessions) -> Iterator[None]:
     """Hold every switch's locks.
 
     A lock is granted or denied at once, so no controller waits for another. Of two operators of one
-    network the one that gets the lock of the first switch, by name, gets them all.
+    network the one that locks the first switch, by name, gets all locks.
     """
     first, *others = sorted(open_sessions)
-    taken: list[str] = []
+    locked: list[str] = []
     try:
         for names, datastore in (
             ([first], "running"),
@@ -308,7 +310,7 @@ def _locked(open_sessions: Sessions) -> Iterator[None]:
             ([first, *others], "candidate"),
         ):
             answers = open_sessions.attempt(names, _locking(datastore))
-            taken += [n for n, a in answers.items() if not isinstance(a, DeviceError)]
+            locked += [n for n, a in answers.items() if not isinstance(a, DeviceError)]
             try:
                 unanimous(answers)
             except RolloutError as error:
@@ -316,7 +318,7 @@ def _locked(open_sessions: Sessions) -> Iterator[None]:
                 raise RolloutError(str(error), hint=hint) from error
         yield
     finally:
-        open_sessions.attempt(dict.fromkeys(taken), lambda device: device.unlock())
+        open_sessions.attempt(dict.fromkeys(locked), lambda device: device.unlock())
 
 
 def _locking(datastore: str) -> Callable[[Device], None]:

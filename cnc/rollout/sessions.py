@@ -1,4 +1,4 @@
-"""The sessions of a rollout: one for each switch, opened at once, made anew when they break."""
+"""The sessions of a rollout: one for each switch, opened at once, replaced when they break."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 class Sessions:
-    """Sessions by switch name. `ask` and `attempt` may be called while nobody else does."""
+    """Sessions by switch name. `ask` and `attempt` must not be called concurrently."""
 
     def __init__(self, switches: Iterable[Bridge | Managed], connect: ConnectOptions) -> None:
         self._switches = {switch.name: switch for switch in switches}
         self._connect = connect
         self._open: dict[str, Device] = {}
-        # Kept from step to step: to start a thread costs as much as a short question.
+        # Shared by all steps: starting a thread costs as much as a short request.
         self._pool = threads_for(len(self._switches))
 
     def __iter__(self) -> Iterator[str]:
@@ -31,7 +31,7 @@ class Sessions:
 
     @property
     def timeout_s(self) -> float:
-        """How long an operator wants to wait for a reply."""
+        """The operator's time-out of a reply."""
         return self._connect.timeout_s
 
     def open(self) -> None:
@@ -39,35 +39,35 @@ class Sessions:
         unanimous(self._connect_all())
 
     def reach(self) -> list[str]:
-        """Connect to all at once, to as many as can be; returns which these are."""
+        """Connect to all at once; returns the names of those that can be reached."""
         return [name for name, d in self._connect_all().items() if not isinstance(d, DeviceError)]
 
-    def ask(self, names: Iterable[str], what: Callable[[Device], T]) -> dict[str, T]:
-        """The answer of each of these; raises RolloutError with the words of all that have none."""
-        return unanimous(self.attempt(names, what))
+    def ask(self, names: Iterable[str], request: Callable[[Device], T]) -> dict[str, T]:
+        """The result of each of these. Raises RolloutError with the errors of all that fail."""
+        return unanimous(self.attempt(names, request))
 
     def attempt(
-        self, names: Iterable[str], what: Callable[[Device], T]
+        self, names: Iterable[str], request: Callable[[Device], T]
     ) -> dict[str, T | DeviceError]:
-        """What each of these answers, or why it does not."""
-        return answers([self._open[name] for name in names], what, self._pool)
+        """The result of each of these, or its DeviceError."""
+        return answers([self._open[name] for name in names], request, self._pool)
 
     def renew(self, name: str, timeout_s: float) -> Device:
-        """A new session in the place of one that is of no use any more.
+        """Replace a broken session by a new one.
 
-        The switch may not have noticed yet that the old one is dead; it is told, because the locks
-        of the old one would keep the new one out.
+        The switch may not have noticed yet that the old session is dead: it is ended explicitly,
+        because its locks would exclude the new one.
         """
-        former = self._open[name]
-        former.abandon()
+        broken = self._open[name]
+        broken.abandon()
         options = ConnectOptions(
             self._connect.identity,
             self._connect.known_hosts,
             min(timeout_s, self._connect.timeout_s),
         )
         device = Device(self._switches[name], options)
-        with suppress(DeviceError):  # it has ended by itself, as it should
-            device.end_session(former.session_id)
+        with suppress(DeviceError):  # it has ended already
+            device.end_session(broken.session_id)
         self._open[name] = device
         return device
 
@@ -76,9 +76,9 @@ class Sessions:
             list(pool.map(lambda device: device.close(), self._open.values()))
 
     def _connect_all(self) -> dict[str, Device | DeviceError]:
-        return answers(list(self._switches.values()), self._connected, self._pool)
+        return answers(list(self._switches.values()), self._connect_one, self._pool)
 
-    def _connected(self, switch: Bridge | Managed) -> Device:
+    def _connect_one(self, switch: Bridge | Managed) -> Device:
         device = Device(switch, self._connect)
         self._open[switch.name] = device
         return device
@@ -87,8 +87,8 @@ class Sessions:
 @contextmanager
 def sessions(switches: Iterable[Bridge | Managed], connect: ConnectOptions) -> Iterator[Sessions]:
     """Sessions for the time of a `with` block, none of them open yet."""
-    made = Sessions(switches, connect)
+    result = Sessions(switches, connect)
     try:
-        yield made
+        yield result
     finally:
-        made.close()
+        result.close()

@@ -1,4 +1,4 @@
-"""Do the frames of scheduled classes leave? A backlog and a count, compared between two looks."""
+"""Detects starved scheduled classes: compares backlog and sent frames between two polls."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ STANDSTILL_MIN_CYCLES = 3
 
 HINT = (
     "a frame leaves in a window that is long enough for it, and for how late the gate opens: plan "
-    "with a larger `gate-margin` and push again; a frame that is in no plan may wait for ever"
+    "with a larger `gate-margin` and push again; unplanned frames may wait indefinitely"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Standstill:
-    """Since when a class with a backlog has sent nothing, and under which list."""
+    """Start of the time in which a class with a backlog has sent nothing, and the list that
+    runs."""
 
     since_ns: int
     sent_frames: int
@@ -30,15 +31,15 @@ class _Standstill:
 
     @property
     def needed_ns(self) -> int:
-        """How long it has to last until it is starvation."""
+        """The duration from which on it is starvation."""
         return max(STANDSTILL_MIN_NS, STANDSTILL_MIN_CYCLES * self.schedule.gates.cycle_ns)
 
 
 class Starvation:
-    """Compares the looks at one switch: a class with a backlog that sends nothing is starved.
+    """Compares the polls of one switch: a class with a backlog that sends nothing is starved.
 
-    Judged are the classes that the intent schedules, on ports where their gate is not open all the
-    time. While a list waits for its base time all gates are open, and nobody starves.
+    Only the classes that the intent schedules are judged, on ports where their gate closes. While a
+    list waits for its base time all gates are open, and no class is starved.
     """
 
     def __init__(self, intent: Intent) -> None:
@@ -46,43 +47,43 @@ class Starvation:
         self._standstills: dict[tuple[str, int], _Standstill] = {}
 
     def update(self, state: SwitchState) -> dict[str, str]:
-        """After this look: the ports with a starved class, and which, in words."""
+        """After this poll: a description of the starved classes by port."""
         starved: dict[str, list[str]] = {}
         before, self._standstills = self._standstills, {}
         for port, number, schedule in _waiting(state.ports, self._scheduled):
             traffic = state.ports[port].traffic[number]
             now = _Standstill(state.answered_ns, traffic.sent_frames, schedule)
-            known = before.get((port, number), now)
-            # Another count has moved, or it began again with the queueing discipline.
-            if (known.sent_frames, known.schedule) != (now.sent_frames, now.schedule):
-                known = now
-            self._standstills[port, number] = known
-            lasted_ns = state.asked_ns - known.since_ns
-            if lasted_ns >= known.needed_ns:
+            standstill = before.get((port, number), now)
+            # Frames were sent, or the counter restarted with the queueing discipline.
+            if (standstill.sent_frames, standstill.schedule) != (now.sent_frames, now.schedule):
+                standstill = now
+            self._standstills[port, number] = standstill
+            lasted_ns = state.asked_ns - standstill.since_ns
+            if lasted_ns >= standstill.needed_ns:
                 starved.setdefault(port, []).append(
                     f"class {number} has {counted(traffic.backlog_frames, 'frame')} waiting and "
                     f"sent none in {lasted_ns // NS_PER_S} s"
                 )
-        return {port: ", ".join(words) for port, words in starved.items()}
+        return {port: ", ".join(classes) for port, classes in starved.items()}
 
     @property
-    def next_look_s(self) -> float:
-        """How long to wait for a look that can tell; 0 where no scheduled class has a backlog."""
+    def next_poll_s(self) -> float:
+        """How long to wait for a poll that can decide; 0 where no scheduled class has a backlog."""
         needed_ns = max((each.needed_ns for each in self._standstills.values()), default=0)
         return needed_ns / NS_PER_S
 
 
 def starved_ports(device: Device, state: SwitchState, intent: Intent) -> dict[str, str]:
-    """The ports of a switch with a starved class, and which, in words; `state` is the first look.
+    """A description of the starved classes of a switch by port; `state` is the first poll.
 
-    A second one is taken, some seconds later, only if a scheduled class has a backlog in the first.
+    A second poll follows, some seconds later, only if a scheduled class has a backlog in the first.
     Raises DeviceError.
     """
     starvation = Starvation(intent)
     starvation.update(state)
-    if not starvation.next_look_s:
+    if not starvation.next_poll_s:
         return {}
-    time.sleep(starvation.next_look_s)
+    time.sleep(starvation.next_poll_s)
     return starvation.update(device.state(state.ports))
 
 

@@ -2,11 +2,11 @@
 
     now ──── commit, read back, confirm ────┬── margin ──┬────────────►
                                             │            │
-                     a switch that heard nothing    base time: all ports
-                     more has gone back             start the new lists
+                   an unconfirmed switch has      base time: all ports
+                     reverted by itself             start the new lists
 
-The wait ends before the base time. So a rollout that is abandoned half-way never moves a gate:
-every switch is back at its former lists before the first of the new ones would have started.
+The wait ends before the base time, so that an abandoned rollout never moves a gate: every switch
+has reverted to its previous lists before the first of the new ones would have started.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from cnc.model import NS_PER_S
 
 SLOWER = "a switch or the network is slower than its first answers were; push again"
 
-# How long the cycles may take to come to an instant that all share. The switches wait for their
-# confirmation until then, and so does whoever meets a rollout that was abandoned. It is the default
+# The longest wait for an instant that all cycles share. The switches wait for their confirming
+# commit until then, and so does a controller that finds an abandoned rollout. It is the default
 # of <confirm-timeout> (RFC 6241 section 8.4), and keeps base times within the kernel's int64.
 PHASE_WAIT_MAX_NS = 600 * NS_PER_S
 
-# A rollout to a few switches takes well under a second. The lead grows with what the slowest switch
-# took to answer a question, of which a rollout has about a dozen, the commit being the longest.
+# A rollout to a few switches takes well under a second. The lead grows with the slowest
+# reply to a request, of which a rollout has about a dozen, the commit being the longest.
 MIN_LEAD_NS = 5 * NS_PER_S
 LEAD_PER_ANSWER = 20
-# Between the last moment at which a switch goes back by itself and the base time. A switch counts
-# from when it gets the commit: the margin is for the way there, and for the time it takes to set
-# its former lists, as long as a commit. Both grow with what the slowest switch takes to answer.
+# Between the last moment at which a switch reverts by itself and the base time. A switch counts
+# from the receipt of the commit: the margin covers its transmission, and the time to set the
+# previous lists, as long as a commit. Both grow with the slowest reply.
 MIN_MARGIN_NS = 1 * NS_PER_S
 MARGIN_PER_ANSWER = 4
-# The least part of the wait that must be left for the confirmations themselves.
+# The least part of the wait that must remain for the confirming commits.
 CONFIRM_SHARE = 4
 
 
@@ -45,7 +45,7 @@ def base_time_ns(now_tai_ns: int, slowest_answer_ns: int, cycles_ns: Iterable[in
     `now_tai_ns` is the latest that any switch's clock can be now. Lists whose base times are
     multiples of their cycles are in phase with those that run, which are so, too.
 
-    Raises RolloutError when the cycles share none soon.
+    Raises RolloutError when the cycles share no instant within PHASE_WAIT_MAX_NS.
     """
     lead_ns = max(MIN_LEAD_NS, LEAD_PER_ANSWER * slowest_answer_ns)
     common_ns = math.lcm(1, *cycles_ns)
@@ -62,13 +62,14 @@ def base_time_ns(now_tai_ns: int, slowest_answer_ns: int, cycles_ns: Iterable[in
 
 
 def margin_ns(slowest_answer_ns: int) -> int:
-    """How long before the base time a switch that heard nothing more must begin to go back."""
+    """How long before the base time an unconfirmed switch must begin to revert."""
     return max(MIN_MARGIN_NS, MARGIN_PER_ANSWER * slowest_answer_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmWindow:
-    """How long the switches wait. `ends_s` is on the controller's monotonic clock."""
+    """The time in which the switches wait for confirmation; `ends_s` is on the controller's
+    monotonic clock."""
 
     timeout_s: int
     ends_s: float
@@ -77,27 +78,27 @@ class ConfirmWindow:
     def before(cls, base_time_ns: int, now_tai_ns: int, margin_ns: int) -> ConfirmWindow:
         """The longest wait from now on, in whole seconds, that ends a margin before the base time.
 
-        Raises RolloutError when there is no time left.
+        Raises RolloutError when less than a second remains.
         """
         timeout_s = (base_time_ns - now_tai_ns - margin_ns) // NS_PER_S
         if timeout_s < 1:
             raise RolloutError(
-                f"the base time is only {(base_time_ns - now_tai_ns) / NS_PER_S:.3f} s ahead once "
-                "all switches have their new lists; too little to confirm everywhere",
+                f"only {(base_time_ns - now_tai_ns) / NS_PER_S:.3f} s remain until the base time "
+                "after all switches have their new lists; too little to confirm everywhere",
                 hint=SLOWER,
             )
         return cls(timeout_s, time.monotonic() + timeout_s)
 
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         return self.ends_s - time.monotonic()
 
     def refuse_if_late(self) -> None:
-        """Raise RolloutError when too little is left to tell all switches to keep their lists."""
-        left_s = self.left_s()
-        if left_s * CONFIRM_SHARE < self.timeout_s:
+        """Raise RolloutError when too little time remains to confirm on all switches."""
+        remaining_s = self.remaining_s()
+        if remaining_s * CONFIRM_SHARE < self.timeout_s:
             raise RolloutError(
-                f"the switches took {self.timeout_s - left_s:.3f} s to take over the new lists; "
-                f"they go back by themselves after {self.timeout_s} s, too soon to confirm "
+                f"the switches needed {self.timeout_s - remaining_s:.3f} s to apply the new lists "
+                f"and revert by themselves after {self.timeout_s} s: too little time to confirm "
                 "everywhere",
                 hint=SLOWER,
             )

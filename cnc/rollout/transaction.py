@@ -6,7 +6,7 @@
     confirm    everywhere; then each switch saves what it runs for its next start
 
 Before the decision any failure rolls back all switches, and one that cannot be reached reverts by
-itself. After it the only way is forward: what cannot be confirmed is left to an operator.
+itself. After it there is no automatic rollback: an operator decides about what cannot be confirmed.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import PortReport
 
 CHOICES = (
-    "`cnc push --resume` brings all switches to the new lists, `cnc push --rollback` to the "
-    "former ones"
+    "`cnc push --resume` moves all switches to the new lists, `cnc push --rollback` to the "
+    "previous ones"
 )
 
 RETRY_S = 0.2
-# How long a switch may take to go back once its wait is over, and a reply to its last question.
+# Allowed for a switch to revert after its confirm time-out, and for the reply to the last request.
 SETTLE_S = 2.0
 
 
 @dataclass(slots=True)
 class SwitchTimes:
-    """Where the time of a push went on one switch, in nanoseconds.
+    """Durations of a push on one switch, in nanoseconds.
 
-    `netconf_ns` holds every RPC from edit-config to the confirming commit without `apply_ns`, the
-    agent's own time from the configuration to the kernel.
+    `netconf_ns` is the sum of every RPC from edit-config to the confirming commit without
+    `apply_ns`, the agent's own time from the configuration to the kernel.
     """
 
     payload_ns: int
@@ -55,7 +55,7 @@ class SwitchTimes:
 class Transaction:
     """One change of several switches, whose sessions are open and whose locks are held.
 
-    `changes` and `states`, which their kernels ran before, are by switch.
+    `changes` and `states`, read before the change, are by switch.
     """
 
     def __init__(
@@ -84,15 +84,15 @@ class Transaction:
         self.times = {name: SwitchTimes(0, 0, 0) for name in changes}
 
     def run(self) -> None:
-        """Change all switches. Raises CncError; it says what became of each."""
-        with self._taking_back():
+        """Change all switches. Raises CncError with the outcome on each switch."""
+        with self._rolling_back():
             self._stage()
             window = self._commit()
             self._journal.decide()
-            window.refuse_if_late()  # a disk may take its time, and nobody was told yet
-        with uninterrupted() as asked:
+            window.refuse_if_late()  # writing the journal took time; no switch is confirmed yet
+        with uninterrupted() as interrupts:
             self._confirm()
-        if asked:
+        if interrupts:
             raise KeyboardInterrupt(_TOO_LATE)
 
     # --- before the decision -----------------------------------------------------------------
@@ -128,7 +128,7 @@ class Transaction:
         return window
 
     def _verify(self, device: Device) -> None:
-        """The kernel's dump must equal the plan before anyone confirms."""
+        """Check that the kernel runs the plan, before the confirming commit."""
         desired_ports = self._changes[device.name].after
         state = device.state(desired_ports)
         if state.agent and state.agent.last_change_us is not None:
@@ -140,76 +140,79 @@ class Transaction:
                 raise DeviceError(
                     device.name,
                     f"port {port} does not run what was committed: {difference}",
-                    hint=f"the journal of tsn-agent on {device.name} says what the kernel answered",
+                    hint=f"see the journal of tsn-agent on {device.name} for the kernel's reason",
                 )
 
     @contextmanager
-    def _taking_back(self) -> Iterator[None]:
-        """Take all switches back when the block fails, and tell what became of each."""
+    def _rolling_back(self) -> Iterator[None]:
+        """Roll back all switches when the block fails, and add the outcome on each to the error."""
         try:
             yield
-        except (Exception, KeyboardInterrupt, SystemExit) as error:  # others may have committed
-            with uninterrupted() as asked:
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # some may have committed
+            with uninterrupted() as interrupts:
                 self._begin(Step.ROLLBACK)
-                told = self._take_back()
-                with suppress(CncError):  # then the next controller finds that it was abandoned
-                    self._journal.end(Phase.TAKEN_BACK, str(error) or "interrupted")
+                outcomes = self._roll_back()
+                with suppress(CncError):  # then the next controller finds it abandoned
+                    self._journal.end(Phase.ROLLED_BACK, str(error) or "interrupted")
                 self._journal.close()
-            words = "\n".join(filter(None, [str(error), *told]))
-            if asked or isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt(words) from error
+            message = "\n".join(filter(None, [str(error), *outcomes]))
+            if interrupts or isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(message) from error
             if isinstance(error, CncError):
-                raise RolloutError(words, hint=error.hint) from error
-            # A fault of this program keeps its traceback, and the operator the word on the network.
-            error.add_note("\n".join(told))
+                raise RolloutError(message, hint=error.hint) from error
+            # A fault of this program keeps its traceback; a note tells the operator the network's
+            # state.
+            error.add_note("\n".join(outcomes))
             raise
 
-    def _take_back(self) -> list[str]:
-        """Lines to add to the error: that nothing has changed, or which switch did not say so."""
+    def _roll_back(self) -> list[str]:
+        """Lines for the error: that no switch was changed, or which did not confirm its
+        rollback."""
         if self._window is None:
             self._sessions.attempt(self._changes, lambda device: device.discard_changes())
             return [UNCHANGED]
-        silent = []
-        for name, answer in self._sessions.attempt(self._changes, self._bring_back).items():
+        unconfirmed = []
+        for name, answer in self._sessions.attempt(self._changes, self._roll_back_one).items():
             if isinstance(answer, DeviceError):
                 self._note(name, Outcome.UNKNOWN, str(answer))
-                silent.append(
-                    f"{answer}\n{name} was not seen to go back; nobody told it to keep the change, "
-                    f"so it does that by itself, {self._window.timeout_s} s after the commit"
+                unconfirmed.append(
+                    f"{answer}\nrollback of {name} not confirmed; its commit was never confirmed, "
+                    f"so it reverts by itself {self._window.timeout_s} s after the commit"
                 )
             else:
-                self._note(name, Outcome.TAKEN_BACK)
-        return silent or [UNCHANGED]
+                self._note(name, Outcome.ROLLED_BACK)
+        return unconfirmed or [UNCHANGED]
 
-    def _bring_back(self, device: Device) -> None:
-        """Cancel the commit, or wait until the switch has; then see that it runs what it ran."""
+    def _roll_back_one(self, device: Device) -> None:
+        """Cancel the commit, or wait until the switch has reverted; then check that it runs its
+        previous lists."""
         window = self._window
         if window is None:
             return
         give_up_s = window.ends_s + SETTLE_S
-        device.wait_at_most(max(RETRY_S, window.left_s()))
+        device.wait_at_most(max(RETRY_S, window.remaining_s()))
         while True:
             try:
                 self._cancel(device)
-                self._see_former(device)
+                self._verify_previous(device)
             except Exception as error:
                 if time.monotonic() >= give_up_s:
                     if isinstance(error, DeviceError):
                         raise
-                    raise DeviceError(device.name, f"taking it back failed: {error}") from error
+                    raise DeviceError(device.name, f"rollback failed: {error}") from error
                 time.sleep(RETRY_S)
                 device = self._renewed(device, give_up_s)
             else:
                 return
 
     def _cancel(self, device: Device) -> None:
-        """Only a switch that says it has our change is asked to go back: others have done so."""
+        """Cancel the commit only on a switch with our rollout id: the others have reverted."""
         if self._has_rollout_id(device):
             device.cancel_commit(self._rollout_id.id)
-        with suppress(DeviceError):  # with its session's lock the candidate is reset as well
+        with suppress(DeviceError):  # the end of the session's lock resets the candidate as well
             device.discard_changes()
 
-    def _see_former(self, device: Device) -> None:
+    def _verify_previous(self, device: Device) -> None:
         stored, before = self._changes[device.name].before, self._states[device.name].ports
         now = device.state(stored).ports
         for port in stored:
@@ -218,11 +221,12 @@ class Transaction:
                 raise DeviceError(
                     device.name,
                     f"port {port} does not run what it ran before: {difference}",
-                    hint="`cnc status` tells what it runs; push again to bring it to the plan",
+                    hint="`cnc status` shows what it runs; push again to restore the plan",
                 )
 
     def _is_as_stored(self, report: PortReport | None, stored: StoredPort | None) -> bool:
-        """A port that had drifted from its configuration is mended when that is set again."""
+        """Whether the port runs its stored configuration, which a rollback restores after a
+        drift."""
         if stored is None:
             return difference_of(None, report, None) is None
         return (
@@ -233,45 +237,47 @@ class Transaction:
 
     def _confirm(self) -> None:
         self._begin(Step.CONFIRM)
-        confirmed = self._sessions.attempt(self._changes, self._keep)
-        kept = [name for name, answer in confirmed.items() if not isinstance(answer, DeviceError)]
-        saved = self._sessions.attempt(kept, self._save)
+        replies = self._sessions.attempt(self._changes, self._confirm_one)
+        confirmed_names = [
+            name for name, answer in replies.items() if not isinstance(answer, DeviceError)
+        ]
+        saved = self._sessions.attempt(confirmed_names, self._save)
         failures = [
             answer
-            for answer in (*confirmed.values(), *saved.values())
+            for answer in (*replies.values(), *saved.values())
             if isinstance(answer, DeviceError)
         ]
-        if not kept and all(failure.is_final for failure in failures):
-            self._journal.end(Phase.TAKEN_BACK, "no switch was told in time to keep it")
+        if not confirmed_names and all(failure.is_final for failure in failures):
+            self._journal.end(Phase.ROLLED_BACK, "no switch received the confirming commit in time")
             raise RolloutError("\n".join([*map(str, failures), UNCHANGED]), hint=SLOWER)
         if failures:
             self._journal.close()
-            unsaved = len(kept) == len(self._changes)
-            told = [*map(str, failures), _UNSAVED if unsaved else _unresolved(confirmed)]
+            unsaved = len(confirmed_names) == len(self._changes)
+            lines = [*map(str, failures), _UNSAVED if unsaved else _unresolved(replies)]
             hint = "push again: that saves it" if unsaved else CHOICES
-            raise RolloutError("\n".join(told), hint=hint) from failures[0]
+            raise RolloutError("\n".join(lines), hint=hint) from failures[0]
         try:
             self._journal.end(Phase.DONE)
         except CncError as error:
             self._journal.close()
             raise RolloutError(
-                f"all switches run the new lists, but the history does not say so: {error}",
-                hint="mend that, then `cnc push --resume` ends the rollout",
+                f"all switches run the new lists, but the history could not be updated: {error}",
+                hint="fix that, then `cnc push --resume` ends the rollout",
             ) from error
 
-    def _keep(self, device: Device) -> None:
-        """Confirm, over a new session if the old one broke, as long as the switch waits."""
+    def _confirm_one(self, device: Device) -> None:
+        """Confirm, over a new session if the old one broke, until the switch's time-out."""
         window = self._window
         assert window is not None  # noqa: S101  there is no decision without a commit
         is_locked = True
         while True:
-            device.wait_at_most(max(RETRY_S, window.left_s()))
+            device.wait_at_most(max(RETRY_S, window.remaining_s()))
             try:
                 if not is_locked:
-                    self._take_candidate(device)
-                self._confirm_or_see(device)
+                    self._lock_candidate(device)
+                self._send_confirm(device)
             except DeviceError as error:
-                if error.is_final or window.left_s() <= 0:
+                if error.is_final or window.remaining_s() <= 0:
                     raise
                 time.sleep(RETRY_S)
                 device, is_locked = self._renewed(device, window.ends_s), False
@@ -279,18 +285,18 @@ class Transaction:
                 self._note(device.name, Outcome.CONFIRMED)
                 return
 
-    def _take_candidate(self, device: Device) -> None:
-        """Lock candidate as the lost session had it: to confirm is to commit it once more."""
+    def _lock_candidate(self, device: Device) -> None:
+        """Lock candidate as the lost session had done: the confirming commit commits it again."""
         try:
             device.discard_changes()
         except DeviceError as error:
             if error.tags:
-                return  # somebody else has the lock, which keeps our commit out as well
+                return  # another session holds the lock, which refuses our commit as well
             raise
         device.lock("candidate")
 
-    def _confirm_or_see(self, device: Device) -> None:
-        """Confirm. Where nothing waits for it, the reply to an earlier one was lost."""
+    def _send_confirm(self, device: Device) -> None:
+        """Confirm. If no commit is pending, the reply to an earlier confirming commit was lost."""
         try:
             self._timed(device, lambda: device.confirm(self._rollout_id.id))
         except DeviceError as error:
@@ -299,7 +305,7 @@ class Transaction:
             if not self._has_rollout_id(device):
                 raise DeviceError(
                     device.name,
-                    "went back to its former lists before it was told to keep the new ones",
+                    "reverted to its previous lists before it received the confirming commit",
                     hint=SLOWER,
                     is_final=True,
                 ) from error
@@ -320,7 +326,8 @@ class Transaction:
         self._listener(StepBegun(step, len(self._changes)))
 
     def _note(self, name: str, outcome: Outcome, detail: str = "") -> None:
-        """A result that cannot be kept is one that whoever finishes the rollout asks for."""
+        """Record a result; if it cannot be written, the controller that ends the rollout reads it
+        again."""
         with suppress(CncError):
             self._journal.result(name, outcome, detail)
 
@@ -329,7 +336,7 @@ class Transaction:
         return rollout_id is not None and rollout_id.id == self._rollout_id.id
 
     def _renewed(self, device: Device, until_s: float) -> Device:
-        """A new session, tried for until the moment `until_s` of the monotonic clock."""
+        """A new session, with retries until `until_s` on the monotonic clock."""
         while True:
             try:
                 return self._sessions.renew(device.name, max(RETRY_S, until_s - time.monotonic()))
@@ -345,19 +352,19 @@ class Transaction:
 
 
 _UNSAVED = (
-    "all switches run the new lists, but not all have saved them: those would start with the "
-    "former ones"
+    "all switches run the new lists, but not all have saved them: after a reboot those start with "
+    "the previous ones"
 )
 
 
-def _unresolved(confirmed: Mapping[str, object]) -> str:
-    """Which switch is where, for an operator who has to choose."""
-    told: dict[str, list[str]] = {}
-    for name, answer in confirmed.items():
-        was_seen = "was not seen to" if isinstance(answer, DeviceError) else "does"
-        told.setdefault(f"{was_seen} keep the new lists", []).append(name)
-    which = "; ".join(f"{', '.join(names)} {what}" for what, names in told.items())
-    return f"the network may run two schedules: {which}"
+def _unresolved(replies: Mapping[str, object]) -> str:
+    """Which switches are confirmed, for an operator who has to choose."""
+    outcomes: dict[str, list[str]] = {}
+    for name, answer in replies.items():
+        verb = "did not confirm" if isinstance(answer, DeviceError) else "confirmed"
+        outcomes.setdefault(f"{verb} the new lists", []).append(name)
+    switches = "; ".join(f"{', '.join(names)} {outcome}" for outcome, names in outcomes.items())
+    return f"the network may run two schedules: {switches}"
 
 
-_TOO_LATE = "it was too late to stop: all switches run the new lists"
+_TOO_LATE = "too late to interrupt: all switches run the new lists"

@@ -156,7 +156,7 @@ def test_ctrl_c_after_all_have_committed_takes_all_back_and_says_so(
     assert told.endswith("cnc: interrupted\nno switch was changed\n")
     assert seen.lists() == former.gates
     assert seen.held() is None
-    assert operator.last_phase() is Phase.TAKEN_BACK
+    assert operator.last_phase() is Phase.ROLLED_BACK
 
 
 def test_ctrl_c_while_switches_confirm_comes_too_late_and_is_told_so(
@@ -165,7 +165,7 @@ def test_ctrl_c_while_switches_confirm_comes_too_late_and_is_told_so(
     code, told = operator.interrupt(new, CONFIRMING)
     assert code == 130
     assert told.endswith(
-        "cnc: interrupted\nit was too late to stop: all switches run the new lists\n"
+        "cnc: interrupted\ntoo late to interrupt: all switches run the new lists\n"
     )
     assert seen.lists() == new.gates
     assert operator.last_phase() is Phase.DONE

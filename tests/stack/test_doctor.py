@@ -167,7 +167,7 @@ def test_a_lab_knows_why_its_kernel_has_no_gates(agent, server, kernel, tmp_path
         ({"tx_queues": 2}, ("transmit queues", "needs 7 TX queues, has 2")),
         ({"foreign_qdisc": "prio 5:"}, ("root qdisc", "prio 5:")),
         ({"link_speed_bps": 100_000_000}, ("link speed", "100 Mb/s; the intent says 1 Gb/s")),
-        ({"oper_status": "down", "link_speed_bps": None}, ("link speed", "takes it for 10 Mb/s")),
+        ({"oper_status": "down", "link_speed_bps": None}, ("link speed", "assumes 10 Mb/s")),
     ],
 )
 def test_a_port_that_cannot_take_its_list_is_named(agent, doctor, kernel, changes, found):

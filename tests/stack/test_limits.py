@@ -125,8 +125,8 @@ def test_a_finished_plan_beyond_the_limits_is_refused_before_anything_is_sent(
     refused = cnc("push", written)
     assert refused.exit_code == 1
     assert (
-        f"s1/p2: the plan is beyond what the switch states: {count} entries, the port holds 8"
-        in (str(refused.exception))
+        f"s1/p2: the plan exceeds the limits that the switch reports: "
+        f"{count} entries, the port holds 8" in (str(refused.exception))
     )
     assert "no switch was changed" in str(refused.exception)
     assert "cnc plan --ask-switches" in refused.exception.hint

@@ -114,7 +114,7 @@ def test_programs_get_one_rollout_with_its_gate_control_lists(
     history: History, state_dir: Path
 ) -> None:
     with begin(history) as journal:
-        journal.end(Phase.TAKEN_BACK, "s1: out of memory")
+        journal.end(Phase.ROLLED_BACK, "s1: out of memory")
     found = json.loads(cnc("history", 1, "--json", "--state-dir", state_dir).output)
     assert (found["phase"], found["detail"]) == ("taken back", "s1: out of memory")
     assert found["base_time_ns"] == 1_800_000_000_000_000_000

@@ -124,7 +124,7 @@ def test_times_are_kept_in_utc_whatever_zone_they_came_in(history: History) -> N
 
 
 def test_rollouts_come_newest_first_and_can_be_chosen(history: History) -> None:
-    for network, phase in (("a", Phase.DONE), ("b", Phase.DONE), ("a", Phase.TAKEN_BACK)):
+    for network, phase in (("a", Phase.DONE), ("b", Phase.DONE), ("a", Phase.ROLLED_BACK)):
         with begin(history, network=network) as journal:
             journal.end(phase)
     assert [r.number for r in history.rollouts()] == [3, 2, 1]
@@ -178,7 +178,7 @@ def test_a_killed_controller_leaves_its_rollout_to_be_finished(
     number = int(process.stdout.readline())
     (left,) = history.unfinished(["192.0.2.1 830"])
     assert left.under_way
-    with pytest.raises(RolloutError, match=f"under way: its controller, process {process.pid},"):
+    with pytest.raises(RolloutError, match=f"in progress: its controller, process {process.pid},"):
         history.reopen(number)
 
     process.kill()
@@ -188,7 +188,7 @@ def test_a_killed_controller_leaves_its_rollout_to_be_finished(
     with history.reopen(number) as journal:
         assert journal.id == left.id
         assert history.rollout(number).under_way
-        journal.end(Phase.TAKEN_BACK, "by the operator")
+        journal.end(Phase.ROLLED_BACK, "by the operator")
     assert history.unfinished() == []
     assert not history.rollout(number).under_way
 
@@ -202,7 +202,7 @@ def test_a_journal_that_is_closed_early_leaves_its_rollout_to_be_finished(
     journal.close()
     assert not history.rollout(journal.number).under_way
     with history.reopen(journal.number) as again:
-        again.end(Phase.TAKEN_BACK)
+        again.end(Phase.ROLLED_BACK)
 
 
 def test_a_rollout_that_has_ended_cannot_be_reopened(history: History) -> None:
@@ -228,7 +228,7 @@ def test_rollouts_that_ended_leave_nothing_but_the_history(path: Path) -> None:
             journal.end(Phase.DONE)
         begin(history).close()
         with history.reopen(2) as journal:
-            journal.end(Phase.TAKEN_BACK)
+            journal.end(Phase.ROLLED_BACK)
         with pytest.raises(RolloutError):
             history.reopen(2)
     assert list(path.parent.iterdir()) == [path]
@@ -359,7 +359,7 @@ def test_the_database_of_something_else_is_left_alone(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE bookmarks (url TEXT)")
     before = path.read_bytes()
-    with pytest.raises(CncError, match="this is no history of rollouts"):
+    with pytest.raises(CncError, match="not a rollout history"):
         History(path)
     assert path.read_bytes() == before
 
@@ -369,7 +369,7 @@ def test_a_file_that_is_no_database_is_named_and_left_as_it_is(path: Path) -> No
     path.write_bytes(b"no database at all" * 1000)
     with pytest.raises(CncError, match=r"history.sqlite: the history is damaged: ") as refused:
         History(path)
-    assert "move the file away" in str(refused.value.hint)
+    assert "move the file and its" in str(refused.value.hint)
     assert path.read_bytes() == b"no database at all" * 1000
 
 

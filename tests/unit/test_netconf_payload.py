@@ -267,7 +267,7 @@ def test_what_a_kernel_has_beside_its_list_is_a_difference(plan: Plan) -> None:
     assert beside_report.extras == extras
     wanted = wanted_of(plan)
     now = dataclasses.replace(running(wanted, 0), extras=extras[:1])
-    assert difference_of(wanted, now, 0) == f"{extras[0]} is not wanted"
+    assert difference_of(wanted, now, 0) == f"{extras[0]} is not in the plan"
     assert difference_of(wanted, now, 0, extras[:1]) is None
     assert difference_between(running(wanted, 0), now) == f"{extras[0]} was not there"
     assert difference_between(now, running(wanted, 0)) == f"{extras[0]} is missing"
@@ -389,8 +389,8 @@ def test_other_gates_and_other_classes_are_told_apart(plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("has", "difference"),
     [
-        ({"mode": GateMode.TXTIME_ASSIST}, "mode is txtime-assist, wanted software"),
-        ({"clock": "monotonic"}, "clock is monotonic, wanted tai"),
+        ({"mode": GateMode.TXTIME_ASSIST}, "mode is txtime-assist, expected software"),
+        ({"clock": "monotonic"}, "clock is monotonic, expected tai"),
     ],
     ids=["mode", "clock"],
 )
@@ -477,8 +477,9 @@ def test_another_priority_map_and_other_rules_are_told_one_by_one_and_not_all_of
         running(wanted, 0), dscp_priorities={**wanted.dscp_priorities, **rules}
     )
     assert difference_of(wanted, report, 0) == (
-        "DSCP 20 to priority 3 is not wanted, DSCP 21 to priority 3 is not wanted, "
-        "DSCP 22 to priority 3 is not wanted, DSCP 23 to priority 3 is not wanted and 16 more"
+        "DSCP 20 to priority 3 is not in the plan, DSCP 21 to priority 3 is not in the plan, "
+        "DSCP 22 to priority 3 is not in the plan, DSCP 23 to priority 3 is not in the plan "
+        "and 16 more"
     )
     assert difference_between(running(wanted, 0), report) == (
         "DSCP 20 to priority 3 was not there, DSCP 21 to priority 3 was not there, "

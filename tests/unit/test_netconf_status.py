@@ -14,8 +14,8 @@ from tests.unit.watched_switches import PLAN, poll, report
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
 WITHOUT_GATES = PortRef("s2", "s1")
 LEFTOVER = (
-    "differs: a gate control list is still there (taprio), which is not configured there either, "
-    "so a push finds nothing to change: restart tsn-agent, which removes it"
+    "differs: a gate control list is still there (taprio), which is not configured either, "
+    "so a push would change nothing: restart tsn-agent, which removes it"
 )
 
 

@@ -270,10 +270,10 @@ def test_an_older_agent_whose_ports_all_run_on_another_clock_gives_no_base_time_
     plan, devices, other, ago_s
 ):
     run_on(devices, bridge_ports(plan), other, reports_tai=False)
-    with pytest.raises(RolloutError, match=f"the base time would have been {ago_s} s ago") as error:
+    with pytest.raises(RolloutError, match=f"the base time has passed {ago_s} s ago") as error:
         push(plan, connect=CONNECT)
     assert "no switch was changed" in str(error.value)
-    assert "put a newer tsn-agent on s1" in error.value.hint
+    assert "upgrade tsn-agent on s1" in error.value.hint
     assert not any("edit" in device.calls for device in devices.values())
 
 
@@ -291,7 +291,7 @@ def test_a_refused_commit_cancels_those_that_had_taken_it(plan, devices):
 def test_a_switch_that_cannot_be_taken_back_is_named(plan, devices):
     devices["s2"].breaks["commit_confirmed"] = "no"
     devices["s3"].breaks["cancel_commit"] = "lost"
-    with pytest.raises(RolloutError, match="s3 was not seen to go back") as error:
+    with pytest.raises(RolloutError, match="rollback of s3 not confirmed") as error:
         push(plan, connect=CONNECT)
     assert "no switch was changed" not in str(error.value)
 
@@ -321,7 +321,7 @@ def test_a_session_that_breaks_in_a_way_nobody_foresaw_takes_all_back(plan, devi
         push(plan, connect=CONNECT, history=store)
     assert error.value.__notes__ == ["no switch was changed"]
     assert all(device.running.rollout_id is None for device in devices.values())
-    assert [each.phase for each in store.rollouts()] == [Phase.TAKEN_BACK]
+    assert [each.phase for each in store.rollouts()] == [Phase.ROLLED_BACK]
 
 
 def test_a_switch_that_breaks_while_it_is_taken_back_is_tried_again(plan, devices):
@@ -347,7 +347,7 @@ def test_a_kernel_that_runs_something_else_takes_all_back(plan, devices):
 
 def test_a_kernel_that_runs_the_list_in_another_mode_takes_all_back(plan, devices):
     devices["s3"].breaks["mode"] = GateMode.TXTIME_ASSIST
-    with pytest.raises(RolloutError, match="mode is txtime-assist, wanted software"):
+    with pytest.raises(RolloutError, match="mode is txtime-assist, expected software"):
         push(plan, connect=CONNECT)
     assert all("cancel_commit" in device.calls for device in devices.values())
 
@@ -387,7 +387,7 @@ def test_a_lock_somebody_may_not_take_keeps_the_switchs_own_advice(plan, devices
 def test_a_base_time_too_near_for_any_confirmation_changes_nothing(plan, devices, monkeypatch):
     monkeypatch.setattr(timing, "MIN_LEAD_NS", NS_PER_S)
     with pytest.raises(
-        RolloutError, match=r"only 1\.000 s ahead .* too little to confirm"
+        RolloutError, match=r"only 1\.000 s remain .* too little to confirm"
     ) as error:
         push(plan, connect=CONNECT)
     assert "no switch was changed" in str(error.value)
@@ -423,7 +423,7 @@ def test_the_wait_ends_the_longer_before_the_base_time_the_slower_a_switch_answe
 def test_a_switch_that_takes_most_of_its_wait_to_change_takes_all_back(plan, devices, clock):
     slow = devices["s2"].commit_confirmed
     devices["s2"].commit_confirmed = lambda *told: (clock.sleep(3.5), slow(*told))
-    with pytest.raises(RolloutError, match="too soon to confirm everywhere") as error:
+    with pytest.raises(RolloutError, match="too little time to confirm everywhere") as error:
         push(plan, connect=CONNECT)
     assert "no switch was changed" in str(error.value)
     assert all(device.running.rollout_id is None for device in devices.values())
@@ -517,8 +517,8 @@ def test_a_switch_that_cannot_be_confirmed_is_said_loudly_and_stays_in_the_journ
     plan, devices, store
 ):
     error = interrupted(plan, devices, store)
-    assert "the network may run two schedules: s1 was not seen to keep" in str(error)
-    assert "s2, s3 does keep the new lists" in str(error)
+    assert "the network may run two schedules: s1 did not confirm" in str(error)
+    assert "s2, s3 confirmed the new lists" in str(error)
     assert "cnc push --resume" in error.hint
     assert "cnc push --rollback" in error.hint
     (left,) = store.unfinished()
@@ -563,7 +563,7 @@ def test_rollback_brings_the_switches_that_confirmed_to_what_they_had(plan, devi
     assert {change.port.node for change in report.changes} == {"s2", "s3"}
     assert all(not device.kernel for device in devices.values())
     assert store.unfinished() == []
-    assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.TAKEN_BACK]
+    assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.ROLLED_BACK]
 
 
 def test_a_resume_that_fails_itself_can_be_resumed(plan, devices, store):
@@ -597,7 +597,7 @@ def test_a_rollout_that_turns_out_to_be_kept_by_nobody_is_ended_by_the_next_push
     for name in ("s2", "s3"):  # as a controller that died after the decision would have left them
         devices[name].go_back()
     assert push(plan, connect=CONNECT, history=store).changes
-    assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.TAKEN_BACK]
+    assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.ROLLED_BACK]
 
 
 def test_without_an_unresolved_rollout_there_is_nothing_to_resume(plan, devices, store):
@@ -637,7 +637,7 @@ def test_a_rollout_whose_controller_died_before_the_decision_is_cancelled_by_the
     assert all(device.persist for device in devices.values())
     assert push(plan, connect=CONNECT, history=store).changes
     assert runs(devices, plan)
-    assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.TAKEN_BACK]
+    assert [each.phase for each in store.rollouts()] == [Phase.DONE, Phase.ROLLED_BACK]
 
 
 class Died(BaseException):
@@ -692,7 +692,9 @@ def test_a_disk_that_takes_the_whole_wait_for_the_decision_takes_all_back(
     plan, devices, store, clock, monkeypatch
 ):
     monkeypatch.setattr("cnc.rollout.history.Journal.decide", lambda _journal: clock.sleep(4))
-    with pytest.raises(RolloutError, match="too soon to confirm everywhere\nno switch was changed"):
+    with pytest.raises(
+        RolloutError, match="too little time to confirm everywhere\nno switch was changed"
+    ):
         push(plan, connect=CONNECT, history=store)
     assert not any("confirm" in device.calls for device in devices.values())
 
@@ -705,7 +707,9 @@ def test_what_another_controller_brought_is_not_overwritten_unless_told(plan, de
         device.running = StoredSwitch(
             {}, RolloutId("5f0c", "bob@laptop", "2026-01-01T00:00:00+00:00")
         )
-    with pytest.raises(RolloutError, match=r"s2: runs a rollout .* bob@laptop") as error:
+    with pytest.raises(
+        RolloutError, match=r"s2: its configuration comes from a rollout .* bob@laptop"
+    ) as error:
         push(plan, connect=CONNECT, history=store)
     assert "no switch was changed" in str(error.value)
     assert "--take-over" in error.value.hint

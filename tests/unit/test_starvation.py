@@ -36,7 +36,7 @@ def state(after_s, sent=7, backlog=1000, number=SCHEDULED, **changes):
 
 def test_a_backlog_that_has_sent_nothing_for_two_seconds_is_starved(starvation):
     assert starvation.update(state(0)) == {}
-    assert starvation.next_look_s == 2
+    assert starvation.next_poll_s == 2
     assert starvation.update(state(2)) == {
         "s3": f"class {SCHEDULED} has 1000 frames waiting and sent none in 2 s"
     }
@@ -58,7 +58,7 @@ def test_three_cycles_have_to_pass_where_they_are_longer_than_two_seconds(starva
     slow = GateControlList(10**9, (GateEntry(1 << SCHEDULED, 10**8), GateEntry(1, 9 * 10**8)))
     schedule = KernelSchedule(0, slow)
     starvation.update(state(0, running=schedule))
-    assert starvation.next_look_s == 3
+    assert starvation.next_poll_s == 3
     assert starvation.update(state(2.9, running=schedule)) == {}
     assert starvation.update(state(3, running=schedule)) != {}
 
@@ -97,7 +97,7 @@ def test_a_class_that_was_served_or_could_not_be_is_not_starved_yet(starvation, 
 )
 def test_what_is_not_held_back_by_the_schedule_is_not_judged(starvation, always):
     assert starvation.update(state(0, **always)) == {}
-    assert starvation.next_look_s == 0
+    assert starvation.next_poll_s == 0
     assert starvation.update(state(60, **always)) == {}
 
 

@@ -1,7 +1,7 @@
 """Every rollout of this controller, kept in a file.
 
-While a rollout is made, its journal says how far it came: should the controller die, the next one
-reads there what to finish or to take back.
+The journal of a running rollout records its progress: if the controller dies, the next one reads
+there which rollout to complete or to roll back.
 """
 
 from cnc.rollout.history.journal import Journal

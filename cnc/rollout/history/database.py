@@ -1,4 +1,4 @@
-"""The SQLite file of the history: opened, upgraded, locked, and its errors in words.
+"""The SQLite file of the history: opened, upgraded and locked; its errors as CncError.
 
 Every write is on the disk when it returns (WAL with synchronous=FULL, sqlite.org/pragma.html).
 Several processes and threads may use the file at once.
@@ -55,15 +55,15 @@ _HINTS = {
     sqlite3.SQLITE_BUSY: f"another process has kept it locked for {_BUSY_TIMEOUT_S:g} s",
 }
 DAMAGED_HINT = (
-    "move the file away, with those beside it, and a new one is begun; "
-    "`sqlite3 FILE .recover` can save much of the old one, and `cnc status` says what runs now"
+    "move the file and its -wal and -shm files away; the next command creates a new history; "
+    "`sqlite3 FILE .recover` can save much of the old one, and `cnc status` shows what runs now"
 )
 
 
 class Database:
     """An open history file.
 
-    The directory is made for its owner alone (0700), and so is the file (0600). Raises CncError
+    Directory and file are accessible to their owner alone (0700, 0600). Raises CncError
     with the reason if the file cannot be opened or written, is damaged, or is of a newer `cnc`.
     """
 
@@ -79,7 +79,7 @@ class Database:
                 )
         except OSError as error:
             raise CncError(
-                f"{path}: the history cannot be made: {error.strerror}",
+                f"{path}: cannot create the history: {error.strerror}",
                 hint=_HINTS[sqlite3.SQLITE_CANTOPEN],
             ) from error
         try:
@@ -94,13 +94,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """All that the block reads is of one instant."""
+        """The block reads one consistent snapshot."""
         with self._transaction("BEGIN") as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """All that the block writes is on the disk when it ends, or nothing if it raises."""
+        """What the block writes is on the disk when it ends; nothing is written if it raises."""
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
@@ -117,7 +117,7 @@ class Database:
                 hint=f"use that cnc, {_ELSEWHERE}",
             )
         if version < VERSION:
-            raise CncError(f"{self._path}: this is no history of rollouts", hint=DAMAGED_HINT)
+            raise CncError(f"{self._path}: not a rollout history", hint=DAMAGED_HINT)
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
@@ -132,7 +132,7 @@ class Database:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """SQLite's errors as ours: the file, SQLite's own reason, what to do."""
+        """Raises SQLite's errors as CncError: the file, SQLite's own reason, what to do."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -145,7 +145,7 @@ class Database:
 
 
 def _create(path: Path) -> None:
-    """Make an empty history, whole or not at all: others may be about to do the same."""
+    """Create an empty history atomically: another process may be creating it, too."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)

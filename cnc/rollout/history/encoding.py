@@ -1,10 +1,10 @@
-"""What a rollout changes on a switch, and its plan, as octets and back.
+"""The change of a switch, and the plan, as octets and back.
 
     {"format": "cnc-change/1", "management": Management,
      "before": {port: StoredPort or null, ...}, "after": {port: PortConfiguration or null, ...}}
 
-The keys are the names of the fields; one that is added needs a default, or a format of its own.
-Both are deflated: gate control lists repeat themselves.
+The keys are the names of the fields; a new one needs a default, or a new format.
+Both are deflated: gate control lists are repetitive.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FORMAT = "cnc-change/1"
 
 
 def change_to_octets(change: SwitchChange) -> bytes:
-    """The change without its outcome, which is still to come."""
+    """The change without its outcome, which is not known yet."""
     document = _document()(
         format=_FORMAT, management=change.management, before=change.before, after=change.after
     )
@@ -31,7 +31,7 @@ def change_to_octets(change: SwitchChange) -> bytes:
 
 
 def change_from_octets(octets: bytes, outcome: Outcome, detail: str) -> SwitchChange:
-    """The change, with what became of it; raises ValueError if `octets` hold no change."""
+    """The change with its outcome. Raises ValueError if `octets` hold no change."""
     document = _document().model_validate_json(_inflated(octets), strict=True)
     return SwitchChange(document.management, document.before, document.after, outcome, detail)
 
@@ -41,7 +41,7 @@ def plan_to_octets(plan: Plan) -> bytes:
 
 
 def plan_from_octets(octets: bytes, source: str) -> Plan:
-    """The plan; an `InputError` about it calls it `source`."""
+    """The plan; `source` names it in an `InputError`."""
     return planfile.parse(_inflated(octets).decode(), source)
 
 

@@ -1,4 +1,4 @@
-"""One rollout while it is made: what is written here outlives the controller that writes it."""
+"""The record of a rollout while it runs; it survives the controller that writes it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cnc.rollout.history.record import Outcome, Phase
 
 
 class Journal:
-    """Writes the course of one rollout; any thread may call it.
+    """Records the progress of one rollout; any thread may call it.
 
     What a call wrote is on the disk when it returns. A call that raises CncError wrote nothing, and
-    what was written before stays: a rollout whose decision is on the disk is found by
-    `History.unfinished` until `end` succeeds, whatever results are missing. Each result says what
-    a controller knew, so a missing one makes whoever finishes the rollout ask the switch.
+    earlier writes persist: `History.unfinished` lists a rollout whose decision is on the disk until
+    `end` succeeds, whatever results are missing. A missing result makes the controller that ends
+    the rollout read it from the switch.
 
-    Until `end` or `close` the rollout is under way, and no other process can `reopen` it.
+    Until `end` or `close` the rollout is in progress, and no other process can `reopen` it.
     """
 
     def __init__(self, database: Database, lock: ControllerLock, number: int, id: str) -> None:  # noqa: A002
@@ -28,26 +28,26 @@ class Journal:
         self.id = id
 
     def decide(self) -> None:
-        """The rollout is to be kept: from here on switches may be told to confirm."""
+        """Record the decision to keep the rollout: from here on confirming commits may be sent."""
         with self._database.writing() as connection:
             connection.execute(
                 "UPDATE rollout SET phase = ? WHERE number = ?", (Phase.CONFIRMING, self.number)
             )
 
     def result(self, switch: str, outcome: Outcome, detail: str = "") -> None:
-        """What became of the rollout on a switch of it, and in words why."""
+        """Record the outcome of the rollout on one of its switches, and the reason as text."""
         with self._database.writing() as connection:
-            written = connection.execute(
+            updated = connection.execute(
                 "UPDATE switch_change SET outcome = ?, detail = ? WHERE rollout = ? AND switch = ?",
                 (outcome, detail, self.number, switch),
             )
-        if not written.rowcount:
+        if not updated.rowcount:
             raise KeyError(switch)
 
     def end(self, phase: Phase, detail: str = "") -> None:
-        """The rollout is done or taken back, on all its switches."""
+        """Record that the rollout is done or rolled back on all its switches."""
         if not phase.has_ended:
-            raise ValueError(f"no rollout ends with {phase}")
+            raise ValueError(f"a rollout cannot end with {phase}")
         with self._database.writing() as connection:
             connection.execute(
                 "UPDATE rollout SET phase = ?, ended = ?, detail = ? WHERE number = ?",
@@ -56,7 +56,7 @@ class Journal:
         self._lock.remove()
 
     def close(self) -> None:
-        """Write no more. A rollout that has not ended can be reopened."""
+        """Stop writing. A rollout that has not ended can be reopened."""
         self._lock.release()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Does the controller of a rollout still live? It holds a lock, which the kernel frees with it."""
+"""The lock of a rollout's controller, which the kernel releases when its process ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _PROBE_INTERVAL_S = 0.01
 class ControllerLock:
     """An exclusive flock(2) on a file that names its process, until released or the process ends.
 
-    Raises BlockingIOError while another holds it, and OSError if the file cannot be made.
+    Raises BlockingIOError while another process holds it, and OSError if the file cannot be
+    created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,11 +32,11 @@ class ControllerLock:
             raise
 
     def release(self) -> None:
-        """Let others take it."""
+        """Release the lock; another process can acquire it."""
         self._file.close()
 
     def remove(self) -> None:
-        """Release it where nobody needs it any more."""
+        """Release the lock and remove its file, when the rollout has ended."""
         if not self._file.closed:
             self._path.unlink(missing_ok=True)
             self.release()
@@ -60,7 +61,7 @@ def is_held(path: Path) -> bool:
 
 
 def holder(path: Path) -> str:
-    """The process id of who holds, or last held, the lock on `path`."""
+    """Id of the process that holds, or last held, the lock on `path`."""
     return path.read_text().strip()
 
 
@@ -69,7 +70,8 @@ def _private(path: str, flags: int) -> int:
 
 
 def _lock(descriptor: int) -> None:
-    """Outlast whoever only asks `is_held`: they have the lock for an instant."""
+    """Lock, retrying while another process probes with `is_held`, which holds the lock for an
+    instant."""
     deadline_s = time.monotonic() + _PROBE_TIMEOUT_S
     while True:
         try:

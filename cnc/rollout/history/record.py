@@ -1,4 +1,4 @@
-"""What is kept of a rollout: enough to finish it, to take it back, and to tell of it later."""
+"""The record of a rollout: enough to complete it, to roll it back, and to show it later."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from cnc.model import Management, PortConfiguration, StoredPort
 
 
 class Phase(StrEnum):
-    """How far a rollout came.
+    """Progress of a rollout. The values are stored in the history.
 
-    Up to the decision no switch has been told to keep what it was given: each goes back by itself.
-    From then on some may keep it, and only a controller can bring all to one side.
+    Up to the decision no confirming commit has been sent: each switch reverts by itself. From then
+    on some switches may be confirmed, and only a controller can bring all to the same state.
     """
 
     PREPARING = "preparing"
     CONFIRMING = "confirming"
     DONE = "done"
-    TAKEN_BACK = "taken back"
+    ROLLED_BACK = "taken back"
 
     @property
     def has_ended(self) -> bool:
-        return self in {Phase.DONE, Phase.TAKEN_BACK}
+        return self in {Phase.DONE, Phase.ROLLED_BACK}
 
 
 class Outcome(StrEnum):
-    """What became of a rollout on one switch, as far as the controller knows."""
+    """Outcome of a rollout on one switch, as far as the controller knows. The values are stored."""
 
     UNKNOWN = "unknown"
-    CONFIRMED = "confirmed"  # it runs it; a reboot would bring back what it had before
-    SAVED = "saved"  # it runs it, and will after a reboot
-    TAKEN_BACK = "taken back"
+    CONFIRMED = "confirmed"  # runs the new lists; a reboot would start the previous ones
+    SAVED = "saved"  # runs the new lists, also after a reboot
+    ROLLED_BACK = "taken back"
 
 
 def address_of(management: Management) -> str:
-    """Where a switch is managed: what two rollouts of one switch have in common."""
+    """The management address and port of a switch, which identify it across rollouts."""
     return f"{management.address} {management.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchChange:
-    """What a rollout changes on one switch.
+    """The change of one switch in a rollout.
 
-    The two mappings have the same keys, the ports that change: what each had (None: nothing was
-    configured) and what it is to have (None: no gates).
+    The two mappings have the same keys, the ports that change: the stored configuration before
+    (None: none) and the desired one after (None: no gates).
     """
 
     management: Management
@@ -64,9 +64,9 @@ class SwitchChange:
 class Rollout:
     """One change of a network.
 
-    `number` counts within this history and is what operators call it by; `id` (a UUID) is written
-    to the switches. `what` says in a few words why it was made. `base_time_ns` is when it starts
-    (TAI). `confirm_by` is when a switch that heard nothing more has gone back by itself.
+    `number` counts within this history and identifies the rollout in commands; `id` (a UUID) is
+    written to the switches. `what` is its purpose in a few words. `base_time_ns` is the base time
+    (TAI). At `confirm_by` a switch without a confirming commit has reverted by itself.
     """
 
     number: int

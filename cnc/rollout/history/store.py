@@ -1,4 +1,4 @@
-"""All rollouts of a controller, and the way back to one that has not ended."""
+"""All rollouts of a controller, including those that have not ended."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ FILE_NAME = "history.sqlite"
 
 
 class History:
-    """The rollouts in the SQLite file `path`, which is made if there is none.
+    """The rollouts in the SQLite file `path`, which is created if it is missing.
 
-    Without a path they are kept as long as this object. Any thread may call it, and several
+    Without a path the history exists as long as this object. Any thread may call it, and several
     processes may use one file. Raises CncError where the file cannot be read or written.
     """
 
     def __init__(self, path: Path | None) -> None:
-        with ExitStack() as opened:
+        with ExitStack() as resources:
             if path is None:
-                directory = opened.enter_context(TemporaryDirectory(prefix="cnc-history-"))
+                directory = resources.enter_context(TemporaryDirectory(prefix="cnc-history-"))
                 path = Path(directory) / FILE_NAME
             self._path = path
             self._database = Database(path)
-            opened.callback(self._database.close)
-            self._opened = opened.pop_all()
+            resources.callback(self._database.close)
+            self._resources = resources.pop_all()
 
     def close(self) -> None:
-        self._opened.close()
+        self._resources.close()
 
     def __enter__(self) -> Self:
         return self
@@ -60,9 +60,9 @@ class History:
         confirm_by: datetime,
         switches: Mapping[str, SwitchChange],
     ) -> Journal:
-        """Record a rollout before its first switch is touched; the arguments are as in `Rollout`.
+        """Record a rollout before its first switch changes; the arguments are as in `Rollout`.
 
-        It is on the disk when this returns, and its controller, this process, known to be alive.
+        It is on the disk when this returns, and this process holds its controller lock.
         """
         changes = {name: encoding.change_to_octets(change) for name, change in switches.items()}
         with ExitStack() as stack:
@@ -87,8 +87,9 @@ class History:
                     "INSERT INTO switch_change VALUES (?, ?, ?, ?, '')",
                     [(number, name, change, Outcome.UNKNOWN) for name, change in changes.items()],
                 )
-                # Before anyone else can see the rollout, so that nobody thinks it was left behind.
-                lock = stack.enter_context(self._take_lock(number))
+                # Before the rollout is visible to other processes, which would regard it as
+                # abandoned.
+                lock = stack.enter_context(self._acquire_lock(number))
             stack.pop_all()
         return Journal(self._database, lock, number, id)
 
@@ -111,12 +112,12 @@ class History:
     def rollout(self, number: int) -> Rollout:
         """Raises InputError if there is no such rollout."""
         # As text, which may be larger than SQLite's integers.
-        if found := self._select("WHERE number = ?", str(number)):
-            return found[0]
+        if rollouts := self._select("WHERE number = ?", str(number)):
+            return rollouts[0]
         raise self._no_such(number)
 
     def plan_of(self, number: int) -> Plan | None:
-        """The plan that a rollout brought, None if it was made without one."""
+        """The plan of a rollout, None if it was made without one."""
         with self._database.reading() as connection:
             row = connection.execute(
                 "SELECT plan FROM rollout WHERE number = ?", (str(number),)
@@ -141,20 +142,20 @@ class History:
         ]
 
     def knows(self, id: str) -> bool:  # noqa: A002
-        """Whether the rollout with this UUID was made here."""
+        """Whether the rollout with this UUID is in this history."""
         with self._database.reading() as connection:
-            found = connection.execute("SELECT 1 FROM rollout WHERE id = ?", (id,)).fetchone()
-        return found is not None
+            row = connection.execute("SELECT 1 FROM rollout WHERE id = ?", (id,)).fetchone()
+        return row is not None
 
     def reopen(self, number: int) -> Journal:
-        """The journal of a rollout whose controller is gone, to bring it to an end.
+        """The journal of a rollout whose controller has ended, to end the rollout.
 
-        Raises RolloutError while that controller lives, or when the rollout has ended.
+        Raises RolloutError while that controller runs, or when the rollout has ended.
         """
         self.rollout(number)
         with ExitStack() as stack:
-            lock = stack.enter_context(self._take_lock(number))
-            rollout = self.rollout(number)  # once more: its controller may just have ended it
+            lock = stack.enter_context(self._acquire_lock(number))
+            rollout = self.rollout(number)  # again: its controller may just have ended it
             if rollout.phase.has_ended:
                 lock.remove()
                 raise RolloutError(
@@ -210,22 +211,22 @@ class History:
     def _lock_path(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}-rollout-{number}.lock")
 
-    def _take_lock(self, number: int) -> ControllerLock:
+    def _acquire_lock(self, number: int) -> ControllerLock:
         path = self._lock_path(number)
         try:
             return ControllerLock(path)
         except BlockingIOError as error:
             raise RolloutError(
-                f"rollout {number} is under way: its controller, process {holder(path)}, lives",
+                f"rollout {number} is in progress: its controller, process {holder(path)}, runs",
                 hint="wait until it has ended, or stop that process and try again",
             ) from error
         except OSError as error:
             raise CncError(
-                f"{path}: the lock of a rollout cannot be taken: {error.strerror}",
+                f"{path}: cannot acquire the lock of a rollout: {error.strerror}",
                 hint="make the directory writable, or choose another one with --state-dir",
             ) from error
 
     def _no_such(self, number: int) -> InputError:
         return InputError(
-            f"{self._path} has no rollout {number}", hint="`cnc history` lists what there is"
+            f"{self._path} has no rollout {number}", hint="`cnc history` lists all rollouts"
         )

@@ -1,10 +1,10 @@
-"""Can this change be made? What is asked of every switch before anything is sent.
+"""Checks on every switch, before anything is sent, that a change is possible.
 
     switches ─► state ─► examine ─► findings ─┬─► refuse    a rollout stops at failures
                                               └─► render    `cnc doctor` shows everything
 
-`finding` what a check says      `switches` agent, kernel, ports of each
-`ports`   one port               `clocks`   all against each other
+`finding` result of a check       `switches` agent, kernel, ports of each
+`ports`   one port               `clocks`   all compared with each other
 """
 
 from cnc.rollout.preflight.finding import Check, Finding, Verdict, refuse

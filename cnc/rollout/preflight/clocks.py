@@ -1,4 +1,4 @@
-"""Do the switches start a schedule at the same instant? Their clocks, and who keeps them."""
+"""Checks that the switches start a schedule at the same instant: their clocks and PTP daemons."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from cnc.model import NS_PER_S
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.switch.device import SwitchState
 
-# What two reads of one clock may differ by, beyond the time that question and answer took.
+# Allowed difference of two reads of one clock, beyond the time that request and reply took.
 READ_TOLERANCE_NS = 1_000_000
-# The controller's clock only dates the history: it need not be better than a person's watch.
+# The controller's clock only dates the history: a second is accurate enough.
 CONTROLLER_TOLERANCE_NS = NS_PER_S
 
 _SYNCHRONISE = "synchronise the switches (ptp4l, phc2sys) and set the kernel's TAI offset"
 
 
 def examine_clocks(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Finding]:
-    """How the clocks of the switches stand to each other, and to this machine's.
+    """Compares the clocks of the switches with each other, and with this machine's.
 
-    `clock_error_ns` is how far the plan lets two clocks be apart. What is found is certain: a
-    switch read its clock at some moment between question and answer, and only what no such moment
-    explains is a difference. An agreement is as good as these moments are short.
+    `clock_error_ns` is the difference of two clocks that the plan allows. A reported difference is
+    certain: a switch read its clock at some moment between request and reply, and only what no such
+    moment explains is a difference. The shorter these times, the closer the agreement shown.
     """
     yield from _tai_offsets(states)
     bounds = {name: state.tai_minus_monotonic_ns() for name, state in states.items()}
@@ -38,24 +38,24 @@ def examine_clocks(states: Mapping[str, SwitchState], clock_error_ns: int) -> It
                 "reports no clock for any of its ports",
                 "do the port names of the intent exist on the switch?",
             )
-    known = {name: offset for name, offset in bounds.items() if offset is not None}
-    if len(known) > 1:
-        yield from _agreement(known, states, clock_error_ns + READ_TOLERANCE_NS)
-    yield from _controller(known, states)
+    known_bounds = {name: offset for name, offset in bounds.items() if offset is not None}
+    if len(known_bounds) > 1:
+        yield from _agreement(known_bounds, states, clock_error_ns + READ_TOLERANCE_NS)
+    yield from _controller(known_bounds, states)
     yield from _ptp(states, clock_error_ns)
 
 
 def _tai_offsets(states: Mapping[str, SwitchState]) -> Iterator[Finding]:
-    """0 means that nobody has told the kernel: CLOCK_TAI is UTC there."""
+    """0 means that the kernel's offset was never set: CLOCK_TAI is UTC there."""
     offsets_s = {
         name: state.agent.tai_offset_s
         for name, state in states.items()
         if state.agent and state.agent.tai_offset_s is not None
     }
-    nobody = not any(offsets_s.values())
+    none_set = not any(offsets_s.values())
     common_s, _ = (Counter(filter(None, offsets_s.values())).most_common(1) or [(0, 0)])[0]
     for name, offset_s in offsets_s.items():
-        if nobody:
+        if none_set:
             text = "TAI offset 0 s here and everywhere: CLOCK_TAI is UTC"
             hint = "schedules agree among themselves; ptp4l and phc2sys set the offset (37 s)"
         elif offset_s != common_s:
@@ -70,41 +70,41 @@ def _tai_offsets(states: Mapping[str, SwitchState]) -> Iterator[Finding]:
 def _agreement(
     bounds: Mapping[str, tuple[int, int]], states: Mapping[str, SwitchState], allowed_ns: int
 ) -> Iterator[Finding]:
-    """Each against those that are, for certain, furthest ahead and furthest behind."""
+    """Compares each with those that are, for certain, furthest ahead and furthest behind."""
     behind = min(bounds, key=lambda name: bounds[name][1])
     ahead = max(bounds, key=lambda name: bounds[name][0])
-    apart_ns = bounds[ahead][0] - bounds[behind][1]
-    if apart_ns > allowed_ns:
+    difference_ns = bounds[ahead][0] - bounds[behind][1]
+    if difference_ns > allowed_ns:
         offsets = {name: state.agent.tai_offset_s for name, state in states.items() if state.agent}
         yield Finding(
             ahead,
             None,
             Check.CLOCKS,
             Verdict.FAILED,
-            f"the TAI clock of {ahead} is at least {apart_ns / NS_PER_S:.6f} s ahead of that of "
-            f"{behind} (TAI offsets in seconds: "
+            f"the TAI clock of {ahead} is at least {difference_ns / NS_PER_S:.6f} s ahead of that "
+            f"of {behind} (TAI offsets in seconds: "
             f"{', '.join(f'{name} {offset}' for name, offset in sorted(offsets.items()))})",
             _SYNCHRONISE,
         )
         return
     for name, (lower_ns, upper_ns) in bounds.items():
-        # As far from the others as the reads allow.
+        # Upper bound of the difference to the others.
         widest_ns = max(upper_ns - bounds[behind][0], bounds[ahead][1] - lower_ns)
-        text = f"within {duration(widest_ns)} of the others, as far as can be told from here"
+        text = f"within {duration(widest_ns)} of the others, as measured over NETCONF"
         yield Finding(name, None, Check.CLOCKS, Verdict.OK, text)
 
 
 def _controller(
     bounds: Mapping[str, tuple[int, int]], states: Mapping[str, SwitchState]
 ) -> Iterator[Finding]:
-    """Against UTC here: this machine's TAI offset matters to nobody."""
+    """Compares with this machine's UTC: its TAI offset is not used."""
     utc_ns = time.time_ns() - time.monotonic_ns()
     for name, (lower_ns, upper_ns) in bounds.items():
         agent = states[name].agent
         offset_ns = (agent.tai_offset_s or 0) * NS_PER_S if agent else 0
         ahead_ns, behind_ns = lower_ns - offset_ns - utc_ns, utc_ns - upper_ns + offset_ns
-        apart_ns = max(ahead_ns, behind_ns)
-        if apart_ns <= CONTROLLER_TOLERANCE_NS:
+        difference_ns = max(ahead_ns, behind_ns)
+        if difference_ns <= CONTROLLER_TOLERANCE_NS:
             text = "the same time as here"
             yield Finding(name, None, Check.CONTROLLER_CLOCK, Verdict.OK, text)
             continue
@@ -114,8 +114,8 @@ def _controller(
             None,
             Check.CONTROLLER_CLOCK,
             Verdict.WARNING,
-            f"its clock is at least {duration(apart_ns)} {side} this machine's",
-            "schedules follow the switches' clocks; set the one that is wrong (chrony, ptp4l)",
+            f"its clock is at least {duration(difference_ns)} {side} this machine's",
+            "schedules follow the switches' clocks; correct the wrong clock (chrony, ptp4l)",
         )
 
 
@@ -125,7 +125,7 @@ def _ptp(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Fin
     leader, _ = (leaders.most_common(1) or [("", 0)])[0]
     for name, ptp in daemons.items():
         if ptp is None:
-            text = "no ptp4l answers the agent: what keeps its clock is not known"
+            text = "no ptp4l answers the agent: the source of its clock is unknown"
             yield Finding(name, None, Check.PTP, Verdict.UNKNOWN, text)
             continue
         offset_ns, hint = ptp.offset_from_master_ns or 0, None

@@ -1,4 +1,4 @@
-"""What a check found out about a switch, and the refusal that failures make."""
+"""The result of a check of a switch, and the error that failures raise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cnc.errors import RolloutError
 
 
 class Check(StrEnum):
-    """What is looked at, in the order in which one depends on the other."""
+    """The checks, in the order in which they depend on each other."""
 
     REACHABLE = "reachable"
     HOST_KEY = "host key"

@@ -1,4 +1,4 @@
-"""Can this port run what it is to be given? As its switch answers, before it is given anything."""
+"""Checks, before a change, that a port can run its desired configuration."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from cnc.model import Link, Network, PortConfiguration, PortRef, transmission_ns
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.switch.tree import CLASSIFY_BRIDGED, PortReport
 
-# net/sched/sch_taprio.c: the speed where none is known (taprio_set_picos_per_byte), and what an
-# interval has to hold at least (fill_sched_entry: ETH_ZLEN).
+# net/sched/sch_taprio.c: the speed that it assumes where none is known
+# (taprio_set_picos_per_byte), and the frame that fits the shortest interval (fill_sched_entry:
+# ETH_ZLEN).
 ASSUMED_BPS = 10_000_000
 INTERVAL_MIN_OCTETS = 60
 
@@ -19,75 +20,75 @@ Outcome = tuple[Verdict, str, str | None]
 
 
 def examine_port(
-    ref: PortRef, wanted: PortConfiguration | None, report: PortReport | None, link: Link | None
+    ref: PortRef, desired: PortConfiguration | None, report: PortReport | None, link: Link | None
 ) -> Iterator[Finding]:
-    """Everything about one port but its limits.
+    """All findings about one port except its limits.
 
-    What only a gate control list needs is a warning on a port that is to have none (`wanted` is
-    None). `link` is what the intent says of its cable.
+    What prevents only a gate control list is a warning on a port without one (`desired` is None).
+    `link` is the port's link in the intent.
     """
 
-    def found(check: Check, verdict: Verdict, text: str, hint: str | None = None) -> Finding:
+    def finding(check: Check, verdict: Verdict, text: str, hint: str | None = None) -> Finding:
         return Finding(ref.node, ref.port, check, verdict, text, hint)
 
     if report is None:
-        yield found(
+        yield finding(
             Check.PORT,
             Verdict.FAILED,
             "the switch has no such port",
             "do the port names of the intent exist on the switch?",
         )
         return
-    yield found(Check.PORT, Verdict.OK, "exists")
-    bad = Verdict.FAILED if wanted else Verdict.WARNING
-    yield found(Check.LINK, *_link(report, ref.port))
+    yield finding(Check.PORT, Verdict.OK, "exists")
+    failure = Verdict.FAILED if desired else Verdict.WARNING
+    yield finding(Check.LINK, *_link(report, ref.port))
     if link and report.oper_status:
-        yield found(Check.SPEED, *_speed(report.link_speed_bps, link, wanted))
-    if wanted and report.tx_queues is not None:
-        yield found(Check.QUEUES, *_queues(report.tx_queues, wanted.number_of_classes))
-    if wanted and wanted.dscp_priorities and report.unclassified:
-        yield found(Check.CLASSIFICATION, Verdict.WARNING, report.unclassified, CLASSIFY_BRIDGED)
+        yield finding(Check.SPEED, *_speed(report.link_speed_bps, link, desired))
+    if desired and report.tx_queues is not None:
+        yield finding(Check.QUEUES, *_queues(report.tx_queues, desired.number_of_classes))
+    if desired and desired.dscp_priorities and report.unclassified:
+        yield finding(Check.CLASSIFICATION, Verdict.WARNING, report.unclassified, CLASSIFY_BRIDGED)
     if report.foreign_qdisc:
-        yield found(
+        yield finding(
             Check.QDISC,
-            bad,
-            f"its root qdisc {report.foreign_qdisc} was set by somebody else and is left alone",
+            failure,
+            f"its root qdisc {report.foreign_qdisc} was not set by this agent and is not changed",
             f"remove it on the switch: tc qdisc del dev {ref.port} root",
         )
     else:
-        yield found(Check.QDISC, Verdict.OK, report.root_qdisc)
+        yield finding(Check.QDISC, Verdict.OK, report.root_qdisc)
 
 
 def _link(report: PortReport, port: str) -> Outcome:
     if report.oper_status is None:
-        return Verdict.UNKNOWN, "the switch does not say", None
+        return Verdict.UNKNOWN, "not reported", None
     if report.link_fault is None:
         return Verdict.OK, report.oper_status, None
-    hint = f"is the cable in, the far end switched on? ip link set {port} up"
-    return Verdict.WARNING, f"{report.link_fault}: nothing gets through", hint
+    hint = f"check the cable and the far end; ip link set {port} up"
+    return Verdict.WARNING, f"{report.link_fault}: no frames pass", hint
 
 
-def _speed(speed_bps: int | None, link: Link, wanted: PortConfiguration | None) -> Outcome:
+def _speed(speed_bps: int | None, link: Link, desired: PortConfiguration | None) -> Outcome:
     if speed_bps == link.rate_bps:
         return Verdict.OK, f"the link runs at {rate(speed_bps)}", None
     if speed_bps is None:
-        text = f"the kernel knows no speed of the link and takes it for {rate(ASSUMED_BPS)}"
-        hint = "is it up? Else nobody can tell whether frames fit their windows"
+        text = f"the kernel reports no link speed and assumes {rate(ASSUMED_BPS)}"
+        hint = "check that the link is up: without its speed the windows cannot be verified"
     else:
         text = f"the link runs at {rate(speed_bps)}"
-        hint = "correct the link's `rate` in the intent, or what the two ends agreed on (ethtool)"
+        hint = "correct the link's `rate` in the intent, or the negotiated speed (ethtool)"
     text += f"; the intent says {rate(link.rate_bps)}"
     verdict = Verdict.WARNING
-    if wanted:
+    if desired:
         if speed_bps and speed_bps < link.rate_bps:
             verdict = Verdict.FAILED
         needed_ns = transmission_ns(INTERVAL_MIN_OCTETS, speed_bps or ASSUMED_BPS)
-        shortest_ns = min(entry.interval_ns for entry in wanted.gates.entries)
+        shortest_ns = min(entry.interval_ns for entry in desired.gates.entries)
         if shortest_ns < needed_ns:
             verdict = Verdict.FAILED
             text += (
-                f"; its shortest interval lasts {shortest_ns} ns, the kernel wants the {needed_ns} "
-                f"ns that {INTERVAL_MIN_OCTETS} octets take"
+                f"; its shortest interval lasts {shortest_ns} ns, the kernel requires at least "
+                f"{needed_ns} ns, the transmission time of {INTERVAL_MIN_OCTETS} octets"
             )
     return verdict, text, hint
 
@@ -105,28 +106,28 @@ def _queues(tx_queues: int, classes: int) -> Outcome:
 
 def examine_limits(
     network: Network,
-    wanted: Mapping[PortRef, PortConfiguration],
+    desired: Mapping[PortRef, PortConfiguration],
     reports: Mapping[PortRef, PortReport],
 ) -> Iterator[Finding]:
-    """Lists beyond what the switches state of their ports; the first excess of each kind."""
-    stated = {
+    """Lists that exceed the limits that the switches report; the first excess of each kind."""
+    reported = {
         port: reports[port].limits_in(configuration.mode)
-        for port, configuration in wanted.items()
+        for port, configuration in desired.items()
         if port in reports
     }
-    lists = {port: wanted[port].gates for port in stated}
+    lists = {port: desired[port].gates for port in reported}
     beyond: dict[str, dict[str, Violation]] = {}
-    for violation in judge_limits(network.within(stated), lists):
+    for violation in judge_limits(network.within(reported), lists):
         beyond.setdefault(violation.where, {}).setdefault(violation.code, violation)
-    for port in stated:
+    for port in reported:
         excess = beyond.get(str(port), {}).values()
         for violation in excess:
             yield Finding(
                 *port,
                 Check.LIMITS,
                 Verdict.FAILED,
-                f"the plan is beyond what the switch states: {violation.text}",
-                "plan within what the switches state: cnc plan --ask-switches INTENT",
+                f"the plan exceeds the limits that the switch reports: {violation.text}",
+                "plan within the reported limits: cnc plan --ask-switches INTENT",
             )
         if not excess:
             entries = counted(len(lists[port].entries), "entry")

@@ -1,4 +1,4 @@
-"""All checks on what switches answered: each by itself, then their clocks together."""
+"""All checks on the states of switches: each by itself, then their clocks together."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _NO_GATES = (
     "linux-image-amd64; a lab: run the commands in such a kernel, scripts/vm bash SCRIPT"
 )
 
-Wanted = Mapping[str, Mapping[str, PortConfiguration | None]]
+Desired = Mapping[str, Mapping[str, PortConfiguration | None]]
 
 
 def examine(
-    wanted: Wanted,
+    desired: Desired,
     states: Mapping[str, SwitchState],
     *,
     clock_error_ns: int,
     network: Network | None = None,
 ) -> list[Finding]:
-    """What stands in the way of a change, and what does not.
+    """All findings about a change, those that prevent it and those that do not.
 
-    `wanted` is what each port of each switch is to run, None for no gates. `network` is that of the
-    intent where there is one: without it nothing is known of rates and limits.
+    `desired` is the configuration by switch and port, None for no gates. `network` is that of the
+    intent; without it rates and limits are not checked.
     """
     findings = [
         finding
         for name, state in states.items()
-        for finding in _examine_switch(name, wanted[name], state, network)
+        for finding in _examine_switch(name, desired[name], state, network)
     ]
     alive = {name: state for name, state in states.items() if state.agent}
     if network:
-        planned = _by_port({name: wanted[name] for name in alive})
+        planned = _by_port({name: desired[name] for name in alive})
         reports = {
             PortRef(name, port): report
             for name, state in alive.items()
@@ -49,11 +49,11 @@ def examine(
     return findings + list(examine_clocks(alive, clock_error_ns))
 
 
-def _by_port(wanted: Wanted) -> dict[PortRef, PortConfiguration]:
+def _by_port(desired: Desired) -> dict[PortRef, PortConfiguration]:
     """The ports that are to have a gate control list."""
     return {
         PortRef(name, port): configuration
-        for name, ports in wanted.items()
+        for name, ports in desired.items()
         for port, configuration in ports.items()
         if configuration
     }
@@ -80,7 +80,7 @@ def _examine_switch(
 def _kernel(
     name: str, ports: Mapping[str, PortConfiguration | None], agent: AgentReport
 ) -> Finding:
-    """Gates and DSCP rules, which the agent refuses where the kernel has no means for them."""
+    """Gates and DSCP rules, which the agent refuses where the kernel lacks support."""
     if agent.gates_refused:
         text, hint = agent.gates_refused, _NO_GATES
     elif agent.classifier == "none" and any(p.dscp_priorities for p in ports.values() if p):
