@@ -1,11 +1,11 @@
-"""Experiments that anyone can repeat: a file says what is measured, a directory takes the outcome.
+"""Repeatable experiments: a file describes the measurement, a directory receives the results.
 
     FILE ─► description ─► run, in a kernel with taprio ─► rows.csv
                                                               │
                 summary.json, pictures, report.html ◄─ report ◄
 
-`measure` does all of it. Where this machine's kernel has no taprio, it runs the first half in
-user-mode Linux, in virtual time, through `scripts/vm`; but what measures speed runs here always.
+`measure` does both halves. Where this machine's kernel has no taprio, it runs the first half in
+user-mode Linux, in virtual time, through `scripts/vm`; but measurements of speed always run here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PAGE = "report.html"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What `measure` found, and where the files are."""
+    """The results of `measure`, and the directory of the files."""
 
     description: Description
     platform: Platform
@@ -52,11 +52,11 @@ class Measured:
     directory: Path
 
 
-def measure(file: Path, directory: Path, say: Progress = lambda _: None) -> Measured:
+def measure(file: Path, directory: Path, progress: Progress = lambda _: None) -> Measured:
     """Run the experiment of `file` and leave rows, summary, pictures and page in `directory`.
 
     Raises:
-        InputError: the file is not what it must be; nothing was run.
+        InputError: the file is invalid; nothing was run.
         CncError: it could not be run.
     """
     description = load(file)
@@ -70,25 +70,25 @@ def measure(file: Path, directory: Path, say: Progress = lambda _: None) -> Meas
             for name in (ROWS, PLATFORM):
                 copyfile(Path(out, name), directory / name)
     else:
-        run(file, directory, say)
+        run(file, directory, progress)
     return make_report(file, directory)
 
 
-def run(file: Path, directory: Path, say: Progress) -> None:
-    """The first half, here: rows, and the platform that they were made on."""
+def run(file: Path, directory: Path, progress: Progress) -> None:
+    """The first half: write the rows, and the platform of the measurement."""
     experiment = experiment_of(load(file), file)
     if isinstance(experiment, Emulated):
         switches = len(experiment.emulated.network.bridges)
-        say(f"starting {counted(switches, 'switch')}")
+        progress(f"starting {counted(switches, 'switch')}")
         with lab(experiment.emulated, timed_wires=Platform.here().exact) as running:
-            experiment.run_in(running, directory, say)
+            experiment.run_in(running, directory, progress)
     else:
-        experiment.run(directory, say)
+        experiment.run(directory, progress)
     (directory / PLATFORM).write_text(json.dumps(asdict(Platform.here())))
 
 
 def make_report(file: Path, directory: Path) -> Measured:
-    """The second half: all figures of the rows in `directory`."""
+    """The second half: compute all figures from the rows in `directory`."""
     description = load(file)
     platform = Platform(**json.loads((directory / PLATFORM).read_text()))
     report = experiment_of(description, file).report(directory, platform)
@@ -114,7 +114,7 @@ def make_report(file: Path, directory: Path) -> Measured:
 
 
 def experiment_of(description: Description, file: Path) -> Experiment:
-    """The experiment that a description is of; `file` is where it stands."""
+    """The experiment that a description is of; `file` is its path."""
     match description:
         case BoundCheckDescription():
             return BoundCheck.of(description, file)
@@ -128,6 +128,6 @@ def experiment_of(description: Description, file: Path) -> Experiment:
 
 
 def summary_of(directory: Path) -> dict[str, Any]:
-    """What `summary.json` holds."""
-    found: dict[str, Any] = json.loads((directory / SUMMARY).read_text())
-    return found
+    """The contents of `summary.json`."""
+    summary: dict[str, Any] = json.loads((directory / SUMMARY).read_text())
+    return summary

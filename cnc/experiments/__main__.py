@@ -1,6 +1,6 @@
-"""`python -m cnc.experiments FILE`: make the rows of an experiment in $TSN_OUT.
+"""`python -m cnc.experiments FILE`: measure an experiment, with the rows in $TSN_OUT.
 
-For scripts/vm, which boots the kernel that `cnc lab measure` wants it to run in.
+For scripts/vm, which boots the kernel for `cnc lab measure`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from cnc.experiments import run
 def main() -> int:
     begun_s = time.monotonic()
 
-    def say(step: str) -> None:
+    def progress(step: str) -> None:
         print(f"{time.monotonic() - begun_s:6.1f} s  {step}", file=sys.stderr, flush=True)  # noqa: T201
 
     try:
-        run(Path(sys.argv[1]), Path(os.environ["TSN_OUT"]), say)
+        run(Path(sys.argv[1]), Path(os.environ["TSN_OUT"]), progress)
     except CncError as error:
         print(f"cnc: {error}\nhint: {error.hint}", file=sys.stderr)  # noqa: T201
         return error.exit_code

@@ -1,4 +1,4 @@
-"""What an experiment file says: its keys, their types, and what holds where one is left out."""
+"""The experiment file: its keys, their types and defaults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Percent = Annotated[int, integer(1, 99, "a percentage from 1 to 99")]
 
 
 class Description(Shape):
-    """What every experiment file has; each kind adds its own keys."""
+    """The keys of every experiment file; each kind adds its own."""
 
     kind: Annotated[str, text("[a-z-]+", "the kind of the experiment")] = Field(
         description="what is measured"
@@ -151,7 +151,7 @@ def _kind_of(problems: Problems) -> type[Description]:
     document = problems.document
     kind: Any = document.get("kind") if isinstance(document, dict) else None
     if kind not in KINDS:
-        found = "no kind" if kind is None else shown(kind)
-        problems.add(("kind",) if kind else (), found, one_of(KINDS, str(kind)))
+        actual = "no kind" if kind is None else shown(kind)
+        problems.add(("kind",) if kind else (), actual, one_of(KINDS, str(kind)))
         problems.raise_if_any()
     return KINDS[kind]

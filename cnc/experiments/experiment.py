@@ -1,7 +1,7 @@
-"""What every kind of experiment offers, and the words they share.
+"""The interface of all experiments, and their common types.
 
-An experiment has two halves. `run` makes rows, where a kernel has what it needs; `report` makes
-figures of rows, anywhere and as often as one likes. Between them lies nothing but files.
+An experiment has two halves. `run` measures rows, in a kernel with the required features; `report`
+computes figures from rows, on any machine and any number of times. Only files connect them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of a run.
+    """The results of a run.
 
-    `summary` is plain data. `disagreements` say what is not as the experiment promises, `remarks`
-    how the figures came about: what they can be trusted with. `modelled` are the delays that are
+    `summary` is plain data. `disagreements` list the deviations from what the experiment expects,
+    `remarks` the conditions of the measurement and its accuracy. `modelled` are the delays that are
     emulated, in a few words; None where there are none.
     """
 
@@ -60,13 +60,13 @@ class Report:
 
 
 class Native(Protocol):
-    """An experiment about this machine; it needs no kernel of its own."""
+    """An experiment about this machine; it needs no particular kernel."""
 
-    def run(self, directory: Path, say: Progress) -> None:
-        """Measure, and write `rows.csv` and whatever `report` needs beside it into `directory`."""
+    def run(self, directory: Path, progress: Progress) -> None:
+        """Measure, and write `rows.csv` and further files for `report` into `directory`."""
 
     def report(self, directory: Path, platform: Platform) -> Report:
-        """The figures of the rows in `directory`, which were made on `platform`."""
+        """The figures of the rows in `directory`, which were measured on `platform`."""
 
 
 @runtime_checkable
@@ -77,11 +77,11 @@ class Emulated(Protocol):
     def emulated(self) -> Intent:
         """The network of the lab."""
 
-    def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
+    def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
         """Measure in the lab of `emulated`, and write `rows.csv` into `directory`."""
 
     def report(self, directory: Path, platform: Platform) -> Report:
-        """The figures of the rows in `directory`, which were made on `platform`."""
+        """The figures of the rows in `directory`, which were measured on `platform`."""
 
 
 Experiment = Native | Emulated

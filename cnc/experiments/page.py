@@ -85,10 +85,10 @@ def _row(tag: str, cells: Iterable[str], numeric: Sequence[bool]) -> str:
 
 
 def _inline(svg: str) -> str:
-    """The picture without an XML document's head, which HTML has no place for."""
+    """The picture without an XML document's head, which HTML does not allow."""
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-    root = ElementTree.fromstring(svg)  # noqa: S314  matplotlib wrote it a moment ago
+    root = ElementTree.fromstring(svg)  # noqa: S314  written by matplotlib
     for metadata in root.findall(f"{{{_SVG}}}metadata"):
         root.remove(metadata)
     return ElementTree.tostring(root, encoding="unicode")

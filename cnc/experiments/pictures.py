@@ -1,4 +1,4 @@
-"""How pictures look, and how they become files: the same figures give the same bytes."""
+"""Style of pictures, and their files: the same figures give the same bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cnc.experiments.experiment import Picture
 
 Axes = Any  # matplotlib's; it is imported only where something is drawn
 
-# Told apart by people who see red and green alike, and in print.
+# Distinguishable in print, and with red-green colour blindness.
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#767676"
 
 _SIZE_INCHES = (7.2, 4.2)
@@ -31,7 +31,7 @@ _STYLE: Any = {
 
 
 def require() -> None:
-    """Raise CncError if there is nothing to draw with; better before a measurement than after."""
+    """Raise CncError if matplotlib is missing: before a measurement rather than after it."""
     try:
         import matplotlib  # noqa: F401, PLC0415
     except ImportError:
@@ -42,13 +42,13 @@ def require() -> None:
 
 
 def legend_above(axes: Axes) -> None:
-    """A legend that covers nothing of what is drawn."""
+    """A legend outside of the drawing area."""
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
 def save(pictures: Iterable[Picture], directory: Path, facts: Mapping[str, str]) -> dict[str, str]:
-    """Write NAME.svg and NAME.png of each picture, with the facts below it, for pictures get about
-    alone; returns the SVG texts by name."""
+    """Write NAME.svg and NAME.png of each picture, with the facts below it, since pictures are
+    used alone; returns the SVG texts by name."""
     import matplotlib  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""A network that an intent file describes and the planner plans: what some experiments measure."""
+"""The network of an experiment, described by an intent file and planned by the planner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plan(network: str, file: Path, name: str, seed: int) -> Plan:
     """The plan of the intent that an experiment file names, as the network of a lab called `name`.
 
     Raises:
-        InputError: the intent is not what it must be, or has no streams.
+        InputError: the intent is invalid, or has no streams.
         Unschedulable: it has no plan.
     """
     intent = intents.load(file.parent / network)

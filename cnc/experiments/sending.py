@@ -1,4 +1,4 @@
-"""What experiments share that push a schedule and send through it."""
+"""Common parts of experiments that push a schedule and send through it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cnc.traffic.endpoint import tai_ns
 from cnc.traffic.measure import Spread
 from cnc.traffic.recording import Flow, Recording, run
 
-DRAIN_NS = 100_000_000  # many cycles: a frame that missed its window takes another
+DRAIN_NS = 100_000_000  # many cycles: a frame that missed its window uses a later one
 
 
 def await_schedule(pushed: Report) -> None:
@@ -34,7 +34,7 @@ def record(
 
 
 def modelled(network: Network, platform: Platform) -> str | None:
-    """What cables and switches of a lab take, in a few words."""
+    """The emulated delays of cables and switches, in a few words."""
     if not platform.exact:
         return None
     rates = sorted({link.rate_bps for link in network.links.values()})

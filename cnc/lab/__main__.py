@@ -1,7 +1,7 @@
-"""`python -m cnc.lab INTENT`: make what the switches of a lab start from, and keep it in the cache.
+"""`python -m cnc.lab INTENT`: build the sysrepo template of a lab's switches in the cache.
 
-A guest of scripts/vm sees this machine's cache: what is made here, on a processor that is not
-emulated, the guest need not make. `scripts/demo` runs this before it boots one.
+A guest of scripts/vm uses this machine's cache: a template built here, on a processor that is not
+emulated, saves the guest the work. `scripts/demo` runs this before it boots one.
 """
 
 from __future__ import annotations

@@ -15,15 +15,15 @@ def attach(intent: Intent) -> Lab:
     """The lab that is up for this intent.
 
     Raises:
-        CncError: there is none, or it was made for another network.
+        CncError: no such lab is up, or it belongs to another network.
     """
     nodes = lifecycle.status(intent.name)
     if not nodes:
         raise CncError(
             f"lab {intent.name} is not up", hint="`cnc lab up FILE` brings it up; it needs root"
         )
-    wanted = {name: [str(its.v4), str(its.v6)] for name, its in addresses(intent).items()}
-    if {found.node: [*found.addresses] for found in nodes if found.addresses} != wanted:
+    expected = {name: [str(node.v4), str(node.v6)] for name, node in addresses(intent).items()}
+    if {node.node: [*node.addresses] for node in nodes if node.addresses} != expected:
         raise CncError(
             f"lab {intent.name} that is up has other nodes or cables than the intent",
             hint=f"`cnc lab down {intent.name}`, then `cnc lab up` with this file",
@@ -32,6 +32,6 @@ def attach(intent: Intent) -> Lab:
 
 
 def has_timed_wires(lab: Lab) -> bool:
-    """Whether frames take as long on its cables as the intent says."""
+    """Whether the lab's cables have the delays of the intent."""
     with IPRoute(netns=namespaces.of_wires(lab.intent.name)) as ip:
         return bool(ip.link_lookup(ifname="w0"))

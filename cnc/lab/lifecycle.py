@@ -1,8 +1,8 @@
-"""Bring an emulated network up, look at it, run commands in it, take it down.
+"""Starts and stops an emulated network, reports its status, runs commands in it.
 
-All a lab needs is in one directory, by default /run/cnc-lab/NAME: client key and known hosts, and
-for every switch its sysrepo, host key, process ids and logs. `down` needs nothing else, and works
-after a crash at any point of `up`.
+All state of a lab is in one directory, by default /run/cnc-lab/NAME: client key and known hosts,
+and for every switch its sysrepo, host key, process ids and logs. `down` needs nothing else, and
+works after a crash at any point of `up`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STOP_ROUNDS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """One node of a lab. `processes` holds the process id of each program, None if it is gone.
+    """One node of a lab. `processes` holds the process id of each program, None if it has ended.
 
     `addresses` are those by which every other node reaches it: IPv4, IPv6.
     """
@@ -49,17 +49,17 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
     """Create the lab of an intent and wait until every switch answers over NETCONF.
 
     With `timed_wires` a frame takes as long on a cable as the intent says. That is exact in virtual
-    time; on a real clock it costs one more wake-up a hop, each as late as the machine is.
+    time; on a real clock it adds the wake-up latency of the machine at each hop.
 
     Raises:
         InputError: the intent cannot be emulated.
-        CncError: it is up already, or the machine refused; what was made is removed again.
+        CncError: it is up already, or the kernel refused; everything created is removed again.
     """
     management(intent)
     check_streams(intent)
     check_ports(intent)
     if os.geteuid() != 0:
-        raise CncError("a lab needs root: it makes network namespaces", hint="run it with sudo")
+        raise CncError("a lab needs root: it creates network namespaces", hint="run it with sudo")
     directory = _directory(intent.name, state_root)
     state_root.mkdir(parents=True, exist_ok=True)
     try:
@@ -67,7 +67,7 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
     except FileExistsError:
         raise CncError(
             f"lab {intent.name} is up already ({directory})",
-            hint=f"`cnc lab down {intent.name}` removes it, also if it was interrupted",
+            hint=f"`cnc lab down {intent.name}` removes it, even after an interrupted start",
         ) from None
     running = Lab(intent, directory)
     try:
@@ -84,10 +84,10 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
 def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
     """Remove a lab: processes, namespaces, shared memory, files. No lab of that name: no error.
 
-    Every process in the lab's namespaces ends, also those that others started there.
+    All processes in the lab's namespaces are ended, including those that users started there.
 
     Raises:
-        CncError: the caller itself lives there.
+        CncError: the caller runs in one of them.
     """
     directory = _directory(name, state_root)
     if not directory.exists():
@@ -99,15 +99,15 @@ def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
             f"lab {name} cannot go down from inside: this command runs on one of its nodes",
             hint="leave the node's shell first",
         )
-    for _ in range(STOP_ROUNDS_MAX):  # who is about to end may still start another
-        inhabitants = {pid: home for home in homes for pid in namespaces.members(home)}
-        if not inhabitants:
+    for _ in range(STOP_ROUNDS_MAX):  # an ending process may still start another
+        processes = {pid: home for home in homes for pid in namespaces.members(home)}
+        if not processes:
             break
-        stop(inhabitants)
-    for node, found in nodes.items():
-        if found.is_switch:
+        stop(processes)
+    for node, entry in nodes.items():
+        if entry.is_switch:
             Switch(node, namespaces.of_node(name, node), directory / node).forget()
-    # What `make_template` leaves if it is killed.
+    # The processes of an interrupted `make_template`.
     Switch("template", namespaces.of_template(name), directory / "template").forget()
     topology.remove(name, homes)
     shutil.rmtree(directory)
@@ -122,21 +122,19 @@ def names(*, state_root: Path = STATE_ROOT) -> list[str]:
 
 
 def only(*, state_root: Path = STATE_ROOT) -> str | None:
-    """The lab that is meant where none is named: the one that is up; None if there is none.
+    """The default lab of a command: the one that is up; None if there is none.
 
     Raises:
         InputError: several are up.
     """
-    found = names(state_root=state_root)
-    if len(found) > 1:
-        raise InputError(
-            f"{len(found)} labs are up: {', '.join(found)}", hint="name the one that is meant"
-        )
-    return found[0] if found else None
+    labs = names(state_root=state_root)
+    if len(labs) > 1:
+        raise InputError(f"{len(labs)} labs are up: {', '.join(labs)}", hint="name one of them")
+    return labs[0] if labs else None
 
 
 def address(words: Sequence[str], *, state_root: Path = STATE_ROOT) -> tuple[str, Sequence[str]]:
-    """Split off the lab that `words` begin with; where they begin with none it is the only one.
+    """Split off the lab's name at the beginning of `words`; without one it is the only lab.
 
     Raises:
         InputError: no lab is up, or several are and none of them is named.
@@ -153,13 +151,13 @@ def status(name: str, *, state_root: Path = STATE_ROOT) -> list[NodeStatus]:
     """Every node of a lab; empty if there is no lab of that name."""
     directory = _directory(name, state_root)
     result = []
-    for node, found in _read_inventory(directory).items():
+    for node, entry in _read_inventory(directory).items():
         switch = Switch(node, namespaces.of_node(name, node), directory / node)
-        programs = PROGRAMS if found.is_switch else ()
+        programs = PROGRAMS if entry.is_switch else ()
         result.append(
             NodeStatus(
                 node=node,
-                addresses=found.addresses,
+                addresses=entry.addresses,
                 namespace=switch.namespace,
                 present=namespaces.exists(switch.namespace),
                 processes={program: switch.pid(program) for program in programs},
@@ -214,9 +212,9 @@ def _start_switches(running: Lab) -> None:
     addresses = {b: management_of(running.intent, b) for b in running.intent.network.bridges}
     repository = template(running.intent.name, operators(running.intent), running.directory)
     known_hosts = []
-    for name, reached in addresses.items():
+    for name, endpoint in addresses.items():
         host_key = running.switch(name).prepare(repository)
-        known_hosts.append(f"[{reached.address}]:{reached.port} {host_key}\n")
+        known_hosts.append(f"[{endpoint.address}]:{endpoint.port} {host_key}\n")
         for program in PROGRAMS:
             running.start(name, program)
     running.known_hosts.write_text("".join(known_hosts))
@@ -239,16 +237,18 @@ class _Node:
 
 def _write_inventory(running: Lab) -> None:
     network = running.intent.network
-    reached = addresses(running.intent)
+    node_addresses = addresses(running.intent)
     nodes = {
         name: _Node(
             name in network.bridges,
-            [str(reached[name].v4), str(reached[name].v6)] if name in reached else [],
+            [str(node_addresses[name].v4), str(node_addresses[name].v6)]
+            if name in node_addresses
+            else [],
         )
         for name in (*network.bridges, *network.end_stations)
     }
     file = running.directory / "inventory.json"
-    # Whole or not at all: `down` reads it after a crash, too.
+    # Atomically: `down` reads it after a crash, too.
     partial = file.with_suffix(".partial")
     partial.write_text(json.dumps({name: asdict(node) for name, node in nodes.items()}))
     partial.rename(file)
@@ -256,7 +256,7 @@ def _write_inventory(running: Lab) -> None:
 
 def _read_inventory(directory: Path) -> dict[str, _Node]:
     try:
-        found = json.loads((directory / "inventory.json").read_text())
+        inventory = json.loads((directory / "inventory.json").read_text())
     except FileNotFoundError:
-        return {}  # interrupted before anything was made
-    return {name: _Node(**node) for name, node in found.items()}
+        return {}  # interrupted before anything was created
+    return {name: _Node(**node) for name, node in inventory.items()}

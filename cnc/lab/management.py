@@ -1,4 +1,4 @@
-"""The management network of a lab: how the controller reaches the switches, and how it does not.
+"""The management network of a lab, which connects the controller to the switches.
 
 controller's namespace                 namespace "tsn-LAB.management"            switch s1
 tsn-LAB ════════ veth ════════ controller ── bridge ── s1 ════════ veth ════════ mgmt
@@ -25,14 +25,14 @@ def lay(intent: Intent) -> None:
     """Join the controller and every switch by a bridge: outside, the lab is one interface.
 
     Raises:
-        CncError: the controller's address is taken.
+        CncError: the controller's address is in use.
     """
     plan = management(intent)
     home = namespaces.of_management(intent.name)
     outside = _outside_interface(intent.name)
     with IPRoute() as ip:
         if ip.get_addr(
-            match=lambda found: found.get_attr("IFA_ADDRESS") == str(plan.controller.ip)
+            match=lambda address: address.get_attr("IFA_ADDRESS") == str(plan.controller.ip)
         ):
             raise CncError(
                 f"this machine has the controller's address {plan.controller.ip} already",
@@ -56,9 +56,9 @@ def lay(intent: Intent) -> None:
 
 
 def remove(lab: str) -> None:
-    """Delete the lab's only interface outside; what is not there is no error."""
+    """Delete the lab's interface in the controller's namespace; a missing one is not an error."""
     with IPRoute() as ip:
-        # A dying namespace takes its veth pairs along only some time later; this end goes at once.
+        # A namespace removes its veth pairs some time after its end; this end is removed at once.
         for index in ip.link_lookup(ifname=_outside_interface(lab)):
             ip.link("del", index=index)
 
@@ -66,14 +66,14 @@ def remove(lab: str) -> None:
 def set_link(lab: str, switch: str, state: str) -> None:
     """Set the cable to a switch `up` or `down`, at the bridge.
 
-    While it is down both sides' packets vanish: neither side is told, no connection is reset.
+    While it is down packets are lost in both directions; no connection is reset.
     """
 
-    def act() -> None:
+    def apply() -> None:
         with IPRoute() as ip:
             ip.link("set", index=ip.link_lookup(ifname=switch)[0], state=state)
 
-    inside(namespaces.of_management(lab), act)
+    inside(namespaces.of_management(lab), apply)
 
 
 def _outside_interface(lab: str) -> str:

@@ -1,6 +1,6 @@
 """A Mininet `Topo` as an intent: nodes, cables, rates and delays, and no streams yet.
 
-What a Topo says and the lab does not emulate is named, never dropped in silence. Addresses are the
+Options that the lab does not emulate are reported, never dropped silently. Addresses are the
 lab's own (`cnc.addressing`), and so is the management network.
 """
 
@@ -22,7 +22,7 @@ from cnc.intent.source import dump
 from cnc.intent.units import DURATION, RATE
 from cnc.model import Intent
 
-PYTHON = "/usr/bin/python3"  # the one that Debian's package of Mininet is for
+PYTHON = "/usr/bin/python3"  # Debian's package of Mininet installs for this one
 READER = Path(__file__).with_name("mininet_reader.py")
 
 SWITCHES_MAX = 253  # management addresses of one /24, less the controller's
@@ -30,7 +30,7 @@ INTERFACE_NAME_MAX = 15
 NAME_MAX = 63
 PLACES_SHOWN = 3
 
-# What a Topo does not say. As in schedules/line3.yaml.
+# Not in a Topo. As in schedules/line3.yaml.
 DEFAULTS = {
     "rate": "1Gbps",
     "propagation": "100ns",
@@ -59,19 +59,20 @@ CLASSES = {
 }
 
 ADDRESSES = ("ip", "mac", "defaultRoute", "addr1", "addr2")
-LINK_CLASSES = ("Link", "TCLink")  # what the lab's cables are anyway
+LINK_CLASSES = ("Link", "TCLink")  # same as the lab's cables
 
 _NS_PER_UNIT = {
     **dict.fromkeys(("s", "sec", "secs"), 10**9),
     **dict.fromkeys(("ms", "msec", "msecs"), 10**6),
-    **dict.fromkeys(("us", "usec", "usecs", ""), 10**3),  # tc takes a bare number for microseconds
+    **dict.fromkeys(("us", "usec", "usecs", ""), 10**3),  # tc reads a bare number as microseconds
     **dict.fromkeys(("ns", "nsec", "nsecs"), 1),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """An intent without streams; `ignored` says what of the Topo it has nothing of.
+    """An intent without streams; `ignored` describes the options of the Topo that it does not
+    represent.
 
     `shaped`: some link has a rate or delay of its own.
     """
@@ -89,20 +90,20 @@ class Imported:
 def read(file: Path, chosen: str | None = None) -> Imported:
     """The Mininet topology of a Python file. This runs the file's code, as the caller's user.
 
-    `chosen` is what Mininet's --topo takes: NAME[,ARG,KEY=VALUE...], NAME a key of the file's
-    `topos`. Without it, the file must leave no choice.
+    `chosen` has the syntax of Mininet's --topo: NAME[,ARG,KEY=VALUE...], NAME a key of the file's
+    `topos`. Without it the file must define exactly one topology.
 
     Raises:
-        InputError: the file fails, leaves a choice, or describes what no intent can; or Mininet is
-            not installed.
+        InputError: the file fails, defines several topologies, or one that an intent cannot
+            describe; or Mininet is not installed.
     """
-    topology = _answer(file, chosen)
+    topology = _read_topology(file, chosen)
     switches = [node["name"] for node in topology["nodes"] if node["switch"]]
     if len(switches) > SWITCHES_MAX:
         raise InputError(
             f"{file}: it has {len(switches)} switches; the lab has management addresses for "
             f"{SWITCHES_MAX}",
-            hint="take a smaller topology",
+            hint="use a smaller topology",
         )
     notes = _Notes(file)
     ports: dict[str, list[str]] = {node["name"]: [] for node in topology["nodes"]}
@@ -120,8 +121,8 @@ def read(file: Path, chosen: str | None = None) -> Imported:
             for number, name in enumerate(switches, start=1)
         },
         "end-stations": {
-            name: {"ports": its} if its else {}
-            for name, its in ports.items()
+            name: {"ports": node_ports} if node_ports else {}
+            for name, node_ports in ports.items()
             if name not in switches
         },
         "links": links,
@@ -134,10 +135,10 @@ def read(file: Path, chosen: str | None = None) -> Imported:
     )
 
 
-def _answer(file: Path, chosen: str | None) -> dict[str, Any]:
+def _read_topology(file: Path, chosen: str | None) -> dict[str, Any]:
     command = [PYTHON, "-I", str(READER), str(file), *([chosen] if chosen else [])]
     try:
-        done = subprocess.run(
+        run = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False
         )
     except OSError as error:
@@ -145,19 +146,19 @@ def _answer(file: Path, chosen: str | None) -> dict[str, Any]:
             f"cannot run {PYTHON}: {error.strerror}", hint="apt install mininet"
         ) from None
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        reply: dict[str, Any] = json.loads(run.stdout)
     except json.JSONDecodeError:
         raise InputError(
-            f"{file}: the Python that ran it ended with {done.returncode} and without a topology",
-            hint=f"`{PYTHON} {file}` tells more; the file must not exit by itself",
+            f"{file}: the Python that ran it ended with {run.returncode} and without a topology",
+            hint=f"run `{PYTHON} {file}` for details; the file must not exit by itself",
         ) from None
-    if "error" in answer:
-        raise InputError(answer["error"], hint=answer["hint"])
-    return answer
+    if "error" in reply:
+        raise InputError(reply["error"], hint=reply["hint"])
+    return reply
 
 
 class _Notes:
-    """Collects what is not taken over, one line for each option however many nodes have it."""
+    """Collects what is ignored: one line for each option, however many nodes have it."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -167,7 +168,7 @@ class _Notes:
     def ignore(self, kind: str, option: str, place: str) -> None:
         self._places.setdefault((kind, option), []).append(place)
 
-    def say(self, text: str) -> None:
+    def add(self, text: str) -> None:
         self._other.append(f"{self.file}: {text}")
 
     def lines(self) -> list[str]:
@@ -195,19 +196,21 @@ def _link(
     for number, (node, port) in enumerate(link["ends"], start=1):
         name = options.pop(f"intfName{number}", None) or f"{node}-eth{port}"
         if len(name) > INTERFACE_NAME_MAX:
-            notes.say(f"interface {name} is called eth{port}: its name is too long for Linux")
+            notes.add(f"interface {name} is renamed to eth{port}: its name is too long for Linux")
             name = f"eth{port}"
         ports[node].append(name)
         ends.append(f"{node}/{name}")
-    its: dict[str, Any] = {}
+    timing: dict[str, Any] = {}
     if (bandwidth := options.pop("bw", None)) is not None:
-        its["rate"] = RATE.format(_rate_bps(bandwidth, f"{notes.file}: link {place}: bw"))
+        timing["rate"] = RATE.format(_rate_bps(bandwidth, f"{notes.file}: link {place}: bw"))
     if (delay := options.pop("delay", None)) is not None:
-        its["propagation"] = DURATION.format(_delay_ns(delay, f"{notes.file}: link {place}: delay"))
+        timing["propagation"] = DURATION.format(
+            _delay_ns(delay, f"{notes.file}: link {place}: delay")
+        )
     for option, value in options.items():
-        if value:  # loss=0 asks for nothing
+        if value:  # loss=0 has no effect
             notes.ignore("link", option, place)
-    return {"ends": ends, **its} if its else ends
+    return {"ends": ends, **timing} if timing else ends
 
 
 def _rate_bps(bandwidth: object, where: str) -> int:

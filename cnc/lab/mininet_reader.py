@@ -2,8 +2,8 @@
 
     /usr/bin/python3 -I mininet_reader.py FILE [NAME[,ARG,KEY=VALUE...]]
 
-A program of its own, because Mininet is installed for the system's Python and because the file is
-somebody's code. It imports nothing of cnc. The answer is one object: `nodes` (name, switch,
+A program of its own, because Mininet is installed for the system's Python and because the file's
+code is not trusted. It imports nothing of cnc. The output is one object: `nodes` (name, switch,
 options) and `links` (ends as [node, port number], options), in Mininet's order; or `error` and
 `hint`.
 """
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-MODULE = "custom"  # not "__main__": what a script does when it is started is not wanted here
+MODULE = "custom"  # not "__main__": only the definitions of a script are needed
 
 
 class Refused(Exception):
@@ -27,15 +27,15 @@ class Refused(Exception):
 
 
 def main() -> None:
-    answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the file prints is for its user, and no part of the answer
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # the file's own output goes to standard error
     try:
-        found = _topology(*sys.argv[1:])
+        reply = _topology(*sys.argv[1:])
     except Refused as refused:
         error, hint = refused.args
-        found = {"error": error, "hint": hint}
-    with answer:
-        json.dump(found, answer)
+        reply = {"error": error, "hint": hint}
+    with output:
+        json.dump(reply, output)
 
 
 def _topology(file: str, chosen: str | None = None) -> dict[str, Any]:
@@ -63,22 +63,25 @@ def _topology(file: str, chosen: str | None = None) -> dict[str, Any]:
         arguing = f"arguments are given with --topo: {name},ARG,KEY=VALUE"
         topology = _of_user(file, lambda: make(*arguments, **options), arguing)
     elif arguments or options:
-        raise Refused(f"{file}: {name} is made already and takes no arguments", "leave them out")
+        raise Refused(
+            f"{file}: {name} is an object already and takes no arguments", "leave them out"
+        )
     if not isinstance(topology, Topo):
-        raise Refused(f"{file}: {name} made a {type(topology).__name__}", "a Topo is needed")
+        raise Refused(f"{file}: {name} returned a {type(topology).__name__}", "a Topo is needed")
     return _read(topology)
 
 
 def _choices(names: dict[str, Any], base: type) -> dict[str, Any]:
-    """What can be chosen: what the file says, else what it made, else what it could make."""
-    made = {name: its for name, its in names.items() if isinstance(its, base)}
+    """The topologies to choose from: the file's `topos`, else its Topo objects, else its
+    classes."""
+    objects = {name: value for name, value in names.items() if isinstance(value, base)}
     classes = {
-        name: its
-        for name, its in names.items()
-        if isinstance(its, type) and issubclass(its, base) and its.__module__ == MODULE
+        name: value
+        for name, value in names.items()
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == MODULE
     }
-    said = names.get("topos")
-    return dict(said) if isinstance(said, dict) and said else made or classes
+    topos = names.get("topos")
+    return dict(topos) if isinstance(topos, dict) and topos else objects or classes
 
 
 def _only(file: str, choices: dict[str, Any]) -> str:
@@ -98,10 +101,10 @@ def _those(choices: dict[str, Any]) -> str:
 
 
 def _of_user(file: str, action: Callable[[], Any], hint: str) -> Any:
-    """What `action` returns, which runs the file's code; its failure is told with its line."""
+    """The result of `action`, which runs the file's code; an error is reported with its line."""
     try:
         return action()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever that code raises
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - that code may raise anything
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == file]
         if isinstance(error, SyntaxError) and error.filename == file:
@@ -133,7 +136,7 @@ def _read(topology: Any) -> dict[str, Any]:
 
 
 def _plain(options: dict[str, Any], known: set[str]) -> dict[str, Any]:
-    """The options that say something, as JSON can: a class by its name, other objects as text."""
+    """The options that are set, as JSON values: a class by its name, other objects as text."""
     return {
         name: value
         if isinstance(value, (bool, int, float, str))

@@ -1,4 +1,4 @@
-"""Network namespaces: what they are called, who lives in them, how to act inside one."""
+"""Network namespaces: their names, their processes, and running a function inside one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TypeVar
 from pyroute2 import IPRoute, config, netns
 
 NETNS_DIRECTORY = Path("/run/netns")
-# pyroute2 forks for each namespace, and would give the child two seconds. In virtual time under
-# QEMU the clock leaps ahead while the guest waits for files of its host: minutes pass at once, the
-# more the busier the host is.
+# pyroute2 forks for each namespace, with a time-out of two seconds by default. In virtual time
+# under QEMU the clock leaps ahead while the guest waits for files of its host: minutes pass at
+# once, the more the busier the host is.
 config.default_communicate_timeout = 3600
 
 _Result = TypeVar("_Result")
@@ -32,12 +32,12 @@ def of_wires(lab: str) -> str:
 
 
 def of_template(lab: str) -> str:
-    """Not a namespace: what the shared memory of a lab's sysrepo template is called by."""
+    """Not a namespace: the prefix of the shared memory of a lab's sysrepo template."""
     return f"tsn-{lab}.template"
 
 
 def inner(lab: str) -> tuple[str, str]:
-    """What a lab has beside its nodes. No node's name has a full stop in it."""
+    """The namespaces of a lab beside its nodes'. A node's name has no full stop."""
     return of_management(lab), of_wires(lab)
 
 
@@ -50,7 +50,7 @@ def inside(name: str, action: Callable[[], _Result]) -> _Result:
     """Run `action` in a thread that has moved into namespace `name`, and return what it returns."""
 
     def moved() -> _Result:
-        # Not pyroute2's own setns: it creates what it does not find.
+        # With flags=0, for pyroute2's setns creates a missing namespace by default.
         netns.setns(name, flags=0)
         return action()
 
@@ -61,18 +61,18 @@ def inside(name: str, action: Callable[[], _Result]) -> _Result:
 def members(name: str) -> list[int]:
     """Processes whose network namespace is `name`; none if there is no such namespace."""
     try:
-        wanted = (NETNS_DIRECTORY / name).stat().st_ino
+        inode = (NETNS_DIRECTORY / name).stat().st_ino
     except FileNotFoundError:
         return []
     return [
         int(entry.name)
         for entry in Path("/proc").iterdir()
-        if entry.name.isdecimal() and _netns_inode(entry) == wanted
+        if entry.name.isdecimal() and _netns_inode(entry) == inode
     ]
 
 
 def is_member(pid: int, name: str) -> bool:
-    """Whether the process lives in the namespace `name`."""
+    """Whether the process is in the namespace `name`."""
     try:
         return (NETNS_DIRECTORY / name).stat().st_ino == _netns_inode(Path(f"/proc/{pid}"))
     except FileNotFoundError:

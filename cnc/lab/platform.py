@@ -22,7 +22,7 @@ class Platform:
 
     @classmethod
     def here(cls) -> Platform:
-        """As the runner of `cnc.lab.vm` says; without it, the machine's own kernel."""
+        """As set by the runner of `cnc.lab.vm`; without it, the machine's own kernel."""
         lane = os.environ.get("TSN_VM", "own")
         virtual = os.environ.get("TSN_VIRTUAL_TIME") == "1"
         names = {"uml": "user-mode Linux", "qemu": "QEMU", "own": "this machine's own kernel"}

@@ -1,7 +1,7 @@
-"""Processes that outlive the command that started them, known by the namespace they live in.
+"""Processes that outlive the command that started them, identified by their namespace.
 
-A process id may be reused; membership in one of the lab's own namespaces cannot be mistaken. So
-every signal goes through a pidfd, once the process was seen in the namespace it was started in.
+A process id may be reused; membership in one of the lab's own namespaces is unambiguous. So
+every signal is sent through a pidfd, after the process was found in its namespace.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def netns_argv(namespace: str, argv: Sequence[str]) -> list[str]:
 def spawn(namespace: str, argv: Sequence[str], *, environment: Mapping[str, str], log: Path) -> int:
     """Start a daemon in a namespace, both its outputs appended to `log`; returns its process id.
 
-    By then it is in the namespace, where whoever wants to end it looks for it, or has ended.
+    When this returns it is in the namespace, where `stop` looks for it, or has ended.
     """
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     command = netns_argv(namespace, argv)
@@ -53,7 +53,7 @@ def spawn(namespace: str, argv: Sequence[str], *, environment: Mapping[str, str]
 
 
 def stop(processes: Mapping[int, str], first: signal.Signals = signal.SIGTERM) -> None:
-    """End processes (id: namespace) and wait until they are gone; SIGKILL for those that linger."""
+    """End processes (id: namespace) and wait for their end; SIGKILL for those that do not end."""
     with handles(processes) as open_handles:
         for attempt in (first, signal.SIGKILL):
             for handle in open_handles:
@@ -67,23 +67,24 @@ def stop(processes: Mapping[int, str], first: signal.Signals = signal.SIGTERM) -
 
 @contextlib.contextmanager
 def handles(processes: Mapping[int, str]) -> Iterator[Sequence[int]]:
-    """A pidfd for each process (id: namespace) that is still the one meant."""
+    """A pidfd for each process (id: namespace) whose id has not been reused."""
     with contextlib.ExitStack() as stack:
-        found = []
+        open_handles = []
         for pid, namespace in processes.items():
             try:
                 handle = os.pidfd_open(pid)
             except ProcessLookupError:
                 continue
             stack.callback(os.close, handle)
-            # Looked up after the handle exists: from here on it means this process and no other.
+            # Checked after the handle exists, which from here on identifies this process.
             if pid in members(namespace):
-                found.append(handle)
-        yield found
+                open_handles.append(handle)
+        yield open_handles
 
 
 def reap(pid: int) -> None:
-    """Let the kernel forget an ended child; a process that is not our child is no error."""
+    """Let the kernel forget an ended child; a process that is not a child of this one is
+    ignored."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 

@@ -1,7 +1,7 @@
 """Switches without a network: real agents and NETCONF servers on loopback, with ports in memory.
 
-They need no namespaces and no taprio, and carry no frames: enough to try a controller, or to see
-how fast it is. Nothing of them outlives the process that started them, however that ends.
+They need no namespaces and no taprio, and carry no frames: enough to try a controller, or to
+measure it. They end with the process that started them, however it ends.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from cnc.errors import CncError
-from cnc.lab import keeper
+from cnc.lab import supervisor
 from cnc.lab.switch import AGENT, PROGRAMS, Switch, tools_path, write_key_pair
 from cnc.lab.template import template
 from cnc.model import Management
 from cnc.switch.device import ConnectOptions
 
-NETCONF_PORT = 8300  # anybody may listen there
+NETCONF_PORT = 8300  # not a privileged port
 SYSREPO_GROUP = "sysrepo"  # Debian's packages and scripts/setup build it for this one
 
 
@@ -52,7 +52,7 @@ def rehearsal(names: Sequence[str], ports: Sequence[str]) -> Iterator[Rehearsal]
     """
     _require_sysrepo()
     directory = Path(tempfile.mkdtemp(prefix="cnc-rehearsal-"))
-    with _keeper(directory) as kept, loopback_network() as network:
+    with _supervisor(directory) as process, loopback_network() as network:
         switches = [
             Switch(name, f"tsn-{directory.name}-{name}", directory / name) for name in names
         ]
@@ -82,7 +82,7 @@ def rehearsal(names: Sequence[str], ports: Sequence[str]) -> Iterator[Rehearsal]
             for switch in switches
             for program in PROGRAMS
         ]
-        pids = iter(_start(kept, programs, switches))
+        pids = iter(_start(process, programs, switches))
         yield Rehearsal(
             managements,
             connect,
@@ -108,39 +108,41 @@ def _require_sysrepo() -> None:
         raise CncError(
             "this starts switches on this machine, and sysrepo lets only root and the group "
             f"{SYSREPO_GROUP} do that",
-            hint=f"`sudo adduser {getuser()} {SYSREPO_GROUP}`, then log in anew; or use sudo",
+            hint=f"`sudo adduser {getuser()} {SYSREPO_GROUP}`, then log in again; or use sudo",
         )
 
 
 def _start(
-    kept: subprocess.Popen[str], programs: Sequence[Mapping[str, Any]], switches: Sequence[Switch]
+    process: subprocess.Popen[str],
+    programs: Sequence[Mapping[str, Any]],
+    switches: Sequence[Switch],
 ) -> list[int]:
-    """Have the keeper start the programs, and wait until they are ready; returns their ids."""
-    assert kept.stdin is not None  # noqa: S101  both are pipes
-    assert kept.stdout is not None  # noqa: S101
-    kept.stdin.write(f"{json.dumps(programs)}\n")
-    kept.stdin.flush()
-    answer = json.loads(kept.stdout.readline() or '{"trouble": "their keeper ended"}')
-    if answer["trouble"] is not None:
+    """Have the supervisor start the programs, and wait until they are ready; returns their ids."""
+    assert process.stdin is not None  # noqa: S101  both are pipes
+    assert process.stdout is not None  # noqa: S101
+    process.stdin.write(f"{json.dumps(programs)}\n")
+    process.stdin.flush()
+    reply = json.loads(process.stdout.readline() or '{"error": "their supervisor ended"}')
+    if reply["error"] is not None:
         tails = "\n".join(tail for switch in switches if (tail := switch.log_tail()))
         raise CncError(
-            f"the switches did not come up: {answer['trouble']}\n{tails}",
+            f"the switches did not come up: {reply['error']}\n{tails}",
             hint="the last lines of their logs are above; a full /dev/shm is a common cause",
         )
-    pids: list[int] = answer["pids"]
+    pids: list[int] = reply["pids"]
     return pids
 
 
 @contextmanager
-def _keeper(directory: Path) -> Iterator[subprocess.Popen[str]]:
+def _supervisor(directory: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that ends and removes everything when the block ends, or this process."""
     process = subprocess.Popen(
-        # The full stop or hyphen after the name keeps it from matching that of another.
-        [sys.executable, "-I", keeper.__file__, directory, f"tsn-{directory.name}[.-]"],
+        # The full stop or hyphen after the name excludes longer names with the same beginning.
+        [sys.executable, "-I", supervisor.__file__, directory, f"tsn-{directory.name}[.-]"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # Ctrl-C is for us; it learns of our end by its standard input
+        start_new_session=True,  # Ctrl-C is for this process; its end closes the standard input
     )
     with process:  # which closes its input, and waits
         yield process
@@ -148,7 +150,7 @@ def _keeper(directory: Path) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def loopback_network() -> Iterator[IPv4Address]:
-    """The first address of a /16 of loopback that nobody else has claimed so."""
+    """The first address of a /16 of loopback that no other process has claimed in this way."""
     with socket.socket() as claim:
         for second in range(1, 255):
             network = IPv4Address(f"127.{second}.0.0")
@@ -159,6 +161,6 @@ def loopback_network() -> Iterator[IPv4Address]:
             yield network
             return
         raise CncError(
-            f"no free network on loopback: port {NETCONF_PORT} is taken everywhere",
-            hint="`ss -tlnp` tells by whom",
+            f"no free network on loopback: port {NETCONF_PORT} is in use on every one",
+            hint="`ss -tlnp` shows which process",
         )

@@ -1,4 +1,4 @@
-"""A lab that is up: how to reach its switches, and hands to shake them."""
+"""A lab that is up: connection details of its switches, and fault injection."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL_INTERVAL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A running lab: what a controller needs to reach its switches, and hands to shake it."""
+    """A running lab: connection details for a controller, and fault injection."""
 
     intent: Intent
     directory: Path
@@ -69,7 +69,7 @@ class Lab:
     def quiet(self) -> Iterator[None]:
         """Stop the switches' programs for the time of a `with` block; the kernels go on.
 
-        Whatever wakes up beside the traffic would take time from it, and not in every run the same.
+        Programs that wake during the traffic would delay it, and differently in each run.
         """
         programs = {
             pid: self.namespace(name)
@@ -86,29 +86,31 @@ class Lab:
                 for handle in stopped:
                     signal.pidfd_send_signal(handle, signal.SIGCONT)
 
-    def cut(self, switch: str) -> None:
-        """Break a switch's management link: packets vanish both ways, no connection is reset."""
+    def link_down(self, switch: str) -> None:
+        """Set a switch's management link down: packets are lost both ways, no connection is
+        reset."""
         management.set_link(self.intent.name, switch, "down")
 
-    def mend(self, switch: str) -> None:
-        """Put a switch's management link back; connections that waited go on."""
+    def link_up(self, switch: str) -> None:
+        """Set a switch's management link up; connections that waited continue."""
         management.set_link(self.intent.name, switch, "up")
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until every switch's agent answers through its NETCONF server.
 
         Raises:
-            CncError: a program ended, or the time is over; the message holds the logs' last lines.
+            CncError: a program ended, or the time-out expired; the message has the logs' last
+            lines.
         """
         deadline = time.monotonic() + timeout_s
         for bridge in self.intent.network.bridges.values():
             switch = self.switch(bridge.name)
-            while (silence := _silence(bridge, self.connect)) is not None:
-                gone = [program for program in PROGRAMS if switch.pid(program) is None]
-                if gone or time.monotonic() > deadline:
-                    why = f"{gone[0]} ended" if gone else f"{timeout_s:.0f} s: {silence}"
+            while (reason := _unreachable(bridge, self.connect)) is not None:
+                ended = [program for program in PROGRAMS if switch.pid(program) is None]
+                if ended or time.monotonic() > deadline:
+                    cause = f"{ended[0]} ended" if ended else f"{timeout_s:.0f} s: {reason}"
                     raise CncError(
-                        f"switch {bridge.name} did not come up: {why}\n{switch.log_tail()}",
+                        f"switch {bridge.name} did not come up: {cause}\n{switch.log_tail()}",
                         hint="the last lines of its logs are above; is this kernel one with "
                         "sch_taprio? scripts/vm runs a command in one",
                     )
@@ -128,9 +130,9 @@ class Lab:
         return max(0, max(starts_ns) - time.clock_gettime_ns(time.CLOCK_TAI))
 
     def gates_refused(self) -> str | None:
-        """Why no switch of the lab can run a gate control list, in an agent's words.
+        """Why no switch of the lab can run a gate control list, as an agent reports it.
 
-        None: all can, or none answers. One answer will do, since all have the same kernel.
+        None: all can, or none answers. One reply is enough, since all share one kernel.
         """
         for bridge in self.intent.network.bridges.values():
             with contextlib.suppress(DeviceError), Device(bridge, self.connect) as device:
@@ -140,23 +142,23 @@ class Lab:
 
 
 def management_of(intent: Intent, switch: str) -> Management:
-    found = intent.network.bridges[switch].management
-    if found is None:
+    management = intent.network.bridges[switch].management
+    if management is None:
         raise InputError(
             f"switch {switch} has no management address",
             hint="give the switch `management: ADDRESS` in the intent file",
         )
-    return found
+    return management
 
 
-def _silence(bridge: Bridge, connect: ConnectOptions) -> str | None:
+def _unreachable(bridge: Bridge, connect: ConnectOptions) -> str | None:
     """Why a switch's agent does not answer yet; None if it does."""
-    reached = bridge.management
-    if reached is None:
+    endpoint = bridge.management
+    if endpoint is None:
         return "no management address"
-    # A whole SSH session is dear: try it only where somebody listens.
+    # An SSH session is expensive: open one only where a server listens.
     try:
-        socket.create_connection((reached.address, reached.port), timeout=1).close()
+        socket.create_connection((endpoint.address, endpoint.port), timeout=1).close()
     except OSError as error:
         return str(error)
     try:

@@ -1,4 +1,4 @@
-"""The same network, many times slower: for clocks that cannot tell its microseconds apart."""
+"""The same network, many times slower: for clocks that cannot resolve its microseconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cnc.intent.units import DURATION, RATE
 from cnc.model import Intent
 
 # Keys of an intent document. What a port can do (its longest list, interval and cycle, its tick) is
-# not scaled: that is the kernel's, which stays as fast as it is.
+# not scaled: these are limits of the kernel, whose speed does not change.
 TIMES = frozenset(
     {
         *("propagation", "min", "max", "clock-error", "gate-margin", "gate-interval-min"),
@@ -41,7 +41,7 @@ def _scaled(value: Any, factor: int) -> Any:
 
 
 def _scaled_entry(key: object, value: Any, factor: int) -> Any:
-    # A name may be one of these keys, too, but then its value is no text.
+    # A name may equal one of these keys, but its value is then not a text.
     if isinstance(value, str) and key in TIMES:
         return DURATION.format(DURATION.parse(value) * factor)
     if isinstance(value, str) and key in RATES:

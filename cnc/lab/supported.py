@@ -1,4 +1,4 @@
-"""What of an intent the lab can emulate, beside addresses (`cnc.addressing`)."""
+"""Checks that the lab can emulate an intent, beside its addresses (`cnc.addressing`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cnc.model import Intent
 
 
 def check_streams(intent: Intent) -> None:
-    """Refuse streams that the lab cannot carry as a network of switches would.
+    """Refuse streams that the lab cannot forward as a network of switches would.
 
     Raises:
         InputError: a stream is to be sent over two paths.
@@ -29,8 +29,8 @@ def check_ports(intent: Intent) -> None:
         InputError: a port has such a name.
     """
     for port in intent.network.links:
-        taken = ("lo", SWITCH_PORT) if port.node in intent.network.bridges else ("lo",)
-        if port.port in taken:
+        reserved = ("lo", SWITCH_PORT) if port.node in intent.network.bridges else ("lo",)
+        if port.port in reserved:
             raise InputError(
                 f"port {port}: a node of the lab has an interface {port.port} of its own",
                 hint="give the port another name",

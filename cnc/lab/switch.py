@@ -1,4 +1,4 @@
-"""What makes a namespace a switch: a sysrepo of its own, keys, the agent and the NETCONF server."""
+"""A switch of a lab: a namespace with its own sysrepo, keys, agent and NETCONF server."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ NETCONF_SERVER = "tsn-netconfd"
 PROGRAMS = (AGENT, NETCONF_SERVER)
 
 YANG = Path(cnc.__file__).with_name("yang")
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's place, not a temporary file of ours
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's directory, not a temporary file
 LOG_LINES_SHOWN = 15
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One switch of a lab: where it lives and where it keeps its files."""
+    """One switch of a lab: its namespace and the directory of its files."""
 
     name: str
     namespace: str
@@ -47,12 +47,12 @@ class Switch:
 
     @property
     def shm_prefix(self) -> str:
-        # The closing full stop keeps the prefix of s1 from matching the segments of s10.
+        # With the full stop the prefix of s1 does not match the segments of s10.
         return f"{self.namespace}."
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs to reach this switch's sysrepo."""
+        """The environment variables that select this switch's sysrepo."""
         return {
             "SYSREPO_REPOSITORY_PATH": str(self.repository),
             "SYSREPO_SHM_PREFIX": self.shm_prefix,
@@ -97,7 +97,7 @@ class Switch:
         return pid if pid in members(self.namespace) else None
 
     def log_tail(self) -> str:
-        """The last lines of each program's log, for a message about what went wrong."""
+        """The last lines of each program's log, for an error message."""
         tails = []
         for program in PROGRAMS:
             try:
@@ -110,7 +110,7 @@ class Switch:
     def forget(self) -> None:
         """End every process of the switch and remove its shared memory."""
         stop(dict.fromkeys(members(self.namespace), self.namespace))
-        # Only now: sysrepo's segments must not go while a process is connected to them.
+        # Only now: sysrepo's segments must not be removed while a process is connected to them.
         for segment in SHARED_MEMORY.glob(f"{self.shm_prefix}*"):
             segment.unlink(missing_ok=True)
 
@@ -118,7 +118,7 @@ class Switch:
 def make_template(directory: Path, lab: str, operators: Iterable[str]) -> Path:
     """A sysrepo repository with every module of `yang/`, to copy from.
 
-    Its only configuration is access control, which lets the users `operators` do everything.
+    Its only configuration is access control, which permits the users `operators` everything.
     """
     template = Switch("template", of_template(lab), directory / "template")
     template.directory.mkdir(mode=0o700)
@@ -168,7 +168,7 @@ def write_key_pair(path: Path) -> str:
 def _executable(program: str) -> str:
     """The program of this Python environment, or the one on PATH."""
     beside = Path(sys.executable).with_name(program)
-    found = str(beside) if beside.exists() else shutil.which(program)
-    if found is None:
+    path = str(beside) if beside.exists() else shutil.which(program)
+    if path is None:
         raise CncError(f"{program} is not installed", hint="scripts/setup installs it")
-    return found
+    return path

@@ -1,7 +1,7 @@
 """The sysrepo repository that every switch of a lab starts from, kept in the cache.
 
-Installing the modules takes seconds where the kernel is emulated. A guest of scripts/vm sees the
-host's cache: what is made there before the guest boots, the guest need not make.
+Installing the modules takes seconds where the kernel is emulated. A guest of scripts/vm uses the
+host's cache, so that a template built before it boots saves it the work.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from cnc.model import Intent
 
 
 def operators(intent: Intent) -> list[str]:
-    """The users whom the switches must let do everything: who `cnc` logs in as."""
+    """The users with which `cnc` logs in: NACM must permit them everything."""
     managed = [bridge.management for bridge in intent.network.bridges.values() if bridge.management]
-    return sorted({reached.user or getuser() for reached in managed})
+    return sorted({management.user or getuser() for management in managed})
 
 
 def prepare(intent: Intent) -> None:
-    """Have what the switches of a lab start from in the cache, for a guest that boots next.
+    """Ensure that the template of the intent's switches is in the cache, for a guest that boots
+    next.
 
     Raises:
         CncError: sysrepo could not be set up.
@@ -35,27 +36,27 @@ def prepare(intent: Intent) -> None:
 
 
 def template(lab: str, users: Collection[str], scratch: Path) -> Path:
-    """The repository for switches with these operators; made in `scratch` if it is not cached.
+    """The repository for switches with these operators; built in `scratch` if it is not cached.
 
     Raises:
         CncError: sysrepo could not be set up.
     """
     cached = _cache() / f"sysrepo-template-{_key(users)}"
     if not cached.exists():
-        made = make_template(scratch, lab, users)
-        _publish(made, cached)
+        built = make_template(scratch, lab, users)
+        _publish(built, cached)
     return cached
 
 
-def _publish(made: Path, cached: Path) -> None:
-    """Copy it under its name at once, whole: others may be looking for it."""
+def _publish(built: Path, cached: Path) -> None:
+    """Copy the template into the cache atomically: other processes may read it."""
     cached.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=".sysrepo-template-", dir=cached.parent))
     try:
-        shutil.copytree(made, partial, dirs_exist_ok=True)
+        shutil.copytree(built, partial, dirs_exist_ok=True)
         partial.rename(cached)
     except OSError:
-        if not cached.exists():  # it does if another lab was faster
+        if not cached.exists():  # it exists if another lab was faster
             raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -67,7 +68,7 @@ def _cache() -> Path:
 
 
 def _key(users: Collection[str]) -> str:
-    """Tells apart what goes into a repository: modules, their installers, sysrepo, operators."""
+    """Hash of everything that determines a repository: modules, installers, sysrepo, operators."""
     digest = hashlib.sha256(repr((sorted(users), _sysrepo())).encode())
     for path in sorted(path for path in YANG.rglob("*") if path.is_file()):
         content = path.read_bytes()
@@ -76,9 +77,9 @@ def _key(users: Collection[str]) -> str:
 
 
 def _sysrepo() -> tuple[str, int, int] | None:
-    """Which sysrepo it is, without starting it."""
-    found = shutil.which("sysrepoctl", path=tools_path())
-    if found is None:
+    """Path, size and time of sysrepoctl, which identify the version without starting it."""
+    path = shutil.which("sysrepoctl", path=tools_path())
+    if path is None:
         return None
-    program = Path(found).resolve()
+    program = Path(path).resolve()
     return str(program), program.stat().st_size, program.stat().st_mtime_ns

@@ -1,8 +1,7 @@
 """Namespaces, cables, addresses and routes of an emulated network.
 
-Every function is about the kernel only: which processes run there is `cnc.lab.switch`'s business.
-Cables are veth pairs and call themselves 10 Gb/s. They carry frames in no time at all, unless the
-lab is asked for `cnc.lab.wires`.
+This module configures the kernel only; `cnc.lab.switch` starts the processes. Cables are veth pairs
+that report 10 Gb/s. They have no delay, unless `cnc.lab.wires` is requested.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from cnc.model import Intent, PortRef
 
 QUEUES = 8  # one per traffic class: taprio refuses more classes than transmit queues
 
-# With any of these a receiver sees merged frames, or taprio has to cut them up again.
+# With any of these a receiver gets merged frames, or taprio has to segment them.
 OFFLOADS = ("tx-generic-segmentation", "tx-tcp-segmentation", "tx-tcp6-segmentation", "rx-gro")
 
 
 def build(intent: Intent, *, timed_wires: bool) -> None:
     """Create every namespace, cable, address, route and neighbour entry of the intent.
 
-    `timed_wires`: cables take the time the intent says.
+    `timed_wires`: cables have the delays of the intent.
 
     Raises:
-        CncError: the kernel refused, or something of that name is there already. What was made
-            until then stays: `remove` takes it away.
+        CncError: the kernel refused, or a namespace of that name exists already. What was created
+            until then remains: `remove` deletes it.
     """
     nodes = [*intent.network.bridges, *intent.network.end_stations]
     names = [namespaces.of_node(intent.name, node) for node in nodes]
@@ -56,7 +55,7 @@ def build(intent: Intent, *, timed_wires: bool) -> None:
 
 
 def remove(lab: str, names: Iterable[str]) -> None:
-    """Delete a lab's namespaces and with them all they hold; what is not there is no error."""
+    """Delete a lab's namespaces with all they contain; a missing one is not an error."""
     management.remove(lab)
     for name in (*names, *namespaces.inner(lab)):
         if namespaces.exists(name):
@@ -80,10 +79,10 @@ def _lay_timed_cables(intent: Intent) -> None:
     home = namespaces.of_wires(intent.name)
     inner = {}
     with IPRoute() as ip:
-        for number, (port, found) in enumerate(port_addresses(intent.network).items()):
+        for number, (port, own) in enumerate(port_addresses(intent.network).items()):
             inner[port] = f"w{number}"
             peer = {"ifname": inner[port], "net_ns_fd": home}
-            ip.link("add", kind="veth", **_end(intent.name, port, found.mac), peer=peer)
+            ip.link("add", kind="veth", **_end(intent.name, port, own.mac), peer=peer)
     wires.connect(intent.network, home, inner)
 
 
@@ -98,10 +97,10 @@ def _end(lab: str, port: PortRef, mac: str) -> dict[str, Any]:
 
 
 def _quieten(is_switch: bool) -> None:
-    """Settings that interfaces copy when they are made; runs inside a node's namespace."""
+    """Settings that interfaces copy when they are created; runs inside a node's namespace."""
     for family in ("ipv4", "ipv6"):
         sysctl(f"net/{family}/conf/all/forwarding", int(is_switch))
-    # No address detection, no solicitations: nothing but what the lab sends is on the cables.
+    # No address detection, no solicitations: only the lab's own frames are on the cables.
     for scope in ("all", "default"):
         sysctl(f"net/ipv6/conf/{scope}/accept_dad", 0)
         sysctl(f"net/ipv6/conf/{scope}/accept_ra", 0)

@@ -1,9 +1,9 @@
-"""Cables that take the time the intent says.
+"""Cables with the delays of the intent.
 
-A veth pair carries a frame in no time. Here every cable is two pairs that meet in a namespace of
-their own, where each frame is handed on through a netem qdisc: transmission at the link's rate,
-propagation, and the receiving switch's least processing time. So a frame is in its queue when the
-plan says it can be, no earlier; the gates still do all the waiting.
+A veth pair has no delay. Here every cable is two pairs that meet in a namespace of
+their own, where each frame passes a netem qdisc: transmission at the link's rate,
+propagation, and the receiving switch's least processing time. So a frame
+enters its queue at the earliest time of the plan, and only the gates delay it further.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from cnc.errors import CncError
 from cnc.model import Link, Network, PortRef
 
-MAC_HEADER_OCTETS = 14  # what the kernel counts of a frame beside its payload
+MAC_HEADER_OCTETS = 14  # counted by the kernel beside the payload
 QUEUE_FRAMES = 10_000
-NETEM_UNIT_NS = 64  # tc gives delays as a number of these, rounded down
+NETEM_UNIT_NS = 64  # tc rounds delays down to multiples of it
 
 
 def connect(network: Network, namespace: str, wires: Mapping[PortRef, str]) -> None:
@@ -35,16 +35,16 @@ def connect(network: Network, namespace: str, wires: Mapping[PortRef, str]) -> N
         ],
     }
     for program, lines in batches.items():
-        done = subprocess.run(
+        run = subprocess.run(
             [program, "-n", namespace, "-batch", "-"],
             input="\n".join(lines),
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.returncode != 0:
+        if run.returncode != 0:
             raise CncError(
-                f"cannot join the lab's cables: {done.stderr.strip()}",
+                f"cannot join the lab's cables: {run.stderr.strip()}",
                 hint="the kernel needs sch_netem, sch_ingress, cls_matchall and act_mirred",
             )
 
@@ -56,15 +56,16 @@ def travel_ns(network: Network, link: Link, payload_octets: int) -> int:
 
 
 def _delay_ns(network: Network, link: Link) -> int:
-    """Time from the last bit sent to the frame lying in the next queue, at least."""
+    """Least time from the last bit sent until the frame is in the next queue."""
     bridge = network.bridges.get(link.target.node)
     return link.propagation_ns + (bridge.processing_min_ns if bridge else 0)
 
 
 def _carry(network: Network, link: Link, entry: str, exit_: str) -> Iterator[str]:
-    """The tc commands for one direction: what comes in at `entry` leaves by `exit_`, later."""
+    """The tc commands for one direction: frames from `entry` are sent by `exit_` after the
+    delay."""
     overhead = network.overhead
-    # Until the last bit is in: the gap that follows a frame delays only the next one.
+    # Until reception of the last bit: the gap that follows a frame delays only the next one.
     reception_octets = (
         overhead.link_layer_octets + overhead.physical_octets - overhead.gap_octets
     ) - MAC_HEADER_OCTETS

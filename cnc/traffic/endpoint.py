@@ -5,9 +5,9 @@ standard library only, so that it starts fast. It prints `ready` once its socket
 then reads the start instant (TAI, nanoseconds) from its standard input; a listener listens until
 its standard input is closed.
 
-Every wait blocks in the kernel. A busy loop would be a little more punctual on a real clock, and
-would never end in virtual time, where the clock stands still while anything computes. Nor does
-anything here look at a clock without need: in virtual time that is what takes time.
+Every wait blocks in the kernel. A busy loop would be slightly more punctual on a real clock, but
+would never end in virtual time, where the clock stops while a program computes. Clocks are read
+only where needed: in virtual time each read takes time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 
 PORT = 5005
 PROBE = struct.Struct("!HI")  # flow number, sequence number
-REHEARSAL = 0xFFFF  # the flow number of frames that nobody counts
+REHEARSAL = 0xFFFF  # the flow number of frames that are not counted
 REHEARSALS_AHEAD_NS = 500_000_000  # of the start; each talker has its turn
 REHEARSAL_NS = 1_000_000
 IP_AND_UDP_OCTETS = {4: 20 + 8, 6: 40 + 8}
@@ -48,20 +48,20 @@ SO_TIMESTAMPING = 37
 IP_RECVERR = (socket.IPPROTO_IP, 11)
 IPV6_RECVERR = (socket.IPPROTO_IPV6, 25)
 TIMESPEC = struct.Struct("@qq")
-EXTENDED_ERROR = struct.Struct("@IBBBBII")  # the last two: kind of time stamp, number of the frame
+EXTENDED_ERROR = struct.Struct("@IBBBBII")  # last fields: kind of time stamp, number of the frame
 TX_SOFTWARE, SOFTWARE, OPT_ID, TX_SCHED, OPT_TSONLY = 1 << 1, 1 << 4, 1 << 7, 1 << 8, 1 << 11
-STAMPS_WANTED = TX_SCHED | TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY
+STAMP_FLAGS = TX_SCHED | TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY
 LEFT, SCHEDULED = 0, 1  # SCM_TSTAMP_SND, SCM_TSTAMP_SCHED
 
 RECEIVE_BUFFER_OCTETS = 64 << 20
-# A few frames, so that a talker for whose frames there is no room waits for them to leave.
+# A few frames, so that a talker blocks until frames have been sent.
 SATURATING_BUFFER_OCTETS = 8 << 10
-SEND_TIMEOUT = TIMESPEC.pack(0, 100_000)  # a timeval: how often to look whether it is over
-READING_A_STAMP_NS = 25_000  # several times what it takes, so that no frame is late for it
+SEND_TIMEOUT = TIMESPEC.pack(0, 100_000)  # a timeval: how often to check for the end of the run
+READING_A_STAMP_NS = 25_000  # several times its duration, so that it delays no frame
 
 
 def program() -> str:
-    """What sends, for the record."""
+    """Name and Python version of this program, for the recording."""
     return f"{Path(__file__).name}, {platform.python_implementation()} {platform.python_version()}"
 
 
@@ -70,7 +70,7 @@ def tai_ns() -> int:
 
 
 def tai_offset_ns() -> int:
-    """What to add to the sockets' time stamps, CLOCK_REALTIME: a whole number of seconds."""
+    """TAI minus CLOCK_REALTIME, the clock of socket time stamps: a whole number of seconds."""
     return round((tai_ns() - time.time_ns()) / NS_PER_S) * NS_PER_S
 
 
@@ -81,10 +81,10 @@ class Timespec(ctypes.Structure):
 
 
 def sleep_until(instant_ns: int) -> None:
-    """Return at an instant of CLOCK_TAI, at once if it is over.
+    """Return at an instant of CLOCK_TAI, at once if it has passed.
 
-    `time.sleep` takes a duration, for which the clock is read before and in it: in virtual time
-    reading the clock is all that takes time.
+    `time.sleep` takes a duration, for which the clock would be read twice: in virtual time only
+    reading the clock takes time.
     """
     until = Timespec(*divmod(instant_ns, NS_PER_S))
     deadline = ctypes.byref(until)
@@ -92,14 +92,14 @@ def sleep_until(instant_ns: int) -> None:
         pass
 
 
-def say_ready() -> None:
-    """Tell the parent that all is set up."""
+def report_ready() -> None:
+    """Report to the parent that the sockets are open."""
     print("ready", flush=True)  # noqa: T201  the parent reads it
 
 
 def wait_for_start() -> int:
-    """The instant that the parent chooses once everybody is ready."""
-    say_ready()
+    """The start instant, which the parent chooses when all programs are ready."""
+    report_ready()
     return int(sys.stdin.readline())
 
 
@@ -108,7 +108,7 @@ def be_punctual(*, go_first: bool) -> None:
     Path("/proc/self/timerslack_ns").write_text("1")
     gc.disable()
     if go_first:
-        with contextlib.suppress(PermissionError):  # withheld by a container: less exact, not wrong
+        with contextlib.suppress(PermissionError):  # denied in a container: less exact, not wrong
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
 
 
@@ -130,16 +130,18 @@ class Outlet:
         self._tai_offset_ns = tai_offset_ns()
 
     def rehearse(self) -> None:
-        """A program's first frame takes much longer than all others: send one that is no frame."""
+        """Send a frame that is not counted: a program's first frame takes much longer than all
+        others."""
         self._socket.send(PROBE.pack(REHEARSAL, 0) + self._filling)
 
     def stamp(self) -> None:
-        """Have the kernel number all frames from here on, and say when it handled each."""
+        """Have the kernel number all further frames, and time-stamp each."""
         widen(self._socket)
-        self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, STAMPS_WANTED)
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, STAMP_FLAGS)
 
     def narrow(self) -> None:
-        """Let only a few frames wait to leave; then `send` blocks, or fails after a while."""
+        """Limit the send buffer to a few frames; then `send` blocks, or fails after
+        SEND_TIMEOUT."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SATURATING_BUFFER_OCTETS)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_SNDTIMEO, SEND_TIMEOUT)
 
@@ -153,11 +155,11 @@ class Outlet:
             _, ancillary, _, _ = self._socket.recvmsg(0, 256, flags)
         except BlockingIOError:
             return False
-        found = {(level, kind): data for level, kind, data in ancillary}
-        seconds, nanoseconds = TIMESPEC.unpack_from(found[socket.SOL_SOCKET, SO_TIMESTAMPING])
-        error = found.get(IP_RECVERR) or found[IPV6_RECVERR]
+        control = {(level, kind): data for level, kind, data in ancillary}
+        seconds, nanoseconds = TIMESPEC.unpack_from(control[socket.SOL_SOCKET, SO_TIMESTAMPING])
+        error = control.get(IP_RECVERR) or control[IPV6_RECVERR]
         *_, kind, seq = EXTENDED_ERROR.unpack_from(error)
-        # The lab's cables have queues of their own, which tell of it again: the first counts.
+        # The queues of the lab's cables report the frame again: the first stamp is used.
         self._stamps.setdefault((kind, seq), seconds * NS_PER_S + nanoseconds + self._tai_offset_ns)
         return True
 
@@ -168,8 +170,8 @@ class Outlet:
 
 
 def widen(sock: socket.socket) -> None:
-    """Room for what the kernel has for a program that is busy."""
-    with contextlib.suppress(PermissionError):  # then the system's limit holds
+    """Enlarge the receive buffer, for arrivals while the program is busy."""
+    with contextlib.suppress(PermissionError):  # then the system's limit applies
         sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_OCTETS)
 
 
@@ -179,9 +181,9 @@ def talk(spec: dict[str, Any]) -> None:
     saturating = spec["flows"][0]["pattern"] == "saturating"  # then it is the only one
     start_ns = wait_for_start()
     end_ns = start_ns + spec["duration_ns"]
-    be_punctual(go_first=not saturating)  # else it would keep others from the processor
-    # Talkers that wake at one instant go on in the order in which they fell asleep: let it be the
-    # same in every run. And the first wait takes long: it must not be that for a frame.
+    be_punctual(go_first=not saturating)  # else it would starve other programs
+    # Talkers that wake at one instant run in the order in which they went to sleep, which is
+    # therefore fixed. And the first wait takes longer: it must not be one for a frame.
     sleep_until(start_ns - REHEARSALS_AHEAD_NS + spec["turn"] * REHEARSAL_NS)
     for outlet in outlets:
         outlet.rehearse()
@@ -191,7 +193,7 @@ def talk(spec: dict[str, Any]) -> None:
         sent = saturate(outlets[0], start_ns, end_ns)
     else:
         sent = keep_to(outlets, start_ns, end_ns, stamps=spec["stamps"])
-    # Not before the others have sent their last: writing would hold them up, at our priority.
+    # Not before the others have sent their last frame: at this priority, writing would delay them.
     sleep_until(end_ns + spec["drain_ns"])
     for outlet in outlets:
         while spec["stamps"] and outlet.read_stamp():
@@ -235,10 +237,9 @@ def timeline(
 
 
 def saturate(outlet: Outlet, start_ns: int, end_ns: int) -> Sent:
-    """Send a frame whenever there is room, no faster than the cable takes them.
+    """Send a frame whenever the send buffer has room, at most at the rate of the cable.
 
-    A plain loop would end only where something blocks it: in virtual time nowhere else does the
-    clock move on.
+    A loop without waits would not end in virtual time, where the clock advances only during them.
     """
     outlet.narrow()
     sent: Sent = []
@@ -248,7 +249,7 @@ def saturate(outlet: Outlet, start_ns: int, end_ns: int) -> Sent:
         now_ns = tai_ns()
         if now_ns >= end_ns:
             return sent
-        with contextlib.suppress(BlockingIOError):  # no room for a while: its gate is closed
+        with contextlib.suppress(BlockingIOError):  # the buffer is full: the gate is closed
             outlet.send(seq)
             sent.append((0, seq, now_ns, now_ns))
 
@@ -266,10 +267,10 @@ def listen(spec: dict[str, Any]) -> None:
         sockets[sock.fileno()] = sock
     poll.register(sys.stdin, select.POLLIN)
     offset_ns = tai_offset_ns()
-    say_ready()
+    report_ready()
     received: list[tuple[int, int, int]] = []
-    # Over when there is nothing but the end of the standard input.
-    while ready := [sockets[one] for one, _ in poll.poll() if one in sockets]:
+    # Ends when only the end of the standard input is ready.
+    while ready := [sockets[fd] for fd, _ in poll.poll() if fd in sockets]:
         for sock in ready:
             data, ancillary, _, _ = sock.recvmsg(2048, 64)
             number, seq = PROBE.unpack_from(data)
@@ -295,7 +296,7 @@ def main(verb: str, spec: str) -> None:
             raise
         sys.exit(
             f"{error.strerror}: the kernel drops a lab's routes when one of its links goes down; "
-            "`cnc lab down` and `cnc lab up` bring them back"
+            "`cnc lab down` and `cnc lab up` restore them"
         )
 
 

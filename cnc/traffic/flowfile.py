@@ -1,4 +1,4 @@
-"""Flows that an operator makes up: a YAML file, checked against the network they cross.
+"""Flows that an operator defines: a YAML file, checked against the network they cross.
 
 Messages read as those about an intent: `FILE:LINE: PATH: found X, expected Y`.
 """
@@ -35,7 +35,7 @@ from cnc.traffic.flows import (
     saturating_period_ns,
 )
 
-PERIOD_MIN_NS = 1_000  # a million frames a second are more than any program here sends
+PERIOD_MIN_NS = 1_000  # no program here sends a million frames a second
 
 
 class Sending(StrEnum):
@@ -97,7 +97,7 @@ def load(path: Path, intent: Intent) -> list[Flow]:
         if flow.name in {before.name for before in document.flows[:index]}:
             problems.add(("flows", index, "name"), f"{flow.name} again", "each name once")
     problems.raise_if_any()
-    return [_understood(intent, flow) for flow in document.flows]
+    return [_build(intent, flow) for flow in document.flows]
 
 
 def _check_ends(intent: Intent, flow: FlowShape, path: KeyPath, problems: Problems) -> None:
@@ -112,13 +112,13 @@ def _check_ends(intent: Intent, flow: FlowShape, path: KeyPath, problems: Proble
 
 
 def _check_pattern(flow: FlowShape, path: KeyPath, problems: Problems) -> None:
-    wanted = _KEYS_OF[flow.pattern]
+    required = _KEYS_OF[flow.pattern]
     for key, value in (("period", flow.period_ns), ("rate", flow.rate_bps)):
-        if value is None and key in wanted:
+        if value is None and key in required:
             problems.add(path, f"no {key}", f"one, for the pattern is {flow.pattern}")
-        if value is not None and key not in wanted:
-            found = f"a {key}, and the pattern {flow.pattern}"
-            problems.add((*path, key), found, f"{' '.join(wanted) or 'neither period nor rate'}")
+        if value is not None and key not in required:
+            actual = f"a {key}, and the pattern {flow.pattern}"
+            problems.add((*path, key), actual, f"{' '.join(required) or 'neither period nor rate'}")
     least = least_payload_octets(flow.ip)
     if flow.payload_octets < least:
         what = f"{SIZE.format(least)} or more, to hold headers and a sequence number"
@@ -128,22 +128,22 @@ def _check_pattern(flow: FlowShape, path: KeyPath, problems: Problems) -> None:
         problems.add((*path, "rate"), RATE.format(flow.rate_bps), most)
 
 
-def _understood(intent: Intent, flow: FlowShape) -> Flow:
+def _build(intent: Intent, flow: FlowShape) -> Flow:
     if flow.period_ns:
         period_ns = flow.period_ns
     elif flow.rate_bps:
         period_ns = cbr_period_ns(flow.rate_bps, flow.payload_octets)
     else:
         period_ns = saturating_period_ns(intent, flow.talker, flow.listener, flow.payload_octets)
-    its_class = next(
-        (its for its in intent.classes.values() if flow.dscp in its.dscps),
+    flow_class = next(
+        (each for each in intent.classes.values() if flow.dscp in each.dscps),
         intent.classes_with(ClassRole.BEST_EFFORT)[0],
     )
     return Flow(
         name=flow.name,
         talker=flow.talker,
         listener=flow.listener,
-        traffic_class=its_class.number,
+        traffic_class=flow_class.number,
         ip_version=flow.ip,
         dscp=flow.dscp,
         payload_octets=flow.payload_octets,

@@ -1,8 +1,8 @@
-"""What end stations send: a plan's streams, or flows an operator makes up.
+"""The flows that end stations send: a plan's streams, or flows of an operator.
 
-Beside the streams, best-effort frames wander through all phases of the cycle: they show what the
-gates keep out. The first switch of a path sends them, for a talker's own port has no gates: a long
-frame there would hold up the talker's streams.
+Beside the streams, best-effort frames drift through all phases of the cycle: they show whether the
+gates hold them back. The first switch of a path sends them, for a talker's own port has no gates: a
+long frame there would hold up the talker's streams.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cnc.lab.supported import check_streams
 from cnc.model import NS_PER_S, ClassRole, Intent, Plan, Stream
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS, PROBE
 
-BACKGROUND_SHARE = (331, 2_000)  # of the hyperperiod: 331 is prime, so all phases are visited
+BACKGROUND_SHARE = (331, 2_000)  # of the hyperperiod: 331 is prime, so all phases occur
 BACKGROUND_OCTETS = 1_000
 
 
@@ -48,7 +48,7 @@ class Flow:
     payload_octets: int
     period_ns: int
     offset_ns: int
-    latency_bound_ns: int | None  # None: none promised
+    latency_bound_ns: int | None  # None: no bound
     pattern: Pattern = Pattern.PERIODIC
 
 
@@ -71,8 +71,8 @@ def least_payload_octets(ip_version: int) -> int:
 def flows(plan: Plan) -> list[Flow]:
     """The planned streams, and a best-effort flow from the first switch of each path to its end.
 
-    No two of the latter send at a time: where cables take time they lie behind the gates, and what
-    passes a gate together is still on the cable when the next window opens.
+    The latter have different offsets: where cables have delays they queue at the gates, and frames
+    that pass a gate together are still on the cable when the next window opens.
 
     Raises:
         InputError: a stream the lab cannot send.
@@ -120,14 +120,14 @@ def _stream_flow(plan: Plan, stream: Stream) -> Flow:
             hint=f"{least} octets or more: headers and a sequence number",
         )
     _check_route(plan, stream)
-    chosen = plan.class_of(stream.name)
+    stream_class = plan.class_of(stream.name)
     return Flow(
         name=stream.name,
         talker=stream.talker,
         listener=stream.listeners[0],
-        traffic_class=chosen.number,
+        traffic_class=stream_class.number,
         ip_version=stream.ip_version,
-        dscp=min(chosen.dscps),
+        dscp=min(stream_class.dscps),
         payload_octets=stream.payload_octets,
         period_ns=stream.period_ns,
         offset_ns=plan.streams[stream.name].hops[0].offset_ns,
@@ -136,8 +136,8 @@ def _stream_flow(plan: Plan, stream: Stream) -> Flow:
 
 
 def _check_route(plan: Plan, stream: Stream) -> None:
-    """The lab routes by destination address, along shortest paths. A plan may lead a stream another
-    way, and frames that do not go where their windows are would be measured for nothing."""
+    """The lab routes by destination address, along shortest paths. A plan may route a stream
+    differently; frames on a route without their windows would be measured in vain."""
     first = next_hops(plan.intent.network, stream.listeners[0])
     for hop in plan.streams[stream.name].hops:
         if first[hop.egress.node].source != hop.egress:

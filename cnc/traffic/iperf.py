@@ -1,6 +1,6 @@
 """iperf3 between two nodes of a lab: another generator, with its own protocol and figures.
 
-Its clocks and its pauses are its own: use it for throughput, and `cnc.traffic.recording` for times.
+Its timing does not follow the schedule: use it for throughput, `cnc.traffic.recording` for latency.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ FINISH_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What iperf3 says of one transfer. Jitter is RFC 1889's; None where TCP is used, as are the
-    packets. `document` is all it said.
+    """The results of one iperf3 transfer. Jitter (RFC 1889) and packet counts are None for TCP.
+    `document` is iperf3's whole output.
     """
 
     protocol: str
@@ -35,7 +35,9 @@ class Throughput:
     document: dict[str, Any]
 
 
-_UNREACHED = "`cnc lab status` tells if all nodes live, `cnc lab exec NODE -- ping` if they answer"
+_UNREACHED = (
+    "`cnc lab status` shows whether all nodes run, `cnc lab exec NODE -- ping` whether they answer"
+)
 
 
 def measure(
@@ -70,7 +72,7 @@ def measure(
     ) as server:
         try:
             _await_listening(server)
-            done = subprocess.run(
+            client = subprocess.run(
                 lab.command(talker, send),
                 capture_output=True,
                 text=True,
@@ -83,16 +85,16 @@ def measure(
             ) from None
         finally:
             server.kill()
-    return _throughput(done.stdout, udp=rate_bps is not None)
+    return _throughput(client.stdout, udp=rate_bps is not None)
 
 
 def _await_listening(server: subprocess.Popen[str]) -> None:
-    said = []
+    lines = []
     for line in server.stdout or ():
-        said.append(line)
+        lines.append(line)
         if "listening" in line:
             return
-    raise CncError(f"iperf3's server did not start: {''.join(said).strip()}", hint=_UNREACHED)
+    raise CncError(f"iperf3's server did not start: {''.join(lines).strip()}", hint=_UNREACHED)
 
 
 def _throughput(text: str, *, udp: bool) -> Throughput:
@@ -100,7 +102,7 @@ def _throughput(text: str, *, udp: bool) -> Throughput:
         document = json.loads(text)
     except json.JSONDecodeError:
         raise CncError(
-            f"iperf3 gave no result: {text.strip() or 'nothing at all'}", hint=_UNREACHED
+            f"iperf3 returned no result: {text.strip() or 'no output'}", hint=_UNREACHED
         ) from None
     if error := document.get("error"):
         raise CncError(f"iperf3: {error}", hint=_UNREACHED)

@@ -1,4 +1,4 @@
-"""Figures from recorded frames: what arrived, when, and whether the gates kept their hours."""
+"""Figures from recorded frames: latency, loss, and frames sent outside their windows."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Spread:
 class Summary:
     """One flow's figures.
 
-    Latency runs from the planned start of transmission to the receiver's time stamp; jitter is how
-    much that of a frame differs from that of the frame before which arrived. `late` counts frames
+    Latency runs from the planned start of transmission to the receiver's time stamp; jitter is its
+    difference from the latency of the previous frame that arrived. `late` counts frames
     for which `is_late`; `outside` those that left the last switch more than RESOLUTION_NS from any
     time its gate was open for them, `outside_max_ns` how far at worst; `duplicates` the copies
-    beyond a frame's first; `out_of_order` see there.
+    beyond a frame's first; `out_of_order`: see the function.
     """
 
     flow: Flow
@@ -57,25 +57,25 @@ class Summary:
         return self.sent - self.received
 
     def violations(self) -> list[str]:
-        """How the frames broke what the plan promises, one line for each way; none: all kept.
+        """The violations of the plan, one line for each kind; empty: none.
 
-        A flow without a bound is promised nothing but that closed gates hold it back.
+        A flow without a bound only has to be held back by closed gates.
         """
         name, bound_ns = self.flow.name, self.flow.latency_bound_ns
-        found = []
+        violations = []
         if self.lost and bound_ns is not None:
-            found.append(f"{name}: {self.lost} of {counted(self.sent, 'frame')} lost")
+            violations.append(f"{name}: {self.lost} of {counted(self.sent, 'frame')} lost")
         if self.late and self.latency and bound_ns is not None:
-            found.append(
+            violations.append(
                 f"{name}: {self.late} of {counted(self.sent, 'frame')} late, the worst took "
                 f"{microseconds(self.latency.max_ns)} µs of {microseconds(bound_ns)} µs"
             )
         if self.outside:
-            found.append(
-                f"{name}: {counted(self.outside, 'frame')} left through a closed gate, the worst "
-                f"{duration(self.outside_max_ns)} from its window"
+            violations.append(
+                f"{name}: {counted(self.outside, 'frame')} sent outside the gate's window, by up "
+                f"to {duration(self.outside_max_ns)}"
             )
-        return found
+        return violations
 
 
 def spread(values: Sequence[int]) -> Spread:
@@ -95,7 +95,7 @@ def spread(values: Sequence[int]) -> Spread:
 
 
 def is_late(frame: Frame, bound_ns: int) -> bool:
-    """Whether a frame arrived later than promised, from the planned start of sending."""
+    """Whether a frame's latency, from the planned start of sending, exceeds the bound."""
     return frame.received_ns is not None and frame.received_ns - frame.planned_ns > bound_ns
 
 
@@ -108,8 +108,8 @@ def out_of_order(frames: Iterable[Frame]) -> int:
 
 
 def wake_up_error(sent: Sequence[Flow], frames: Sequence[Frame]) -> Spread:
-    """How late talkers were woken, those of streams if there are any: what this machine can be
-    trusted with."""
+    """Wake-up latency of the talkers, those of streams if there are any: the machine's timing
+    error."""
     names = {flow.name for flow in sent if flow.latency_bound_ns is not None}
     names = names or {flow.name for flow in sent}
     return spread([f.sent_ns - f.planned_ns for f in frames if f.flow in names])
@@ -120,7 +120,7 @@ def summarise(
 ) -> list[Summary]:
     """One summary for each flow, in the flows' order.
 
-    `timed_wires`: the lab's cables took their time, so frames left that much before they arrived.
+    `timed_wires`: the lab's cables have delays, which are subtracted from the arrival times.
     """
     by_flow: dict[str, list[Frame]] = {flow.name: [] for flow in sent}
     for frame in sorted(frames, key=lambda frame: frame.seq):

@@ -1,7 +1,7 @@
 """Send flows through a lab and record every frame.
 
 Talkers keep to the flows' offsets on CLOCK_TAI, and all start together at an instant that lies on
-a grid: whoever repeats a run in virtual time gets the same record, octet for octet.
+a grid: a repeated run in virtual time gives the same record, octet for octet.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from cnc.traffic.flows import Flow, Pattern, flows
 __all__ = ["Flow", "Frame", "Pattern", "Recording", "flows", "run"]
 
 START_AHEAD_NS = NS_PER_S
-GRID_MAX_NS = 10 * NS_PER_S  # nobody wants to wait longer for a round start
-DRAIN_NS = NS_PER_S  # how long after the last planned frame a listener still listens
-FINISH_TIMEOUT_S = 60  # an end station that writes its result on a loaded machine
+GRID_MAX_NS = 10 * NS_PER_S  # the longest wait for a round start
+DRAIN_NS = NS_PER_S  # how long listeners wait after the last planned frame
+FINISH_TIMEOUT_S = 60  # for an end station that writes its result on a loaded machine
 COLUMNS = (
     *("flow", "seq", "planned_ns", "sent_ns"),
     *("scheduled_ns", "left_ns", "received_ns", "copies"),
@@ -39,11 +39,12 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What became of one frame; times are TAI.
+    """One frame of a recording; times are TAI.
 
     `sent_ns` is the clock just before the talker's call, `received_ns` the kernel's time stamp of
     the first copy that arrived, None if none did. With stamps, `scheduled_ns` is when the kernel
-    took the frame into the talker's queueing discipline, `left_ns` when it handed it to the driver.
+    enqueued the frame in the talker's queueing discipline, `left_ns` when it passed it to the
+    driver.
     """
 
     flow: str
@@ -87,11 +88,11 @@ def run(
     """Send the flows for a duration, starting with a cycle of the schedule; blocks until the end.
 
     The start is the first multiple of `grid_ns` at least START_AHEAD_NS ahead; without one, see
-    `start_grid_ns`. With `stamps` the talkers' kernels say when each frame entered and left the
-    queue. Listeners listen for `drain_ns` beyond the duration.
+    `start_grid_ns`. With `stamps` the talkers' kernels record when each frame entered and left
+    the queue. Listeners wait for `drain_ns` beyond the duration.
 
-    Writes `frames.csv`, whose instants count from the start, and `frames.json`, what it is a record
-    of, into `directory`, beside what each end station recorded.
+    Writes `frames.csv`, whose instants count from the start, and `frames.json`, the parameters
+    of the run, into `directory`, beside the files of each end station.
 
     Raises:
         InputError: a flow would not send a single frame.
@@ -106,18 +107,18 @@ def run(
             )
     directory.mkdir(parents=True, exist_ok=True)
     grid_ns = grid_ns or start_grid_ns(lab.intent.hyperperiod_ns())
-    what = {"duration_ns": duration_ns, "drain_ns": drain_ns, "stamps": stamps}
+    parameters = {"duration_ns": duration_ns, "drain_ns": drain_ns, "stamps": stamps}
     listeners = [_listener(lab, node) for node in sorted({flow.listener for flow in sent})]
-    talkers = [_talker(lab, sent, its, turn) for turn, its in enumerate(_programs(sent))]
-    stations = [*listeners, *talkers]  # in this order: who listens must be there first
+    talkers = [_talker(lab, sent, numbers, turn) for turn, numbers in enumerate(_programs(sent))]
+    stations = [*listeners, *talkers]  # in this order: listeners must be ready first
     try:
         for station in stations:
-            station.start(directory, what)
+            station.start(directory, parameters)
         for station in stations:
             station.await_ready()
         start_ns = -(-(endpoint.tai_ns() + START_AHEAD_NS) // grid_ns) * grid_ns
         for talker in talkers:
-            talker.tell(start_ns)
+            talker.send_start(start_ns)
         ahead_ns = START_AHEAD_NS + grid_ns
         for talker in talkers:
             talker.finish((ahead_ns + duration_ns + drain_ns) / NS_PER_S)
@@ -128,7 +129,7 @@ def run(
             station.end()
     recording = Recording(start_ns, _join(sent, listeners, talkers))
     _write(recording, directory)
-    about = {"start_ns": start_ns, "clock": "CLOCK_TAI", **what, "sender": endpoint.program()}
+    about = {"start_ns": start_ns, "clock": "CLOCK_TAI", **parameters, "sender": endpoint.program()}
     about["flows"] = [asdict(flow) for flow in sent]
     (directory / "frames.json").write_text(json.dumps(about, indent=2))
     return recording
@@ -143,7 +144,7 @@ def start_grid_ns(hyperperiod_ns: int) -> int:
 
 def _programs(sent: Sequence[Flow]) -> list[list[int]]:
     """Which flows, by number, one talker's program sends: all periodic ones of a node together, a
-    saturating one alone, for it would hold up the others."""
+    saturating one alone, since it would delay the others."""
     programs: dict[tuple[str, int | None], list[int]] = defaultdict(list)
     for number, flow in enumerate(sent):
         alone = flow.pattern is Pattern.SATURATING
@@ -152,16 +153,16 @@ def _programs(sent: Sequence[Flow]) -> list[list[int]]:
 
 
 def _talker(lab: Lab, sent: Sequence[Flow], numbers: Sequence[int], turn: int) -> _Station:
-    reached = addresses(lab.intent)
-    told = [
+    nodes = addresses(lab.intent)
+    flow_specs = [
         {
             **asdict(sent[number]),
             "id": number,
-            "destination": str(reached[sent[number].listener].of_version(sent[number].ip_version)),
+            "destination": str(nodes[sent[number].listener].of_version(sent[number].ip_version)),
         }
         for number in numbers
     ]
-    return _Station(lab, "talk", sent[numbers[0]].talker, turn, {"flows": told, "turn": turn})
+    return _Station(lab, "talk", sent[numbers[0]].talker, turn, {"flows": flow_specs, "turn": turn})
 
 
 def _listener(lab: Lab, node: str) -> _Station:
@@ -174,23 +175,23 @@ class _Station:
     """One end station's program, from its start to its result."""
 
     def __init__(
-        self, lab: Lab, verb: str, node: str, number: int, told: Mapping[str, Any]
+        self, lab: Lab, verb: str, node: str, number: int, spec: Mapping[str, Any]
     ) -> None:
         self._lab = lab
         self._verb = verb
         self._node = node
         self._name = f"{verb}-{node}-{number}"
-        self._told = told
+        self._spec = spec
         self._log = Path()
         self._output = Path()
         self._program: subprocess.Popen[str] | None = None
 
-    def start(self, directory: Path, what: Mapping[str, Any]) -> None:
-        spec = directory / f"{self._name}.json"
-        self._output = spec.with_suffix(".csv")
-        self._log = spec.with_suffix(".log")
-        spec.write_text(json.dumps({**self._told, **what, "output": str(self._output)}))
-        program = [sys.executable, "-I", endpoint.__file__, self._verb, str(spec)]
+    def start(self, directory: Path, parameters: Mapping[str, Any]) -> None:
+        file = directory / f"{self._name}.json"
+        self._output = file.with_suffix(".csv")
+        self._log = file.with_suffix(".log")
+        file.write_text(json.dumps({**self._spec, **parameters, "output": str(self._output)}))
+        program = [sys.executable, "-I", endpoint.__file__, self._verb, str(file)]
         with self._log.open("w") as log:
             self._program = subprocess.Popen(
                 self._lab.command(self._node, program),
@@ -204,13 +205,13 @@ class _Station:
         if self._running.stdout is None or self._running.stdout.readline() != "ready\n":
             raise self._failure("ended before it was ready")
 
-    def tell(self, start_ns: int) -> None:
+    def send_start(self, start_ns: int) -> None:
         if self._running.stdin is not None:
             self._running.stdin.write(f"{start_ns}\n")
             self._running.stdin.flush()
 
     def finish(self, expected_s: float = 0.0) -> None:
-        """Close what the program listens to, and wait for its result."""
+        """Close the program's standard input, and wait for its result."""
         try:
             self._running.communicate(timeout=expected_s + FINISH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -224,7 +225,7 @@ class _Station:
             self._program.communicate()
 
     def rows(self) -> Iterator[list[Any]]:
-        """What it recorded, whole numbers or None; see `endpoint`."""
+        """The recorded rows, integers or None; see `endpoint`."""
         with self._output.open(newline="") as file:
             rows = csv.reader(file)
             next(rows)

@@ -90,7 +90,7 @@ class Bench:
         for program in PROGRAMS:
             if switch.pid(program) is None:
                 self.lab.start(STRUCK, program)
-        self.lab.mend(STRUCK)
+        self.lab.link_up(STRUCK)
         time.sleep(SELF_HEALING_S)
         with History(self.history) as history:
             if not unresolved(self.lab.intent.network.bridges.values(), history):
@@ -130,7 +130,7 @@ class Bench:
             os.kill(controller.pid or 0, signal.SIGKILL)
             wait([controller.sentinel])
         elif fault is Fault.LINK:
-            self.lab.cut(STRUCK)
+            self.lab.link_down(STRUCK)
         else:
             self.lab.kill(STRUCK, AGENT if fault is Fault.AGENT else NETCONF_SERVER)
 

@@ -145,7 +145,7 @@ def test_a_cut_switch_falls_silent_and_its_open_session_goes_on_once_mended(runn
     bridge = running.intent.network.bridges["s2"]
     impatient = dataclasses.replace(running.connect, timeout_s=2)
     with Device(bridge, impatient) as waiting, Device(bridge, running.connect) as patient:
-        running.cut("s2")
+        running.link_down("s2")
         with pytest.raises(DeviceError, match="no answer to get in time"):
             waiting.state(["mgmt"])
         mending = threading.Timer(1, running.mend, ["s2"])
@@ -155,12 +155,12 @@ def test_a_cut_switch_falls_silent_and_its_open_session_goes_on_once_mended(runn
 
 
 def test_the_other_switches_answer_while_one_is_cut(running: Lab):
-    running.cut("s2")
+    running.link_down("s2")
     try:
         with Device(running.intent.network.bridges["s1"], running.connect) as device:
             assert device.state(["mgmt"]).agent is not None
     finally:
-        running.mend("s2")
+        running.link_up("s2")
     running.wait_ready()
 
 

@@ -128,7 +128,7 @@ def test_a_killed_server_is_told_before_the_next_look(pushed: Pushed, watch) -> 
 
 def test_a_switch_whose_packets_vanish_is_told_and_found_again(pushed: Pushed, watch) -> None:
     process = watch("--interval", "2")
-    pushed.lab.cut("s1")
+    pushed.lab.link_down("s1")
     process.wait_for("began", "unreachable", switch="s1")
-    pushed.lab.mend("s1")
+    pushed.lab.link_up("s1")
     process.wait_for("ended", "unreachable", switch="s1")

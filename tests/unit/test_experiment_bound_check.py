@@ -59,7 +59,7 @@ def test_as_many_whole_cycles_are_sent_as_it_takes_for_the_frames(check: BoundCh
         streams = check.plan.intent.streams.values()
         return sum(duration_ns // stream.period_ns for stream in streams)
 
-    assert frames(check.cycles - 1) < check.its.frames <= frames(check.cycles)
+    assert frames(check.cycles - 1) < check.description.frames <= frames(check.cycles)
 
 
 def test_no_two_best_effort_frames_are_sent_at_a_time(check: BoundCheck):
@@ -112,7 +112,7 @@ def test_a_frame_from_a_closed_gate_is_a_disagreement_even_within_its_bound(
     report = reported(check, tmp_path, picture=-40_000)
     assert report.summary["late"] == 0
     assert report.summary["out_of_window"] == 1
-    assert "picture: 1 frame left through a closed gate" in report.disagreements[0]
+    assert "picture: 1 frame sent outside the gate's window" in report.disagreements[0]
 
 
 def test_nothing_is_judged_on_a_real_clock(check: BoundCheck, tmp_path: Path):
@@ -123,14 +123,14 @@ def test_nothing_is_judged_on_a_real_clock(check: BoundCheck, tmp_path: Path):
 
 
 def test_a_network_that_is_not_there_is_bad_input(check: BoundCheck):
-    elsewhere = check.its.model_copy(update={"network": "../line55.yaml"})
+    elsewhere = check.description.model_copy(update={"network": "../line55.yaml"})
     with pytest.raises(InputError, match=r"schedules/experiments/\.\./line55\.yaml: cannot read"):
         BoundCheck.of(elsewhere, FILE)
 
 
 def test_a_network_without_streams_is_bad_input(check: BoundCheck, tmp_path: Path):
-    text = (FILE.parent / check.its.network).read_text()
+    text = (FILE.parent / check.description.network).read_text()
     (tmp_path / "idle.yaml").write_text(text[: text.index("streams:\n")] + "streams: {}\n")
-    idle = check.its.model_copy(update={"network": "idle.yaml"})
+    idle = check.description.model_copy(update={"network": "idle.yaml"})
     with pytest.raises(InputError, match=r"e\.yaml: network: idle\.yaml has no streams"):
         BoundCheck.of(idle, tmp_path / "e.yaml")

@@ -84,7 +84,7 @@ def test_only_lists_of_switches_with_wrong_clocks_are_turned(experiment: ClockEr
 def test_every_error_is_tried_behind_and_ahead_and_none_at_all_once(experiment: ClockError):
     errors_ns = experiment.errors_ns
     assert errors_ns == sorted(set(errors_ns))
-    assert {abs(error_ns) for error_ns in errors_ns} == set(experiment.its.errors_ns)
+    assert {abs(error_ns) for error_ns in errors_ns} == set(experiment.description.errors_ns)
     assert errors_ns == [-error_ns for error_ns in reversed(errors_ns)]
 
 
@@ -127,7 +127,7 @@ def test_the_report_says_up_to_which_error_no_frame_is_late(experiment: ClockErr
 
 
 def test_a_switch_that_the_network_does_not_have_is_bad_input(experiment: ClockError):
-    other = experiment.its.model_copy(update={"switches": ["s2", "s4"]})
+    other = experiment.description.model_copy(update={"switches": ["s2", "s4"]})
     with pytest.raises(InputError, match="switches: clock-error has no switch s4") as refused:
         ClockError.of(other, FILE)
     assert refused.value.hint == "its switches are s1, s2, s3"

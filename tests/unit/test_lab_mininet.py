@@ -178,7 +178,7 @@ def test_an_interface_name_too_long_for_linux_is_shortened_and_told(topo: Write)
     file = topo("self.addLink(self.addHost('headquarters'), self.addSwitch('s1'))")
     imported = mininet.read(file)
     assert PortRef("headquarters", "eth0") in imported.intent.network.links
-    assert "headquarters-eth0 is called eth0" in imported.ignored[0]
+    assert "headquarters-eth0 is renamed to eth0" in imported.ignored[0]
 
 
 def test_the_judge_of_intents_refuses_what_no_intent_can_say(topo: Write):
@@ -225,7 +225,7 @@ def test_a_choice_is_left_to_the_operator(topo: Write):
     [
         ("", "line", "no topology line"),
         ("it = Net()\n", "it,1", "takes no arguments"),
-        ("topos = {'it': dict}\n", None, "it made a dict"),
+        ("topos = {'it': dict}\n", None, "it returned a dict"),
         ("Net = None\n", None, "defines no Mininet topology"),
         ("from mininet.topo import LinearTopo\nNet = None\n", None, "defines no Mininet topology"),
         ("import no_such_module\n", None, r"net\.py:5: ModuleNotFoundError.*no_such_module"),

@@ -34,20 +34,20 @@ _NOTHING = "–"  # noqa: RUF001
 class BoundCheck:
     """The experiment of a file of kind bound-check."""
 
-    its: BoundCheckDescription
+    description: BoundCheckDescription
     plan: Plan
     sent: Sequence[Flow]
 
     @classmethod
-    def of(cls, its: BoundCheckDescription, file: Path) -> BoundCheck:
+    def of(cls, description: BoundCheckDescription, file: Path) -> BoundCheck:
         """The experiment of `file`.
 
         Raises:
             InputError: its network cannot be read, or not be emulated.
             Unschedulable: its network has no plan.
         """
-        plan = planned.plan(its.network, file, its.name, its.seed)
-        return cls(its, plan, _fewer(flows(plan)))
+        plan = planned.plan(description.network, file, description.name, description.seed)
+        return cls(description, plan, _fewer(flows(plan)))
 
     @property
     def emulated(self) -> Intent:
@@ -59,23 +59,23 @@ class BoundCheck:
         intent = self.plan.intent
         cycle_ns = intent.hyperperiod_ns()
         per_cycle = sum(cycle_ns // stream.period_ns for stream in intent.streams.values())
-        return -(-self.its.frames // per_cycle)
+        return -(-self.description.frames // per_cycle)
 
-    def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
+    def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
         """Push the plan and send; times in rows count from the start of sending."""
         duration_ns = self.cycles * self.plan.intent.hyperperiod_ns()
         sending.await_schedule(
-            push(self.plan, connect=running.connect, listener=lambda event: say(str(event)))
+            push(self.plan, connect=running.connect, listener=lambda event: progress(str(event)))
         )
-        say(f"sending for {duration(duration_ns)}")
+        progress(f"sending for {duration(duration_ns)}")
         recording = sending.record(running, self.sent, duration_ns)
         write_rows(directory, planned.FRAME_COLUMNS, planned.frame_rows(recording))
 
     def report(self, directory: Path, platform: Platform) -> Report:
         frames = list(planned.frames(read_rows(directory)))
-        found = summarise(self.plan, self.sent, frames, timed_wires=platform.exact)
-        verdicts = [Verdict(s, bound) for s in found if (bound := s.flow.latency_bound_ns)]
-        background = [s for s in found if s.flow.latency_bound_ns is None]
+        summaries = summarise(self.plan, self.sent, frames, timed_wires=platform.exact)
+        verdicts = [Verdict(s, bound) for s in summaries if (bound := s.flow.latency_bound_ns)]
+        background = [s for s in summaries if s.flow.latency_bound_ns is None]
         wake_up = wake_up_error(self.sent, frames)
         wrong = [line for verdict in verdicts for line in verdict.summary.violations()]
         return Report(
@@ -105,14 +105,14 @@ class BoundCheck:
         if not platform.exact:
             return [beside, sending.not_exact(wake_up)]
         clock_error = duration(self.plan.intent.network.clock_error_ns)
-        left = (
+        reserve = (
             "Switches hand frames on as fast as they may; gates hold them back to their planned "
             "times in any case. What is left of a "
             "bound is what the plan keeps for what did not happen: clocks that differ by "
             f"{clock_error}, and a control frame under way at the last switch. Talkers woke "
             f"{duration(wake_up.max_ns)} late at worst, which counts as latency."
         )
-        return [beside, left]
+        return [beside, reserve]
 
 
 def _table(intent: Intent, verdicts: Sequence[Verdict]) -> Sheet:
@@ -127,14 +127,14 @@ def _table(intent: Intent, verdicts: Sequence[Verdict]) -> Sheet:
 
 
 def _row(stream: Stream, verdict: Verdict) -> list[str]:
-    its = verdict.document()
+    figures = verdict.document()
     slack = verdict.slack_ns
     return [
         *(stream.name, f"{stream.talker} → {stream.listeners[0]}"),
         *(duration(stream.period_ns), str(stream.payload_octets)),
-        *(str(its[key]) for key in ("frames", "late", "lost")),
+        *(str(figures[key]) for key in ("frames", "late", "lost")),
         *(
-            _NOTHING if its[key] is None else f"{its[key] / 1000:.1f}"
+            _NOTHING if figures[key] is None else f"{figures[key] / 1000:.1f}"
             for key in ("min_ns", "mean_ns", "max_ns", "bound_ns", "slack_ns")
         ),
         _NOTHING if slack is None else f"{100 * slack / verdict.bound_ns:.1f}",

@@ -1,4 +1,4 @@
-"""The figures of a bound check: what the frames of one stream did, beside its bound."""
+"""The figures of a bound check: the latencies of one stream's frames, compared with its bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Verdict:
 
     @property
     def slack_ns(self) -> int | None:
-        """What the slowest frame left of the bound; below 0 it was late."""
+        """The bound less the greatest latency; below 0 a frame was late."""
         return None if self.latency is None else self.bound_ns - self.latency.max_ns
 
     def document(self) -> dict[str, Any]:

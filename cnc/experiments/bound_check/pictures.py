@@ -1,4 +1,4 @@
-"""The pictures of a bound check: latencies beside their bounds, and what was left of these."""
+"""The pictures of a bound check: latencies beside their bounds, and the slack."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ def _latencies(verdicts: Sequence[Verdict]) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for row, verdict in enumerate(verdicts):
-            its, bound = verdict.document(), verdict.bound_ns * US_PER_NS
-            least, mean, greatest = (its[f"{key}_ns"] * US_PER_NS for key in ("min", "mean", "max"))
+            figures, bound = verdict.document(), verdict.bound_ns * US_PER_NS
+            least, mean, greatest = (
+                figures[f"{key}_ns"] * US_PER_NS for key in ("min", "mean", "max")
+            )
             _bar(axes, row, (least, greatest), mean, "least to greatest")
             axes.plot(
                 bound,
@@ -63,9 +65,10 @@ def _slack(verdicts: Sequence[Verdict]) -> Callable[[Figure], None]:
         axes = figure.subplots()
         axes.axvline(0, color=pictures.ORANGE, linewidth=2, label="bound")
         for row, verdict in enumerate(verdicts):
-            its = verdict.document()
+            figures = verdict.document()
             last, mean, first = (
-                (verdict.bound_ns - its[f"{key}_ns"]) * US_PER_NS for key in ("max", "mean", "min")
+                (verdict.bound_ns - figures[f"{key}_ns"]) * US_PER_NS
+                for key in ("max", "mean", "min")
             )
             _bar(axes, row, (last, first), mean, "slowest to fastest")
             axes.annotate(

@@ -37,26 +37,26 @@ _NOTHING = "–"  # noqa: RUF001
 class ClockError:
     """The experiment of a file of kind clock-error."""
 
-    its: ClockErrorDescription
+    description: ClockErrorDescription
     plan: Plan
     sent: Sequence[Flow]
 
     @classmethod
-    def of(cls, its: ClockErrorDescription, file: Path) -> ClockError:
+    def of(cls, description: ClockErrorDescription, file: Path) -> ClockError:
         """The experiment of `file`.
 
         Raises:
             InputError: its network cannot be read or emulated, or lacks one of its switches.
             Unschedulable: its network has no plan.
         """
-        plan = planned.plan(its.network, file, its.name, its.seed)
+        plan = planned.plan(description.network, file, description.name, description.seed)
         known = plan.intent.network.bridges
-        if unknown := [name for name in its.switches if name not in known]:
+        if unknown := [name for name in description.switches if name not in known]:
             raise InputError(
                 f"{file}: switches: {plan.intent.name} has no switch {', '.join(unknown)}",
                 hint=f"its switches are {', '.join(known)}",
             )
-        return cls(its, plan, [f for f in flows(plan) if f.latency_bound_ns is not None])
+        return cls(description, plan, [f for f in flows(plan) if f.latency_bound_ns is not None])
 
     @property
     def emulated(self) -> Intent:
@@ -65,16 +65,20 @@ class ClockError:
     @property
     def errors_ns(self) -> list[int]:
         """From the clocks most behind to the clocks most ahead."""
-        return sorted({sign * error_ns for error_ns in self.its.errors_ns for sign in (-1, 1)})
+        return sorted(
+            {sign * error_ns for error_ns in self.description.errors_ns for sign in (-1, 1)}
+        )
 
-    def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
+    def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
         """Push and send for each error in turn; times in rows count from the start of each."""
-        write_rows(directory, COLUMNS, self._rows(running, say))
+        write_rows(directory, COLUMNS, self._rows(running, progress))
 
-    def _rows(self, running: Lab, say: Progress) -> Iterator[tuple[object, ...]]:
-        duration_ns = self.its.cycles * self.plan.intent.hyperperiod_ns()
+    def _rows(self, running: Lab, progress: Progress) -> Iterator[tuple[object, ...]]:
+        duration_ns = self.description.cycles * self.plan.intent.hyperperiod_ns()
         for error_ns in self.errors_ns:
-            say(f"clocks of {', '.join(self.its.switches)} ahead by {duration(error_ns)}")
+            progress(
+                f"clocks of {', '.join(self.description.switches)} ahead by {duration(error_ns)}"
+            )
             # As lists, not as a plan: none would be let pass that has its lists turned, and where
             # they are cut an entry may be shorter than the network allows, if not the kernel.
             goal = replace(Goal.of(self.with_error(error_ns), "experiment"), plan=None)
@@ -86,7 +90,7 @@ class ClockError:
     def with_error(self, error_ns: int) -> Plan:
         """The plan as it is carried out while the clocks are ahead by `error_ns`."""
         gates = {
-            port: early(gates, error_ns) if port.node in self.its.switches else gates
+            port: early(gates, error_ns) if port.node in self.description.switches else gates
             for port, gates in self.plan.gates.items()
         }
         return replace(self.plan, gates=gates)
@@ -95,17 +99,17 @@ class ClockError:
         planned_ns = self.plan.intent.network.clock_error_ns
         points, frames = [], []
         for text, rows in groupby(read_rows(directory), key=lambda row: row["error_ns"]):
-            found = list(planned.frames(rows))
+            recorded = list(planned.frames(rows))
             plan = self.with_error(int(text))
-            streams = summarise(plan, self.sent, found, timed_wires=platform.exact)
+            streams = summarise(plan, self.sent, recorded, timed_wires=platform.exact)
             points.append(Point(int(text), streams))
-            frames += found
+            frames += recorded
         wake_up = wake_up_error(self.sent, frames)
         wrong = [line for point in points if (line := point.disagreement(planned_ns))]
         return Report(
             summary={
                 "planned_clock_error_ns": planned_ns,
-                "switches": self.its.switches,
+                "switches": self.description.switches,
                 "points": [point.document() for point in points],
                 "clock": platform.clock,
                 "wake_up_error_ns": asdict(wake_up),
@@ -145,19 +149,19 @@ class ClockError:
 
 def _cliffs(points: Sequence[Point]) -> list[str]:
     """Between which errors frames begin to be late, for clocks behind and for clocks ahead."""
-    found = []
+    remarks = []
     for sign, where in ((-1, "behind"), (1, "ahead")):
         side = sorted((p for p in points if p.error_ns * sign >= 0), key=lambda p: abs(p.error_ns))
         good = list(takewhile(lambda point: not point.late + point.lost, side))
         if good and len(good) < len(side):
             last, first = abs(good[-1].error_ns), side[len(good)]
-            found.append(
+            remarks.append(
                 f"Clocks {where}: no frame is late up to {duration(last)}; at "
                 f"{duration(abs(first.error_ns))} {first.late} of {first.frames} are."
             )
         elif good:
-            found.append(f"Clocks {where}: no frame is late.")
-    return found
+            remarks.append(f"Clocks {where}: no frame is late.")
+    return remarks
 
 
 def _beside(platform: Platform, wake_up: Spread) -> str:

@@ -36,7 +36,7 @@ class Point:
 
     @property
     def worst_over_bound_ns(self) -> int | None:
-        """How far the worst frame was beyond its bound; below 0 what it left of it."""
+        """How far the worst frame was beyond its bound; below 0 the slack."""
         return max(
             (
                 s.latency.max_ns - s.flow.latency_bound_ns

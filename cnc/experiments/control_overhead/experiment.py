@@ -1,10 +1,10 @@
-"""What it takes to bring a plan to 1, 2, … switches, and where the time goes.
+"""The duration of the deployment of a plan to 1, 2, … switches, by component.
 
     talker ── s1 ── s2 ── … ── sN ── listener     one stream; a list on each port to the right
 
 Pushes of two plans take turns, which differ in every list. The switches are a lab's where this
-machine's own kernel has taprio, else rehearsed ones. Either way it is measured in real time, beside
-whoever started it, and the switches compute on the controller's cores.
+machine's own kernel has taprio, else rehearsed ones. Either way it is measured in real time, and
+the switches compute on the controller's cores.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COLUMNS = (
 MACHINE = "machine.json"
 PORTS = ("left", "right")
 PAYLOADS_OCTETS = (200, 1400)  # another payload is another window on every port
-RATE = "10Gbps"  # as fast as the ports of a lab say they are
+RATE = "10Gbps"  # as reported by the ports of a lab
 RATIO_GOAL, TOTAL_GOAL = 100, 10
 
 
@@ -65,11 +65,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ControlOverhead:
-    """The experiment of a file of kind control-overhead. Speed is this machine's or nobody's."""
+    """The experiment of a file of kind control-overhead. It measures the speed of this machine."""
 
-    its: ControlOverheadDescription
+    description: ControlOverheadDescription
 
-    def run(self, directory: Path, say: Progress) -> None:
+    def run(self, directory: Path, progress: Progress) -> None:
         """Start as many switches as the longest line has, and push to ever longer lines.
 
         Raises:
@@ -82,14 +82,14 @@ class ControlOverhead:
             )
         in_kernel = own_kernel_has_taprio()
         (directory / MACHINE).write_text(json.dumps(_this_machine(in_kernel=in_kernel)))
-        say(f"starting {counted(self.its.switches, 'switch')}")
+        progress(f"starting {counted(self.description.switches, 'switch')}")
         running = self._lab() if in_kernel else self._rehearsal()
         with (
             running as line,
             tempfile.TemporaryDirectory() as scratch,
             History(Path(scratch) / "history.sqlite") as history,
         ):
-            write_rows(directory, COLUMNS, self._rows(line, history, say))
+            write_rows(directory, COLUMNS, self._rows(line, history, progress))
 
     @contextmanager
     def _lab(self) -> Iterator[Line]:
@@ -111,7 +111,7 @@ class ControlOverhead:
             yield Line(running.managements, running.connect, running.pids)
 
     def _names(self) -> dict[int, str]:
-        return {number: f"s{number}" for number in range(1, self.its.switches + 1)}
+        return {number: f"s{number}" for number in range(1, self.description.switches + 1)}
 
     def _intent(self, managements: Mapping[str, Management], payload_octets: int) -> Intent:
         """One stream through these switches; the last of them is at the listener."""
@@ -119,7 +119,7 @@ class ControlOverhead:
         reached = managements[names[0]]
         return intents.from_document(
             {
-                "name": self.its.name,
+                "name": self.description.name,
                 "defaults": {
                     "rate": RATE,
                     "propagation": "100ns",
@@ -157,22 +157,24 @@ class ControlOverhead:
                         "talker": "talker",
                         "listeners": ["listener"],
                         "class": "scheduled",
-                        "period": f"{self.its.cycle_ns}ns",
+                        "period": f"{self.description.cycle_ns}ns",
                         "payload": f"{payload_octets}B",
-                        "max-latency": f"{self.its.cycle_ns}ns",
+                        "max-latency": f"{self.description.cycle_ns}ns",
                     }
                 },
             },
-            self.its.name,
+            self.description.name,
         )
 
-    def _rows(self, line: Line, history: History, say: Progress) -> Iterator[tuple[object, ...]]:
-        for count in range(1, self.its.switches + 1):
-            say(f"pushing to {counted(count, 'switch')}")
+    def _rows(
+        self, line: Line, history: History, progress: Progress
+    ) -> Iterator[tuple[object, ...]]:
+        for count in range(1, self.description.switches + 1):
+            progress(f"pushing to {counted(count, 'switch')}")
             reached = {name: line.managements[name] for name in list(line.managements)[:count]}
             turns = [self._intent(reached, payload) for payload in PAYLOADS_OCTETS]
             _timed_push(turns[0], line, history)  # the newest switch has had no list yet
-            for number in range(1, self.its.rounds + 1):
+            for number in range(1, self.description.rounds + 1):
                 rows = _timed_push(turns[number % len(turns)], line, history)
                 yield from ((count, number, *row) for row in rows)
 
@@ -190,21 +192,22 @@ class ControlOverhead:
             pictures=control_overhead_pictures(points, STEPS),
             disagreements=[],
             remarks=[
-                self._what_is_measured(),
+                self._measured_parts(),
                 _ports_remark(machine),
                 *(_goal_remark(name, each) for name, each in goals.items()),
-                _what_is_left(points, machine),
+                _time_shares(points, machine),
             ],
             modelled=None,
         )
 
-    def _what_is_measured(self) -> str:
+    def _measured_parts(self) -> str:
         return (
-            f"Medians of {self.its.rounds}. Generation is planning and the payloads; NETCONF the "
-            "edit-config, validate, confirmed commit and confirming commit of the slowest switch, "
-            "without the agent's part; YANG parsing is that part, from the configuration in the "
-            "datastore to the ports. The paper does not say whether its NETCONF server checks "
-            "what it is told: ours takes the XML apart and validates it within NETCONF."
+            f"Medians of {self.description.rounds}. Generation is planning and the payloads; "
+            "NETCONF the edit-config, validate, confirmed commit and confirming commit of the "
+            "slowest switch, without the agent's part; YANG parsing is that part, from the "
+            "configuration in the datastore to the ports. The paper does not state whether its "
+            "NETCONF server validates its input: here parsing and validating the XML are part of "
+            "NETCONF."
         )
 
 
@@ -252,24 +255,24 @@ def _timed_push(intent: Intent, line: Line, history: History) -> list[tuple[obje
 
 
 def _computed_ns(pids: Mapping[str, int]) -> dict[str, int]:
-    """What each of these programs has computed so far: clock_getcpuclockid(3)."""
+    """CPU time of each of these programs so far: clock_getcpuclockid(3)."""
     libc = ctypes.CDLL(None)
-    found = {}
+    cpu_ns = {}
     for program, pid in pids.items():
         clock = ctypes.c_int()
         if failed := libc.clock_getcpuclockid(pid, ctypes.byref(clock)):
             raise CncError(
-                f"{program}, process {pid}, is gone: {os.strerror(failed)}",
-                hint="run the experiment again; `dmesg` says if memory ran out",
+                f"{program}, process {pid}, has ended: {os.strerror(failed)}",
+                hint="run the experiment again; `dmesg` shows whether memory ran out",
             )
-        found[program] = time.clock_gettime_ns(clock.value)
-    return found
+        cpu_ns[program] = time.clock_gettime_ns(clock.value)
+    return cpu_ns
 
 
 def _machine_computed_ns() -> int:
-    """What all programs of this machine have computed so far: proc_stat(5) but idle and iowait.
+    """CPU time of all programs of this machine so far: proc_stat(5) without idle and iowait.
 
-    Good to a clock tick, which is 10 ms; what a hypervisor gave to other machines counts, too.
+    Accurate to a clock tick, 10 ms; time that a hypervisor gave to other machines is included.
     """
     with Path("/proc/stat").open() as file:
         user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
@@ -290,7 +293,7 @@ def _this_machine(*, in_kernel: bool) -> dict[str, Any]:
 
 
 def _cpu_model() -> str:
-    """The model's name; the architecture where the kernel tells no more (it does not on Arm)."""
+    """The model's name; the architecture where the kernel does not report it (Arm)."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "model name":
@@ -336,13 +339,13 @@ def _ports_remark(machine: Mapping[str, Any]) -> str:
     return "The ports are veth pairs with the kernel's own taprio."
 
 
-def _what_is_left(points: Sequence[Point], machine: Mapping[str, Any]) -> str:
-    """Whose time the longest line's push is."""
+def _time_shares(points: Sequence[Point], machine: Mapping[str, Any]) -> str:
+    """The programs that use the time of the longest line's push."""
     point = points[-1]
-    cpu_s = {who: value for who, value in point.cpu_s.items() if who != OTHERS}
+    cpu_s = {program: value for program, value in point.cpu_s.items() if program != OTHERS}
     computed_s = sum(cpu_s.values())
     edit, commit, confirm = (_ms(point.steps_s[step]) for step in ("edit", "commit", "confirm"))
-    shares = ", ".join(f"{who} {_ms(value)} ms" for who, value in cpu_s.items())
+    shares = ", ".join(f"{program} {_ms(value)} ms" for program, value in cpu_s.items())
     return (
         f"What is left, with a line of {point.switches}: edit-config and validate take {edit} ms, "
         f"the confirmed commit {commit} ms, and {confirm} ms go by until all have confirmed, saved "
@@ -391,12 +394,12 @@ def _table(points: Sequence[Point]) -> Sheet:
 
 def _steps_table(points: Sequence[Point]) -> Sheet:
     return Sheet(
-        "Where the time of a whole push goes, ms: wall time of its steps, and who computes",
+        "Where the time of a whole push goes, ms: wall time of its steps, and CPU time by program",
         ["switches", *(f">{point.switches}" for point in points)],
         [
             ["push", *(_ms(point.push_s) for point in points)],
             *([text, *(_ms(p.steps_s[step]) for p in points)] for step, text in STEPS.items()),
-            *([f"CPU: {who}", *(_ms(p.cpu_s[who]) for p in points)] for who in points[0].cpu_s),
+            *([f"CPU: {name}", *(_ms(p.cpu_s[name]) for p in points)] for name in points[0].cpu_s),
         ],
     )
 

@@ -1,4 +1,4 @@
-"""The figures of the control overhead: what a run's rows say, and what the paper says."""
+"""The figures of the control overhead: from the rows of a run, and from the paper."""
 
 from __future__ import annotations
 
@@ -77,15 +77,18 @@ def read(directory: Path) -> list[Point]:
     ]
     points = []
     for count, group in groupby(pushes, key=lambda each: each[0]):
-        its = [push for _, push in group]
+        group_pushes = [push for _, push in group]
         points.append(
             Point(
                 switches=count,
-                times=Times(*(_median(its, part) for part in ("generation", "netconf", "parsing"))),
-                push_s=_median(its, "push"),
-                steps_s={step: _median(its, step) for step in STEPS},
+                times=Times(
+                    *(_median(group_pushes, part) for part in ("generation", "netconf", "parsing"))
+                ),
+                push_s=_median(group_pushes, "push"),
+                steps_s={step: _median(group_pushes, step) for step in STEPS},
                 cpu_s={
-                    who: _median(its, who) for who in ("controller", *PROGRAMS_OF.values(), OTHERS)
+                    program: _median(group_pushes, program)
+                    for program in ("controller", *PROGRAMS_OF.values(), OTHERS)
                 },
             )
         )

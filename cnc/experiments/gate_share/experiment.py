@@ -33,35 +33,35 @@ UNGATED_FRAMES = 200  # of each class, for what the path takes without a gate
 class GateShare:
     """The experiment of a file of kind gate-share."""
 
-    its: GateShareDescription
+    description: GateShareDescription
 
     @property
     def emulated(self) -> Intent:
-        return gateway.intent(self.its)
+        return gateway.intent(self.description)
 
-    def run_in(self, running: Lab, directory: Path, say: Progress) -> None:
+    def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
         """Send without a schedule, then at each share; times in rows count from the start of each.
 
         The column `share` is empty where there is no schedule.
         """
-        write_rows(directory, COLUMNS, self._rows(running, say))
+        write_rows(directory, COLUMNS, self._rows(running, progress))
 
-    def _rows(self, running: Lab, say: Progress) -> Iterator[tuple[object, ...]]:
-        say("without a schedule")
+    def _rows(self, running: Lab, progress: Progress) -> Iterator[tuple[object, ...]]:
+        progress("without a schedule")
         self._push(running, None)
         yield from self._sent(running, "", UNGATED_FRAMES)
-        for share in self.its.shares:
-            say(f"{share} % of the cycle for high priority")
-            self._push(running, gateway.gates(share, self.its.cycle_ns))
-            yield from self._sent(running, str(share), self.its.frames)
+        for share in self.description.shares:
+            progress(f"{share} % of the cycle for high priority")
+            self._push(running, gateway.gates(share, self.description.cycle_ns))
+            yield from self._sent(running, str(share), self.description.frames)
 
     def _push(self, running: Lab, gates: GateControlList | None) -> None:
         goal = Goal.of(gateway.plan(self.emulated, gates), "experiment")
         sending.await_schedule(roll_out(goal, connect=running.connect, history=None))
 
     def _sent(self, running: Lab, share: str, frames: int) -> Iterator[tuple[object, ...]]:
-        flows = gateway.flows(self.its)
-        duration_ns = frames * self.its.period_ns
+        flows = gateway.flows(self.description)
+        duration_ns = frames * self.description.period_ns
         recording = sending.record(running, flows, duration_ns, stamps=True)
         for f in recording:
             times = (f.planned_ns, f.sent_ns, f.left_ns, f.received_ns)
@@ -73,7 +73,7 @@ class GateShare:
         wrong = [why for point in points if (why := point.disagreement())] if platform.exact else []
         return Report(
             summary={
-                "cycle_ns": self.its.cycle_ns,
+                "cycle_ns": self.description.cycle_ns,
                 "wake_up_error_ns": asdict(wake_up),
                 "points": [point.document() for point in points],
                 "linear_fit": _linear_fits(points),
@@ -104,8 +104,8 @@ class GateShare:
                 sent=len(rows),
                 path_ns=path_ns[name],
                 at_gate_ns=[time_ns - path_ns[name] for time_ns in _on_the_way_ns(rows)],
-                closed_ns=gateway.closed_ns(name, int(share), self.its.cycle_ns),
-                cycle_ns=self.its.cycle_ns,
+                closed_ns=gateway.closed_ns(name, int(share), self.description.cycle_ns),
+                cycle_ns=self.description.cycle_ns,
             )
             for (share, name), rows in by_point.items()
             if share
@@ -113,11 +113,11 @@ class GateShare:
         return sorted(points, key=lambda point: (point.share, point.name)), spread(wake_ups_ns)
 
     def _arrivals(self) -> str:
-        period = duration(self.its.period_ns)
+        period = duration(self.description.period_ns)
         return (
             f"Frames arrive uniformly over the cycle: with a period of {period} a sender drifts "
-            f"through it, and its {self.its.frames:,} frames meet as many evenly spread phases, "
-            "each once."
+            f"through it, and its {self.description.frames:,} frames meet as many evenly spread "
+            "phases, each once."
         )
 
     def _beside(self, platform: Platform, wake_up: Spread) -> str:
@@ -167,10 +167,10 @@ def _table(points: Sequence[Point]) -> Sheet:
             [
                 *(point.name, str(point.share), str(point.sent), str(point.lost)),
                 *(us(point.mean_ns), us(point.expected_mean_ns)),
-                *(us(its["p80_ns"]), us(its["max_ns"]), us(its["p80_jitter_ns"])),
+                *(us(figures["p80_ns"]), us(figures["max_ns"]), us(figures["p80_jitter_ns"])),
                 us(point.closed_ns),
             ]
             for point in sorted(points, key=lambda point: point.name, reverse=True)
-            for its in (point.document(),)
+            for figures in (point.document(),)
         ],
     )

@@ -1,11 +1,11 @@
-"""A gateway with one gated port, and two senders who know nothing of its cycle.
+"""A gateway with one gated port, and two senders that are not synchronised with its cycle.
 
     sensor ──┐
              gateway ── cloud        gated: gateway's port towards the cloud
     bulk   ──┘
 
 The port has two traffic classes and a list of two entries: open for high priority during a share of
-the cycle, for best effort during the rest. Nobody planned it; it is what the experiment is about.
+the cycle, for best effort during the rest. It is not planned, but set by the experiment.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ NUMBERS = {HIGH_PRIORITY: 1, BEST_EFFORT: 0}  # of the traffic classes, and of t
 WHOLE = 100  # shares are percentages
 
 
-def intent(its: GateShareDescription) -> Intent:
+def intent(description: GateShareDescription) -> Intent:
     """The network; it has no streams, for nothing is promised."""
-    dscps = {HIGH_PRIORITY: its.high_priority, BEST_EFFORT: its.best_effort}
+    dscps = {HIGH_PRIORITY: description.high_priority, BEST_EFFORT: description.best_effort}
     roles = {HIGH_PRIORITY: "scheduled", BEST_EFFORT: "best-effort"}
     stations = [*TALKERS.values(), LISTENER]
     return intents.from_document(
         {
-            "name": its.name,
+            "name": description.name,
             "defaults": {
-                "rate": f"{its.rate_bps}bps",
-                "propagation": f"{its.propagation_ns}ns",
+                "rate": f"{description.rate_bps}bps",
+                "propagation": f"{description.propagation_ns}ns",
                 "processing": {
-                    "min": f"{its.processing_ns}ns",
-                    "max": f"{its.processing_ns}ns",
+                    "min": f"{description.processing_ns}ns",
+                    "max": f"{description.processing_ns}ns",
                 },
                 "clock-error": "0ns",
                 "user": "tsn",
@@ -57,7 +57,7 @@ def intent(its: GateShareDescription) -> Intent:
             "links": [[f"{station}/eth0", f"gateway/{station}"] for station in stations],
             "streams": {},
         },
-        its.name,
+        description.name,
     )
 
 
@@ -78,13 +78,13 @@ def plan(of: Intent, stated: GateControlList | None) -> Plan:
     return Plan(of, streams={}, gates={GATED: stated} if stated else {}, algorithm="stated")
 
 
-def flows(its: GateShareDescription) -> list[Flow]:
+def flows(description: GateShareDescription) -> list[Flow]:
     """Both senders, each of which meets every phase of the cycle just once in `frames` frames.
 
     The seed chooses the phases at which they begin.
     """
-    chance = random.Random(its.seed)  # noqa: S311  a repeatable choice, no secret
-    dscps = {HIGH_PRIORITY: its.high_priority, BEST_EFFORT: its.best_effort}
+    chance = random.Random(description.seed)  # noqa: S311  a repeatable choice, not a secret
+    dscps = {HIGH_PRIORITY: description.high_priority, BEST_EFFORT: description.best_effort}
     return [
         Flow(
             name=name,
@@ -93,9 +93,9 @@ def flows(its: GateShareDescription) -> list[Flow]:
             traffic_class=NUMBERS[name],
             ip_version=6,
             dscp=dscps[name],
-            payload_octets=its.packet_octets,
-            period_ns=its.period_ns,
-            offset_ns=chance.randrange(its.cycle_ns),
+            payload_octets=description.packet_octets,
+            period_ns=description.period_ns,
+            offset_ns=chance.randrange(description.cycle_ns),
             latency_bound_ns=None,
         )
         for name, talker in TALKERS.items()

@@ -47,7 +47,7 @@ def _means(points: Sequence[Point]) -> Callable[[Figure], None]:
         axes = figure.subplots()
         shares = range(WHOLE + 1)
         cycle_ns = points[0].cycle_ns
-        for name, its in _by_class(points).items():
+        for name, class_points in _by_class(points).items():
             curve = [
                 gateway.expected_mean_ns(gateway.closed_ns(name, share, cycle_ns), cycle_ns)
                 for share in shares
@@ -60,8 +60,8 @@ def _means(points: Sequence[Point]) -> Callable[[Figure], None]:
                 label=f"{LABELS[name]}, closed form",
             )
             axes.plot(
-                [point.share for point in its],
-                [point.mean_ns * US_PER_NS for point in its],
+                [point.share for point in class_points],
+                [point.mean_ns * US_PER_NS for point in class_points],
                 "o",
                 color=COLOURS[name],
                 label=f"{LABELS[name]}, measured",
@@ -75,9 +75,9 @@ def _means(points: Sequence[Point]) -> Callable[[Figure], None]:
 def _jitters(points: Sequence[Point]) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        for name, its in _by_class(points).items():
-            shares = [point.share for point in its]
-            documents = [point.document() for point in its]
+        for name, class_points in _by_class(points).items():
+            shares = [point.share for point in class_points]
+            documents = [point.document() for point in class_points]
             for key, style, what in (
                 ("mean_jitter_ns", "o-", "mean"),
                 ("p80_jitter_ns", "s--", "80th percentile"),
@@ -110,8 +110,8 @@ def _cdf(
         axes = figure.subplots()
         axes.axhline(P80, color=pictures.GREY, linewidth=0.8, linestyle=":")
         axes.annotate("80 %", (1, P80), xycoords=("axes fraction", "data"), va="center")
-        for name, its in _by_class(points).items():
-            ordered = sorted(value for point in its for value in values(point))
+        for name, class_points in _by_class(points).items():
+            ordered = sorted(value for point in class_points for value in values(point))
             axes.step(
                 [value * US_PER_NS for value in ordered],
                 [number / len(ordered) for number in range(1, len(ordered) + 1)],

@@ -25,10 +25,10 @@ def own_kernel_has_taprio() -> bool:
 def run_module(module: str, arguments: Sequence[str], out: Path) -> None:
     """Run `python -m MODULE` in a kernel with taprio: the machine's own, else a guest.
 
-    The module finds the directory `out` in $TSN_OUT. What it prints goes to our error stream.
+    The module finds the directory `out` in $TSN_OUT. Its output goes to standard error.
 
     Raises:
-        CncError: no such kernel can be had, or the program failed.
+        CncError: no such kernel is available, or the program failed.
     """
     lane = ["--own"] if own_kernel_has_taprio() else ["--uml", "--virtual-time"]
     program = [sys.executable, "-m", module, *arguments]
@@ -41,5 +41,5 @@ def run_module(module: str, arguments: Sequence[str], out: Path) -> None:
     if done.returncode != 0:
         raise CncError(
             f"the measurement ended with exit code {done.returncode} in its kernel (see above)",
-            hint=f"`{sys.executable} -m {__name__}.runner --which` tells which kernels there are",
+            hint=f"`{sys.executable} -m {__name__}.runner --which` lists the available kernels",
         )

@@ -37,7 +37,7 @@ CACHE = Path(
 EXIT_TIMEOUT = 124
 EXIT_GUEST_DIED = 125
 # Virtual time starts at the same instant in every run, so that runs repeat to the nanosecond. It is
-# no whole millisecond: what the kernel does at its ticks must not fall on the begin of a cycle.
+# not a whole millisecond: the kernel's ticks must not coincide with the start of a cycle.
 VIRTUAL_EPOCH_NS = 1_893_456_000 * 10**9 + 345_678  # 2030-01-01T00:00:00Z
 CONSOLE_LINES_SHOWN = 25
 # What um-oscillator.patch takes.
@@ -90,14 +90,14 @@ def build(kind: str) -> Path:
     with (CACHE / f"{kind}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         environment = {**os.environ, "TSN_CACHE": str(CACHE), "RECIPE": recipe_hash(kind)}
-        # The builder talks to a person: its words must not mix with a command's output.
+        # The builder's progress is for the user: it must not mix with a command's output.
         done = subprocess.run(
             [PARTS / f"build-{kind}"], env=environment, stdout=sys.stderr, check=False
         )
-        found = artefact(kind)
-        if done.returncode != 0 or found is None:
+        kernel = artefact(kind)
+        if done.returncode != 0 or kernel is None:
             raise VmError(f"the {kind} kernel could not be built (see above)")
-    return found
+    return kernel
 
 
 def own_kernel_lacks() -> str | None:
@@ -178,7 +178,7 @@ def uml_command(request: Request, run: Path, ports: list[int]) -> list[str]:
     travel = ["time-travel=inf-cpu", f"time-travel-start={VIRTUAL_EPOCH_NS}"]
     oscillator = [f"oscillator-ppb={request.oscillator_ppb}"]
     consoles = [f"con{n}=null,fd:{fd}" for n, fd in enumerate(ports, 1)]
-    # Built in, these drivers would make devices that nobody asked for.
+    # Built in, these drivers would create devices that are not needed.
     no_devices = ["bonding.max_bonds=0", "mac80211_hwsim.radios=0"]
     return [
         *(str(kernel / "linux"), f"mem={request.memory}", f"uml_dir={run}/", "umid=guest"),
@@ -322,7 +322,8 @@ def run_on_own_kernel(request: Request) -> int:
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """The command line; everything from the first word that is no option belongs to the command."""
+    """The command line; everything from the first word that is not an option belongs to the
+    command."""
     parser = argparse.ArgumentParser(prog="vm", description=__doc__)
     lane = parser.add_mutually_exclusive_group()
     for name, text in (

@@ -1,13 +1,14 @@
-"""Starts programs, and removes what is left of them when whoever wanted them is gone.
+"""Supervises programs: starts them, and ends them with the process that requested them.
 
-    python -I keeper.py DIRECTORY SHM_PREFIX
+    python -I supervisor.py DIRECTORY SHM_PREFIX
 
-However that one ended, the keeper's standard input ends with it; then the programs end, and
-DIRECTORY and all shared memory whose name begins with SHM_PREFIX go. Before that, a line of JSON on
-standard input names the programs; a line on standard output answers when all have said that they
-are ready (sd_notify(3)), or what the trouble is.
+When that process ends, in whatever way, the supervisor's standard input ends: it then kills the
+programs and removes DIRECTORY and all shared memory whose name begins with SHM_PREFIX. Before that,
+a line of JSON on standard input lists the programs; the reply on standard output, also a line of
+JSON, has their process ids when all have reported to be ready (sd_notify(3)), or the reason why
+not.
 
-It runs by itself, on the standard library, so that it starts at once.
+It needs only the standard library, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's place, not a temporary file of ours
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's directory, not a temporary file
 READY_TIMEOUT_S = 180.0
 
 
@@ -33,10 +34,10 @@ def main(directory: Path, shm_prefix: str) -> None:
     running: list[subprocess.Popen[bytes]] = []
     try:
         with contextlib.suppress(BrokenPipeError):
-            if order := sys.stdin.buffer.readline():
-                trouble = _start(json.loads(order), directory.name, running)
-                answer = {"pids": [each.pid for each in running], "trouble": trouble}
-                sys.stdout.write(f"{json.dumps(answer)}\n")
+            if request := sys.stdin.buffer.readline():
+                error = _start(json.loads(request), directory.name, running)
+                reply = {"pids": [each.pid for each in running], "error": error}
+                sys.stdout.write(f"{json.dumps(reply)}\n")
                 sys.stdout.flush()
                 sys.stdin.buffer.read()
     finally:
@@ -52,9 +53,10 @@ def main(directory: Path, shm_prefix: str) -> None:
 def _start(
     programs: Sequence[Mapping[str, Any]], address: str, running: list[subprocess.Popen[bytes]]
 ) -> str | None:
-    """Start programs, each with `name`, `argv`, `environment`, `log`; returns what went wrong."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
-        notified.bind(f"\0{address}")  # a path might be too long
+    """Start programs, each with `name`, `argv`, `environment`, `log`; returns the error, None if
+    all are ready."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications:
+        notifications.bind(f"\0{address}")  # a path might be too long
         for each in programs:
             with Path(each["log"]).open("ab") as log:
                 running.append(
@@ -67,14 +69,14 @@ def _start(
                     )
                 )
         names = {r.pid: each["name"] for r, each in zip(running, programs, strict=True)}
-        return _trouble(names, notified)
+        return _await_ready(names, notifications)
 
 
-def _trouble(names: Mapping[int, str], notified: socket.socket) -> str | None:
-    """Wait until all processes are ready; returns why they will not be, None if they are."""
+def _await_ready(names: Mapping[int, str], notifications: socket.socket) -> str | None:
+    """Wait until all processes are ready; returns why they are not, None if they are."""
     poll = select.poll()
     poll.register(sys.stdin, select.POLLIN)
-    poll.register(notified, select.POLLIN)
+    poll.register(notifications, select.POLLIN)
     ends = {os.pidfd_open(pid): name for pid, name in names.items()}
     try:
         for end in ends:
@@ -82,12 +84,12 @@ def _trouble(names: Mapping[int, str], notified: socket.socket) -> str | None:
         ready = 0
         while ready < len(names):
             events = poll.poll(READY_TIMEOUT_S * 1000)
-            for happened, _ in events:
-                if happened in ends:
-                    return f"{ends[happened]} ended"
-                if happened == sys.stdin.fileno():
-                    return "nobody waits for it any more"
-                ready += notified.recv(4096) == b"READY=1"
+            for descriptor, _ in events:
+                if descriptor in ends:
+                    return f"{ends[descriptor]} ended"
+                if descriptor == sys.stdin.fileno():
+                    return "the process that started it has ended"
+                ready += notifications.recv(4096) == b"READY=1"
             if not events:
                 return f"{ready} of {len(names)} programs were ready after {READY_TIMEOUT_S:.0f} s"
     finally:
