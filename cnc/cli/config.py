@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from cnc.cli import settings
 from cnc.cli.options import JSON
 from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
-
-if TYPE_CHECKING:
-    from cnc.cli import json_output
 
 
 @click.command()
@@ -33,13 +29,10 @@ def config(context: click.Context, as_json: bool) -> None:
 def _print(files: Sequence[Path], options: Sequence[settings.InForce], *, as_json: bool) -> None:
     """`options`: each that is set or shared."""
     if as_json:
-        document: json_output.Config = {
-            "files": [str(file) for file in files],
-            "options": [
-                {"name": each.name, "value": each.value, "origin": each.origin} for each in options
-            ],
-        }
-        print_json(document)
+        from cnc.cli.json_output.document import Config, Option  # noqa: PLC0415
+
+        shown = [Option.model_validate(each) for each in options]
+        print_json(Config(files=[str(file) for file in files], options=shown))
         return
     read = ", ".join(map(str, files))
     echo(f"read {read}" if read else "no file is there")

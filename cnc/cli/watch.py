@@ -22,7 +22,7 @@ from cnc.format import counted, duration
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from cnc.cli import json_output
+    from cnc.cli.json_output import commands as json_output
     from cnc.watch import Event, Watcher
 
 _LISTEN = re.compile(r"(?:\[([^]]+)\]|([^:\[\]]+)):(\d{1,5})")

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from jsonschema import ValidationError
 
 from cnc import cli, experiments
-from cnc.cli import json_output, settings
+from cnc.cli import settings
+from cnc.cli.json_output import commands
 from cnc.cli.measure import print_measured
 from cnc.cli.render import traffic
 from cnc.cli.watch import _print_json
@@ -67,8 +68,8 @@ def test_every_command_with_json_has_a_schema() -> None:
         for words, command in settings.commands(cli.cnc)
         if any(option.name == "as_json" for option in command.params)
     }
-    assert set(json_output.BY_COMMAND) == with_json | {"error"}
-    assert len(list(SCHEMAS.iterdir())) == len(json_output.BY_COMMAND)
+    assert set(commands.BY_COMMAND) == with_json | {"error"}
+    assert len(list(SCHEMAS.iterdir())) == len(commands.BY_COMMAND)
 
 
 def test_a_key_that_no_schema_has_is_noticed() -> None:

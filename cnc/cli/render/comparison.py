@@ -12,7 +12,7 @@ from cnc.format import counted, duration, gate_summary
 from cnc.model import GateControlList, PortRef, StreamPlan
 
 if TYPE_CHECKING:
-    from cnc.cli import json_output
+    from cnc.cli.json_output import commands as json_output
     from cnc.plandiff import Change, PlanDifference
 
 _ROWS_MAX = 100

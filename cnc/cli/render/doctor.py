@@ -10,7 +10,7 @@ from cnc.cli.terminal import echo
 from cnc.format import counted
 
 if TYPE_CHECKING:
-    from cnc.cli import json_output
+    from cnc.cli.json_output import commands as json_output
     from cnc.rollout.preflight import Finding
 
 _COLUMNS_MAX = 8

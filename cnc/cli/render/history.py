@@ -19,7 +19,7 @@ from cnc.format import gate_summary
 from cnc.model import GateControlList
 
 if TYPE_CHECKING:
-    from cnc.cli import json_output
+    from cnc.cli.json_output import commands as json_output
     from cnc.rollout.history import Rollout, SwitchChange
 
 

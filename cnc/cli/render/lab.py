@@ -9,7 +9,7 @@ from cnc.cli.render.output import new_table, print_json, print_table, warning
 from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from cnc.cli import json_output
+    from cnc.cli.json_output import commands as json_output
     from cnc.lab import Lab, NodeStatus
 
 

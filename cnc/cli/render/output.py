@@ -6,12 +6,9 @@ set; FORCE_COLOR asks for colours in a pipe.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,13 +17,12 @@ from cnc.cli import settings
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
 from cnc.format import printable
-from cnc.model import GateControlList, PortRef
+from cnc.model import GateControlList
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from cnc.cli import json_output
 
 _SOME_MAX = 20
 _PIPE_COLUMNS = 160
@@ -79,8 +75,9 @@ def interrupted(raised: BaseException, *, as_json: bool) -> None:
 
 
 def _error_json(message: str, hint: str | None, exit_code: int) -> None:
-    document: json_output.Error = {"error": message, "hint": hint, "exit_code": exit_code}
-    echo(json.dumps(document, indent=2), err=True)
+    from cnc.cli.json_output.document import Error  # noqa: PLC0415
+
+    print_json(Error(error=message, hint=hint, exit_code=exit_code), err=True)
 
 
 def some(texts: Sequence[str], separator: str) -> str:
@@ -91,25 +88,20 @@ def some(texts: Sequence[str], separator: str) -> str:
     return separator.join(shown)
 
 
-def print_json(data: Any) -> None:
-    echo(json.dumps(data, indent=2, default=_plain))
+def print_json(document: object, *, indent: int | None = 2, err: bool = False) -> None:
+    """What `dump_json` makes of a document."""
+    from cnc.cli.json_output.document import dump_json  # noqa: PLC0415
+
+    echo(dump_json(document, indent=indent), err=err)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, PortRef | Path):
-        return str(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    raise TypeError(f"no JSON form for {type(value).__name__}")
-
-
-def gates_json(gates: GateControlList | None) -> json_output.Gates | None:
+def gates_json(gates: GateControlList | None) -> Any:
     if gates is None:
         return None
     return {"cycle_ns": gates.cycle_ns, "entries": entries_json(gates)}
 
 
-def entries_json(gates: GateControlList) -> json_output.GateEntries:
+def entries_json(gates: GateControlList) -> Any:
     return [(f"{e.gate_states:#04x}", e.interval_ns) for e in gates.entries]
 
 

@@ -16,7 +16,7 @@ from cnc.model import GateLimits, Intent, Plan, PortRef, StreamPlan
 
 if TYPE_CHECKING:
     from cnc.check import Violation
-    from cnc.cli import json_output
+    from cnc.cli.json_output import commands as json_output
 
 _ROWS_MAX = 100
 _FULL_FROM = 0.9

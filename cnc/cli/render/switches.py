@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cnc.cli.render.output import entries_json, gates_json, new_table, print_json, print_table
 from cnc.cli.terminal import echo
@@ -11,7 +11,7 @@ from cnc.format import duration, gate_summary
 from cnc.model import NS_PER_S
 
 if TYPE_CHECKING:
-    from cnc.cli import json_output
+    from cnc.cli.json_output import commands as json_output
     from cnc.rollout import PortStatus, Report
     from cnc.switch.tree import KernelSchedule
 
@@ -85,7 +85,7 @@ def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
         echo(f"hint: {hint}")
 
 
-def _schedule_json(schedule: KernelSchedule | None) -> json_output.RunningGates | None:
+def _schedule_json(schedule: KernelSchedule | None) -> Any:
     if schedule is None:
         return None
     return {

@@ -10,7 +10,7 @@ from cnc.cli.terminal import echo
 from cnc.format import counted, duration, microseconds, rate
 
 if TYPE_CHECKING:
-    from cnc.cli import json_output
+    from cnc.cli.json_output import commands as json_output
     from cnc.lab.platform import Platform
     from cnc.traffic.iperf import Throughput
     from cnc.traffic.measure import Spread, Summary

@@ -10,6 +10,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from cnc.cli.json_output.document import Config, Error, Gates, RunningGates
 from cnc.lab import NodeStatus
 from cnc.lab.platform import Platform
 from cnc.model import GateLimits
@@ -19,24 +20,6 @@ from cnc.rollout.transaction import SwitchTimes
 from cnc.traffic.flows import Flow
 from cnc.traffic.measure import Spread
 from cnc.watch.condition import Kind, Note, What
-
-GateEntries = list[tuple[str, int]]
-
-
-class Gates(TypedDict):
-    """A gate control list."""
-
-    cycle_ns: int
-    """How long the list lasts; it starts at a multiple of it on TAI."""
-    entries: GateEntries
-    """Which gates are open, as a mask (0x81: of traffic classes 7 and 0), and for how many ns."""
-
-
-class RunningGates(Gates):
-    """A gate control list in a kernel."""
-
-    base_time_ns: int
-    """TAI, in nanoseconds since 1970."""
 
 
 class CheckedIntent(TypedDict):
@@ -307,24 +290,6 @@ class ExperimentSummary(TypedDict):
     remarks: list[str]
 
 
-class Option(TypedDict):
-    """An option that is set, or that many commands share."""
-
-    name: str
-    """As in a file: `plan.algorithm`; without a table: for every command."""
-    value: str
-    origin: str | None
-    """FILE:LINE or the environment variable; null: it is the default."""
-
-
-class Config(TypedDict):
-    """`cnc config`."""
-
-    files: list[str]
-    """Those that were read; the later wins."""
-    options: list[Option]
-
-
 class Discovered(TypedDict):
     """`cnc discover`."""
 
@@ -332,17 +297,6 @@ class Discovered(TypedDict):
     """The draft as data, without streams; schedules/intent.schema.json describes it."""
     remarks: dict[str, list[str]]
     """What is uncertain: of a node, of a link NODE/PORT - NODE/PORT, or of the `draft`."""
-
-
-class Error(TypedDict):
-    """What a command that ends with an error prints instead, on the error stream."""
-
-    error: str
-    """What happened and where; lines are parted by \\n."""
-    hint: str | None
-    """What to do next."""
-    exit_code: int
-    """1 refused or failed, 2 bad input, 130 interrupted."""
 
 
 # By the words of the command. What each prints is one of these.

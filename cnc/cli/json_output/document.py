@@ -1,0 +1,87 @@
+"""What all documents share: how they are built and dumped, gates, errors and options."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import to_jsonable_python
+
+from cnc.model import GateEntry, PortRef
+
+
+class Document(BaseModel):
+    """A JSON object. `model_validate` builds it from any object that has its fields."""
+
+    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
+
+
+def dump_json(document: object, *, indent: int | None = 2) -> str:
+    """JSON text, in ASCII, of a document, a result that is printed as it is, or lists of them.
+
+    Keys are in the order of the fields. `indent`: None for one line.
+    """
+    # pydantic's own text has other characters than ASCII in it, which not every terminal shows.
+    return json.dumps(to_jsonable_python(document), indent=indent)
+
+
+def _mask_and_length(entry: GateEntry) -> tuple[str, int]:
+    return f"{entry.gate_states:#04x}", entry.interval_ns
+
+
+PortName = Annotated[str, BeforeValidator(PortRef.__str__)]
+"""`NODE/PORT`, of a PortRef."""
+Instant = Annotated[str, BeforeValidator(datetime.isoformat)]
+"""ISO 8601 with an offset from UTC, of an aware datetime."""
+GateEntries = list[Annotated[tuple[str, int], BeforeValidator(_mask_and_length)]]
+
+
+class Gates(Document):
+    """A gate control list."""
+
+    cycle_ns: int
+    """How long the list lasts; it starts at a multiple of it on TAI."""
+    entries: GateEntries
+    """Which gates are open, as a mask (0x81: of traffic classes 7 and 0), and for how many ns."""
+
+
+class RunningGates(Document):
+    """A gate control list in a kernel."""
+
+    base_time_ns: int
+    """TAI, in nanoseconds since 1970."""
+    cycle_ns: int = Field(validation_alias=AliasPath("gates", "cycle_ns"))
+    """How long the list lasts; it starts at a multiple of it on TAI."""
+    entries: GateEntries = Field(validation_alias=AliasPath("gates", "entries"))
+    """Which gates are open, as a mask (0x81: of traffic classes 7 and 0), and for how many ns."""
+
+
+class Option(Document):
+    """An option that is set, or that many commands share."""
+
+    name: str
+    """As in a file: `plan.algorithm`; without a table: for every command."""
+    value: str
+    origin: str | None
+    """FILE:LINE or the environment variable; null: it is the default."""
+
+
+class Config(Document):
+    """`cnc config`."""
+
+    files: list[str]
+    """Those that were read; the later wins."""
+    options: list[Option]
+
+
+class Error(Document):
+    """What a command that ends with an error prints instead, on the error stream."""
+
+    error: str
+    """What happened and where; lines are parted by \\n."""
+    hint: str | None
+    """What to do next."""
+    exit_code: int
+    """1 refused or failed, 2 bad input, 130 interrupted."""
