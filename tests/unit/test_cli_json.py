@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import ValidationError
 
-from cnc import cli, experiments
-from cnc.cli import settings
+from cnc import cli, experiments, rollout
+from cnc.cli import render, settings
 from cnc.cli.json_output import commands
 from cnc.cli.measure import print_measured
 from cnc.cli.render import traffic
@@ -23,7 +23,13 @@ from cnc.cli.watch import _print_json
 from cnc.experiments.experiment import Report
 from cnc.lab import NodeStatus, lifecycle
 from cnc.lab.platform import Platform
+from cnc.model import GateControlList, GateEntry, PortRef
+from cnc.rollout import PortStatus
 from cnc.rollout.history import FILE_NAME, History
+from cnc.rollout.preflight import Check, Finding, Verdict
+from cnc.rollout.rollout import PortChange
+from cnc.rollout.transaction import SwitchTimes
+from cnc.switch.tree import KernelSchedule
 from cnc.traffic.flows import Flow
 from cnc.traffic.iperf import Throughput
 from cnc.traffic.measure import Spread, Summary
@@ -107,6 +113,36 @@ def test_differences(tmp_path: Path) -> None:
     assert (found["added"], found["removed"]) == (["photo"], ["camera"])
     assert all(found[part] for part in ("wanted", "placed", "foundations", "gates"))
     assert documented("diff", printed("diff", PLAN, PLAN))["same"]
+
+
+def test_what_switches_run_and_what_a_push_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    port = PortRef("s1", "s2")
+    gates = GateControlList(1_000, (GateEntry(0x81, 1_000),))
+    gates_json = {"cycle_ns": 1_000, "entries": [["0x81", 1_000]]}
+    running = KernelSchedule(7, gates)
+    ports = [
+        PortStatus(port, gates, running, None, "running", agrees=True),
+        PortStatus(port, gates, None, None, "no gates", agrees=False),
+    ]
+    render.status(ports, as_json=True)
+    agreeing, other = documented("status", capsys.readouterr().out)
+    assert (agreeing["port"], agreeing["running"]) == ("s1/s2", {"base_time_ns": 7, **gates_json})
+    assert (other["agrees"], other["running"]) == (False, None)
+    change = PortChange(port, before=None, after=gates, why="it has no gates")
+    report = rollout.Report((change,), 1, 7, {"s1": SwitchTimes(1, 2, 3)}, 6)
+    for dry_run in (False, True):
+        render.push(report, dry_run=dry_run, as_json=True)
+        pushed = documented("push", capsys.readouterr().out)
+        assert (pushed["changed"], pushed["dry_run"]) == (not dry_run, dry_run)
+        assert (pushed["changes"][0]["before"], pushed["changes"][0]["after"]) == (None, gates_json)
+
+
+def test_what_doctor_finds(capsys: pytest.CaptureFixture[str]) -> None:
+    finding = Finding("s1", None, Check.REACHABLE, Verdict.OK, "it answers")
+    render.diagnosis("line3", [finding], no_plan="no class is scheduled", as_json=True)
+    diagnosis = documented("doctor", capsys.readouterr().out)
+    assert diagnosis["findings"][0]["verdict"] == "ok"
+    assert diagnosis["no_plan"] == "no class is scheduled"
 
 
 def test_rollouts(tmp_path: Path) -> None:

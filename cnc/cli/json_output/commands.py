@@ -10,13 +10,12 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from cnc.cli.json_output.document import Config, Error, Gates, RunningGates
+from cnc.cli.json_output.document import Config, Error, Gates
+from cnc.cli.json_output.switches import Diagnosis, PortState, Push
 from cnc.lab import NodeStatus
 from cnc.lab.platform import Platform
 from cnc.model import GateLimits
 from cnc.rollout.history import Outcome, Phase
-from cnc.rollout.preflight import Finding
-from cnc.rollout.transaction import SwitchTimes
 from cnc.traffic.flows import Flow
 from cnc.traffic.measure import Spread
 from cnc.watch.condition import Kind, Note, What
@@ -84,57 +83,6 @@ class PlanFile(TypedDict):
     """Of each stream without a place: why."""
     gates: dict[str, Gates]
     """By NODE/PORT."""
-
-
-class Diagnosis(TypedDict):
-    """`cnc doctor`. The exit code is 1 if a finding has failed."""
-
-    network: str
-    no_plan: str | None
-    """Why there are no lists that the switches could be compared with."""
-    findings: list[Finding]
-    """A check on a switch each, or on one of its ports, and what to do about it."""
-
-
-class PortChange(TypedDict):
-    """What a push changes on a port."""
-
-    port: str
-    """NODE/PORT."""
-    why: str
-    before: Gates | None
-    after: Gates | None
-    """null: no gates."""
-
-
-class Push(TypedDict):
-    """`cnc push` and `cnc rollback`."""
-
-    changed: bool
-    """False in a dry run, and where every port runs its list already."""
-    dry_run: bool
-    base_time_ns: int | None
-    """When the schedule starts: TAI, in nanoseconds since 1970. null where nothing has changed."""
-    total_ns: int
-    """What the push took."""
-    changes: list[PortChange]
-    times: dict[str, SwitchTimes]
-    """Where the time went, by switch: making the payload, NETCONF, from YANG to the kernel."""
-
-
-class PortState(TypedDict):
-    """One port in `cnc status`. The exit code is 1 if one does not agree."""
-
-    port: str
-    """NODE/PORT."""
-    agrees: bool
-    """The kernel runs what is intended, and nothing else is pending."""
-    verdict: str
-    """running, pending, no gates, or in words how the port differs or why nobody can tell."""
-    intended: Gates | None
-    running: RunningGates | None
-    pending: RunningGates | None
-    """A list that the kernel has and does not run yet."""
 
 
 class SwitchResult(TypedDict):

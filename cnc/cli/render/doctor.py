@@ -10,7 +10,6 @@ from cnc.cli.terminal import echo
 from cnc.format import counted
 
 if TYPE_CHECKING:
-    from cnc.cli.json_output import commands as json_output
     from cnc.rollout.preflight import Finding
 
 _COLUMNS_MAX = 8
@@ -23,12 +22,9 @@ def diagnosis(
 ) -> None:
     """`no_plan` says why there are no lists that the switches could be compared with."""
     if as_json:
-        document: json_output.Diagnosis = {
-            "network": network,
-            "no_plan": no_plan,
-            "findings": list(findings),
-        }
-        print_json(document)
+        from cnc.cli.json_output.switches import Diagnosis  # noqa: PLC0415
+
+        print_json(Diagnosis(network=network, no_plan=no_plan, findings=list(findings)))
         return
     switches = list(dict.fromkeys(finding.switch for finding in findings))
     if len(switches) <= _COLUMNS_MAX:

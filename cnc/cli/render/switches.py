@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cnc.cli.render.output import entries_json, gates_json, new_table, print_json, print_table
+from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
 from cnc.format import duration, gate_summary
 from cnc.model import NS_PER_S
 
 if TYPE_CHECKING:
-    from cnc.cli.json_output import commands as json_output
     from cnc.rollout import PortStatus, Report
-    from cnc.switch.tree import KernelSchedule
 
 
 def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        document: json_output.Push = {
-            "changed": bool(report.changes) and not dry_run,
-            "dry_run": dry_run,
-            "base_time_ns": report.base_time_ns,
-            "total_ns": report.total_ns,
-            "changes": [
-                {
-                    "port": str(change.port),
-                    "why": change.why,
-                    "before": gates_json(change.before),
-                    "after": gates_json(change.after),
-                }
-                for change in report.changes
-            ],
-            "times": dict(report.times),
-        }
+        from cnc.cli.json_output.switches import PortChange, Push  # noqa: PLC0415
+
+        document = Push(
+            changed=bool(report.changes) and not dry_run,
+            dry_run=dry_run,
+            base_time_ns=report.base_time_ns,
+            total_ns=report.total_ns,
+            changes=[PortChange.model_validate(change) for change in report.changes],
+            times=dict(report.times),
+        )
         print_json(document)
         return
     if not report.changes:
@@ -57,18 +49,9 @@ def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
 
 def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
     if as_json:
-        document: list[json_output.PortState] = [
-            {
-                "port": str(p.port),
-                "agrees": p.agrees,
-                "verdict": p.verdict,
-                "intended": gates_json(p.intended),
-                "running": _schedule_json(p.running),
-                "pending": _schedule_json(p.pending),
-            }
-            for p in ports
-        ]
-        print_json(document)
+        from cnc.cli.json_output.switches import PortState  # noqa: PLC0415
+
+        print_json([PortState.model_validate(port) for port in ports])
         return
     table = new_table("", "port", "intended", "running", "pending", "verdict")
     for port in ports:
@@ -83,13 +66,3 @@ def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
     print_table(table)
     for hint in dict.fromkeys(hint for port in ports for hint in port.hints):
         echo(f"hint: {hint}")
-
-
-def _schedule_json(schedule: KernelSchedule | None) -> Any:
-    if schedule is None:
-        return None
-    return {
-        "base_time_ns": schedule.base_time_ns,
-        "cycle_ns": schedule.gates.cycle_ns,
-        "entries": entries_json(schedule.gates),
-    }

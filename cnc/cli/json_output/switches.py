@@ -1,0 +1,58 @@
+"""What doctor, push, rollback and status print of the switches."""
+
+from __future__ import annotations
+
+from cnc.cli.json_output.document import Document, Gates, PortName, RunningGates
+from cnc.rollout.preflight import Finding
+from cnc.rollout.transaction import SwitchTimes
+
+
+class Diagnosis(Document):
+    """`cnc doctor`. The exit code is 1 if a finding has failed."""
+
+    network: str
+    no_plan: str | None
+    """Why there are no lists that the switches could be compared with."""
+    findings: list[Finding]
+    """A check on a switch each, or on one of its ports, and what to do about it."""
+
+
+class PortChange(Document):
+    """What a push changes on a port."""
+
+    port: PortName
+    """NODE/PORT."""
+    why: str
+    before: Gates | None
+    after: Gates | None
+    """null: no gates."""
+
+
+class Push(Document):
+    """`cnc push` and `cnc rollback`."""
+
+    changed: bool
+    """False in a dry run, and where every port runs its list already."""
+    dry_run: bool
+    base_time_ns: int | None
+    """When the schedule starts: TAI, in nanoseconds since 1970. null where nothing has changed."""
+    total_ns: int
+    """What the push took."""
+    changes: list[PortChange]
+    times: dict[str, SwitchTimes]
+    """Where the time went, by switch: making the payload, NETCONF, from YANG to the kernel."""
+
+
+class PortState(Document):
+    """One port in `cnc status`. The exit code is 1 if one does not agree."""
+
+    port: PortName
+    """NODE/PORT."""
+    agrees: bool
+    """The kernel runs what is intended, and nothing else is pending."""
+    verdict: str
+    """running, pending, no gates, or in words how the port differs or why nobody can tell."""
+    intended: Gates | None
+    running: RunningGates | None
+    pending: RunningGates | None
+    """A list that the kernel has and does not run yet."""
