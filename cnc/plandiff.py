@@ -33,8 +33,9 @@ class PlanDifference:
     foundations: Mapping[str, Change[object]]
     gates: Mapping[PortRef, Change[GateControlList]]
 
-    def __bool__(self) -> bool:
-        return any((self.wanted, self.placed, self.foundations, self.gates))
+    @property
+    def same(self) -> bool:
+        return not any((self.wanted, self.placed, self.foundations, self.gates))
 
     @property
     def added(self) -> list[str]:

@@ -54,7 +54,7 @@ def later(placed: StreamPlan, by_ns: int, *, from_hop: int = 0) -> StreamPlan:
 
 def test_the_same_plan_again_differs_in_nothing(shown: Shown) -> None:
     again = planfile.parse(planfile.dump(LINE3), "again")
-    assert not difference(LINE3, again)
+    assert difference(LINE3, again).same
     assert shown(LINE3, again) == (
         "no difference in streams, gate control lists or the figures that they depend on"
     )

@@ -10,12 +10,13 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from cnc.cli.json_output.comparison import Difference
 from cnc.cli.json_output.document import Config, Error, Gates
+from cnc.cli.json_output.history import Rollout
 from cnc.cli.json_output.switches import Diagnosis, PortState, Push
 from cnc.lab import NodeStatus
 from cnc.lab.platform import Platform
 from cnc.model import GateLimits
-from cnc.rollout.history import Outcome, Phase
 from cnc.traffic.flows import Flow
 from cnc.traffic.measure import Spread
 from cnc.watch.condition import Kind, Note, What
@@ -82,74 +83,6 @@ class PlanFile(TypedDict):
     refused: dict[str, str]
     """Of each stream without a place: why."""
     gates: dict[str, Gates]
-    """By NODE/PORT."""
-
-
-class SwitchResult(TypedDict):
-    """What became of a rollout on a switch."""
-
-    address: str
-    """Address and port of its NETCONF server."""
-    outcome: Outcome
-    detail: str
-    ports: list[str] | dict[str, Lists]
-    """Those that changed; of a single rollout with their lists."""
-
-
-class Rollout(TypedDict):
-    """`cnc history` prints a list of them, the newest first, `cnc history NUMBER` one."""
-
-    number: int
-    id: str
-    """What its switches carry as the mark of this rollout."""
-    network: str
-    operator: str
-    what: str
-    """The command that made it."""
-    started: str
-    """Times are ISO 8601 with an offset from UTC."""
-    confirm_by: str
-    """Until then the switches wait for their confirmation."""
-    ended: str | None
-    base_time_ns: int
-    phase: Phase
-    under_way: bool
-    """Somebody is at it now."""
-    detail: str
-    switches: dict[str, SwitchResult]
-
-
-class Lists(TypedDict):
-    """What a port had and was to have; null: no gates."""
-
-    before: Gates | None
-    after: Gates | None
-
-
-class Change(TypedDict):
-    """What something was and is, with the fields of the planner's own data; null: not there."""
-
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-
-
-class Difference(TypedDict):
-    """`cnc diff`. What is the same is not in it."""
-
-    same: bool
-    added: list[str]
-    """Streams that get a place."""
-    removed: list[str]
-    """Streams that lose theirs."""
-    refused: list[str]
-    """Streams that are new and get none."""
-    wanted: dict[str, Change]
-    """What streams ask for."""
-    placed: dict[str, Change]
-    """Where streams lie: paths, offsets, classes, bounds."""
-    foundations: dict[str, Change]
-    """Classes, switches, links, and the figures of the network."""
-    gates: dict[str, Lists]
     """By NODE/PORT."""
 
 

@@ -58,6 +58,13 @@ class RunningGates(Document):
     """Which gates are open, as a mask (0x81: of traffic classes 7 and 0), and for how many ns."""
 
 
+class Lists(Document):
+    """What a port had and was to have; null: no gates."""
+
+    before: Gates | None
+    after: Gates | None
+
+
 class Option(Document):
     """An option that is set, or that many commands share."""
 

@@ -6,13 +6,12 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cnc.cli.render.output import gates_json, new_table, print_json, print_table, some
+from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.format import counted, duration, gate_summary
 from cnc.model import GateControlList, PortRef, StreamPlan
 
 if TYPE_CHECKING:
-    from cnc.cli.json_output import commands as json_output
     from cnc.plandiff import Change, PlanDifference
 
 _ROWS_MAX = 100
@@ -28,9 +27,11 @@ class _Row(NamedTuple):
 
 def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
     if as_json:
-        print_json(_difference_json(found))
+        from cnc.cli.json_output.comparison import Difference  # noqa: PLC0415
+
+        print_json(Difference.model_validate(found))
         return
-    if not found:
+    if found.same:
         echo("no difference in streams, gate control lists or the figures that they depend on")
         return
     for names, what in (
@@ -140,28 +141,3 @@ def _gates(port: PortRef, change: Change[GateControlList]) -> _Row:
     if before and after and before.cycle_ns == after.cycle_ns:
         what += f", from {duration(differ_from_ns(before, after))} on"
     return _Row(str(port), what, gate_summary(before), gate_summary(after))
-
-
-def _difference_json(found: PlanDifference) -> json_output.Difference:
-    return {
-        "same": not found,
-        "added": found.added,
-        "removed": found.removed,
-        "refused": found.refused,
-        "wanted": {name: _change_json(its) for name, its in found.wanted.items()},
-        "placed": {name: _change_json(its) for name, its in found.placed.items()},
-        "foundations": {name: _change_json(its) for name, its in found.foundations.items()},
-        "gates": {
-            str(port): {"before": gates_json(its.before), "after": gates_json(its.after)}
-            for port, its in found.gates.items()
-        },
-    }
-
-
-def _change_json(change: Change[Any]) -> json_output.Change:
-    its = dataclasses.asdict(change, dict_factory=_with_port_names)
-    return {"before": its["before"], "after": its["after"]}
-
-
-def _with_port_names(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: str(value) if isinstance(value, PortRef) else value for name, value in fields}

@@ -6,20 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from cnc.cli.render.output import (
-    gates_json,
-    new_table,
-    open_console,
-    print_json,
-    print_table,
-    some,
-)
+from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.format import gate_summary
 from cnc.model import GateControlList
 
 if TYPE_CHECKING:
-    from cnc.cli.json_output import commands as json_output
+    from cnc.plandiff import Change
     from cnc.rollout.history import Rollout, SwitchChange
 
 
@@ -27,7 +20,9 @@ def rollouts(unfinished: Sequence[Rollout], newest: Sequence[Rollout], *, as_jso
     """The newest rollouts, and `unfinished` before them, however old."""
     older = [rollout for rollout in unfinished if rollout not in newest]
     if as_json:
-        print_json([_rollout_json(rollout) for rollout in (*newest, *older)])
+        from cnc.cli.json_output.history import Rollout as Document  # noqa: PLC0415
+
+        print_json([Document.model_validate(rollout) for rollout in (*newest, *older)])
         return
     for rollout in unfinished:
         _tell(rollout)
@@ -53,11 +48,13 @@ def rollouts(unfinished: Sequence[Rollout], newest: Sequence[Rollout], *, as_jso
 def rollout(told: Rollout, *, as_json: bool) -> None:
     """One rollout: the result on every switch, and what it changed on their ports."""
     if as_json:
-        document = _rollout_json(told)
+        from cnc.cli.json_output.document import Lists  # noqa: PLC0415
+        from cnc.cli.json_output.history import Rollout as Document  # noqa: PLC0415
+
+        document = Document.model_validate(told)
         for name, change in told.switches.items():
-            document["switches"][name]["ports"] = {
-                port: {"before": gates_json(before), "after": gates_json(after)}
-                for port, (before, after) in _gates(change).items()
+            document.switches[name].ports = {
+                port: Lists.model_validate(lists) for port, lists in _gates(change).items()
             }
         print_json(document)
         return
@@ -76,8 +73,9 @@ def rollout(told: Rollout, *, as_json: bool) -> None:
         switches.add_row(
             name, change.address, change.outcome, some(list(change.after), ", "), change.detail
         )
-        for port, (before, after) in _gates(change).items():
-            ports.add_row(f"{name}/{port}", gate_summary(before), gate_summary(after))
+        for port, lists in _gates(change).items():
+            row = gate_summary(lists.before), gate_summary(lists.after)
+            ports.add_row(f"{name}/{port}", *row)
     print_table(switches)
     print_table(ports)
 
@@ -111,40 +109,13 @@ def _when(instant: datetime) -> str:
     return instant.astimezone().isoformat(sep=" ", timespec="seconds")
 
 
-def _gates(
-    change: SwitchChange,
-) -> Mapping[str, tuple[GateControlList | None, GateControlList | None]]:
+def _gates(change: SwitchChange) -> Mapping[str, Change[GateControlList]]:
     """What the gates of each port were and were to be."""
-    found = {}
+    from cnc.plandiff import Change  # noqa: PLC0415
+
+    changes: dict[str, Change[GateControlList]] = {}
     for port, after in change.after.items():
         stored = change.before[port]
         before = stored.configuration if stored else None
-        found[port] = (before.gates if before else None, after.gates if after else None)
-    return found
-
-
-def _rollout_json(rollout: Rollout) -> json_output.Rollout:
-    """A rollout with the names of its ports."""
-    return {
-        "number": rollout.number,
-        "id": rollout.id,
-        "network": rollout.network,
-        "operator": rollout.operator,
-        "what": rollout.what,
-        "started": rollout.started.isoformat(),
-        "confirm_by": rollout.confirm_by.isoformat(),
-        "ended": rollout.ended.isoformat() if rollout.ended else None,
-        "base_time_ns": rollout.base_time_ns,
-        "phase": rollout.phase,
-        "under_way": rollout.under_way,
-        "detail": rollout.detail,
-        "switches": {
-            name: {
-                "address": change.address,
-                "outcome": change.outcome,
-                "detail": change.detail,
-                "ports": list(change.after),
-            }
-            for name, change in rollout.switches.items()
-        },
-    }
+        changes[port] = Change(before.gates if before else None, after.gates if after else None)
+    return changes

@@ -1,0 +1,46 @@
+"""What `cnc history` prints of rollouts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from cnc.cli.json_output.document import Document, Instant, Lists
+from cnc.rollout.history import Outcome, Phase
+
+
+class SwitchResult(Document):
+    """What became of a rollout on a switch."""
+
+    address: str
+    """Address and port of its NETCONF server."""
+    outcome: Outcome
+    detail: str
+    ports: Annotated[list[str] | dict[str, Lists], BeforeValidator(list)] = Field(
+        validation_alias="after"
+    )
+    """Those that changed; of a single rollout with their lists."""
+
+
+class Rollout(Document):
+    """`cnc history` prints a list of them, the newest first, `cnc history NUMBER` one."""
+
+    number: int
+    id: str
+    """What its switches carry as the mark of this rollout."""
+    network: str
+    operator: str
+    what: str
+    """The command that made it."""
+    started: Instant
+    """Times are ISO 8601 with an offset from UTC."""
+    confirm_by: Instant
+    """Until then the switches wait for their confirmation."""
+    ended: Instant | None
+    base_time_ns: int
+    phase: Phase
+    under_way: bool
+    """Somebody is at it now."""
+    detail: str
+    switches: dict[str, SwitchResult]
