@@ -6,84 +6,20 @@ module: it brings in every room.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
 from cnc.cli.json_output.comparison import Difference
-from cnc.cli.json_output.document import Config, Error, Gates
+from cnc.cli.json_output.document import Config, Error
 from cnc.cli.json_output.history import Rollout
+from cnc.cli.json_output.planning import CheckedIntent, CheckedPlan, Discovered, PlanFile
 from cnc.cli.json_output.switches import Diagnosis, PortState, Push
 from cnc.lab import NodeStatus
 from cnc.lab.platform import Platform
-from cnc.model import GateLimits
 from cnc.traffic.flows import Flow
 from cnc.traffic.measure import Spread
 from cnc.watch.condition import Kind, Note, What
-
-
-class CheckedIntent(TypedDict):
-    """`cnc check` of an intent; one that is not sound is an error."""
-
-    name: str
-    sound: Literal[True]
-    switches: int
-    end_stations: int
-    links: int
-    """Cables: both directions count once."""
-    classes: int
-    streams: int
-
-
-class Violation(TypedDict):
-    """A promise that a plan breaks."""
-
-    code: str
-    """The rule."""
-    where: str
-    """A stream or a port."""
-    text: str
-
-
-class CheckedPlan(TypedDict):
-    """`cnc check` of a plan. The exit code is 1 if it is not valid."""
-
-    name: str
-    """Of the plan's network."""
-    valid: bool
-    violations: list[Violation]
-    streams: int
-    """How many the intent has."""
-    placed: int
-    refused: dict[str, str]
-    """Of each stream without a place: why."""
-
-
-class PlannedStream(TypedDict):
-    """The way of a stream."""
-
-    paths: list[list[tuple[str, str, int, int]]]
-    """Each path is a list of ports on the way: node, port, offset in ns from the start of the
-    period to the frame's first bit, traffic class."""
-    latency_bound_ns: int
-    """From the start of sending to the last bit received."""
-
-
-class PlanFile(TypedDict):
-    """`cnc plan`: the plan, as -o writes it. `cnc show` prints it as well."""
-
-    format: Literal["cnc-plan/2"]
-    intent: dict[str, Any]
-    """The intent file as data; schedules/intent.schema.json describes it."""
-    limits: NotRequired[dict[str, GateLimits]]
-    """What the switches stated of their ports, by NODE/PORT; 0: not known. It is there if they were
-    asked."""
-    algorithm: str
-    streams: dict[str, PlannedStream]
-    refused: dict[str, str]
-    """Of each stream without a place: why."""
-    gates: dict[str, Gates]
-    """By NODE/PORT."""
 
 
 class Event(TypedDict):
@@ -169,15 +105,6 @@ class ExperimentSummary(TypedDict):
     disagreements: list[str]
     """What is not as the experiment promises; the exit code is 1 if there is anything."""
     remarks: list[str]
-
-
-class Discovered(TypedDict):
-    """`cnc discover`."""
-
-    intent: dict[str, Any]
-    """The draft as data, without streams; schedules/intent.schema.json describes it."""
-    remarks: dict[str, list[str]]
-    """What is uncertain: of a node, of a link NODE/PORT - NODE/PORT, or of the `draft`."""
 
 
 # By the words of the command. What each prints is one of these.

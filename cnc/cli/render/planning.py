@@ -16,7 +16,6 @@ from cnc.model import GateLimits, Intent, Plan, PortRef, StreamPlan
 
 if TYPE_CHECKING:
     from cnc.check import Violation
-    from cnc.cli.json_output import commands as json_output
 
 _ROWS_MAX = 100
 _FULL_FROM = 0.9
@@ -24,9 +23,7 @@ _FULL_FROM = 0.9
 
 def intent(checked: Intent, *, as_json: bool) -> None:
     network = checked.network
-    found: json_output.CheckedIntent = {
-        "name": checked.name,
-        "sound": True,
+    counts = {
         "switches": len(network.bridges),
         "end_stations": len(network.end_stations),
         "links": len(network.links) // 2,
@@ -34,28 +31,27 @@ def intent(checked: Intent, *, as_json: bool) -> None:
         "streams": len(checked.streams),
     }
     if as_json:
-        print_json(found)
+        from cnc.cli.json_output.planning import CheckedIntent  # noqa: PLC0415
+
+        print_json(CheckedIntent(name=checked.name, sound=True, **counts))
         return
-    words = (
-        counted(found["switches"], "switch"),
-        counted(found["end_stations"], "end station"),
-        counted(found["links"], "link"),
-        counted(found["classes"], "class"),
-        counted(found["streams"], "stream"),
-    )
-    echo(f"{checked.name} is sound: {', '.join(words)}")
+    nouns = ("switch", "end station", "link", "class", "stream")
+    words = ", ".join(map(counted, counts.values(), nouns))
+    echo(f"{checked.name} is sound: {words}")
 
 
 def verdict(plan: Plan, violations: Sequence[Violation], *, as_json: bool) -> None:
     if as_json:
-        document: json_output.CheckedPlan = {
-            "name": plan.intent.name,
-            "valid": not violations,
-            "violations": [{"code": v.code, "where": v.where, "text": v.text} for v in violations],
-            "streams": len(plan.intent.streams),
-            "placed": len(plan.streams),
-            "refused": dict(plan.refused),
-        }
+        from cnc.cli.json_output import planning  # noqa: PLC0415
+
+        document = planning.CheckedPlan(
+            name=plan.intent.name,
+            valid=not violations,
+            violations=[planning.Violation.model_validate(each) for each in violations],
+            streams=len(plan.intent.streams),
+            placed=len(plan.streams),
+            refused=dict(plan.refused),
+        )
         print_json(document)
         return
     for violation in violations:

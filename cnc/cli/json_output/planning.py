@@ -1,0 +1,85 @@
+"""What check, plan, show and discover print of intents and plans."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from cnc.cli.json_output.document import Document, Gates
+from cnc.model import GateLimits
+
+
+class CheckedIntent(Document):
+    """`cnc check` of an intent; one that is not sound is an error."""
+
+    name: str
+    sound: Literal[True]
+    switches: int
+    end_stations: int
+    links: int
+    """Cables: both directions count once."""
+    classes: int
+    streams: int
+
+
+class Violation(Document):
+    """A promise that a plan breaks."""
+
+    code: str
+    """The rule."""
+    where: str
+    """A stream or a port."""
+    text: str
+
+
+class CheckedPlan(Document):
+    """`cnc check` of a plan. The exit code is 1 if it is not valid."""
+
+    name: str
+    """Of the plan's network."""
+    valid: bool
+    violations: list[Violation]
+    streams: int
+    """How many the intent has."""
+    placed: int
+    refused: dict[str, str]
+    """Of each stream without a place: why."""
+
+
+class PlannedStream(Document):
+    """The way of a stream."""
+
+    paths: list[list[tuple[str, str, int, int]]]
+    """Each path is a list of ports on the way: node, port, offset in ns from the start of the
+    period to the frame's first bit, traffic class."""
+    latency_bound_ns: int
+    """From the start of sending to the last bit received."""
+
+
+class PlanFile(Document):
+    """`cnc plan`: the plan, as -o writes it. `cnc show` prints it as well."""
+
+    # Only described here: cnc.planfile writes it, one line for each stream and port.
+
+    format: Literal["cnc-plan/2"]
+    intent: dict[str, Any]
+    """The intent file as data; schedules/intent.schema.json describes it."""
+    limits: dict[str, GateLimits] = Field(default_factory=dict)
+    """What the switches stated of their ports, by NODE/PORT; 0: not known. It is there if they were
+    asked."""
+    algorithm: str
+    streams: dict[str, PlannedStream]
+    refused: dict[str, str]
+    """Of each stream without a place: why."""
+    gates: dict[str, Gates]
+    """By NODE/PORT."""
+
+
+class Discovered(Document):
+    """`cnc discover`."""
+
+    intent: dict[str, Any]
+    """The draft as data, without streams; schedules/intent.schema.json describes it."""
+    remarks: dict[str, list[str]]
+    """What is uncertain: of a node, of a link NODE/PORT - NODE/PORT, or of the `draft`."""
