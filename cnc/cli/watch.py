@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -16,13 +15,13 @@ import click
 from cnc import app
 from cnc.cli import planning
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli.render.output import print_json
 from cnc.cli.terminal import echo
 from cnc.format import counted, duration
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from cnc.cli.json_output import commands as json_output
     from cnc.watch import Event, Watcher
 
 _LISTEN = re.compile(r"(?:\[([^]]+)\]|([^:\[\]]+)):(\d{1,5})")
@@ -155,13 +154,6 @@ def _clock(at: datetime) -> str:
 
 
 def _print_json(event: Event) -> None:
-    document: json_output.Event = {
-        "time": event.at.isoformat(),
-        "event": event.what,
-        "kind": event.kind,
-        "switch": event.switch or None,
-        "port": event.port or None,
-        "text": event.text,
-        "since": event.since.isoformat() if event.since else None,
-    }
-    echo(json.dumps(document))
+    from cnc.cli.json_output.watch import Event as Document  # noqa: PLC0415
+
+    print_json(Document.model_validate(event), indent=None)

@@ -9,7 +9,6 @@ from cnc.cli.render.output import new_table, print_json, print_table, warning
 from cnc.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from cnc.cli.json_output import commands as json_output
     from cnc.lab import Lab, NodeStatus
 
 
@@ -22,13 +21,15 @@ _NO_GATES = (
 def lab_up(running: Lab, *, timed_wires: bool, gates_refused: str | None, as_json: bool) -> None:
     """How to push to a lab that has come up, or why that is no use (`gates_refused`)."""
     if as_json:
-        document: json_output.LabUp = {
-            "name": running.intent.name,
-            "wires": "timed" if timed_wires else "instant",
-            "identity": str(running.identity),
-            "known_hosts": str(running.known_hosts),
-            "gates_refused": gates_refused,
-        }
+        from cnc.cli.json_output.lab import LabUp  # noqa: PLC0415
+
+        document = LabUp(
+            name=running.intent.name,
+            wires="timed" if timed_wires else "instant",
+            identity=str(running.identity),
+            known_hosts=str(running.known_hosts),
+            gates_refused=gates_refused,
+        )
         print_json(document)
         return
     echo(

@@ -17,7 +17,6 @@ from cnc.cli import settings
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
 from cnc.format import printable
-from cnc.model import GateControlList
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -93,16 +92,6 @@ def print_json(document: object, *, indent: int | None = 2, err: bool = False) -
     from cnc.cli.json_output.document import dump_json  # noqa: PLC0415
 
     echo(dump_json(document, indent=indent), err=err)
-
-
-def gates_json(gates: GateControlList | None) -> Any:
-    if gates is None:
-        return None
-    return {"cycle_ns": gates.cycle_ns, "entries": entries_json(gates)}
-
-
-def entries_json(gates: GateControlList) -> Any:
-    return [(f"{e.gate_states:#04x}", e.interval_ns) for e in gates.entries]
 
 
 def new_table(title: str, *columns: str) -> Table:

@@ -10,7 +10,6 @@ from cnc.cli.terminal import echo
 from cnc.format import counted, duration, microseconds, rate
 
 if TYPE_CHECKING:
-    from cnc.cli.json_output import commands as json_output
     from cnc.lab.platform import Platform
     from cnc.traffic.iperf import Throughput
     from cnc.traffic.measure import Spread, Summary
@@ -26,12 +25,14 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
     """Each flow's figures, the clock that they were measured with, and what broke its promise."""
     violations = [line for summary in found for line in summary.violations()]
     if as_json:
-        document: json_output.Traffic = {
-            "platform": platform,
-            "wake_up_error": wake_up,
-            "flows": [_figures(its) for its in found],
-            "violations": violations if platform.exact else None,
-        }
+        from cnc.cli.json_output.lab import FlowFigures, Traffic  # noqa: PLC0415
+
+        document = Traffic(
+            platform=platform,
+            wake_up_error=wake_up,
+            flows=[FlowFigures.model_validate(summary) for summary in found],
+            violations=violations if platform.exact else None,
+        )
         print_json(document)
         return
     counts = ("sent", "received", "lost", "late", "gate closed", "copies", "out of order")
@@ -65,22 +66,6 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
         open_console().print(f"VIOLATED  {line}", style="bold red", highlight=False, soft_wrap=True)
     if platform.exact and not violations:
         open_console().print("Every frame kept its bound and its gates.", style="bold green")
-
-
-def _figures(its: Summary) -> json_output.FlowFigures:
-    return {
-        "flow": its.flow,
-        "sent": its.sent,
-        "received": its.received,
-        "lost": its.lost,
-        "late": its.late,
-        "outside": its.outside,
-        "outside_max_ns": its.outside_max_ns,
-        "duplicates": its.duplicates,
-        "out_of_order": its.out_of_order,
-        "latency": its.latency,
-        "jitter": its.jitter,
-    }
 
 
 def throughput(found: Throughput, *, as_json: bool) -> None:

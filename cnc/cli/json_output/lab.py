@@ -1,0 +1,83 @@
+"""What `cnc lab` prints: labs, the traffic in them, experiments."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from cnc.cli.json_output.document import Document
+from cnc.lab.platform import Platform
+from cnc.traffic.flows import Flow
+from cnc.traffic.measure import Spread
+
+
+class LabUp(Document):
+    """`cnc lab up`. Programs push to it with --identity and --known-hosts.
+
+    `gates_refused` says why its kernel runs no gate control lists; null: it does.
+    """
+
+    name: str
+    wires: Literal["timed", "instant"]
+    identity: str
+    known_hosts: str
+    gates_refused: str | None
+
+
+class FlowFigures(Document):
+    """What became of the frames of one flow."""
+
+    flow: Flow
+    sent: int
+    received: int
+    lost: int
+    late: int
+    """Beyond the flow's bound."""
+    outside: int
+    """Left the last switch while the gate was closed for them, beyond what a clock can tell."""
+    outside_max_ns: int
+    duplicates: int
+    out_of_order: int
+    latency: Spread | None
+    """From the planned start of sending; null: nothing arrived."""
+    jitter: Spread | None
+    """How much a frame's latency differs from that of the one before."""
+
+
+class Traffic(Document):
+    """`cnc lab traffic`."""
+
+    platform: Platform
+    """`exact`: frames are judged, since only sleeping takes time."""
+    wake_up_error: Spread
+    """How late talkers woke."""
+    flows: list[FlowFigures]
+    violations: list[str] | None
+    """How frames broke what the plan promises; the exit code is 1 if there is anything. null: the
+    clock is not exact, nothing is judged."""
+
+
+class Iperf3(Document):
+    """`cnc lab traffic --iperf3`: what iperf3 prints, whose keys are its own."""
+
+    # Only described here: cnc.cli.render.traffic prints it as iperf3 made it.
+
+    start: dict[str, Any]
+    intervals: list[dict[str, Any]]
+    end: dict[str, Any]
+
+
+class ExperimentSummary(Document):
+    """`cnc lab measure`: what is in summary.json. Each kind of experiment adds figures."""
+
+    # Only described here: cnc.experiments writes it.
+
+    experiment: str
+    kind: str
+    title: str
+    seed: int
+    platform: Platform
+    modelled: str | None
+    """Delays that are emulated."""
+    disagreements: list[str]
+    """What is not as the experiment promises; the exit code is 1 if there is anything."""
+    remarks: list[str]
