@@ -265,12 +265,12 @@ def test_an_executor_that_is_none_ends_with_2() -> None:
     assert "moon" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["check", "plan", "show"])
-def test_nothing_heavy_is_imported_for_a_small_plan(command: str) -> None:
+@pytest.mark.parametrize("words", [["check"], ["check", "--json"], ["plan"], ["show"]])
+def test_nothing_heavy_is_imported_for_a_small_plan(words: list[str]) -> None:
     program = (
         "import sys\n"
         "from cnc.cli import cnc\n"
-        f"cnc({[command, str(LINE3)]!r}, standalone_mode=False)\n"
+        f"cnc({[*words, str(LINE3)]!r}, standalone_mode=False)\n"
         f"print(*sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)\n"
     )
     done = subprocess.run(

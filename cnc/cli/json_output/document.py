@@ -15,7 +15,9 @@ from cnc.model import GateEntry, PortRef
 class Document(BaseModel):
     """A JSON object. `model_validate` builds it from any object that has its fields."""
 
-    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
+    # Only scripts/json-schemas reads the attributes' docstrings: to find their source `inspect`
+    # asks every module for its file, which imports the lazy ones.
+    model_config = ConfigDict(from_attributes=True)
 
 
 def dump_json(document: object, *, indent: int | None = 2) -> str:
