@@ -11,7 +11,7 @@ from cnc.rollout.history import Outcome, Phase
 
 
 class SwitchResult(Document):
-    """What became of a rollout on a switch."""
+    """The result of a rollout on a switch."""
 
     address: str
     """Address and port of its NETCONF server."""
@@ -28,7 +28,7 @@ class Rollout(Document):
 
     number: int
     id: str
-    """What its switches carry as the mark of this rollout."""
+    """A UUID that the switches store with the rollout."""
     network: str
     operator: str
     what: str
@@ -41,6 +41,6 @@ class Rollout(Document):
     base_time_ns: int
     phase: Phase
     under_way: bool
-    """Somebody is at it now."""
+    """A controller is working on it."""
     detail: str
     switches: dict[str, SwitchResult]

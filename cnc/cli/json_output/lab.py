@@ -24,7 +24,7 @@ class LabUp(Document):
 
 
 class FlowFigures(Document):
-    """What became of the frames of one flow."""
+    """Counts and latencies of the frames of one flow."""
 
     flow: Flow
     sent: int

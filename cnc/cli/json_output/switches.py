@@ -51,7 +51,7 @@ class PortState(Document):
     agrees: bool
     """The kernel runs what is intended, and nothing else is pending."""
     verdict: str
-    """running, pending, no gates, or in words how the port differs or why nobody can tell."""
+    """running, pending, no gates, or in words how the port differs or why its state is unknown."""
     intended: Gates | None
     running: RunningGates | None
     pending: RunningGates | None
