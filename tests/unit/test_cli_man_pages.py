@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -20,7 +19,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "man-pages"
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("man")
-    subprocess.run([sys.executable, SCRIPT, "-o", directory], check=True)
+    subprocess.run([SCRIPT, "-o", directory], check=True)
     return directory
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
-SCRIPTS = sorted(
-    file for file in (Path(__file__).parents[2] / "scripts").iterdir() if file.is_file()
-)
+CHECKOUT = Path(__file__).parents[2]
+SCRIPTS = sorted(file for file in (CHECKOUT / "scripts").iterdir() if file.is_file())
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
@@ -18,6 +20,62 @@ def test_a_script_tells_its_usage(script):
     asked = subprocess.run([script, "--help"], capture_output=True, text=True, check=False)
     assert (asked.returncode, asked.stderr) == (0, "")
     assert script.name in asked.stdout
+
+
+def test_the_linters_read_every_script_in_python():
+    in_python = [file for file in SCRIPTS if "python" in file.read_text().partition("\n")[0]]
+    patterns = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["ruff"]
+    names = {f"scripts/{file.name}" for file in in_python}
+    listed = {n for n in names if any(fnmatch(n, p) for p in patterns["extend-include"])}
+    assert listed == names != set()
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """Runs a Python script in a checkout without .venv."""
+    scripts = tmp_path / "check out" / "scripts"
+    (scripts / "probe.d").mkdir(parents=True)
+    shutil.copy(CHECKOUT / "scripts" / "python", scripts)
+    (scripts / "probe.d" / "part_of_probe.py").write_text("NAME = 'part'")
+    (scripts.parent / "room.py").write_text("NAME = 'room'")
+
+    def run(program: str, *arguments: str, start: str = "probe"):
+        probe = scripts / "probe"
+        first_line = (CHECKOUT / "scripts" / "sbom").read_text().partition("\n")[0]
+        probe.write_text(f"{first_line}\n{program}")
+        probe.chmod(0o755)
+        return subprocess.run(
+            [start, *arguments],
+            env={"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"},
+            cwd=scripts.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("start", ["probe", "scripts/probe"])
+def test_a_python_script_imports_the_checkout_and_its_own_parts(bare, start):
+    done = bare(
+        "import os, sys, room, part_of_probe\n"
+        "print(room.NAME, part_of_probe.NAME, sys.argv[1:], os.environ.get('PYTHONPATH'))\n"
+        "sys.exit(3)",
+        "two words",
+        "",
+        start=start,
+    )
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout == "room part ['two words', ''] None\n"
+
+
+def test_a_python_script_without_its_packages_names_the_setup(bare):
+    done = bare("import no_such_package")
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "/scripts/probe: No module named 'no_such_package'\nhint: run scripts/setup\n"
+    )
 
 
 # Names an archive as soon as it has asked for its packages, as the real one does; or never.
@@ -41,7 +99,7 @@ def test_the_archive_is_found_on_a_machine_without_lists_of_packages(tmp_path, a
     for name, text in fakes.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    script = SCRIPTS[0].parent / "setup.d" / "apt-mirror"
+    script = CHECKOUT / "scripts" / "setup.d" / "apt-mirror"
     environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     asked = subprocess.run([script], env=environment, capture_output=True, text=True, check=False)
     assert (asked.returncode, asked.stdout) == told
