@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnc import app
+from cnc import app, directories
 from cnc.cli.completion import Files
 from cnc.errors import InputError
 from cnc.lazy import lazy_import
@@ -91,7 +90,7 @@ def history_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--state-dir",
         type=click.Path(file_okay=False, path_type=Path),
-        default=_state_dir,
+        default=directories.state_dir,
         show_default="$XDG_STATE_HOME/cnc or ~/.local/state/cnc",
         help="Directory of the history of rollouts.",
     )(command)
@@ -104,9 +103,3 @@ def open_history(state_dir: Path) -> History:
 
 def connect_options(identity: Path, known_hosts: Path, timeout_s: float) -> switch.ConnectOptions:
     return switch.ConnectOptions(identity.expanduser(), known_hosts.expanduser(), timeout_s)
-
-
-def _state_dir() -> Path:
-    """As the XDG base directory specification says; a path that is not absolute does not count."""
-    state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return (state_home if state_home.is_absolute() else Path("~/.local/state")) / "cnc"

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from cnc import whole_file
+from cnc import directories, whole_file
 from cnc.errors import InputError
 
 SYSTEM_FILE = Path("/etc/cnc/config.toml")
@@ -51,10 +51,7 @@ class Settings:
 
 
 def user_file() -> Path:
-    """As the XDG base directory specification says; a path that is not absolute does not count."""
-    config_home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    home = config_home if config_home.is_absolute() else Path("~/.config").expanduser()
-    return home / "cnc" / "config.toml"
+    return directories.config_dir().expanduser() / "config.toml"
 
 
 def commands(root: click.Group, words: Words = ()) -> Iterator[tuple[Words, click.Command]]:

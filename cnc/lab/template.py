@@ -14,6 +14,7 @@ from collections.abc import Collection
 from getpass import getuser
 from pathlib import Path
 
+from cnc import directories
 from cnc.lab.switch import YANG, make_template, tools_path
 from cnc.model import Intent
 
@@ -41,7 +42,7 @@ def template(lab: str, users: Collection[str], scratch: Path) -> Path:
     Raises:
         CncError: sysrepo could not be set up.
     """
-    cached = _cache() / f"sysrepo-template-{_key(users)}"
+    cached = directories.cache_dir().expanduser() / f"sysrepo-template-{_key(users)}"
     if not cached.exists():
         built = make_template(scratch, lab, users)
         _publish(built, cached)
@@ -60,11 +61,6 @@ def _publish(built: Path, cached: Path) -> None:
             raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("TSN_CACHE") or Path(base) / "tsn-control-plane")
 
 
 def _key(users: Collection[str]) -> str:

@@ -17,12 +17,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from cnc.directories import cache_dir
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 SESSION = Path(__file__).with_name("session.sh")
 TIME_LIMIT_S = 600
 TIME_TO_END_S = 10
 # Written to by commands of a page, so not the checkout's own.
 _COPIED = ("schedules",)
+_CACHE = str(cache_dir().expanduser())
 _COLUMNS = "150"  # the widest table of a command fits
 
 Place = Callable[[Path, Path], str]
@@ -48,7 +51,7 @@ def on_host(steps: Path, work: Path) -> str:
         **os.environ,
         "HOME": _home(work),
         "PATH": f"{CHECKOUT}/.venv/bin:{CHECKOUT}/.venv/sysrepo/bin:{os.environ['PATH']}",
-        "TSN_CACHE": _cache(),
+        "TSN_CACHE": _CACHE,
     }
     return _run(["bash", str(SESSION), str(steps)], work, environment)
 
@@ -58,7 +61,7 @@ def in_lab(steps: Path, work: Path) -> str:
     results = ["--out", str(steps)]
     # A guest sees this machine's home: no configuration or history of its user's.
     command = ["env", f"HOME={_home(work)}", "bash", str(SESSION), "/mnt/out"]
-    return _run([*vm, *results, "--", *command], work, {**os.environ, "TSN_CACHE": _cache()})
+    return _run([*vm, *results, "--", *command], work, {**os.environ, "TSN_CACHE": _CACHE})
 
 
 def on_switch(steps: Path, work: Path) -> str:
@@ -94,11 +97,6 @@ def _home(work: Path) -> str:
     home = work.parent / "home"
     home.mkdir(exist_ok=True)
     return str(home)
-
-
-def _cache() -> str:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return os.environ.get("TSN_CACHE") or str(Path(home) / "tsn-control-plane")
 
 
 def _run(command: list[str], directory: Path, environment: dict[str, str]) -> str:

@@ -29,9 +29,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PARTS = Path(__file__).resolve().parent / "kernels"
+# As cnc/directories.py says, which cannot be imported here.
+_XDG_CACHE = Path(os.environ.get("XDG_CACHE_HOME", ""))
 CACHE = Path(
     os.environ.get("TSN_CACHE")
-    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tsn-control-plane"
+    or (_XDG_CACHE if _XDG_CACHE.is_absolute() else Path.home() / ".cache") / "tsn-control-plane"
 )
 
 EXIT_TIMEOUT = 124
