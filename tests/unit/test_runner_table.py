@@ -21,10 +21,12 @@ def lanes() -> table.Table:
 @pytest.fixture(scope="module")
 def tests() -> dict[str, set[str]]:
     """The tests of the tree, without parameters: node id -> its markers."""
-    return dict(found for file in sorted(CHECKOUT.glob("tests/**/test_*.py")) for found in of(file))
+    return dict(
+        found for file in sorted(CHECKOUT.glob("tests/**/test_*.py")) for found in read_tests(file)
+    )
 
 
-def of(file: Path) -> Iterator[tuple[str, set[str]]]:
+def read_tests(file: Path) -> Iterator[tuple[str, set[str]]]:
     """The tests of a file and their markers, read without importing it."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in tree.body:
