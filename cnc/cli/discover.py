@@ -11,9 +11,13 @@ from cnc import whole_file
 from cnc.cli.options import JSON, connect_options, connection, refuse_to_overwrite
 from cnc.cli.render.output import print_json
 from cnc.cli.terminal import echo
+from cnc.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from cnc import discover as discovery
     from cnc.discover import Draft
+else:
+    discovery = lazy_import("cnc.discover")
 
 
 @click.command()
@@ -41,15 +45,13 @@ def discover(  # noqa: PLR0917  one parameter an option
     Comments in the draft mark uncertain facts. If a switch does not answer, the others are drafted,
     and the exit code is 1.
     """
-    from cnc import discover as room  # noqa: PLC0415
-
     if output:
         refuse_to_overwrite(output, force=force)
-    asked = room.targets(switches, user)
-    answers = room.ask(asked, connect_options(identity, known_hosts, timeout_s))
+    asked = discovery.targets(switches, user)
+    answers = discovery.ask(asked, connect_options(identity, known_hosts, timeout_s))
     if answers.views:
-        draft = room.draft(answers, output.stem if output else "", user)
-        text = room.as_yaml(draft)
+        draft = discovery.draft(answers, output.stem if output else "", user)
+        text = discovery.as_yaml(draft)
         if output:
             whole_file.write(output, text)
         _print(draft, text, output, as_json=as_json)
@@ -60,9 +62,8 @@ def _print(draft: Draft, text: str, output: Path | None, *, as_json: bool) -> No
     """The draft itself, whose `text` is YAML; or what is in the file it was written to."""
     if as_json:
         from cnc.cli.json_output.planning import Discovered  # noqa: PLC0415
-        from cnc.discover import as_data  # noqa: PLC0415
 
-        print_json(Discovered.model_validate(as_data(draft)))
+        print_json(Discovered.model_validate(discovery.as_data(draft)))
         return
     if output is None:
         echo(text, nl=False)

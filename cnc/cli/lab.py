@@ -15,10 +15,14 @@ from cnc.cli.options import JSON
 from cnc.cli.terminal import echo
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
+from cnc.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from cnc import lab as emulator
     from cnc.lab.mininet import Imported
     from cnc.model import Intent
+else:
+    emulator = lazy_import("cnc.lab")
 
 NETWORK_FILE = Files(".yaml", ".yml", ".py")
 TOPO = click.option(
@@ -78,7 +82,6 @@ def up(  # noqa: PLR0917  one parameter an option
     if slower and not output:
         raise click.UsageError("--slower needs --output: the file to plan and to push")
     from cnc.intent.source import dump  # noqa: PLC0415
-    from cnc.lab import lifecycle  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
     from cnc.lab.slower import slower as make_slower  # noqa: PLC0415
 
@@ -86,7 +89,7 @@ def up(  # noqa: PLR0917  one parameter an option
     if slower:
         intent = make_slower(intent, slower)
     timed = wires == "timed" if wires else shaped or Platform.here().exact
-    running = lifecycle.up(intent, timed_wires=timed)
+    running = emulator.lifecycle.up(intent, timed_wires=timed)
     if output:
         whole_file.write(output, dump(intent.document))
     render.lab_up(
@@ -122,11 +125,9 @@ def down(name: str | None) -> None:
 
     Every process on its nodes is ended. Without a lab the command does nothing.
     """
-    from cnc.lab import lifecycle  # noqa: PLC0415
-
-    found = name or lifecycle.only()
+    found = name or emulator.lifecycle.only()
     if found:
-        lifecycle.down(found)
+        emulator.lifecycle.down(found)
 
 
 @lab.command("status")
@@ -134,10 +135,8 @@ def down(name: str | None) -> None:
 @JSON
 def lab_status(name: str | None, as_json: bool) -> None:
     """Show the nodes of the lab NAME, their addresses and their processes."""
-    from cnc.lab import lifecycle  # noqa: PLC0415
-
-    found = name or lifecycle.only()
-    its = lifecycle.status(found) if found else []
+    found = name or emulator.lifecycle.only()
+    its = emulator.lifecycle.status(found) if found else []
     render.lab_status(found, its, as_json=as_json)
     if not all(n.present and all(n.processes.values()) for n in its):
         raise click.exceptions.Exit(CncError.exit_code)
@@ -157,12 +156,10 @@ def execute(words: tuple[str, ...]) -> None:
 
     The first word is NAME if a lab of that name is up, else NODE.
     """
-    from cnc.lab import lifecycle  # noqa: PLC0415
-
-    name, rest = lifecycle.address(words)
+    name, rest = emulator.lifecycle.address(words)
     if len(rest) < 2:  # noqa: PLR2004 - a node and a command
         raise click.UsageError("a node and a command are needed: cnc lab exec NODE -- COMMAND")
-    raise click.exceptions.Exit(lifecycle.execute(name, rest[0], rest[1:]))
+    raise click.exceptions.Exit(emulator.lifecycle.execute(name, rest[0], rest[1:]))
 
 
 @lab.command()
@@ -175,12 +172,10 @@ def execute(words: tuple[str, ...]) -> None:
 )
 def shell(words: tuple[str, ...]) -> None:
     """Open a shell ($SHELL, else /bin/sh) on NODE of the lab NAME; its prompt says NAME/NODE."""
-    from cnc.lab import lifecycle  # noqa: PLC0415
-
-    name, rest = lifecycle.address(words)
+    name, rest = emulator.lifecycle.address(words)
     if len(rest) != 1:
         raise click.UsageError("one node is needed: cnc lab shell [NAME] NODE")
-    raise click.exceptions.Exit(lifecycle.shell(name, rest[0]))
+    raise click.exceptions.Exit(emulator.lifecycle.shell(name, rest[0]))
 
 
 def _network(file: Path, topo: str | None) -> tuple[Intent, bool]:

@@ -11,9 +11,13 @@ from cnc.cli.options import FILE, JSON
 from cnc.cli.render.output import new_table, open_console, print_json, print_table
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
+from cnc.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from cnc import experiments
     from cnc.experiments import Measured
+else:
+    experiments = lazy_import("cnc.experiments")
 
 
 @click.command()
@@ -33,8 +37,6 @@ def measure(file: Path, output: Path | None, as_json: bool) -> None:
     has taprio the experiment runs on it in real time; otherwise in user-mode Linux in virtual time,
     where every run is the same. Control-plane experiments always run here, in real time.
     """
-    from cnc import experiments  # noqa: PLC0415
-
     found = experiments.measure(file, output or Path(file.stem), lambda s: echo(s, err=True))
     print_measured(found, as_json=as_json)
     if found.report.disagreements:
@@ -43,8 +45,6 @@ def measure(file: Path, output: Path | None, as_json: bool) -> None:
 
 def print_measured(found: Measured, *, as_json: bool) -> None:
     """The figures, what disagrees, and where the rest is."""
-    from cnc import experiments  # noqa: PLC0415
-
     if as_json:
         print_json(experiments.summary_of(found.directory))
         return
