@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.runner.lanes import LANE_VARIABLE
 from tests.stack.front_end import BASE, INTERFACES, NotUsable, clean_up, named_server
 
 TESTS = Path(__file__).parent
@@ -61,9 +63,12 @@ def configuration(server):
 
 
 def run_pytest(*arguments):
+    # The tests that it runs are of other lanes, too.
+    environment = {name: value for name, value in os.environ.items() if name != LANE_VARIABLE}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
         cwd=TESTS.parents[1],
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
