@@ -26,7 +26,7 @@ TIME_TO_END_S = 10
 # Written to by commands of a page, so not the checkout's own.
 _COPIED = ("schedules",)
 _CACHE = str(cache_dir().expanduser())
-_COLUMNS = "150"  # the widest table of a command fits
+_COLUMNS = "152"  # the widest table of a command fits
 
 Place = Callable[[Path, Path], str]
 """Runs the steps in the first directory, working in the second; returns what it said itself."""
