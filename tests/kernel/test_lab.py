@@ -148,10 +148,10 @@ def test_a_cut_switch_falls_silent_and_its_open_session_goes_on_once_mended(runn
         running.link_down("s2")
         with pytest.raises(DeviceError, match="no answer to get in time"):
             waiting.state(["mgmt"])
-        mending = threading.Timer(1, running.mend, ["s2"])
-        mending.start()
+        repair = threading.Timer(1, running.link_up, ["s2"])
+        repair.start()
         assert patient.state(["mgmt"]).agent is not None
-        mending.join()
+        repair.join()
 
 
 def test_the_other_switches_answer_while_one_is_cut(running: Lab):
