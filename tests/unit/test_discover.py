@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cnc import intent
-from cnc.cli.discover import discover
+from cnc.cli import cnc
 from cnc.discover import Answers, as_data, as_yaml, draft, targets
 from cnc.discover.asking import View
 from cnc.errors import InputError
@@ -381,6 +381,6 @@ def test_a_switch_named_twice_is_bad_input():
 def test_nothing_is_overwritten_without_being_told_to(tmp_path: Path):
     there = tmp_path / "net.yaml"
     there.write_text("mine\n")
-    done = CliRunner().invoke(discover, ["192.0.2.1", "-o", str(there)])
+    done = CliRunner().invoke(cnc, ["discover", "192.0.2.1", "-o", str(there)])
     assert isinstance(done.exception, InputError)
     assert there.read_text() == "mine\n"
