@@ -258,3 +258,10 @@ def retired(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("line", ["Nobody is told.", "the list is put back", "planned anew"])
 def test_a_retired_word_is_found(line: str):
     assert list(retired(f"Fine.\n{line}\n`{line}`\n```text\n{line}\n```\n")) == [line]
+
+
+def test_a_moved_file_is_where_the_page_says():
+    rows = re.findall(r"^\| .* \| (.*) \|$", (CHECKOUT / "docs/moved.md").read_text(), re.MULTILINE)
+    paths = [path for cell in rows for path in re.findall(r"`([^`]+/[^`]*)`", cell)]
+    assert len(paths) > 100
+    assert [path for path in paths if not (CHECKOUT / path).exists()] == []
