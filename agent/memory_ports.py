@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.composition import Change, Contribution, KernelObject, Step
-from agent.kernel import clock
 from agent.kernel.change_monitor import FULL_POLL_S
+from agent.kernel.clock import MachineClocks
 from agent.mechanism import Mechanism, Node
-from agent.model import AgentError, Clock, OperStatus, PortConfig, PortState, PtpStatus
+from agent.model import AgentError, OperStatus, PortConfig, PortState, PtpStatus
 from agent.root_qdisc import NO_QDISC
 
 DRIVER = "rehearsal"
@@ -21,7 +21,7 @@ TX_QUEUES = 8
 LINK_SPEED_BPS = 10_000_000_000  # as a veth says
 
 
-class MemoryPorts:
+class MemoryPorts(MachineClocks):
     """Ports that do nothing; what they run ends with the process."""
 
     def __init__(self, mechanisms: Sequence[Mechanism], ports: Iterable[PortState]) -> None:
@@ -79,15 +79,6 @@ class MemoryPorts:
 
     def change_monitor(self) -> PollMonitor:
         return PollMonitor()
-
-    def now_ns(self, of: Clock) -> int:
-        return clock.now_ns(of)
-
-    def clock_offsets_ns(self) -> Mapping[Clock, int]:
-        return clock.offsets_ns()
-
-    def tai_offset_s(self) -> int:
-        return clock.tai_offset_s()
 
     def ptp_status(self) -> PtpStatus | None:
         """No PTP daemon keeps time for ports in memory."""

@@ -54,6 +54,19 @@ def _offset_ns(clock: Clock) -> int:
     return min(readings)[1]
 
 
+class MachineClocks:
+    """This machine's clocks, as `agent.switch.Ports` offers them: those of ports in memory, too."""
+
+    def now_ns(self, of: Clock) -> int:
+        return now_ns(of)
+
+    def clock_offsets_ns(self) -> dict[Clock, int]:
+        return offsets_ns()
+
+    def tai_offset_s(self) -> int:
+        return tai_offset_s()
+
+
 class ClockSetAlarm:
     """Readable when CLOCK_REALTIME was set: a timer that is cancelled by that.
 

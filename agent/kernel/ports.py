@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyroute2 import IPRoute
 
 from agent.composition import Change, Contribution, KernelObject, Step
-from agent.kernel import clock, link, ptp
+from agent.kernel import link, ptp
 from agent.kernel.change_monitor import KernelChangeMonitor
+from agent.kernel.clock import MachineClocks
 from agent.kernel.ethtool import Ethtool
 from agent.mechanism import Mechanism, Node
-from agent.model import Clock, PortConfig, PortState, PtpStatus
+from agent.model import PortConfig, PortState, PtpStatus
 
 
-class KernelPorts:
+class KernelPorts(MachineClocks):
     """Needs CAP_NET_ADMIN. Not to be used by two threads at once."""
 
     def __init__(self, mechanisms: Sequence[Mechanism]) -> None:
@@ -84,15 +85,6 @@ class KernelPorts:
 
     def change_monitor(self) -> KernelChangeMonitor:
         return KernelChangeMonitor()
-
-    def now_ns(self, of: Clock) -> int:
-        return clock.now_ns(of)
-
-    def clock_offsets_ns(self) -> Mapping[Clock, int]:
-        return clock.offsets_ns()
-
-    def tai_offset_s(self) -> int:
-        return clock.tai_offset_s()
 
     def ptp_status(self) -> PtpStatus | None:
         """What the ptp4l of this namespace says; None where none answers."""
