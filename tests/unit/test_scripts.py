@@ -104,3 +104,30 @@ def test_the_archive_is_found_on_a_machine_without_lists_of_packages(tmp_path, a
     asked = subprocess.run([script], env=environment, capture_output=True, text=True, check=False)
     assert (asked.returncode, asked.stdout) == told
     assert (asked.returncode == 0) != ("sources.list" in asked.stderr)
+
+
+APT_GET_BEHIND_ANOTHER = """#!/bin/sh
+[ -e "$0.second" ] && exit 0
+touch "$0.second"
+echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt-get)" >&2
+exit 100
+"""
+
+
+def test_lists_of_packages_are_read_when_another_apt_has_done_so(tmp_path):
+    (tmp_path / "apt-get").write_text(APT_GET_BEHIND_ANOTHER)
+    (tmp_path / "apt-get").chmod(0o755)
+    script = CHECKOUT / "scripts" / "setup.d" / "apt-update"
+    environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run([script], env=environment, check=True, timeout=60)
+
+
+def test_lists_of_packages_that_cannot_be_read_are_an_error_at_once(tmp_path):
+    (tmp_path / "apt-get").write_text("#!/bin/sh\necho 'E: no archive' >&2\nexit 100\n")
+    (tmp_path / "apt-get").chmod(0o755)
+    script = CHECKOUT / "scripts" / "setup.d" / "apt-update"
+    environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    asked = subprocess.run(
+        [script], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (asked.returncode, asked.stderr) == (1, "E: no archive\n")
