@@ -1,5 +1,5 @@
 """NETCONF over SSH on sysrepo. A process of its own: any other NETCONF server can replace it."""
 
-from agent.netconfd.server import main
+from agent.netconfd.front.server import main
 
 __all__ = ["main"]

@@ -2,6 +2,6 @@
 
 import sys
 
-from agent.netconfd.server import main
+from agent.netconfd.front.server import main
 
 sys.exit(main())

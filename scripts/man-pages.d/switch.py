@@ -13,7 +13,7 @@ from pathlib import Path
 from roff import Page, summary
 
 from agent import main as agent
-from agent.netconfd import options as netconfd
+from agent.netconfd.front import options as netconfd
 
 DAEMON_STATUS = "0 stopped by SIGTERM or SIGINT, 1 cannot serve, 2 bad arguments."
 

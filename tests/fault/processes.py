@@ -18,7 +18,7 @@ from pathlib import Path
 from pyroute2 import netns
 
 from agent.main import main as agent
-from agent.netconfd.server import main as netconf_server
+from agent.netconfd.front.server import main as netconf_server
 from cnc.cli import main as controller
 from cnc.lab.switch import AGENT, NETCONF_SERVER
 from tests.fault import instruments

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import asyncssh
 from lxml import etree
 
-from agent.netconfd.transport.framing import Decoder, encode
+from agent.netconfd.session.framing import Decoder, encode
 from tests.fuzz import functions
 from tests.fuzz.configurations import Node, schema
 from tests.fuzz.rpcs import BASE

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from lxml import etree
 
-from agent.netconfd import messages
 from agent.netconfd.errors import RpcError
-from agent.netconfd.store import filters
-from agent.netconfd.transport.framing import (
+from agent.netconfd.session import filters, messages
+from agent.netconfd.session.framing import (
     END_OF_CHUNKS,
     END_OF_MESSAGE,
     Decoder,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["__main__", "agent.netconfd.server"])
+_FORKS.set_forkserver_preload(["__main__", "agent.netconfd.front.server"])
 
 
 class ForkedServer:
@@ -54,6 +54,6 @@ def _run(options: Sequence[str], environment: Mapping[str, str], log: Path) -> N
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["tsn-netconfd", *options]
-    from agent.netconfd.server import main  # noqa: PLC0415  imported before the fork
+    from agent.netconfd.front.server import main  # noqa: PLC0415  imported before the fork
 
     sys.exit(main())

@@ -13,9 +13,9 @@ import os
 import signal
 import sys
 
-from agent.netconfd.operations.confirmed_commit import Commits
-from agent.netconfd.server import main
-from agent.netconfd.store.datastore import Datastores
+from agent.netconfd.broker.confirmed_commit import Commits
+from agent.netconfd.broker.datastore import Datastores
+from agent.netconfd.front.server import main
 
 
 class Fate:

@@ -12,7 +12,7 @@ import pytest
 import sysrepo
 from ncclient.transport.errors import AuthenticationError, SSHError
 
-from agent.netconfd.transport.framing import encode
+from agent.netconfd.session.framing import encode
 from tests.stack.conftest import CHECKOUT
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconfd_process import NetconfdProcess, wait_until

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.netconfd.events.subscription import NOTIFICATION
-from agent.netconfd.operations.request import IETF_DATASTORES as DATASTORES
-from agent.netconfd.transport.framing import encode
+from agent.netconfd.broker.events.subscription import NOTIFICATION
+from agent.netconfd.session.framing import encode
+from agent.netconfd.session.operations.request import IETF_DATASTORES as DATASTORES
 from tests.stack.netconf_client import BASE, INTERFACES, NMDA
 from tests.stack.test_netconfd_access import HELLO_1_1, said_until_the_end
 from tests.stack.test_netconfd_limits import rss_mib

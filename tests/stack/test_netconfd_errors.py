@@ -15,10 +15,10 @@ import pytest
 import sysrepo
 from sysrepo.session import SysrepoSession
 
+from agent.netconfd.broker.access import AccessControl
+from agent.netconfd.broker.datastore import Datastores
 from agent.netconfd.errors import RpcErrors
-from agent.netconfd.store.access import AccessControl
-from agent.netconfd.store.datastore import Datastores
-from agent.netconfd.transport.framing import Decoder, encode
+from agent.netconfd.session.framing import Decoder, encode
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconf_client import BASE, INTERFACES, PREFIXES, ask, errors
 from tests.stack.netconfd_process import running_netconfd

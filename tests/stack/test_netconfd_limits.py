@@ -13,7 +13,7 @@ import pytest
 import sysrepo
 from ncclient.transport.errors import SessionCloseError, SSHError
 
-from agent.netconfd.transport.framing import encode
+from agent.netconfd.session.framing import encode
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconfd_process import wait_until
 from tests.stack.test_netconfd_access import END, GET, HELLO_1_0, HELLO_1_1, said_until_the_end

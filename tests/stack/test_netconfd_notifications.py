@@ -16,8 +16,8 @@ from lxml import etree
 from ncclient.operations import RPCError
 from ncclient.xml_ import to_ele
 
-from agent.netconfd import messages
-from agent.netconfd.transport.framing import END_OF_MESSAGE
+from agent.netconfd.session import messages
+from agent.netconfd.session.framing import END_OF_MESSAGE
 from tests.stack.netconfd_process import WAIT_TIMEOUT_S, wait_until
 
 NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from agent.netconfd.transport.framing import Decoder, encode
+from agent.netconfd.session.framing import Decoder, encode
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconfd_process import running_netconfd
 

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from agent import main as agent
-from agent.netconfd import options as netconfd
+from agent.netconfd.front import options as netconfd
 from cnc.cli import cnc, planning, settings
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "man-pages"

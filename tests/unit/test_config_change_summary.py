@@ -5,7 +5,7 @@ from __future__ import annotations
 import libyang
 import pytest
 
-from agent.netconfd.events.config import MAX_EDITS, summary
+from agent.netconfd.broker.events.config import MAX_EDITS, summary
 
 MODULE = """
 module m {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.netconfd.transport.framing import END_OF_MESSAGE, Decoder, FramingError, encode
+from agent.netconfd.session.framing import END_OF_MESSAGE, Decoder, FramingError, encode
 
 LIMIT_OCTETS = 1000
 

@@ -10,7 +10,7 @@ import pytest
 from lxml import etree
 
 from agent.netconfd.errors import RpcError
-from agent.netconfd.store import filters
+from agent.netconfd.session import filters
 
 INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
 MODULES = {INTERFACES: "ietf-interfaces"}

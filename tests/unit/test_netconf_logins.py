@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.netconfd.transport.logins import Logins
+from agent.netconfd.front.logins import Logins
 
 KEY = asyncssh.generate_private_key("ssh-ed25519").convert_to_public()
 OTHER_KEY = asyncssh.generate_private_key("ssh-ed25519").convert_to_public()

@@ -6,9 +6,8 @@ import tracemalloc
 
 import pytest
 
-from agent.netconfd import messages
 from agent.netconfd.errors import BASE, RpcError
-from agent.netconfd.store import edit_config
+from agent.netconfd.session import edit_config, messages
 
 ATTRIBUTE = 'a{}=""'
 NAMESPACE = 'xmlns:p{}="u"'

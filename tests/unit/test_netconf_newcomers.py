@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.netconfd.transport.newcomers import Newcomers
+from agent.netconfd.front.newcomers import Newcomers
 
 PLACES = 8
 

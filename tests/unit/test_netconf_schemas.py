@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agent.netconfd.broker.schemas import Library
 from agent.netconfd.errors import RpcError
-from agent.netconfd.store.schemas import Library
 
 LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
 YANG_1 = "module {name} {{ namespace 'urn:{name}'; prefix x; }}"

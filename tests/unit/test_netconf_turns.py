@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.netconfd import session as sessions
-from agent.netconfd.store.access import Account
+from agent.netconfd.broker import sessions
+from agent.netconfd.broker.access import Account
 
 CALL_TIMEOUT_S = 20
 

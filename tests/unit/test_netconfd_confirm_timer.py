@@ -8,10 +8,10 @@ import selectors
 import pytest
 import sysrepo
 
+from agent.netconfd.broker.access import Account
+from agent.netconfd.broker.confirmed_commit import RETRY_S, Commits, Confirmation
+from agent.netconfd.broker.sessions import Session, Sessions
 from agent.netconfd.errors import RpcError
-from agent.netconfd.operations.confirmed_commit import RETRY_S, Commits, Confirmation
-from agent.netconfd.session import Session, Sessions
-from agent.netconfd.store.access import Account
 
 
 class Clock(selectors.SelectSelector):

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.netconfd.events.log import EventLog, Stream
-from agent.netconfd.events.subscription import Subscription, message
-from agent.netconfd.session import SubscriptionParameters
+from agent.netconfd.broker.events.log import EventLog, Stream
+from agent.netconfd.broker.events.subscription import Subscription, message
+from agent.netconfd.broker.sessions import SubscriptionParameters
 
 EVERYTHING = "/*"
 

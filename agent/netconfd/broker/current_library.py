@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from contextlib import closing
 
-from agent.netconfd.store.datastore import Datastores
-from agent.netconfd.store.schemas import Library
+from agent.netconfd.broker.datastore import Datastores
+from agent.netconfd.broker.schemas import Library
 from agent.sysrepo import SysrepoConnection
 from agent.sysrepo.library import content_id
 

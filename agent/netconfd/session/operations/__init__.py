@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from lxml import etree
 
+from agent.netconfd.broker.events.subscription import NOTIFICATION
+from agent.netconfd.broker.sessions import Session
 from agent.netconfd.errors import BASE, NMDA, RpcError, RpcErrors
-from agent.netconfd.events.subscription import NOTIFICATION
-from agent.netconfd.operations import base, monitoring, nmda, subscription
-from agent.netconfd.operations.monitoring import MONITORING
-from agent.netconfd.operations.request import Operations, Parameters, Request, Services
-from agent.netconfd.session import Session
+from agent.netconfd.session.operations import base, monitoring, nmda, subscription
+from agent.netconfd.session.operations.monitoring import MONITORING
+from agent.netconfd.session.operations.request import Operations, Parameters, Request, Services
 
 __all__ = ["CAPABILITIES", "NAMES", "Services", "perform"]
 

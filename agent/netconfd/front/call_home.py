@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncssh
 
-from agent.netconfd.settings import Client
+from agent.netconfd.broker.settings import Client
 
 LOG = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from typing import Any
 import asyncssh
 
 from agent import whole_file
-from agent.netconfd.settings import Client, Settings
-from agent.netconfd.transport.logins import Logins, UnsafeFile, is_user_name
-from agent.netconfd.transport.newcomers import Newcomers
+from agent.netconfd.broker.settings import Client, Settings
+from agent.netconfd.front.logins import Logins, UnsafeFile, is_user_name
+from agent.netconfd.front.newcomers import Newcomers
 
 LOG = logging.getLogger(__name__)
 

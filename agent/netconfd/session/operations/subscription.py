@@ -8,11 +8,11 @@ from datetime import datetime
 
 from lxml import etree
 
+from agent.netconfd.broker.events.log import NETCONF
+from agent.netconfd.broker.events.subscription import NOTIFICATION
+from agent.netconfd.broker.sessions import SubscriptionParameters
 from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
-from agent.netconfd.events.log import NETCONF
-from agent.netconfd.events.subscription import NOTIFICATION
-from agent.netconfd.operations.request import Operations, Parameters, Request
-from agent.netconfd.session import SubscriptionParameters
+from agent.netconfd.session.operations.request import Operations, Parameters, Request
 
 CAPABILITIES = (
     "urn:ietf:params:netconf:capability:notification:1.0",

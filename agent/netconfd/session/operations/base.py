@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 
 from lxml import etree
 
+from agent.netconfd.broker.confirmed_commit import DEFAULT_TIMEOUT_S, Confirmation
 from agent.netconfd.errors import BASE, RpcError, RpcErrors, bad_element, missing_element
-from agent.netconfd.operations.confirmed_commit import DEFAULT_TIMEOUT_S, Confirmation
-from agent.netconfd.operations.request import (
+from agent.netconfd.session.get import BASIC_MODE, Selection
+from agent.netconfd.session.operations.request import (
     DATASTORES,
     EDITABLE,
     Operations,
@@ -20,7 +21,6 @@ from agent.netconfd.operations.request import (
     Request,
     datastore_name,
 )
-from agent.netconfd.store.get import BASIC_MODE, Selection
 from agent.sysrepo.data import DEFAULTS_MODES
 
 WITH_DEFAULTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults"

@@ -14,11 +14,12 @@ from typing import Any
 
 from lxml import etree
 
+from agent.netconfd.broker import sysrepo_errors
+from agent.netconfd.broker.schemas import LIBRARY_PATH, Library
 from agent.netconfd.errors import BASE, NMDA
-from agent.netconfd.store import edit_config, filters, sysrepo_errors
-from agent.netconfd.store.get import Selection, element_of
-from agent.netconfd.store.origins import strip as strip_origins
-from agent.netconfd.store.schemas import LIBRARY_PATH, Library
+from agent.netconfd.session import edit_config, filters
+from agent.netconfd.session.get import Selection, element_of
+from agent.netconfd.session.origins import strip as strip_origins
 from agent.sysrepo import (
     LibyangError,
     SysrepoConnection,

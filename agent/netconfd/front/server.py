@@ -11,21 +11,21 @@ from pathlib import Path
 import asyncssh
 
 from agent import journal
-from agent.netconfd import options
-from agent.netconfd.events.sources import Notifications
-from agent.netconfd.monitoring import Monitoring
-from agent.netconfd.netconf_session import NetconfSession
-from agent.netconfd.operations import CAPABILITIES, NAMES, Services
-from agent.netconfd.operations.confirmed_commit import Commits, Snapshot
-from agent.netconfd.session import Session, Sessions
-from agent.netconfd.settings import NotInstalled, Settings
-from agent.netconfd.store import access
-from agent.netconfd.store.current_library import CurrentLibrary
-from agent.netconfd.store.datastore import Datastores, Unreadable, check_stored
-from agent.netconfd.transport.call_home import CallHome
-from agent.netconfd.transport.framing import MemoryBudget
-from agent.netconfd.transport.logins import Logins, NoPam, Pam, UnsafeFile
-from agent.netconfd.transport.ssh import Endpoint, Refused, SshTransport
+from agent.netconfd.broker import access
+from agent.netconfd.broker.confirmed_commit import Commits, Snapshot
+from agent.netconfd.broker.current_library import CurrentLibrary
+from agent.netconfd.broker.datastore import Datastores, Unreadable, check_stored
+from agent.netconfd.broker.events.sources import Notifications
+from agent.netconfd.broker.monitoring import Monitoring
+from agent.netconfd.broker.sessions import Session, Sessions
+from agent.netconfd.broker.settings import NotInstalled, Settings
+from agent.netconfd.front import options
+from agent.netconfd.front.call_home import CallHome
+from agent.netconfd.front.logins import Logins, NoPam, Pam, UnsafeFile
+from agent.netconfd.front.ssh import Endpoint, Refused, SshTransport
+from agent.netconfd.session.framing import MemoryBudget
+from agent.netconfd.session.netconf_session import NetconfSession
+from agent.netconfd.session.operations import CAPABILITIES, NAMES, Services
 from agent.service_manager import notify, watchdog_interval_s
 from agent.sysrepo import SysrepoConnection, SysrepoError
 

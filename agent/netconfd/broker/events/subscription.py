@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from agent.netconfd.broker.events.log import Event, Stream
+from agent.netconfd.broker.sessions import Session, SubscriptionParameters
 from agent.netconfd.errors import RpcErrors
-from agent.netconfd.events.log import Event, Stream
-from agent.netconfd.session import Session, SubscriptionParameters
 
 LOG = logging.getLogger(__name__)
 

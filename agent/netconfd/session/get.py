@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from agent.netconfd.store.origins import NOT_BY_DEFAULT, OriginFilter
+from agent.netconfd.session.origins import NOT_BY_DEFAULT, OriginFilter
 
 BASIC_MODE = "explicit"
 

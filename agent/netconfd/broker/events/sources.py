@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from agent.netconfd.broker.current_library import CurrentLibrary
+from agent.netconfd.broker.events.config import ConfigWatch
+from agent.netconfd.broker.events.events import MODULE, Events
+from agent.netconfd.broker.events.log import NETCONF, EventLog, Stream
 from agent.netconfd.errors import RpcErrors
-from agent.netconfd.events.config import ConfigWatch
-from agent.netconfd.events.events import MODULE, Events
-from agent.netconfd.events.log import NETCONF, EventLog, Stream
-from agent.netconfd.store.current_library import CurrentLibrary
 from agent.sysrepo import SysrepoConnection, SysrepoError
 from agent.sysrepo.data import module_names
 from agent.sysrepo.notifications import NotificationSubscription

@@ -10,21 +10,21 @@ from typing import NamedTuple, Protocol
 
 from lxml import etree
 
-from agent.netconfd import messages
+from agent.netconfd.broker.events.events import TerminationReason
+from agent.netconfd.broker.events.sources import Notifications
+from agent.netconfd.broker.events.subscription import Subscription
+from agent.netconfd.broker.sessions import Session
+from agent.netconfd.broker.settings import Limits
 from agent.netconfd.errors import BASE, RpcError, RpcErrors
-from agent.netconfd.events.events import TerminationReason
-from agent.netconfd.events.sources import Notifications
-from agent.netconfd.events.subscription import Subscription
-from agent.netconfd.operations import Services, perform
-from agent.netconfd.session import Session
-from agent.netconfd.settings import Limits
-from agent.netconfd.transport.framing import (
+from agent.netconfd.session import messages
+from agent.netconfd.session.framing import (
     FramingError,
     MemoryBudget,
     MessageReader,
     Source,
     encode,
 )
+from agent.netconfd.session.operations import Services, perform
 
 LOG = logging.getLogger(__name__)
 

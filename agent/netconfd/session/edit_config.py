@@ -13,7 +13,7 @@ from typing import Any
 from lxml import etree
 
 from agent.netconfd.errors import BASE, RpcError, attribute_error
-from agent.netconfd.store.get import DEFAULT
+from agent.netconfd.session.get import DEFAULT
 from agent.sysrepo import LibyangError, SLeaf, SList
 
 YANG = "urn:ietf:params:xml:ns:yang:1"

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import ParamSpec, TypeVar
 
-from agent.netconfd.store.access import Account
-from agent.netconfd.store.datastore import Datastores
+from agent.netconfd.broker.access import Account
+from agent.netconfd.broker.datastore import Datastores
 from agent.sysrepo import SysrepoConnection
 
 P = ParamSpec("P")

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent import whole_file
+from agent.netconfd.broker.events.events import ConfirmEvent, Events
+from agent.netconfd.broker.sessions import Session, Sessions
 from agent.netconfd.errors import RpcError, RpcErrors
-from agent.netconfd.events.events import ConfirmEvent, Events
-from agent.netconfd.session import Session, Sessions
 
 LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from agent.netconfd.errors import (
     bad_element,
     missing_element,
 )
-from agent.netconfd.operations.request import (
+from agent.netconfd.session.get import Selection
+from agent.netconfd.session.operations.request import (
     DATASTORES,
     EDITABLE,
     Operations,
@@ -22,8 +23,7 @@ from agent.netconfd.operations.request import (
     qualified,
     text_of,
 )
-from agent.netconfd.store.get import Selection
-from agent.netconfd.store.origins import OriginFilter
+from agent.netconfd.session.origins import OriginFilter
 from agent.sysrepo.data import DEFAULTS_MODES
 
 CAPABILITIES = ("urn:ietf:params:netconf:capability:with-operational-defaults:1.0",)

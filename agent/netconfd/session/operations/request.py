@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from agent.netconfd.broker.access import AccessControl
+from agent.netconfd.broker.confirmed_commit import Commits
+from agent.netconfd.broker.current_library import CurrentLibrary
+from agent.netconfd.broker.sessions import Session, Sessions
 from agent.netconfd.errors import (
     BASE,
     NMDA,
@@ -15,10 +19,6 @@ from agent.netconfd.errors import (
     missing_element,
     unknown_element,
 )
-from agent.netconfd.operations.confirmed_commit import Commits
-from agent.netconfd.session import Session, Sessions
-from agent.netconfd.store.access import AccessControl
-from agent.netconfd.store.current_library import CurrentLibrary
 
 MAX_UINT32 = 4_294_967_295
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import asyncssh
 
-from agent.netconfd.settings import Settings
-from agent.netconfd.transport.authorized_keys import accepted_lines
+from agent.netconfd.broker.settings import Settings
+from agent.netconfd.front.authorized_keys import accepted_lines
 
 LOG = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
-from agent.netconfd.events.log import Stream
-from agent.netconfd.session import Session
+from agent.netconfd.broker.events.log import Stream
+from agent.netconfd.broker.sessions import Session
 from agent.sysrepo import LibyangError, SysrepoConnection, SysrepoError
 
 LOG = logging.getLogger(__name__)

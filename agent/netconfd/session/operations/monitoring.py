@@ -5,7 +5,7 @@ from __future__ import annotations
 from lxml import etree
 
 from agent.netconfd.errors import bad_element, missing_element
-from agent.netconfd.operations.request import Operations, Request, qualified, text_of
+from agent.netconfd.session.operations.request import Operations, Request, qualified, text_of
 
 MONITORING = "urn:ietf:params:xml:ns:yang:ietf-netconf-monitoring"
 

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from agent.netconfd.session import Counters, Session, Sessions
-from agent.netconfd.store.current_library import CurrentLibrary
+from agent.netconfd.broker.current_library import CurrentLibrary
+from agent.netconfd.broker.sessions import Counters, Session, Sessions
 from agent.sysrepo import SysrepoConnection
 
 MODULE = "ietf-netconf-monitoring"

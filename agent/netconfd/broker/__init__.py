@@ -1,0 +1,1 @@
+"""What holds sysrepo: datastores, locks, commits, access control, state and events."""

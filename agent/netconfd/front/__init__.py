@@ -1,0 +1,1 @@
+"""What strangers reach: TCP, SSH and its logins, and the processes that serve sessions."""

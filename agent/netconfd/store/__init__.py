@@ -1,1 +1,0 @@
-"""What clients read and write: sysrepo's datastores, access control, filters and errors."""

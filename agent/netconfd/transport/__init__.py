@@ -1,1 +1,0 @@
-"""SSH, its logins and host keys, and the framing of NETCONF messages (RFC 6242)."""
