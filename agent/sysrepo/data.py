@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,11 @@ from libyang.data import ffi as ly_ffi
 from libyang.data import lib as ly_lib
 from sysrepo.errors import check_call
 from sysrepo.session import SysrepoSession
+
+from agent.sysrepo.library import LIBRARY, address
+
+LIBRARY.ly_out_printed_total.argtypes = [ctypes.c_void_p]
+LIBRARY.ly_out_printed_total.restype = ctypes.c_size_t
 
 READ_TIMEOUT_MS = 5_000
 
@@ -103,6 +109,43 @@ def print_xml(tree: Any, defaults_mode: str, *, empty_containers: bool = False) 
         return bytes(ly_ffi.string(text[0])).decode() if text[0] else ""
     finally:
         ly_lib.free(text[0])
+
+
+def print_lyb(tree: Any) -> bytes:
+    """The tree and its siblings in libyang's binary format, for `parse_lyb`; b"" for None.
+
+    Nothing is left out: values that are there by default with their flag, metadata, empty
+    containers. Calls `lyd_print_all`; its memory is copied and freed here. Raises LibyangError.
+    """
+    if tree is None:
+        return b""
+    data, out = ly_ffi.new("char **"), ly_ffi.new("struct ly_out **")
+    if ly_lib.ly_out_new_memory(data, 0, out):
+        raise tree.context.error("no memory for the data")
+    flags = ly_lib.LYD_PRINT_WD_ALL | ly_lib.LYD_PRINT_KEEPEMPTYCONT
+    try:
+        if ly_lib.lyd_print_all(out[0], tree.cdata, ly_lib.LYD_LYB, flags):
+            raise tree.context.error("cannot print the data")
+        return bytes(ly_ffi.buffer(data[0], LIBRARY.ly_out_printed_total(address(out[0]))))
+    finally:
+        ly_lib.ly_out_free(out[0], ly_ffi.NULL, False)
+        ly_lib.free(data[0])
+
+
+def parse_lyb(context: Any, lyb: bytes) -> Any:
+    """What `print_lyb` printed of a context with the same schemas, None for b"".
+
+    Only for octets of a process that is trusted: libyang believes the lengths in them. Calls
+    `lyd_parse_data_mem` and adds nothing to what was printed; the caller frees the tree.
+    Raises LibyangError.
+    """
+    if not lyb:
+        return None
+    tree = ly_ffi.new("struct lyd_node **")
+    flags = ly_lib.LYD_PARSE_ONLY | ly_lib.LYD_PARSE_STRICT
+    if ly_lib.lyd_parse_data_mem(context.cdata, lyb, ly_lib.LYD_LYB, flags, 0, tree):
+        raise context.error("cannot parse the data")
+    return libyang.DNode.new(context, tree[0]) if tree[0] else None
 
 
 def parse_notification(context: Any, xml: str) -> Any:

@@ -1,0 +1,236 @@
+"""What an XPath selects: the schema nodes to read for it, and the data nodes that it keeps.
+
+A filter is evaluated on what its sender may read, not on all there is: whoever evaluates it asks
+for `needed_paths`, gets what of these the user may read, and applies `select`. For a user whom no
+rule restricts, the outcome is that of `sr_get_data` with the same expression.
+
+Nothing here needs a connection to sysrepo. An expression that libyang cannot evaluate raises
+LibyangError.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import libyang
+from libyang.context import ffi, lib
+
+from agent.sysrepo.library import LIBRARY, address
+
+LIBRARY.lyd_find_xpath3.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_char_p,
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+]
+# tree.h, LY_VALUE_FORMAT: the bindings lack it. Prefixes are names of modules.
+_LY_VALUE_JSON = 4
+
+# On any data libyang tells whether it can evaluate an expression, and to nodes.
+_ANY_DATA = '<yang-library xmlns="urn:ietf:params:xml:ns:yang:ietf-yang-library"/>'
+
+_OPERATIONS = lib.LYS_RPC | lib.LYS_ACTION | lib.LYS_NOTIF
+_SCHEMA_ONLY = lib.LYS_CHOICE | lib.LYS_CASE
+_INNER = lib.LYS_CONTAINER | lib.LYS_LIST
+
+# Expressions of paths downwards, whose conditions compare what is below a node with constants.
+# What such a path passes on its way matters only where it leads to an end.
+_NAME = r"(?:[A-Za-z_][\w.-]*+:)?+[A-Za-z_][\w.-]*+(?!\s*+(?:\(|::))"
+_LITERAL = r"""(?:"[^"]*+"|'[^']*+')"""
+_ANY_NAMESPACE = rf"\*\[local-name\(\)={_LITERAL}\]"
+_CONSTANT = rf"(?:{_LITERAL}|concat\({_LITERAL}(?:,\s*+{_LITERAL})*+\)|-?\d++(?:\.\d++)?+)"
+_COMPARED = rf"\s*+(?:!?=|[<>]=?+)\s*+{_CONSTANT}"
+_OPERAND = rf"(?:{_NAME}(?:/{_NAME})*+|{_ANY_NAMESPACE})"
+_CONDITION = rf"\[\s*+{_OPERAND}(?:{_COMPARED})?+\s*+\]"
+_STEP = rf"(?:{_NAME}|{_ANY_NAMESPACE}|\*)(?:{_CONDITION})*+"
+_PATH = rf"\s*+/{{0,2}}+{_STEP}(?://?+{_STEP})*+(?:\[\s*+\.{_COMPARED}\s*+\])?+\s*+"
+_DOWNWARDS = re.compile(rf"{_PATH}(?:\|{_PATH})*+", re.ASCII)
+# The steps are read along, so that no condition is seen in a literal of theirs.
+_OPERANDS = re.compile(rf"{_ANY_NAMESPACE}|\[\s*+({_OPERAND})", re.ASCII)
+
+
+def data_paths(context: libyang.Context) -> frozenset[str]:
+    """The paths of all schema nodes of data: every path that `needed_paths` may return."""
+    return frozenset(
+        _path(node)
+        for module in context
+        if module.implemented()
+        for top in _top_nodes(module.cdata)
+        for node in _with_descendants(top)
+    )
+
+
+def needed_paths(context: libyang.Context, xpath: str) -> tuple[str, ...]:
+    """Schema paths whose data, and nothing else, decide on what `xpath` selects.
+
+    Such as /ietf-interfaces:interfaces/interface/enabled: without predicates, and with a module
+    name where it is not the parent's. Each stands for its whole subtree; none is below another.
+    Operations and notifications are not data. () where no data can be selected.
+    """
+    _check_selects_nodes(context, xpath)
+    atoms = _schema_nodes(lib.lys_find_xpath_atoms, context, xpath)
+    if _DOWNWARDS.fullmatch(xpath):
+        ends = _schema_nodes(lib.lys_find_xpath, context, xpath)
+        nodes = _ends(atoms, ends, xpath) if ends else ()
+    else:
+        # Position, count and text of a node may depend on anything that is there.
+        modules = {_module(node) for node in atoms}
+        nodes = [top for module in modules for top in _top_nodes(module)]
+    return tuple(sorted(_path(node) for node in nodes))
+
+
+def select(tree: libyang.DNode | None, xpath: str, max_depth: int = 0) -> libyang.DNode | None:
+    """Keep what `xpath` selects: its subtrees, their ancestors, and the keys of lists.
+
+    `max_depth` 0 is unbounded, 1 the selected nodes alone. The tree and its siblings are freed
+    except for what is kept, which is returned and is the caller's; after an exception it is all of
+    the tree.
+    """
+    if tree is None:
+        return None
+    first = lib.lyd_first_sibling(tree.cdata)
+    selected = set(_data_nodes(tree.context, first, xpath))
+    ancestors: set[Any] = set()
+    for node in selected:
+        parent = node.parent
+        while parent and parent not in ancestors:
+            ancestors.add(parent)
+            parent = parent.parent
+    kept = ffi.NULL
+    pending = [*_siblings(first)]
+    for node in pending:
+        if node in selected:
+            kept = kept or node
+            if max_depth:
+                _cut(node, max_depth)
+        elif node in ancestors:
+            kept = kept or node
+            pending += _children(node)
+        elif not node.schema.flags & lib.LYS_KEY:
+            lib.lyd_free_tree(node)
+    return libyang.DNode.new(tree.context, lib.lyd_first_sibling(kept)) if kept else None
+
+
+def selects(tree: libyang.DNode, xpath: str) -> bool:
+    """Whether `xpath` selects anything in the tree, such as a notification, and its siblings."""
+    return bool(_data_nodes(tree.context, tree.cdata, xpath))
+
+
+def _check_selects_nodes(context: libyang.Context, xpath: str) -> None:
+    data = context.parse_data_mem(_ANY_DATA, "xml", parse_only=True)
+    try:
+        _data_nodes(context, data.cdata, xpath)
+    finally:
+        data.free()
+
+
+def _data_nodes(context: libyang.Context, tree: Any, xpath: str) -> list[Any]:
+    """The nodes that `xpath` selects from the root (`lyd_find_xpath3`); the set is freed here."""
+    found = ffi.new("struct ly_set **")
+    if LIBRARY.lyd_find_xpath3(
+        None, address(tree), xpath.encode(), _LY_VALUE_JSON, None, None, address(found)
+    ):
+        raise context.error("cannot evaluate the XPath")
+    try:
+        return list(ffi.unpack(found[0].dnodes, found[0].count)) if found[0].count else []
+    finally:
+        lib.ly_set_free(found[0], ffi.NULL)
+
+
+def _schema_nodes(find: Any, context: libyang.Context, xpath: str) -> list[Any]:
+    """The nodes of data that `lys_find_xpath` or `lys_find_xpath_atoms` finds."""
+    nodes: list[Any] = []
+    # On schema nodes, unlike on data, libyang 3.13.6 finds no topmost node for //.
+    for expression in {xpath, xpath.replace("//", "/")}:
+        found = ffi.new("struct ly_set **")
+        if find(context.cdata, ffi.NULL, expression.encode(), 0, found):
+            raise context.error("cannot evaluate the XPath")
+        try:
+            nodes += ffi.unpack(found[0].snodes, found[0].count) if found[0].count else ()
+        finally:
+            lib.ly_set_free(found[0], ffi.NULL)
+    return [node for node in nodes if not _in_operation(node)]
+
+
+def _ends(atoms: Iterable[Any], ends: Iterable[Any], xpath: str) -> list[Any]:
+    """The results and the operands of conditions, without those below another of them."""
+    operands = {_local_name(match) for match in _OPERANDS.findall(xpath) if match}
+    passed = {ancestor for node in atoms for ancestor in _ancestors(node)}
+    whole = {
+        *ends,
+        *(
+            node
+            for node in atoms
+            if node not in passed or bytes(ffi.string(node.name)).decode() in operands
+        ),
+    }
+    return [node for node in whole if whole.isdisjoint(_ancestors(node))]
+
+
+def _local_name(operand: str) -> str:
+    """The name at the end of an operand: of a path, or in `*[local-name()='…']`."""
+    return operand[:-1].split("=")[1][1:-1] if operand[0] == "*" else re.split("[/:]", operand)[-1]
+
+
+def _cut(node: Any, depth: int) -> None:
+    """Free what is more than `depth` levels deep, and is not the key of a list."""
+    for child in [*_children(node)]:
+        if depth > 1:
+            _cut(child, depth - 1)
+        elif not child.schema.flags & lib.LYS_KEY:
+            lib.lyd_free_tree(child)
+
+
+def _children(node: Any) -> Iterator[Any]:
+    if node.schema and node.schema.nodetype & _INNER:
+        yield from _siblings(ffi.cast("struct lyd_node_inner *", node).child)
+
+
+def _siblings(node: Any) -> Iterator[Any]:
+    while node:
+        yield node
+        node = node.next
+
+
+def _in_operation(node: Any) -> bool:
+    return any(each.nodetype & _OPERATIONS for each in (node, *_ancestors(node)))
+
+
+def _ancestors(node: Any) -> Iterator[Any]:
+    while node := node.parent:
+        yield node
+
+
+def _module(node: Any) -> Any:
+    """The module in whose data the node is: that of its topmost ancestor."""
+    return [node, *_ancestors(node)][-1].module
+
+
+def _top_nodes(module: Any) -> Iterator[Any]:
+    node = ffi.NULL
+    while node := lib.lys_getnext(node, ffi.NULL, module.compiled, 0):
+        if not node.nodetype & _OPERATIONS:
+            yield node
+
+
+def _with_descendants(node: Any) -> Iterator[Any]:
+    if not node.nodetype & _SCHEMA_ONLY:
+        yield node
+    child = lib.lysc_node_child(node)
+    while child:
+        yield from _with_descendants(child)
+        child = child.next
+
+
+def _path(node: Any) -> str:
+    path = lib.lysc_path(node, lib.LYSC_PATH_DATA, ffi.NULL, 0)
+    try:
+        return bytes(ffi.string(path)).decode()
+    finally:
+        lib.free(path)
