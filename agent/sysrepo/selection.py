@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import libyang
@@ -39,20 +39,27 @@ _OPERATIONS = lib.LYS_RPC | lib.LYS_ACTION | lib.LYS_NOTIF
 _SCHEMA_ONLY = lib.LYS_CHOICE | lib.LYS_CASE
 _INNER = lib.LYS_CONTAINER | lib.LYS_LIST
 
-# Expressions of paths downwards, whose conditions compare what is below a node with constants.
-# What such a path passes on its way matters only where it leads to an end.
-_NAME = r"(?:[A-Za-z_][\w.-]*+:)?+[A-Za-z_][\w.-]*+(?!\s*+(?:\(|::))"
+# Unions of paths downwards, whose conditions compare what is below a node with constants: what such
+# a path passes on its way matters only where it leads to an end.
+_NAME = r"[A-Za-z_][\w.-]*+"
+_PREFIXED = rf"{_NAME}:{_NAME}(?!\s*+\()"
+_NODE = rf"(?:{_PREFIXED}|{_NAME}(?!\s*+[(:]))"
 _LITERAL = r"""(?:"[^"]*+"|'[^']*+')"""
 _ANY_NAMESPACE = rf"\*\[local-name\(\)={_LITERAL}\]"
 _CONSTANT = rf"(?:{_LITERAL}|concat\({_LITERAL}(?:,\s*+{_LITERAL})*+\)|-?\d++(?:\.\d++)?+)"
 _COMPARED = rf"\s*+(?:!?=|[<>]=?+)\s*+{_CONSTANT}"
-_OPERAND = rf"(?:{_NAME}(?:/{_NAME})*+|{_ANY_NAMESPACE})"
-_CONDITION = rf"\[\s*+{_OPERAND}(?:{_COMPARED})?+\s*+\]"
-_STEP = rf"(?:{_NAME}|{_ANY_NAMESPACE}|\*)(?:{_CONDITION})*+"
-_PATH = rf"\s*+/{{0,2}}+{_STEP}(?://?+{_STEP})*+(?:\[\s*+\.{_COMPARED}\s*+\])?+\s*+"
+_OPERAND = rf"(?:{_NODE}(?:/{_NODE})*+|{_ANY_NAMESPACE})"
+_CONDITIONS = rf"(?:\[\s*+{_OPERAND}(?:{_COMPARED})?+\s*+\])*+"
+_STEP = rf"(?:{_NODE}|{_ANY_NAMESPACE}|\*){_CONDITIONS}"
+# For a name without a prefix below //, libyang finds other nodes in schemas than in data.
+_ANY_STEP = rf"//(?:{_PREFIXED}|{_ANY_NAMESPACE}|\*){_CONDITIONS}"
+_PATH = (
+    rf"\s*+(?:{_ANY_STEP}|/?+{_STEP})(?:{_ANY_STEP}|/{_STEP})*+(?:\[\s*+\.{_COMPARED}\s*+\])?+\s*+"
+)
 _DOWNWARDS = re.compile(rf"{_PATH}(?:\|{_PATH})*+", re.ASCII)
+_PIECE = re.compile(rf"(?:{_LITERAL}|[^|'\"])++")
 # The steps are read along, so that no condition is seen in a literal of theirs.
-_OPERANDS = re.compile(rf"{_ANY_NAMESPACE}|\[\s*+({_OPERAND})", re.ASCII)
+_CONDITION = re.compile(rf"{_ANY_NAMESPACE}|\[\s*+({_OPERAND}|\.)(?:{_COMPARED})?+\s*+\]", re.ASCII)
 
 
 def data_paths(context: libyang.Context) -> frozenset[str]:
@@ -74,12 +81,11 @@ def needed_paths(context: libyang.Context, xpath: str) -> tuple[str, ...]:
     Operations and notifications are not data. () where no data can be selected.
     """
     _check_selects_nodes(context, xpath)
-    atoms = _schema_nodes(lib.lys_find_xpath_atoms, context, xpath)
     if _DOWNWARDS.fullmatch(xpath):
-        ends = _schema_nodes(lib.lys_find_xpath, context, xpath)
-        nodes = _ends(atoms, ends, xpath) if ends else ()
+        nodes = _ends(context, xpath)
     else:
         # Position, count and text of a node may depend on anything that is there.
+        atoms = _schema_nodes(lib.lys_find_xpath_atoms, context, xpath)
         modules = {_module(node) for node in atoms}
         nodes = [top for module in modules for top in _top_nodes(module)]
     return tuple(sorted(_path(node) for node in nodes))
@@ -158,19 +164,32 @@ def _schema_nodes(find: Any, context: libyang.Context, xpath: str) -> list[Any]:
     return [node for node in nodes if not _in_operation(node)]
 
 
-def _ends(atoms: Iterable[Any], ends: Iterable[Any], xpath: str) -> list[Any]:
+def _ends(context: libyang.Context, xpath: str) -> list[Any]:
     """The results and the operands of conditions, without those below another of them."""
-    operands = {_local_name(match) for match in _OPERANDS.findall(xpath) if match}
+    operands: set[str] = set()
+
+    def without_constant(condition: re.Match[str]) -> str:
+        operand = condition[1]
+        if operand is None:
+            return condition[0]
+        operands.add(_local_name(operand))
+        return f"[{operand}]"
+
+    atoms: list[Any] = []
+    ends: set[Any] = set()
+    # One by one: of a union libyang does not tell the nodes that one path ends at and one passes.
+    for path in {_CONDITION.sub(without_constant, each) for each in _PIECE.findall(xpath)}:
+        results = _schema_nodes(lib.lys_find_xpath, context, path)
+        if results:
+            ends.update(results)
+            atoms += _schema_nodes(lib.lys_find_xpath_atoms, context, path)
     passed = {ancestor for node in atoms for ancestor in _ancestors(node)}
-    whole = {
-        *ends,
-        *(
-            node
-            for node in atoms
-            if node not in passed or bytes(ffi.string(node.name)).decode() in operands
-        ),
-    }
-    return [node for node in whole if whole.isdisjoint(_ancestors(node))]
+    ends.update(
+        node
+        for node in atoms
+        if node not in passed or bytes(ffi.string(node.name)).decode() in operands
+    )
+    return [node for node in ends if ends.isdisjoint(_ancestors(node))]
 
 
 def _local_name(operand: str) -> str:
