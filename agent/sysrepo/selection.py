@@ -168,17 +168,18 @@ def _ends(context: libyang.Context, xpath: str) -> list[Any]:
     """The results and the operands of conditions, without those below another of them."""
     operands: set[str] = set()
 
-    def without_constant(condition: re.Match[str]) -> str:
+    def in_schema(condition: re.Match[str]) -> str:
+        # No constant and no name of its own decides there, and libyang takes long over the latter.
         operand = condition[1]
         if operand is None:
-            return condition[0]
+            return "*"
         operands.add(_local_name(operand))
-        return f"[{operand}]"
+        return "[*]" if operand[0] == "*" else f"[{operand}]"
 
     atoms: list[Any] = []
     ends: set[Any] = set()
     # One by one: of a union libyang does not tell the nodes that one path ends at and one passes.
-    for path in {_CONDITION.sub(without_constant, each) for each in _PIECE.findall(xpath)}:
+    for path in {_CONDITION.sub(in_schema, each) for each in _PIECE.findall(xpath)}:
         results = _schema_nodes(lib.lys_find_xpath, context, path)
         if results:
             ends.update(results)

@@ -16,7 +16,9 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,6 +165,21 @@ def client(sysrepo_repository: Repository) -> Iterator[Client]:
     sysrepo = pytest.importorskip("sysrepo")
     with sysrepo.SysrepoConnection() as connection:
         yield Client(connection)
+
+
+@pytest.fixture(scope="module")
+def data_switch(sysrepo_place: Place, sysrepo_template: Path) -> Iterator[Any]:
+    """A connection to a sysrepo with data of every kind, for tests that only read."""
+    # A machine without it can still collect the tests.
+    sysrepo = pytest.importorskip("sysrepo")
+    from tests.stack.filtered_switch import filtered_switch  # noqa: PLC0415  likewise
+
+    with ExitStack() as stack:
+        stack.enter_context(sysrepo_place.fresh(sysrepo_template))
+        connection = stack.enter_context(sysrepo.SysrepoConnection())
+        stack.enter_context(filtered_switch(connection))
+        sysrepo_place.share(stack.close)
+        yield connection
 
 
 @pytest.fixture
