@@ -33,7 +33,7 @@ LYS_OUT_YANG_COMPILED = 2
 # submodule, and a type from a module that is only imported, in another revision than the newest.
 STRANGE = {
     "base@2020-01-01": """module base { yang-version 1.1; namespace urn:base; prefix b;
-      include base-parts; feature on; feature off; revision 2020-01-01;
+      include base-parts; revision 2020-01-01; feature on; feature off;
       container c { leaf gone { type string; } leaf kept { type uint8; default 1; }
         leaf if-on { if-feature on; type string; } leaf if-off { if-feature off; type string; } } }
     """,
