@@ -104,6 +104,11 @@ class SshTransport:
         except (OSError, asyncssh.Error):
             self.is_gone = True
 
+    async def wait_gone(self) -> None:
+        """Return when the channel is closed, by the client, by `close` or with its connection."""
+        await self._process.wait_closed()
+        self.is_gone = True
+
     def close(self) -> None:
         """End the whole connection: the client must not open another subsystem on it."""
         self.is_gone = True
