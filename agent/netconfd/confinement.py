@@ -24,6 +24,27 @@ _PR_SET_NO_NEW_PRIVS = 38
 # Of 1000 (proc_pid_oom_score_adj(5)): the kernel ends these processes before the others.
 _OOM_SCORE_ADJ = 500
 
+# linux/capability.h
+_CAPABILITY_VERSION_3 = 0x20080522
+_CAPABILITY_WORDS = 2
+
+
+class _CapabilityHeader(ctypes.Structure):
+    """struct __user_cap_header_struct; pid 0 is this process."""
+
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _CapabilitySets(ctypes.Structure):
+    """struct __user_cap_data_struct"""
+
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -59,6 +80,18 @@ def forbid_inspection() -> None:
 def forbid_new_privileges() -> None:
     """No program that this process starts gets more rights than it has. Raises OSError."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """Keep none of root's capabilities, and gain none by starting a program. Raises OSError.
+
+    What a root process may do because it owns files stays.
+    """
+    header = _CapabilityHeader(version=_CAPABILITY_VERSION_3)
+    nothing = (_CapabilitySets * _CAPABILITY_WORDS)()
+    if _LIBC.capset(ctypes.byref(header), nothing) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"capset: {os.strerror(number)}")
 
 
 def end_first_without_memory() -> None:

@@ -48,7 +48,10 @@ async def relay(channel: Channel, session: socket.socket) -> Left:
     gone = asyncio.create_task(channel.wait_gone())
     tasks = (requests, replies, gone)
     try:
-        await asyncio.wait((replies, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not (replies.done() or gone.done() or requests.exception()):
+            # The client sends no more, and waits for its answers.
+            await asyncio.wait((replies, gone), return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()

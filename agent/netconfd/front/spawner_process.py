@@ -57,6 +57,7 @@ def run(
         confinement.end_first_without_memory()
         confinement.forbid_inspection()
         confinement.forbid_new_privileges()
+        confinement.drop_capabilities()
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, STDIN)
         os.dup2(null, STDOUT)

@@ -1,0 +1,535 @@
+"""A front with toy sessions in place of NETCONF ones: `python -m tests.unit.toy_sessions SCENARIO`.
+
+A program of its own, because a process that forks the spawner must have one thread. It prints what
+the scenario has seen as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from agent.netconfd.front import serve as front_serve
+from agent.netconfd.front.spawner import Spawner, SpawnerError
+from agent.netconfd.session_process import ProcessLimits
+
+MIB = 2**20
+LIMITS = ProcessLimits(memory_octets=64 * MIB, request_cpu_s=1)
+PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_GET_NO_NEW_PRIVS = 2, 3, 39
+WAIT_S = 30
+
+
+# --- in the session process ----------------------------------------------------------------------
+
+
+def serve(process):
+    """Obey one line at a time until the client sends no more."""
+    if process.start.get("before") == "write a file":
+        return write_a_file(process)
+    files = open_files()
+    loop = asyncio.new_event_loop()
+    process.confine()
+    process.client.setblocking(False)
+    loop.run_until_complete(obey(process, files))
+    return None
+
+
+async def obey(process, files):
+    loop = asyncio.get_running_loop()
+    commands = {
+        "pid": os.getpid,
+        "files": lambda: files,
+        "start": lambda: dict(process.start),
+        "shared": lambda: process.shared,
+        "new descriptors": lambda: new_descriptors(process.client),
+        "given up": given_up,
+        "memory": take_memory,
+        "say much": say_much,
+        "raise": fail,
+        "compute": compute,
+        "crash": lambda: ctypes.string_at(0),
+        "close": process.client.close,
+    }
+    while line := await loop.sock_recv(process.client, 1000):
+        process.begin_request()
+        # That it has begun: what computes or crashes has no other answer.
+        await loop.sock_sendall(process.client, b"begun\n")
+        # A timer and the selector work without new descriptors.
+        await asyncio.sleep(0.001)
+        answer = commands[line.decode().strip()]()
+        if process.client.fileno() < 0:
+            signal.pause()
+        await loop.sock_sendall(process.client, json.dumps(answer).encode() + b"\n")
+
+
+def open_files():
+    """What this process has open, but not the directory that is read for it."""
+    files = []
+    for each in list(Path("/proc/self/fd").iterdir()):
+        with suppress(FileNotFoundError):
+            files.append(str(each.readlink()))
+    return sorted(files)
+
+
+def new_descriptors(client):
+    """What each way to a new descriptor fails with."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def call(name, *arguments):
+        if getattr(libc, name)(*arguments) < 0:
+            raise OSError(ctypes.get_errno(), name)
+
+    ways = {
+        "open": lambda: os.open("/dev/null", os.O_RDONLY),
+        "socket": socket.socket,
+        "pipe": os.pipe,
+        "dup": lambda: os.dup(client.fileno()),
+        "memfd": lambda: os.memfd_create("x"),
+        "epoll": lambda: call("epoll_create1", 0),
+        "eventfd": lambda: call("eventfd", 0, 0),
+        "pidfd": lambda: os.pidfd_open(os.getpid()),
+    }
+    errors = {}
+    for name, way in ways.items():
+        try:
+            way()
+            errors[name] = "works"
+        except OSError as error:
+            errors[name] = errno.errorcode[error.errno]
+    return errors
+
+
+def given_up():
+    libc = ctypes.CDLL(None)
+    signal_number = ctypes.c_int()
+    libc.prctl(PR_GET_PDEATHSIG, ctypes.byref(signal_number))
+    limits = {
+        name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+        for name in ("NOFILE", "NPROC", "FSIZE", "CORE")
+    }
+    return {
+        "limits": limits,
+        "dumpable": libc.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0),
+        "no new privileges": libc.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0),
+        "dies with its parent by": signal_number.value,
+    }
+
+
+def write_a_file(process):
+    """Before `confine`, while a file can still be opened; Python ignores SIGXFSZ."""
+    status = Path("/proc/self/status").read_text()
+    capabilities = [line.split()[1] for line in status.splitlines() if line.startswith("Cap")]
+    with tempfile.TemporaryFile(buffering=0) as file:
+        try:
+            file.write(b"x")
+            outcome = "works"
+        except OSError as error:
+            outcome = errno.errorcode[error.errno]
+    process.client.sendall(json.dumps([outcome, capabilities]).encode())
+
+
+def take_memory():
+    try:
+        bytearray(2 * LIMITS.memory_octets)
+    except MemoryError:
+        return "refused"
+    return "works"
+
+
+def say_much():
+    logging.getLogger("toy").warning("an operator's \x1b[31m\nEMERGENCY forged")
+    for _ in range(2000):
+        try:
+            os.write(2, b"y" * 999 + b"\n")
+        except BlockingIOError:
+            return
+
+
+def fail():
+    raise RuntimeError("a defect")
+
+
+def compute():
+    """In C: no signal handler of Python's would run."""
+    return sum(range(10**15))
+
+
+# --- in the spawner ------------------------------------------------------------------------------
+
+
+def prepare(modules):
+    """What all sessions share: the text, and what the spawner has open."""
+    if modules == b"broken":
+        raise ValueError("module m: line 1: not YANG")
+    return {"modules": modules.decode(), "files": open_files()}
+
+
+# --- in the front --------------------------------------------------------------------------------
+
+
+class Front:
+    """The front's side of toy sessions."""
+
+    def __init__(self, spawner):
+        self.spawner = spawner
+        self.last = 0
+
+    async def use(self, modules):
+        file = os.memfd_create("modules")
+        os.write(file, modules)
+        await self.spawner.use_modules(file)
+
+    async def session(self, start=None, limits=LIMITS):
+        self.last += 1
+        near, far = socket.socketpair()
+        broker, other = socket.socketpair()
+        ended = await self.spawner.start(
+            self.last, start or {}, limits, client=far.detach(), broker=other.detach()
+        )
+        near.setblocking(False)
+        return Client(self, self.last, near, broker, ended)
+
+
+class Client:
+    def __init__(self, front, number, near, broker, ended):
+        self.front, self.number, self.ended = front, number, ended
+        self._socket, self._broker = near, broker
+        self._answers = b""
+
+    async def ask(self, command):
+        await self.begin(command)
+        return json.loads(await self.line())
+
+    async def begin(self, command):
+        await asyncio.get_running_loop().sock_sendall(self._socket, command.encode() + b"\n")
+        assert await self.line() == b"begun"
+
+    async def line(self):
+        while b"\n" not in self._answers:
+            data = await asyncio.get_running_loop().sock_recv(self._socket, 65536)
+            if not data:
+                raise EOFError(self._answers)
+            self._answers += data
+        line, _, self._answers = self._answers.partition(b"\n")
+        return line
+
+    def close(self):
+        self._socket.close()
+        self._broker.close()
+
+    async def end(self):
+        """Close, and how it ended then."""
+        self.close()
+        return await self.how()
+
+    async def how(self):
+        return asdict(await asyncio.wait_for(self.ended, WAIT_S))
+
+
+class Channel:
+    """A client in memory: what it sends, and whether it reads."""
+
+    def __init__(self, *requests, reads=True):
+        self._requests = asyncio.Queue()
+        for request in requests:
+            self._requests.put_nowait(request)
+        self._gone = asyncio.Event()
+        self._reads = reads
+        self.answers = b""
+
+    @property
+    def is_gone(self):
+        return self._gone.is_set()
+
+    async def read(self):
+        return await self._requests.get()
+
+    async def write(self, data):
+        if not self._reads:
+            await self._gone.wait()
+        self.answers += data
+
+    async def wait_gone(self):
+        await self._gone.wait()
+
+    def leave(self):
+        self._gone.set()
+
+
+def is_running(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def children(pid):
+    """The processes whose parent it is, zombies among them."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(stat.parent.name))
+    return found
+
+
+async def until(condition):
+    """Wait for it; asks again and again, as processes end when they end."""
+    async with asyncio.timeout(WAIT_S):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+# --- scenarios -----------------------------------------------------------------------------------
+
+
+async def an_echo(front):
+    client = await front.session({"capabilities": ["a", "b"]})
+    return {
+        "start": await client.ask("start"),
+        "shared": (await client.ask("shared"))["modules"],
+        "ended": await client.end(),
+    }
+
+
+async def ends(front):
+    """How sessions end that compute, crash, fail, or are killed."""
+    seen = {}
+    client = await front.session(limits=ProcessLimits(LIMITS.memory_octets, request_cpu_s=1000))
+    await client.begin("compute")
+    front.spawner.kill(client.number)
+    seen["killed while it computed"] = await client.how()
+    for command in ("compute", "crash", "raise"):
+        client = await front.session()
+        await client.begin(command)
+        seen[command] = await client.how()
+    for name, number in (("SIGKILL from outside", signal.SIGKILL), ("SIGTERM", signal.SIGTERM)):
+        client = await front.session()
+        pid = await client.ask("pid")
+        await client.begin("compute")
+        os.kill(pid, number)
+        seen[name] = await client.how()
+    client = await front.session()
+    seen["its neighbour"] = await client.ask("start")
+    return seen
+
+
+async def confined(front):
+    """What a session process can still do, from within."""
+    client = await front.session()
+    seen = {each: await client.ask(each) for each in ("files", "new descriptors", "given up")}
+    seen["memory"] = await client.ask("memory")
+    seen["spawner's files"] = (await client.ask("shared"))["files"]
+    await client.end()
+    client = await front.session({"before": "write a file"})
+    with socket.socket() as _:
+        seen["a file"], seen["capabilities"] = json.loads(
+            await asyncio.get_running_loop().sock_recv(client._socket, 1000)
+        )
+    return seen
+
+
+async def signalled(front):
+    """The spawner beside signals for all processes."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(front.spawner._pid, number)
+    return await (await front.session()).ask("start")
+
+
+async def without_spawner(front):
+    """The spawner is killed while sessions compute."""
+    clients = [await front.session() for _ in range(3)]
+    pids = [await client.ask("pid") for client in clients]
+    for client in clients:
+        await client.begin("compute")
+    os.kill(front.spawner._pid, signal.SIGKILL)
+    died = await asyncio.wait_for(front.spawner.died, WAIT_S)
+    ended = [await client.how() for client in clients]
+    try:
+        await front.session()
+    except SpawnerError as error:
+        refused = str(error)
+    return {"died": died, "ended": ended, "refused": refused, "pids": pids}
+
+
+async def without_front(front):
+    """Print the processes, and wait to be killed."""
+    clients = [await front.session(limits=ProcessLimits(64 * MIB, 1000)) for _ in range(3)]
+    pids = [await client.ask("pid") for client in clients]
+    for client in clients:
+        await client.begin("compute")
+    print(json.dumps([front.spawner._pid, *pids]), flush=True)
+    await asyncio.sleep(WAIT_S)
+
+
+async def closed(front):
+    """An orderly end while sessions compute."""
+    clients = [await front.session(limits=ProcessLimits(64 * MIB, 1000)) for _ in range(3)]
+    pids = [await client.ask("pid") for client in clients]
+    for client in clients:
+        await client.begin("compute")
+    await front.spawner.close()
+    return {
+        "ended": [await client.how() for client in clients],
+        "pids": pids,
+        "children": children(os.getpid()),
+    }
+
+
+async def many(front):
+    """200 sessions, 20 at a time; what is open before and after."""
+    seen = {}
+    for when in ("before", "after"):
+        await front.use(b"modules")
+        client = await front.session()
+        seen[when] = {"front": len(open_files()), "spawner": await client.ask("shared")}
+        await client.end()
+        if when == "before":
+            for _ in range(10):
+                clients = await asyncio.gather(*(front.session() for _ in range(20)))
+                for client in clients:
+                    await client.ask("start")
+                for client in clients:
+                    assert (await client.end())["is_orderly"]
+    seen["children"] = children(front.spawner._pid)
+    return seen
+
+
+async def modules(front):
+    """New modules, and ones that cannot be used."""
+    before = await front.session()
+    await front.use(b"newer")
+    after = await front.session()
+    try:
+        await front.use(b"broken")
+    except SpawnerError as error:
+        refused = str(error)
+    last = await front.session()
+    shared = [(await each.ask("shared"))["modules"] for each in (before, after, last)]
+    return {"shared": shared, "refused": refused}
+
+
+async def too_early(front):
+    """A session before there are modules."""
+    files = open_files()
+    near, far = socket.socketpair()
+    broker, other = socket.socketpair()
+    try:
+        await front.spawner.start(1, {}, LIMITS, client=far.detach(), broker=other.detach())
+    except SpawnerError as error:
+        refused = str(error)
+    # The other ends are closed everywhere.
+    ends = [near.recv(1), broker.recv(1)]
+    near.close()
+    broker.close()
+    return {"refused": refused, "ends": [len(end) for end in ends], "left": open_files() == files}
+
+
+async def cancelled(front):
+    """Whoever wanted a session does no longer, before it has begun."""
+    starting = asyncio.create_task(front.session())
+    await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait((starting,))
+    await until(lambda: not children(front.spawner._pid) and not front.spawner._running)
+
+
+async def says(front):
+    client = await front.session()
+    answer = await client.ask("say much")
+    return {"answer": answer, "ended": await client.end()}
+
+
+async def served(front):
+    """Channels whose client leaves, whose session ends, and both reluctantly."""
+    front_serve.FAREWELL_S = 0.2
+
+    async def serve_channel(channel, leaves_at=None):
+        front.last += 1
+        broker, other = socket.socketpair()
+        serving = asyncio.create_task(
+            front_serve.serve(
+                front.spawner, channel, front.last, {}, limits=LIMITS, broker=other.detach()
+            )
+        )
+        if leaves_at is not None:
+            await until(lambda: leaves_at in channel.answers)
+            channel.leave()
+        with broker:
+            return asdict(await asyncio.wait_for(serving, WAIT_S))
+
+    seen = {}
+    orderly = Channel(b"start\n", b"")
+    seen["sends no more"] = await serve_channel(orderly)
+    seen["its answers"] = orderly.answers.decode()
+    seen["leaves"] = await serve_channel(Channel(b"compute\n"), leaves_at=b"begun")
+    seen["reads nothing"] = await serve_channel(Channel(b"start\n", b"", reads=False))
+    seen["session closes and stays"] = await serve_channel(Channel(b"close\n"))
+    seen["crash"] = await serve_channel(Channel(b"crash\n"))
+    front_serve.FAREWELL_S = WAIT_S
+    seen["children"] = children(front.spawner._pid)
+    return seen
+
+
+SCENARIOS = {
+    each.__name__: each
+    for each in (
+        an_echo,
+        ends,
+        confined,
+        signalled,
+        without_spawner,
+        without_front,
+        closed,
+        many,
+        modules,
+        too_early,
+        cancelled,
+        says,
+        served,
+    )
+}
+
+
+async def run(scenario, spawner):
+    spawner.attach()
+    front = Front(spawner)
+    if scenario is not too_early:
+        await front.use(b"modules")
+    seen = await scenario(front)
+    print(json.dumps(seen))
+
+
+@contextmanager
+def secret():
+    """A file that the front has open when it forks the spawner, for its children to inherit."""
+    with tempfile.NamedTemporaryFile(prefix="host-key") as file:
+        os.set_inheritable(file.fileno(), True)
+        yield
+
+
+def main():
+    logging.basicConfig(format="%(levelname)s %(message)s")
+    with secret():
+        spawner = Spawner.fork(serve, prepare)
+        asyncio.run(run(SCENARIOS[sys.argv[1]], spawner))
+
+
+if __name__ == "__main__":
+    main()
