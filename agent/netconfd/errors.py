@@ -51,12 +51,12 @@ class RpcError(Exception):
                 error, f"{{{BASE}}}error-path", nsmap=dict(self.path_namespaces)
             )
             path.text = self.path
-        message = _add(error, "error-message", _printable(shortened(self.message)))
+        message = _add(error, "error-message", printable(shortened(self.message)))
         message.set("{http://www.w3.org/XML/1998/namespace}lang", "en")
         if self.info:
             info = etree.SubElement(error, f"{{{BASE}}}error-info")
             for name, value in self.info.items():
-                _add(info, name, _printable(shortened(value)))
+                _add(info, name, printable(shortened(value)))
         return error
 
 
@@ -123,7 +123,7 @@ def _add(parent: etree._Element, name: str, text: str) -> etree._Element:
     return child
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """XML has no place for most control characters, a subscriber's message may hold some."""
     return "".join(
         char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}"

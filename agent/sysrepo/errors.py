@@ -49,8 +49,7 @@ def items_of(
     `sr_session_get_error` returns what the session owns until its next call: call this before.
     """
     if isinstance(error, libyang.LibyangError):
-        items = [Item(LIBYANG, item.msg or "", item.data_path) for item in error.errors]
-        return [item for item in items if item.text] or [Item(LIBYANG, str(error), None)]
+        return libyang_items(error)
     info = ffi.new("const sr_error_info_t **")
     lib.sr_session_get_error(session.cdata, info)
     count = info[0].err_count if info[0] else 0
@@ -58,6 +57,12 @@ def items_of(
     return [
         Item(each.err_code, _text(each.message), _path(each)) for each in kept if each.message
     ] or [Item(error.rc, str(error), None)]
+
+
+def libyang_items(error: libyang.LibyangError) -> list[Item]:
+    """Every error that libyang gave with an exception, at least one."""
+    items = [Item(LIBYANG, item.msg or "", item.data_path) for item in error.errors]
+    return [item for item in items if item.text] or [Item(LIBYANG, str(error), None)]
 
 
 def _text(message: object) -> str:

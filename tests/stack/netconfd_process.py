@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -124,11 +125,52 @@ class NetconfdProcess(FrontEnd):
         assert self._process is not None
         return self._process.wait(START_TIMEOUT_S)
 
+    @property
+    def pids(self) -> list[int]:
+        """The ids of all its processes."""
+        return [self.pid, *_descendants(self.pid)]
+
+    @property
+    def broker_pid(self) -> int:
+        """The id of the process that holds sysrepo."""
+        (broker,) = (pid for pid in _descendants(self.pid) if _name(pid) == "netconf-broker")
+        return broker
+
     def kill(self) -> None:
-        """End it without warning."""
+        """End all its processes without warning."""
         assert self._process is not None
-        self._process.kill()
+        pids = self.pids
+        # The front last: whoever outlives it would have time to clean up.
+        for pid in reversed(pids):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait(START_TIMEOUT_S)
+        assert wait_until(lambda: not any(map(_runs, pids)))
+
+
+def _descendants(pid: int) -> list[int]:
+    children = [
+        int(child)
+        for file in Path(f"/proc/{pid}/task").glob("*/children")
+        for child in _text(file).split()
+    ]
+    return [each for child in children for each in (child, *_descendants(child))]
+
+
+def _name(pid: int) -> str:
+    return _text(Path(f"/proc/{pid}/comm")).strip()
+
+
+def _runs(pid: int) -> bool:
+    state = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return bool(state) and state[0] != "Z"
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 @contextmanager

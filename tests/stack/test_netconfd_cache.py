@@ -29,8 +29,8 @@ def read(reader, source="running"):
 
 
 def cpu_ns(netconfd):
-    """What all threads of the server have had so far."""
-    threads = Path(f"/proc/{netconfd.pid}/task").iterdir()
+    """What all threads of the server's processes have had so far."""
+    threads = [each for pid in netconfd.pids for each in Path(f"/proc/{pid}/task").iterdir()]
     return sum(int((each / "schedstat").read_text().split()[0]) for each in threads)
 
 

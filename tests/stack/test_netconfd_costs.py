@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.netconfd.broker.events.subscription import NOTIFICATION
 from agent.netconfd.session.framing import encode
+from agent.netconfd.session.notifications import NOTIFICATION
 from agent.netconfd.session.operations.request import IETF_DATASTORES as DATASTORES
 from tests.stack.netconf_client import BASE, INTERFACES, NMDA
 from tests.stack.test_netconfd_access import HELLO_1_1, said_until_the_end
@@ -20,8 +20,10 @@ CPU_S = 1.0
 
 
 def cpu_s(netconfd):
-    fields = Path(f"/proc/{netconfd.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Of all processes of the server, and of those that have ended."""
+    files = (Path(f"/proc/{pid}/stat") for pid in netconfd.pids)
+    fields = (file.read_text().rpartition(")")[2].split() for file in files)
+    return sum(sum(map(int, each[11:15])) for each in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def answer(netconfd, *messages, username="operator"):

@@ -204,14 +204,19 @@ def test_the_log_outlives_the_server(netconfd, sender):
             assert etree.QName(each).localname != "replayComplete", "it is lost"
 
 
-def test_a_subscription_ends_at_its_stop_time_and_the_session_may_make_another(client, sender):
+def test_a_subscription_ends_at_its_stop_time_and_the_session_may_make_another(
+    server, client, sender
+):
     start = now()
     subscribe(
         client, start_time=start.isoformat(), stop_time=(start + timedelta(seconds=1)).isoformat()
     )
     seen = names(client, 2)
     assert seen == ["replayComplete", "notificationComplete"]
-    sender("too late")
+    with server.connect() as other:
+        subscribe(other)
+        sender("too late")
+        assert opened(other) == "too late"
     subscribe(client)
     sender("in time")
     assert opened(client) == "in time"
@@ -357,8 +362,12 @@ def test_pipelined_requests_are_answered_in_order_after_a_subscription(server):
 
 
 def threads_and_descriptors(server):
-    process = Path("/proc") / str(server.pid)
-    return len(list((process / "task").iterdir())), len(list((process / "fd").iterdir()))
+    """Of all processes of the server, together."""
+    processes = [Path("/proc") / str(pid) for pid in server.pids]
+    return tuple(
+        sum(len(list((process / what).iterdir())) for process in processes)
+        for what in ("task", "fd")
+    )
 
 
 def test_two_hundred_subscriptions_leave_no_thread_and_no_descriptor_behind(server, client):

@@ -24,16 +24,14 @@ def line(key, options=""):
     return f"{options} {key.export_public_key().decode()}".lstrip()
 
 
-class NoConfiguration:
+async def no_configured_keys(_user):
     """Nobody has a key in the datastore."""
-
-    def keys_of(self, user):
-        return ""
+    return ""
 
 
 def authorized(path, *, ca=False, key=KEY):
     """The options with which the file lets `key` in, None if it does not."""
-    keys = asyncio.run(Logins(str(path), NoConfiguration(), None).keys_of("alice"))
+    keys = asyncio.run(Logins(str(path), no_configured_keys, None).keys_of("alice"))
     return None if keys is None else keys.validate(key, "", ADDRESS, ca=ca)
 
 

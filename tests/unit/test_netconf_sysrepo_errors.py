@@ -8,7 +8,7 @@ import pytest
 
 from agent.netconfd.errors import BASE, MAX_TEXT_OCTETS, RpcError, bad_element
 
-sysrepo_errors = pytest.importorskip("agent.netconfd.broker.sysrepo_errors", exc_type=ImportError)
+sysrepo_errors = pytest.importorskip("agent.netconfd.sysrepo_errors", exc_type=ImportError)
 INVALID = 2  # SR_ERR_INVAL_ARG
 MODULES = {"ietf-interfaces": "urn:ietf:params:xml:ns:yang:ietf-interfaces"}
 

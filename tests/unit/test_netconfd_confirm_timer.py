@@ -86,7 +86,7 @@ class Server:
 
     def _session(self, number):
         account = Account("operator")
-        return InlineSession(number, account, "localhost", self.datastores, lambda: None)
+        return InlineSession(number, account, "localhost", self.datastores)
 
     async def commit(self, timeout_s, takes_s=0.0):
         self.datastores.takes_s = takes_s

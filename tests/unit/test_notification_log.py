@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from agent.netconfd.broker.events.log import EventLog, Stream
-from agent.netconfd.broker.events.subscription import Subscription, message
+from agent.netconfd.broker.events.subscription import Subscription
 from agent.netconfd.broker.sessions import SubscriptionParameters
-
-EVERYTHING = "/*"
+from agent.netconfd.errors import RpcError, RpcErrors
+from agent.netconfd.session.notifications import message
 
 
 @pytest.fixture
@@ -115,10 +115,15 @@ class Someone:
 
     def __init__(self):
         self.ended = False
-        self.datastores = SimpleNamespace(admits=lambda notification, _xpath: notification != "no")
+        self.datastores = SimpleNamespace(check_receives=self._check_receives)
 
     async def call(self, function, *args):
         return function(*args)
+
+    @staticmethod
+    def _check_receives(notification):
+        if notification == "no":
+            raise RpcErrors([RpcError("access-denied", "not for you")])
 
     def disconnect(self):
         self.ended = True
@@ -138,11 +143,11 @@ def test_a_subscriber_whose_next_notification_is_forgotten_is_ended_and_no_other
     async def run():
         stream = Stream(log)
         slow, quick = Someone(), Someone()
-        Subscription(SubscriptionParameters(EVERYTHING), stream, slow, ignore)
-        reader = Subscription(SubscriptionParameters(EVERYTHING), stream, quick, ignore).messages()
+        Subscription(SubscriptionParameters(), stream, slow, ignore)
+        reader = Subscription(SubscriptionParameters(), stream, quick, ignore).deliveries()
         for number in range(20):
             await publish(stream, f"{number:050}")
-            assert f"{number:050}".encode() in await anext(reader)
+            assert (await anext(reader)).notification == f"{number:050}"
         await reader.aclose()
         return slow.ended, quick.ended
 
@@ -154,14 +159,15 @@ def test_a_replay_longer_than_one_batch_keeps_its_order_and_ends_before_what_is_
         stream = Stream(log)
         await publish(stream, *(f"<{number}/>" for number in range(40)), "no")
         reader = Subscription(
-            SubscriptionParameters(EVERYTHING, start_ns=1), stream, Someone(), ignore
-        ).messages()
+            SubscriptionParameters(start_ns=1), stream, Someone(), ignore
+        ).deliveries()
         await publish(stream, "<new/>")
         seen = [await anext(reader) for _ in range(42)]
         await reader.aclose()
         return seen
 
     seen = asyncio.run(run())
-    assert all(f"<{number}/>".encode() in seen[number] for number in range(40))
-    assert b"<replayComplete" in seen[40]
-    assert b"<new/>" in seen[41]
+    assert [each.notification for each in seen[:40]] == [f"<{number}/>" for number in range(40)]
+    assert "<replayComplete" in seen[40].notification
+    assert seen[40].is_marker
+    assert seen[41].notification == "<new/>"

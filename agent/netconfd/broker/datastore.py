@@ -3,23 +3,22 @@
 sysrepo ties locks to a session, so each NETCONF session has one sysrepo session for its life and
 switches it between datastores. Each of these sessions has its user's rights (RFC 8341): nodes that
 may not be read are left out, and nodes that may not be written are refused.
+
+Nothing here is as a client wrote it. What to read is named by paths of schema nodes, without any
+expression; a configuration was parsed, checked and printed by the libyang of the session process.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from lxml import etree
-
-from agent.netconfd.broker import sysrepo_errors
+from agent.netconfd import sysrepo_errors
 from agent.netconfd.broker.schemas import LIBRARY_PATH, Library
-from agent.netconfd.errors import BASE, NMDA
-from agent.netconfd.session import edit_config, filters
-from agent.netconfd.session.get import Selection, element_of
-from agent.netconfd.session.origins import strip as strip_origins
+from agent.netconfd.wire import ProtocolError
 from agent.sysrepo import (
     LibyangError,
     SysrepoConnection,
@@ -34,6 +33,7 @@ from agent.sysrepo.data import (
     get_data,
     module_names,
     parse_notification,
+    print_lyb,
     print_xml,
 )
 from agent.sysrepo.errors import items_of
@@ -48,9 +48,43 @@ UNRESTRICTED_COPIES = (("running", "startup"), ("running", "candidate"))
 # The source line of an internal error; its directories are those of the build machine.
 _SOURCE_LINE = re.compile(r"(?<=Internal error \()/(?:[^/()]*/)*")
 
+EVERYTHING = "/*"
+# The path of a schema node: names alone, so that sysrepo evaluates no expression of a client's.
+_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*"
+_SCHEMA_PATH = re.compile(rf"(?:/(?:{_NAME}:)?{_NAME})+", re.ASCII)
+# Of schema nodes in one read. Beyond it, everything is read.
+MAX_PATHS = 256
+
 
 class Unreadable(Exception):
     """The file of a datastore is unreadable; the text names the file and a remedy."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """What to read for one request, before the client's filter.
+
+    `get` merges state into running. `paths` are those of schema nodes; None: everything. `config`
+    is True for configuration only, False for state only. Raises ProtocolError for other paths.
+    """
+
+    operation: Literal["get", "get-data"]
+    datastore: str
+    paths: Sequence[str] | None
+    config: bool | None = None
+    with_origin: bool = False
+
+    def __post_init__(self) -> None:
+        for path in self.paths or ():
+            if not _SCHEMA_PATH.fullmatch(path):
+                raise ProtocolError("a path is not that of a schema node")
+
+    @property
+    def xpath(self) -> str:
+        """The union of the paths."""
+        if self.paths is None or len(self.paths) > MAX_PATHS:
+            return EVERYTHING
+        return " | ".join(self.paths)
 
 
 class Datastores:
@@ -79,76 +113,47 @@ class Datastores:
         ):
             return Library(print_xml(library, "explicit"))
 
-    def get_config(self, source: str, selection: Selection) -> etree._Element:
-        """The selected configuration of a datastore as <data>."""
-        return element_of(self._config_xml(source, selection), selection.with_defaults, BASE)
-
-    def get(self, selection: Selection) -> etree._Element:
-        """The running configuration and, merged into it, the state, selected, as <data>."""
-        xml = ""
-        xpath = self._xpath(selection.filter_)
-        if xpath is not None:
-            with self._in("running") as session, get_data(session, xpath) as config:
-                session.switch_datastore("operational")
-                # Configuration comes from running: operational has only what a subscriber owns.
-                with get_data(session, xpath, options=NO_CONFIG) as state:
-                    self._check_selection(config or state, xpath)
-                    if config is not None and state is not None:
-                        config.merge(state, with_siblings=True, with_flags=True)
-                    xml = print_xml(config or state, selection.with_defaults)
-        return element_of(xml, selection.with_defaults, BASE)
-
-    def get_data(self, datastore: str, selection: Selection) -> etree._Element:
-        """What is selected of any datastore, as RFC 8526's <data>."""
-        if datastore == "operational":
-            return self._operational_data(selection)
-        if selection.config is False:
-            return element_of("", selection.with_defaults, NMDA)
-        return element_of(self._config_xml(datastore, selection), selection.with_defaults, NMDA)
-
-    def _config_xml(self, datastore: str, selection: Selection) -> str:
-        xpath = self._xpath(selection.filter_)
-        if xpath is None:
-            return ""
-        depth = selection.max_depth
-        with self._in(datastore) as session, get_data(session, xpath, max_depth=depth) as config:
-            self._check_selection(config, xpath)
-            return print_xml(config, selection.with_defaults, empty_containers=depth > 0)
-
-    def _operational_data(self, selection: Selection) -> etree._Element:
-        origins = selection.origin_filters()
-        options = WITH_ORIGIN if origins or selection.with_origin else 0
-        if selection.config is not None:
-            options |= NO_STATE if selection.config else NO_CONFIG
-        with self._session.get_ly_ctx() as context:
-            for filter_ in origins:
-                filter_.check(context, module_names(context))
-        xpath = self._xpath(selection.filter_)
-        xml = ""
-        if xpath is not None:
+    def read(self, what: Read) -> bytes:
+        """The data that the user may read, as LYB with implicit defaults; b"" for none."""
+        if what.paths is not None and not what.paths:
+            return b""
+        if what.operation == "get":
+            return self._running_with_state(what.xpath)
+        if what.datastore == "operational":
+            options = WITH_ORIGIN if what.with_origin else 0
+            if what.config is not None:
+                options |= NO_STATE if what.config else NO_CONFIG
             with (
                 self._in("operational") as session,
-                get_data(session, xpath, max_depth=selection.max_depth, options=options) as tree,
+                get_data(session, what.xpath, options=options) as tree,
             ):
-                self._check_selection(tree, xpath)
-                depth = selection.max_depth
-                xml = print_xml(tree, selection.with_defaults, empty_containers=depth > 0)
-        data = element_of(xml, selection.with_defaults, NMDA)
-        with self._session.get_ly_ctx() as context:
-            for filter_ in origins:
-                filter_.select(data, context, module_names(context))
-        if not selection.with_origin:
-            strip_origins(data)
-        return data
+                return print_lyb(tree)
+        with self._in(what.datastore) as session, get_data(session, what.xpath) as config:
+            return print_lyb(config)
+
+    def _running_with_state(self, xpath: str) -> bytes:
+        with self._in("running") as session, get_data(session, xpath) as config:
+            session.switch_datastore("operational")
+            # Configuration comes from running: operational has only what a subscriber owns.
+            with get_data(session, xpath, options=NO_CONFIG) as state:
+                if config is not None and state is not None:
+                    config.merge(state, with_siblings=True, with_flags=True)
+                return print_lyb(config or state)
 
     def edit(
-        self, target: str, config: etree._Element, default_operation: str, test_option: str
+        self, target: str, xml: str, default_operation: str, test_option: str, *, opaque: bool
     ) -> None:
-        """Apply the edit in <config> as a whole, or not at all."""
+        """Apply the edit as a whole, or not at all.
+
+        `opaque`: it deletes leaves without naming their value, which only a tree with opaque nodes
+        can hold.
+        """
         with self._session.get_ly_ctx() as context:
             try:
                 with self._in(target) as session:
-                    tree = edit_config.parse(context, config, module_names(context))
+                    tree = context.parse_data_mem(
+                        xml, "xml", parse_only=True, strict=True, opaq=opaque
+                    )
                     if tree is None:
                         return
                     try:
@@ -163,20 +168,10 @@ class Datastores:
                 # A refused edit stays in the sysrepo session until it is discarded.
                 self._session.discard_changes()
 
-    def replace(self, target: str, config: etree._Element) -> None:
-        """Replace the datastore's content with <config>; subscribers may refuse."""
-        with self._in(target), self._session.get_ly_ctx() as context:
-            self._replace(edit_config.whole(context, config, module_names(context)))
-
-    def validate_config(self, config: etree._Element) -> None:
-        """YANG validation of a <config> that is in no datastore."""
-        with self._in("running") as session, session.get_ly_ctx() as context:
-            xml = edit_config.whole(context, config, module_names(context))
-            tree = context.parse_data_mem(
-                xml, "xml", strict=True, no_state=True, validate_multi_error=True
-            )
-            if tree is not None:
-                tree.free()
+    def replace(self, target: str, xml: str) -> None:
+        """Replace the datastore's content; subscribers may refuse."""
+        with self._in(target):
+            self._replace(xml)
 
     def copy(self, source: str, target: str) -> None:
         """Make one datastore equal to another; subscribers of running may refuse."""
@@ -193,8 +188,12 @@ class Datastores:
 
     def snapshot(self) -> str:
         """All running configuration as XML, without access control."""
-        with self._unrestricted():
-            return self._config_xml("running", Selection())
+        with (
+            self._unrestricted(),
+            self._in("running") as session,
+            get_data(session, EVERYTHING) as config,
+        ):
+            return print_xml(config, "explicit")
 
     def restore(self, snapshot: str) -> None:
         """Restore running from a snapshot, without access control; subscribers may refuse."""
@@ -211,23 +210,12 @@ class Datastores:
         with self._in(target) as session:
             session.unlock()
 
-    def notification_filter(self, filter_: etree._Element | None) -> str | None:
-        """The XPath of a subscription's filter, None if it can select nothing."""
-        xpath = self._xpath(filter_)
-        if xpath is not None:
-            # Any notification shows whether libyang can evaluate it.
-            self.admits(
-                '<replayComplete xmlns="urn:ietf:params:xml:ns:netmod:notification"/>', xpath
-            )
-        return xpath
-
-    def admits(self, notification: str, xpath: str) -> bool:
-        """Whether the filter selects something in a notification; the user must have access."""
+    def check_receives(self, notification: str) -> None:
+        """Refuse (access-denied) unless the user may receive the notification."""
         with self._in("running") as session, session.get_ly_ctx() as context:
             tree = parse_notification(context, notification)
             try:
                 check_readable(session, tree)
-                return any(True for _ in tree.find_all(xpath))
             finally:
                 tree.free()
 
@@ -260,16 +248,6 @@ class Datastores:
             with self._session.get_ly_ctx() as context:
                 modules = {name: namespace for namespace, name in module_names(context).items()}
             raise sysrepo_errors.to_rpc_errors(items, modules) from None
-
-    def _check_selection(self, tree: Any, xpath: str) -> None:
-        """Refuse an expression that cannot select nodes, if it selected none."""
-        if tree is None:
-            with self._session.get_ly_ctx() as context:
-                filters.check_selects_nodes(context, xpath)
-
-    def _xpath(self, filter_: etree._Element | None) -> str | None:
-        with self._session.get_ly_ctx() as context:
-            return filters.to_xpath(filter_, module_names(context))
 
 
 def check_stored(connection: SysrepoConnection) -> None:

@@ -41,30 +41,27 @@ class Counters:
 
 @dataclass(frozen=True)
 class SubscriptionParameters:
-    """What a <create-subscription> asks for (RFC 5277, section 2.1.1); times in ns since 1970.
+    """What a <create-subscription> asks for (RFC 5277, section 2.1.1); times in ns since 1970."""
 
-    A filter that cannot select anything has no `xpath`.
-    """
-
-    xpath: str | None
     start_ns: int | None = None
     stop_ns: int | None = None
 
 
 @dataclass(eq=False)
 class Session:
-    """One NETCONF session. `disconnect` closes its transport, which ends the session."""
+    """One NETCONF session. `disconnect` ends its process and its transport."""
 
     number: int
     account: Account
     peer: str
     datastores: Datastores
-    disconnect: Callable[[], None]
+    disconnect: Callable[[], None] = lambda: None
     # Held during each call into sysrepo.
     turns: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
     # Datastore to when it was locked.
     locks: dict[str, datetime] = field(default_factory=dict)
-    closing: bool = False
+    # Of long messages that its process holds, see `memory_budget`.
+    held_octets: int = 0
     # The number of the session that ended this one.
     killed_by: int | None = None
     # Set while the session is subscribed to notifications.
@@ -118,14 +115,12 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(
-        self, account: Account, peer: str, disconnect: Callable[[], None], *, may_commit: bool
-    ) -> Session:
+    def open(self, account: Account, peer: str, *, may_commit: bool) -> Session:
         """Start a session with the next number; numbers are not used twice."""
         self._last_number += 1
         datastores = Datastores(self._connection, account.name)
         session = Session(
-            self._last_number, account, peer, datastores, disconnect, self._turns[may_commit]
+            self._last_number, account, peer, datastores, turns=self._turns[may_commit]
         )
         datastores.identify(session.number, account.name, peer)
         self._open[session.number] = session
@@ -160,8 +155,3 @@ class Sessions:
     def holder(self, datastore: str) -> Session | None:
         """The session that has locked the datastore."""
         return next((each for each in self._open.values() if datastore in each.locks), None)
-
-    def disconnect_all(self) -> None:
-        """Close every transport."""
-        for session in self.all():
-            session.disconnect()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agent.netconfd.limits import Client, Limits
 from agent.sysrepo import SysrepoConnection, SysrepoError
 from agent.sysrepo.changes import follow
 from agent.sysrepo.data import module_names
@@ -16,27 +17,6 @@ CONTAINER = f"/{MODULE}:netconf-server"
 
 class NotInstalled(Exception):
     """The module of the server's configuration is not installed."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits for clients. `idle_timeout_s` 0 means no limit."""
-
-    max_sessions: int
-    max_sessions_per_user: int
-    max_unauthenticated: int
-    hello_timeout_s: int
-    idle_timeout_s: int
-    max_message_octets: int
-    max_held_octets: int
-
-
-@dataclass(frozen=True)
-class Client:
-    """A client to call (RFC 8071)."""
-
-    address: str
-    port: int
 
 
 @dataclass(frozen=True)

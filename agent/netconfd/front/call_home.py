@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncssh
 
-from agent.netconfd.broker.settings import Client
+from agent.netconfd.limits import Client
 
 LOG = logging.getLogger(__name__)
 

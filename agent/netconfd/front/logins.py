@@ -9,12 +9,12 @@ import os
 import re
 import stat
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import asyncssh
 
-from agent.netconfd.broker.settings import Settings
 from agent.netconfd.front.authorized_keys import accepted_lines
 
 LOG = logging.getLogger(__name__)
@@ -72,17 +72,19 @@ class Pam:
 class Logins:
     """The credentials of users, looked up at each login."""
 
-    def __init__(self, key_files: str, settings: Settings, pam: Pam | None) -> None:
+    def __init__(
+        self, key_files: str, configured_keys: Callable[[str], Awaitable[str]], pam: Pam | None
+    ) -> None:
         """`key_files`: one path, or one a user if it has the token %u."""
         self._key_files = key_files
-        self._settings = settings
+        self._configured_keys = configured_keys
         self.pam = pam
 
     async def keys_of(self, user: str) -> asyncssh.SSHAuthorizedKeys | None:
         """The keys of this user; None if there are none."""
         if not is_user_name(user):
             return None
-        text = await asyncio.to_thread(self._file_of, user) + self._settings.keys_of(user)
+        text = await asyncio.to_thread(self._file_of, user) + await self._configured_keys(user)
         try:
             return asyncssh.import_authorized_keys(text)
         except ValueError:

@@ -6,9 +6,9 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.netconfd.broker.settings import Client
 from agent.netconfd.front.call_home import DEFAULT_PORT
 from agent.netconfd.front.logins import USER_TOKEN
+from agent.netconfd.limits import Client
 
 MAX_PORT = 65_535
 

@@ -29,12 +29,13 @@ class SpawnerDied(SpawnerError):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a session process ended: in words, and whether that was at its own will."""
+    """How a session process ended: in words, and whether that was at its own will or at ours."""
 
     how: str
     is_orderly: bool
     cpu_s: float
     max_rss_octets: int
+    was_killed: bool = False
 
 
 @dataclass
@@ -234,7 +235,11 @@ def _log(number: int, text: str) -> None:
 
 def _ended(status: int, running: _Running, *, cpu_s: float, max_rss_octets: int) -> Ended:
     return Ended(
-        _how_it_ended(status, running), status == 0, cpu_s=cpu_s, max_rss_octets=max_rss_octets
+        _how_it_ended(status, running),
+        status == 0,
+        cpu_s=cpu_s,
+        max_rss_octets=max_rss_octets,
+        was_killed=running.is_killed,
     )
 
 

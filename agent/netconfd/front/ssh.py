@@ -7,14 +7,14 @@ import logging
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import asyncssh
 
 from agent import whole_file
-from agent.netconfd.broker.settings import Client, Settings
 from agent.netconfd.front.logins import Logins, UnsafeFile, is_user_name
 from agent.netconfd.front.newcomers import Newcomers
+from agent.netconfd.limits import Client, Limits
 
 LOG = logging.getLogger(__name__)
 
@@ -70,6 +70,14 @@ _HOST_KEY_SIGNATURES = (
 
 class Refused(Exception):
     """The client gets no session; the text gives the reason."""
+
+
+class Settings(Protocol):
+    """What may change while the server runs."""
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force now."""
 
 
 class SshTransport:

@@ -1,4 +1,4 @@
-"""The <config> of an edit, from XML to a libyang tree that sysrepo applies.
+"""The <config> of an edit, checked and printed again, for sysrepo to apply.
 
 Attributes are checked before libyang sees them: sysrepo has annotations of its own, which a client
 must not use, and libyang 3 frees memory twice over a yang:key that it cannot read.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lxml import etree
 
 from agent.netconfd.errors import BASE, RpcError, attribute_error
 from agent.netconfd.session.get import DEFAULT
 from agent.sysrepo import LibyangError, SLeaf, SList
+from agent.sysrepo.data import print_xml
 
 YANG = "urn:ietf:params:xml:ns:yang:1"
 _OPERATION = f"{{{BASE}}}operation"
@@ -33,11 +34,17 @@ _WITH_ATTRIBUTES = etree.XPath(".//*[@*]")
 MAX_REPEATED_OCTETS = 16 * 2**20
 
 
-def parse(context: Any, config: etree._Element, modules: Mapping[str, str]) -> Any:
-    """The edit as a tree, None if it is empty; the caller frees it.
+class Edit(NamedTuple):
+    """An edit as libyang prints it. `is_opaque`: only a tree with opaque nodes can hold it."""
 
-    `modules` maps namespace to module name. Takes <config> apart. Raises RpcError or
-    LibyangError.
+    xml: str
+    is_opaque: bool
+
+
+def parse(context: Any, config: etree._Element, modules: Mapping[str, str]) -> Edit:
+    """The edit in <config>, which is taken apart; `modules` maps namespace to module name.
+
+    Raises RpcError or LibyangError.
     """
     _check_namespaces(config, modules)
     nodes = _with_attributes(config)
@@ -50,7 +57,10 @@ def parse(context: Any, config: etree._Element, modules: Mapping[str, str]) -> A
     xml = _inner_xml(config)
     valueless = [node for node in nodes if _is_leaf_to_delete(context, node, config, modules)]
     if not valueless:
-        return context.parse_data_mem(xml, "xml", parse_only=True, strict=True)
+        return Edit(
+            printed(context.parse_data_mem(xml, "xml", parse_only=True, strict=True)),
+            is_opaque=False,
+        )
     # <leaf operation="delete"/> is legal without a value, yet for most types only a tree with
     # opaque nodes can hold it. Such a parse forgives other faults too: check the rest before.
     for leaf in valueless:
@@ -58,7 +68,20 @@ def parse(context: Any, config: etree._Element, modules: Mapping[str, str]) -> A
     rest = context.parse_data_mem(_inner_xml(config), "xml", parse_only=True, strict=True)
     if rest is not None:
         rest.free()
-    return context.parse_data_mem(xml, "xml", parse_only=True, strict=True, opaq=True)
+    return Edit(
+        printed(context.parse_data_mem(xml, "xml", parse_only=True, strict=True, opaq=True)),
+        is_opaque=True,
+    )
+
+
+def printed(tree: Any) -> str:
+    """The tree as XML, with all that was in it; frees the tree."""
+    if tree is None:
+        return ""
+    try:
+        return print_xml(tree, "report-all", empty_containers=True)
+    finally:
+        tree.free()
 
 
 def whole(context: Any, config: etree._Element, modules: Mapping[str, str]) -> str:

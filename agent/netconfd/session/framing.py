@@ -7,7 +7,6 @@ plus the last piece.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Protocol
 
 END_OF_MESSAGE = b"]]>]]>"
@@ -134,23 +133,11 @@ class OverBudget(FramingError):
     """The long messages of all clients together take too much memory."""
 
 
-class MemoryBudget:
-    """Limits the octets that the long messages of all sessions take together."""
+class MemoryBudget(Protocol):
+    """Grants the octets of the long messages that all sessions hold together."""
 
-    def __init__(self, limit_octets: Callable[[], int]) -> None:
-        self._limit_octets = limit_octets
-        self._taken_octets = 0
-
-    def change(self, before_octets: int, after_octets: int) -> None:
-        """Replace a session's share. Raises OverBudget, then nothing has changed."""
-        before, after = (
-            octets if octets > SMALL_OCTETS else 0 for octets in (before_octets, after_octets)
-        )
-        taken_octets = self._taken_octets - before + after
-        limit_octets = self._limit_octets()
-        if after > before and taken_octets > limit_octets:
-            raise OverBudget(f"the long messages of all sessions exceed {limit_octets} octets")
-        self._taken_octets = taken_octets
+    async def hold(self, octets: int) -> None:
+        """Hold this many, and no longer those granted before. Raises OverBudget."""
 
 
 class MessageReader:
@@ -171,21 +158,19 @@ class MessageReader:
 
         Raises FramingError (OverBudget is one), or TimeoutError: call again to wait on.
         """
-        self._hold(self._decoder.held_octets)
+        await self._hold(self._decoder.held_octets)
         async with asyncio.timeout(timeout_s):
             while (message := self._decoder.next_message()) is None:
                 data = await self._source.read()
                 if not data:
                     return None
                 self._decoder.feed(data)
-                self._hold(self._decoder.held_octets)
-        self._hold(self._decoder.held_octets + len(message))
+                await self._hold(self._decoder.held_octets)
+        await self._hold(self._decoder.held_octets + len(message))
         return message
 
-    def close(self) -> None:
-        """Return its octets to the budget."""
-        self._hold(0)
-
-    def _hold(self, octets: int) -> None:
-        self._budget.change(self._held_octets, octets)
-        self._held_octets = octets
+    async def _hold(self, octets: int) -> None:
+        held = octets if octets > SMALL_OCTETS else 0
+        if held != self._held_octets:
+            await self._budget.hold(held)
+            self._held_octets = held

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from agent.netconfd.capabilities import BASIC_MODE
 from agent.netconfd.session.origins import NOT_BY_DEFAULT, OriginFilter
-
-BASIC_MODE = "explicit"
 
 # libyang marks a default with the annotation of the YANG module, RFC 6243 section 6 with this one.
 _YANG_DEFAULT = "{urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults}default"

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from lxml import etree
 
+from agent.netconfd.capabilities import BASE_1_0, BASE_1_1
 from agent.netconfd.errors import BASE, RpcError, attribute_error, shortened
-
-BASE_1_0 = "urn:ietf:params:netconf:base:1.0"
-BASE_1_1 = "urn:ietf:params:netconf:base:1.1"
 
 # An xs:unsignedInt chosen by the server; a client's hello must not have one.
 SESSION_ID = f"{{{BASE}}}session-id"

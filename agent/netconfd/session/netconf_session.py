@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from lxml import etree
 
-from agent.netconfd.broker.events.events import TerminationReason
-from agent.netconfd.broker.events.sources import Notifications
-from agent.netconfd.broker.events.subscription import Subscription
-from agent.netconfd.broker.sessions import Session
-from agent.netconfd.broker.settings import Limits
+from agent.netconfd.capabilities import BASE_1_1
+from agent.netconfd.data_model import DataModel
 from agent.netconfd.errors import BASE, RpcError, RpcErrors
+from agent.netconfd.limits import Limits
 from agent.netconfd.session import messages
+from agent.netconfd.session.broker import Broker, Gone, OtherModules
+from agent.netconfd.session.datastore import Datastores
 from agent.netconfd.session.framing import (
     FramingError,
-    MemoryBudget,
     MessageReader,
+    OverBudget,
     Source,
     encode,
 )
-from agent.netconfd.session.operations import Services, perform
+from agent.netconfd.session.notifications import message as notification_message
+from agent.netconfd.session.operations import Parameters, Request, function_of
+from agent.netconfd.session.operations.request import Session
 
 LOG = logging.getLogger(__name__)
 
@@ -47,8 +49,22 @@ class _TooSlow(Exception):
 class Ending(NamedTuple):
     """Why a session ended: one of RFC 6470's reasons, and a text for the log."""
 
-    reason: TerminationReason
+    reason: Literal["closed", "dropped", "timeout", "bad-hello", "other"]
     text: str
+
+
+class BrokerBudget:
+    """The broker's grants for long messages."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def hold(self, octets: int) -> None:
+        """Hold this many octets. Raises OverBudget."""
+        try:
+            await self._broker.call("hold", octets=octets)
+        except RpcErrors as errors:
+            raise OverBudget(errors.errors[0].message) from None
 
 
 class NetconfSession:
@@ -59,20 +75,23 @@ class NetconfSession:
 
     def __init__(
         self,
+        number: int,
         transport: Transport,
-        session: Session,
-        services: Services,
-        notifications: Notifications,
+        broker: Broker,
+        model: DataModel,
         *,
         limits: Limits,
-        budget: MemoryBudget,
+        begin_request: Callable[[], None],
     ) -> None:
+        """`begin_request` is called before anything that the client has sent is evaluated."""
+        self._number = number
         self._transport = transport
-        self._session = session
-        self._services = services
-        self._notifications = notifications
+        self._broker = broker
+        self._model = model
         self._limits = limits
-        self._reader = MessageReader(transport, limits.max_message_octets, budget)
+        self._begin_request = begin_request
+        self._session = Session()
+        self._reader = MessageReader(transport, limits.max_message_octets, BrokerBudget(broker))
         self._chunked = False
         self._sending = asyncio.Lock()
         self._delivery: asyncio.Task[None] | None = None
@@ -80,24 +99,28 @@ class NetconfSession:
     async def run(self, capabilities: Sequence[str]) -> Ending:
         """Hold the session until it ends; returns why it ended."""
         try:
-            await self._send(messages.hello(capabilities, self._session.number))
-            if not await self._greet():
-                return Ending("dropped", "the client left before its hello")
-            self._notifications.events.session_started(self._session)
-            while not self._session.closing:
-                message = await self._next_request()
-                if message is None:
-                    return Ending("dropped", "the transport closed")
-                await self._respond(message)
+            return await self._run(capabilities)
         except _TooSlow as error:
             return Ending("timeout", str(error))
         except messages.NotAHello as error:
             return Ending("bad-hello", f"protocol violation: {error}")
         except FramingError as error:
             return Ending("other", f"protocol violation: {error}")
+        except Gone:
+            return Ending("dropped", "ended by the server")
         finally:
-            self._reader.close()
             await self._end_delivery()
+
+    async def _run(self, capabilities: Sequence[str]) -> Ending:
+        await self._send(messages.hello(capabilities, self._number))
+        if not await self._greet():
+            return Ending("dropped", "the client left before its hello")
+        self._broker.tell("greeted")
+        while not self._session.is_closing:
+            message = await self._next_request()
+            if message is None:
+                return Ending("dropped", "the transport closed")
+            await self._respond(message)
         return Ending("closed", "closed by the client")
 
     async def _greet(self) -> bool:
@@ -107,7 +130,8 @@ class NetconfSession:
             hello = await self._reader.receive(timeout_s)
         except TimeoutError:
             raise _TooSlow(f"no hello within {timeout_s} s") from None
-        if hello is not None and messages.BASE_1_1 in messages.client_capabilities(hello):
+        self._begin_request()
+        if hello is not None and BASE_1_1 in messages.client_capabilities(hello):
             self._reader.use_chunks()
             self._chunked = True
         return hello is not None
@@ -119,7 +143,7 @@ class NetconfSession:
             try:
                 return await self._reader.receive(timeout_s or None)
             except TimeoutError:
-                if self._session.subscription is None:
+                if self._session.subscription_filter is None:
                     raise _TooSlow(f"no request within {timeout_s} s") from None
         return None
 
@@ -128,19 +152,11 @@ class NetconfSession:
             await self._transport.write(encode(message, chunked=self._chunked))
 
     async def _respond(self, message: bytes) -> None:
+        self._begin_request()
         reply = await self._answer(message)
-        subscription = None
-        if self._session.subscription is not None and self._delivery is None:
-            # Events after this point are delivered, but not before the reply. Events that are still
-            # being logged, such as the start of this session, are not.
-            await self._notifications.events.settle()
-            subscription = Subscription(
-                self._session.subscription,
-                self._notifications.stream,
-                self._session,
-                self._services.access.count_denied_notification,
-            )
-        if self._session.closing:
+        # Before the reply: a client that has it may ask for the counters in another session.
+        self._broker.tell("counters")
+        if self._session.is_closing:
             await self._end_delivery()
         timeout_s = self._limits.idle_timeout_s
         try:
@@ -148,21 +164,33 @@ class NetconfSession:
                 await self._send(reply)
         except TimeoutError:
             raise _TooSlow(f"a reply not read within {timeout_s} s") from None
-        if subscription is not None:
-            self._delivery = asyncio.create_task(self._deliver(subscription))
+        if self._session.subscription_filter is not None and self._delivery is None:
+            self._delivery = asyncio.create_task(self._deliver())
 
-    async def _deliver(self, subscription: Subscription) -> None:
+    async def _deliver(self) -> None:
+        """Send the notifications that the filter admits, until the subscription is over."""
         try:
-            async for message in subscription.messages():
-                await self._send(message)
-                self._session.counters.out_notifications += 1
-        except Exception:
-            LOG.exception("%s: the subscription failed inside the server", self._session)
-            self._session.disconnect()
+            while (event := await self._broker.events.get()) is not None:
+                notification = event.body.decode()
+                if event.head["is_marker"] or self._admits(notification):
+                    await self._send(notification_message(notification, event.head["event"]))
+                    self._broker.counters.out_notifications += 1
+                    self._broker.tell("counters")
         finally:
-            subscription.close()
-            self._session.subscription = None
+            self._session.subscription_filter = None
             self._delivery = None
+
+    def _admits(self, notification: str) -> bool:
+        filter_ = self._session.subscription_filter
+        if filter_ is None or filter_.xpath is None:
+            return False
+        self._begin_request()
+        try:
+            return Datastores(self._broker, self._model).admits(notification, filter_.xpath)
+        except RpcErrors as errors:
+            # Its module may have been installed or uninstalled since.
+            LOG.warning("session %d does not get a notification: %s", self._number, errors)
+            return False
 
     async def _end_delivery(self) -> None:
         if self._delivery is not None:
@@ -175,14 +203,15 @@ class NetconfSession:
         attributes: dict[str, str] = {}
         nsmap: dict[str | None, str] = {}
         content: list[etree._Element]
-        counters = self._session.counters
-        operation = None
+        counters = self._broker.counters
+        is_rpc = False
         try:
             root = messages.parse(message)
             attributes, nsmap = messages.reply_attributes(root)
             operation = messages.parse_rpc(root)
+            is_rpc = True
             counters.in_rpcs += 1
-            content = await perform(operation, self._session, self._services)
+            content = await self._perform(operation, message)
         except RpcError as error:
             if error.tag == "malformed-message" and not self._chunked:
                 # RFC 6241 appendix A: clients of base:1.0 must not be sent this tag.
@@ -190,12 +219,28 @@ class NetconfSession:
             content = [error.element()]
         except RpcErrors as errors:
             content = [error.element() for error in errors.errors]
+        except Gone:
+            raise
         except Exception:
-            # A failed request must not end other sessions; the log has the traceback.
-            LOG.exception("%s: a request failed inside the server", self._session)
+            # The log has the traceback.
+            LOG.exception("session %d: a request failed inside the server", self._number)
             failure = RpcError("operation-failed", "internal server error, see its log")
             content = [failure.element()]
-        if operation is None:
+        if not is_rpc:
             counters.in_bad_rpcs += 1
         counters.out_rpc_errors += any(each.tag == f"{{{BASE}}}rpc-error" for each in content)
         return messages.reply(content, attributes, nsmap)
+
+    async def _perform(self, operation: etree._Element, message: bytes) -> list[etree._Element]:
+        function = function_of(operation)
+        try:
+            return await function(self._request(operation))
+        except OtherModules:
+            # The operation element may have been taken apart.
+            self._model = DataModel.build(await self._broker.call("modules"))
+            again = messages.parse_rpc(messages.parse(message))
+            return await function(self._request(again))
+
+    def _request(self, operation: etree._Element) -> Request:
+        datastores = Datastores(self._broker, self._model)
+        return Request(Parameters(operation), self._session, self._broker, datastores)

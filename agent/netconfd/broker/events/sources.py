@@ -99,8 +99,14 @@ class Notifications:
     """
 
     def __init__(
-        self, connection: SysrepoConnection, library: CurrentLibrary, state_dir: Path
+        self,
+        connection: SysrepoConnection,
+        library: CurrentLibrary,
+        state_dir: Path,
+        on_module_change: Callable[[], object],
     ) -> None:
+        """`on_module_change` is called in the event loop when other modules are installed."""
+        self._on_module_change = on_module_change
         self._library = library
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,6 +127,7 @@ class Notifications:
         self._loop.call_soon_threadsafe(self._start_refresh)
 
     def _start_refresh(self) -> None:
+        self._on_module_change()
         task = self._loop.create_task(asyncio.to_thread(self._refresh))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

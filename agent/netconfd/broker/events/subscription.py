@@ -1,4 +1,4 @@
-"""The delivery of notifications to one session (RFC 5277)."""
+"""What one session gets of the event stream (RFC 5277), before its filter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from typing import NamedTuple
 
 from agent.netconfd.broker.events.log import Event, Stream
 from agent.netconfd.broker.sessions import Session, SubscriptionParameters
@@ -15,13 +15,20 @@ from agent.netconfd.errors import RpcErrors
 
 LOG = logging.getLogger(__name__)
 
-NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"
 STREAMS = "urn:ietf:params:xml:ns:netmod:notification"
 REPLAY_COMPLETE = f'<replayComplete xmlns="{STREAMS}"/>'
 NOTIFICATION_COMPLETE = f'<notificationComplete xmlns="{STREAMS}"/>'
 
 # Notifications in memory at once, for each session.
 BATCH = 16
+
+
+class Delivery(NamedTuple):
+    """A notification's element as XML; `is_marker` if the subscriber's filter is not asked."""
+
+    notification: str
+    time_ns: int
+    is_marker: bool = False
 
 
 class Subscription:
@@ -44,17 +51,17 @@ class Subscription:
         self._position = self._replay_end if parameters.start_ns is None else stream.log.first - 1
         stream.add(self)
 
-    async def messages(self) -> AsyncIterator[bytes]:
-        """The <notification> messages, until the stop time is over."""
+    async def deliveries(self) -> AsyncIterator[Delivery]:
+        """The notifications that the user may receive, until the stop time is over."""
         if self._parameters.start_ns is not None:
             while self._position < self._replay_end:
                 for event in await self._next(self._replay_end):
-                    yield message(event.notification, event.time_ns)
-            yield message(REPLAY_COMPLETE, time.time_ns())
+                    yield Delivery(event.notification, event.time_ns)
+            yield Delivery(REPLAY_COMPLETE, time.time_ns(), is_marker=True)
         while not self._is_over():
             for event in await self._next():
-                yield message(event.notification, event.time_ns)
-        yield message(NOTIFICATION_COMPLETE, time.time_ns())
+                yield Delivery(event.notification, event.time_ns)
+        yield Delivery(NOTIFICATION_COMPLETE, time.time_ns(), is_marker=True)
 
     def more(self) -> None:
         """The log has new notifications. Disconnect if it dropped undelivered ones for them."""
@@ -88,18 +95,16 @@ class Subscription:
             events = [event for event in events if event.number <= last]
         if events:
             self._position = events[-1].number
-        return [event for event in events if self._wants(event)]
+        return [event for event in events if self._may_have(event)]
 
-    def _wants(self, event: Event) -> bool:
+    def _may_have(self, event: Event) -> bool:
         parameters = self._parameters
         if event.number <= self._replay_end and event.time_ns < (parameters.start_ns or 0):
             return False
-        if parameters.xpath is None or (
-            parameters.stop_ns is not None and event.time_ns > parameters.stop_ns
-        ):
+        if parameters.stop_ns is not None and event.time_ns > parameters.stop_ns:
             return False
         try:
-            return self._session.datastores.admits(event.notification, parameters.xpath)
+            self._session.datastores.check_receives(event.notification)
         except RpcErrors as errors:
             if any(each.tag == "access-denied" for each in errors.errors):
                 self._on_denied()
@@ -107,6 +112,7 @@ class Subscription:
                 # Its module may have been uninstalled.
                 LOG.warning("%s does not get a notification: %s", self._session, errors)
             return False
+        return True
 
     def _is_over(self) -> bool:
         stop_ns = self._parameters.stop_ns
@@ -118,13 +124,3 @@ class Subscription:
         left_s = None if stop_ns is None else max(0.0, (stop_ns - time.time_ns()) / 1e9)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._more.wait(), left_s)
-
-
-def message(notification: str, time_ns: int) -> bytes:
-    """The <notification> message, its eventTime exact to the microsecond."""
-    seconds, rest_ns = divmod(time_ns, 10**9)
-    event_time = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1000:06}Z"
-    return (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<notification xmlns="{NOTIFICATION}">'
-        f"<eventTime>{event_time}</eventTime>{notification}</notification>"
-    ).encode()

@@ -1,18 +1,16 @@
 """The operations of RFC 6241, one function each.
 
-A function takes its own element apart, asks the session's datastores, and returns the content of
-the reply: nothing for <ok/>.
+A function takes its own element apart, asks the datastores or the broker, and returns the content
+of the reply: nothing for <ok/>.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from lxml import etree
 
-from agent.netconfd.broker.confirmed_commit import DEFAULT_TIMEOUT_S, Confirmation
-from agent.netconfd.errors import BASE, RpcError, RpcErrors, bad_element, missing_element
-from agent.netconfd.session.get import BASIC_MODE, Selection
+from agent.netconfd.capabilities import BASIC_MODE
+from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
+from agent.netconfd.session.get import Selection
 from agent.netconfd.session.operations.request import (
     DATASTORES,
     EDITABLE,
@@ -24,20 +22,6 @@ from agent.netconfd.session.operations.request import (
 from agent.sysrepo.data import DEFAULTS_MODES
 
 WITH_DEFAULTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults"
-_OTHER_MODES = ",".join(mode for mode in DEFAULTS_MODES if mode != BASIC_MODE)
-WITH_DEFAULTS_1_0 = "urn:ietf:params:netconf:capability:with-defaults:1.0"
-
-CAPABILITIES = (
-    "urn:ietf:params:netconf:base:1.0",
-    "urn:ietf:params:netconf:base:1.1",
-    "urn:ietf:params:netconf:capability:candidate:1.0",
-    "urn:ietf:params:netconf:capability:confirmed-commit:1.1",
-    "urn:ietf:params:netconf:capability:rollback-on-error:1.0",
-    "urn:ietf:params:netconf:capability:validate:1.1",
-    "urn:ietf:params:netconf:capability:startup:1.0",
-    "urn:ietf:params:netconf:capability:xpath:1.0",
-    f"{WITH_DEFAULTS_1_0}?basic-mode={BASIC_MODE}&also-supported={_OTHER_MODES}",
-)
 
 REPLACEABLE = ("candidate", "startup")
 ERROR_OPTIONS = ("stop-on-error", "continue-on-error", "rollback-on-error")
@@ -45,16 +29,12 @@ COPY_MODES = ("explicit", "report-all", "trim")
 
 
 async def _get(request: Request) -> list[etree._Element]:
-    selection = _selection(request.parameters)
-    session = request.session
-    return [await session.call(session.datastores.get, selection)]
+    return [await request.datastores.get(_selection(request.parameters))]
 
 
 async def _get_config(request: Request) -> list[etree._Element]:
     source = request.parameters.datastore("source")
-    selection = _selection(request.parameters)
-    session = request.session
-    return [await session.call(session.datastores.get_config, source, selection)]
+    return [await request.datastores.get_config(source, _selection(request.parameters))]
 
 
 def _selection(parameters: Parameters) -> Selection:
@@ -86,8 +66,13 @@ async def _edit_config(request: Request) -> list[etree._Element]:
     parameters.end()
     if config is None:
         raise missing_element("config", of="edit-config")
-    session = request.session
-    await session.call(session.datastores.edit, target, config, default_operation, test_option)
+    await request.datastores.edit(
+        "edit-config",
+        target,
+        config,
+        default_operation=default_operation,
+        test_option=test_option,
+    )
     return []
 
 
@@ -99,76 +84,50 @@ async def _copy_config(request: Request) -> list[etree._Element]:
         "with-defaults", COPY_MODES, BASIC_MODE, WITH_DEFAULTS
     )
     request.parameters.end()
-    session = request.session
     if source.tag == f"{{{BASE}}}config":
-        await session.call(session.datastores.replace, target, source)
+        await request.datastores.replace("copy-config", target, source)
         return []
     name = datastore_name(source, "source", DATASTORES)
     if name == target:
         raise bad_element("source", name, f"another datastore than the target {target}")
     if with_defaults == BASIC_MODE:
-        await session.call(session.datastores.copy, name, target)
+        await request.broker.call("copy", operation="copy-config", source=name, target=target)
     else:
-        selection = Selection(with_defaults=with_defaults)
-        config = await session.call(session.datastores.get_config, name, selection)
-        await session.call(session.datastores.replace, target, config)
+        config = await request.datastores.whole(name, with_defaults)
+        await request.datastores.replace("copy-config", target, config)
     return []
 
 
 async def _delete_config(request: Request) -> list[etree._Element]:
     target = request.parameters.datastore("target", ("startup",))
     request.parameters.end()
-    session = request.session
-    await session.call(session.datastores.replace, target, etree.Element(f"{{{BASE}}}config"))
+    nothing = etree.Element(f"{{{BASE}}}config")
+    await request.datastores.replace("delete-config", target, nothing)
     return []
 
 
 async def _validate(request: Request) -> list[etree._Element]:
     source = request.parameters.source_or_target("source")
     request.parameters.end()
-    session = request.session
     if source.tag == f"{{{BASE}}}config":
-        await session.call(session.datastores.validate_config, source)
+        await request.datastores.validate_config(source)
     else:
         name = datastore_name(source, "source", DATASTORES, by_identity=True)
-        await session.call(session.datastores.validate, name)
+        await request.broker.call("validate", source=name)
     return []
 
 
 async def _lock(request: Request) -> list[etree._Element]:
     target = request.parameters.datastore("target", by_identity=True)
     request.parameters.end()
-    session = request.session
-    holder = request.services.sessions.holder(target)
-    pending_owner = request.services.commits.pending_owner
-    if holder is None and target == "running" and pending_owner is not session:
-        holder = pending_owner
-        why = f"a confirmed commit of {holder} is pending"
-    else:
-        why = f"{target} is locked by {holder}"
-    if holder is not None:
-        raise RpcError("lock-denied", why, "protocol", info={"session-id": str(holder.number)})
-    try:
-        await session.call(session.datastores.lock, target)
-    except RpcErrors as errors:
-        # Not a NETCONF session's lock, or candidate holds uncommitted changes: session-id 0.
-        raise RpcError(
-            "lock-denied", errors.errors[0].message, "protocol", info={"session-id": "0"}
-        ) from None
-    session.locks[target] = datetime.now(UTC)
+    await request.broker.call("lock", target=target)
     return []
 
 
 async def _unlock(request: Request) -> list[etree._Element]:
     target = request.parameters.datastore("target", by_identity=True)
     request.parameters.end()
-    session = request.session
-    if target not in session.locks:
-        holder = request.services.sessions.holder(target)
-        reason = f"{target} is locked by {holder}" if holder else f"{target} is not locked"
-        raise RpcError("operation-failed", reason, "protocol")
-    await session.call(session.datastores.unlock, target)
-    del session.locks[target]
+    await request.broker.call("unlock", target=target)
     return []
 
 
@@ -181,29 +140,36 @@ async def _commit(request: Request) -> list[etree._Element]:
     parameters.end()
     if not confirmed and (timeout_s is not None or persist is not None):
         raise missing_element("confirmed", of="commit")
-    confirmation = Confirmation(timeout_s or DEFAULT_TIMEOUT_S, persist) if confirmed else None
-    await request.services.commits.commit(request.session, confirmation, persist_id)
+    await request.broker.call(
+        "commit",
+        confirmed=confirmed,
+        timeout_s=timeout_s,
+        persist=persist,
+        persist_id=persist_id,
+    )
     return []
 
 
 async def _cancel_commit(request: Request) -> list[etree._Element]:
     persist_id = request.parameters.text("persist-id")
     request.parameters.end()
-    await request.services.commits.cancel(request.session, persist_id)
+    await request.broker.call("cancel-commit", persist_id=persist_id)
     return []
 
 
 async def _discard_changes(request: Request) -> list[etree._Element]:
     request.parameters.end()
-    await request.session.call(request.session.datastores.copy, "running", "candidate")
+    await request.broker.call(
+        "copy", operation="discard-changes", source="running", target="candidate"
+    )
     return []
 
 
 async def _close_session(request: Request) -> list[etree._Element]:
     request.parameters.end()
-    request.session.closing = True
+    request.session.is_closing = True
     # RFC 6241 section 7.8: the locks are released before the client receives the reply.
-    await request.services.commits.release(request.session)
+    await request.broker.call("close-session")
     return []
 
 
@@ -212,11 +178,7 @@ async def _kill_session(request: Request) -> list[etree._Element]:
     request.parameters.end()
     if number is None:
         raise missing_element("session-id", of="kill-session")
-    victim = request.services.sessions.get(number)
-    if victim is None or victim is request.session:
-        raise bad_element("session-id", str(number), "the number of another open session")
-    victim.killed_by = request.session.number
-    victim.disconnect()
+    await request.broker.call("kill-session", session_id=number)
     return []
 
 

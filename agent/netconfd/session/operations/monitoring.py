@@ -7,6 +7,7 @@ from lxml import etree
 from agent.netconfd.errors import bad_element, missing_element
 from agent.netconfd.session.operations.request import Operations, Request, qualified, text_of
 
+FORMATS = ("yang", "yin")
 MONITORING = "urn:ietf:params:xml:ns:yang:ietf-netconf-monitoring"
 
 
@@ -18,21 +19,21 @@ async def _get_schema(request: Request) -> list[etree._Element]:
     parameters.end()
     if not name:
         raise missing_element("identifier", of="get-schema")
-    session = request.session
-    library = await session.call(request.services.library.get)
-    schema = library.find(name, revision)
+    text = await request.broker.call(
+        "get-schema", identifier=name, version=revision, format=_format(format_)
+    )
     data = etree.Element(f"{{{MONITORING}}}data", nsmap={None: MONITORING})
-    data.text = await session.call(library.text, schema, _format(format_, schema.formats))
+    data.text = text.decode()
     return [data]
 
 
-def _format(element: etree._Element | None, among: tuple[str, ...]) -> str:
+def _format(element: etree._Element | None) -> str:
     """RFC 6022 section 3.1: a request without a format is one for YANG."""
     if element is None:
         return "yang"
     namespace, name = qualified(element)
-    if namespace != MONITORING or name not in among:
-        raise bad_element("format", text_of(element), f"{' or '.join(among)} of {MONITORING}")
+    if namespace != MONITORING or name not in FORMATS:
+        raise bad_element("format", text_of(element), f"{' or '.join(FORMATS)} of {MONITORING}")
     return name
 
 

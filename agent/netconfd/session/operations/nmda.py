@@ -26,8 +26,6 @@ from agent.netconfd.session.operations.request import (
 from agent.netconfd.session.origins import OriginFilter
 from agent.sysrepo.data import DEFAULTS_MODES
 
-CAPABILITIES = ("urn:ietf:params:netconf:capability:with-operational-defaults:1.0",)
-
 OPERATIONAL = "operational"
 MAX_UINT16 = 65_535
 
@@ -50,8 +48,7 @@ async def _get_data(request: Request) -> list[etree._Element]:
     if selection.with_origin and not is_operational:
         raise bad_element("with-origin", datastore, "the datastore to be operational")
     parameters.end()
-    session = request.session
-    return [await session.call(session.datastores.get_data, datastore, selection)]
+    return [await request.datastores.get_data(datastore, selection)]
 
 
 async def _edit_data(request: Request) -> list[etree._Element]:
@@ -64,9 +61,12 @@ async def _edit_data(request: Request) -> list[etree._Element]:
     parameters.end()
     if config is None:
         raise missing_element("config", of="edit-data")
-    session = request.session
-    await session.call(
-        session.datastores.edit, datastore, config, default_operation, "test-then-set"
+    await request.datastores.edit(
+        "edit-data",
+        datastore,
+        config,
+        default_operation=default_operation,
+        test_option="test-then-set",
     )
     return []
 

@@ -1,4 +1,4 @@
-"""A request: the operation's parameters, the session, and the services it may use."""
+"""A request: the operation's parameters, and what it may use."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from agent.netconfd.broker.access import AccessControl
-from agent.netconfd.broker.confirmed_commit import Commits
-from agent.netconfd.broker.current_library import CurrentLibrary
-from agent.netconfd.broker.sessions import Session, Sessions
 from agent.netconfd.errors import (
     BASE,
     NMDA,
@@ -19,6 +15,9 @@ from agent.netconfd.errors import (
     missing_element,
     unknown_element,
 )
+from agent.netconfd.session.broker import Broker
+from agent.netconfd.session.datastore import Datastores
+from agent.netconfd.session.notifications import Filter
 
 MAX_UINT32 = 4_294_967_295
 
@@ -29,14 +28,13 @@ EDITABLE = ("candidate",)
 IETF_DATASTORES = "urn:ietf:params:xml:ns:yang:ietf-datastores"
 
 
-@dataclass(frozen=True)
-class Services:
-    """What all sessions share."""
+@dataclass
+class Session:
+    """What an operation may change of its session."""
 
-    sessions: Sessions
-    commits: Commits
-    access: AccessControl
-    library: CurrentLibrary
+    is_closing: bool = False
+    # None: it has no subscription.
+    subscription_filter: Filter | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,8 @@ class Request:
 
     parameters: Parameters
     session: Session
-    services: Services
+    broker: Broker
+    datastores: Datastores
 
 
 Element = etree._Element  # noqa: SLF001  lxml has no public name for it

@@ -8,16 +8,9 @@ from datetime import datetime
 
 from lxml import etree
 
-from agent.netconfd.broker.events.log import NETCONF
-from agent.netconfd.broker.events.subscription import NOTIFICATION
-from agent.netconfd.broker.sessions import SubscriptionParameters
 from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
+from agent.netconfd.session.notifications import NETCONF, NOTIFICATION, Filter
 from agent.netconfd.session.operations.request import Operations, Parameters, Request
-
-CAPABILITIES = (
-    "urn:ietf:params:netconf:capability:notification:1.0",
-    "urn:ietf:params:netconf:capability:interleave:1.0",
-)
 
 # datetime takes more than the standard's date-and-time allows, which always has an offset.
 _DATE_AND_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -34,7 +27,7 @@ async def _create_subscription(request: Request) -> list[etree._Element]:
     stop_ns = _time_ns(parameters, "stopTime")
     parameters.end()
     session = request.session
-    if session.subscription is not None:
+    if session.subscription_filter is not None:
         raise RpcError("in-use", "this session has a subscription already", "protocol")
     if stream not in {None, NETCONF}:
         raise bad_element("stream", stream or "", f"the name of a stream: {NETCONF}")
@@ -44,8 +37,9 @@ async def _create_subscription(request: Request) -> list[etree._Element]:
         raise missing_element("startTime", of="create-subscription with a stopTime")
     if stop_ns is not None and start_ns is not None and stop_ns < start_ns:
         raise _bad_time("stopTime", "is before startTime")
-    xpath = await session.call(session.datastores.notification_filter, filter_)
-    session.subscription = SubscriptionParameters(xpath, start_ns, stop_ns)
+    xpath = request.datastores.notification_filter(filter_)
+    await request.broker.call("create-subscription", start_ns=start_ns, stop_ns=stop_ns)
+    session.subscription_filter = Filter(xpath)
     return []
 
 

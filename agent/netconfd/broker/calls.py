@@ -1,0 +1,248 @@
+"""What a session process may ask of the broker, and who may have it.
+
+Each call does what one NETCONF operation needs of sysrepo, and access control (NACM) is asked for
+that operation here: a session process decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from agent.netconfd.broker.access import AccessControl
+from agent.netconfd.broker.confirmed_commit import DEFAULT_TIMEOUT_S, Commits, Confirmation
+from agent.netconfd.broker.current_library import CurrentLibrary
+from agent.netconfd.broker.datastore import Read
+from agent.netconfd.broker.memory_budget import MemoryBudget
+from agent.netconfd.broker.sessions import Session, Sessions, SubscriptionParameters
+from agent.netconfd.errors import RpcError, RpcErrors, bad_element
+from agent.netconfd.wire import Fields, Message, ProtocolError
+
+DATASTORES = ("running", "candidate", "startup")
+# Without :writable-running, running changes by <commit> alone.
+EDITABLE = ("candidate",)
+REPLACEABLE = ("candidate", "startup")
+
+# The module that defines each operation, by which access control knows it.
+MODULES: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("get", "get-config", "edit-config", "copy-config", "delete-config", "lock"),
+            *("unlock", "validate", "commit", "cancel-commit", "discard-changes"),
+            *("close-session", "kill-session"),
+        ),
+        "ietf-netconf",
+    ),
+    **dict.fromkeys(("get-data", "edit-data"), "ietf-netconf-nmda"),
+    "get-schema": "ietf-netconf-monitoring",
+    "create-subscription": "notifications",
+}
+# The operations that a call may be for, if it is not named like its only one.
+_OPERATIONS = {
+    "read": ("get", "get-config", "get-data", "copy-config"),
+    "edit": ("edit-config", "edit-data"),
+    "replace": ("copy-config", "delete-config"),
+    "copy": ("copy-config", "discard-changes"),
+}
+
+_OK = Message({"reply": True})
+
+
+@dataclass(frozen=True)
+class Services:
+    """What all sessions share."""
+
+    sessions: Sessions
+    commits: Commits
+    access: AccessControl
+    library: CurrentLibrary
+    budget: MemoryBudget
+    # sysrepo's number for the installed modules, and what `DataModel.build` takes.
+    content_id: Callable[[], int]
+    modules: Callable[[], bytes]
+
+
+class Calls:
+    """The calls of one session, one after the other."""
+
+    def __init__(self, session: Session, services: Services) -> None:
+        self._session = session
+        self._services = services
+        self._functions: Mapping[str, Callable[[Fields, bytes], Awaitable[Message]]] = {
+            "read": self._read,
+            "edit": self._edit,
+            "replace": self._replace,
+            "copy": self._copy,
+            "validate": self._validate,
+            "lock": self._lock,
+            "unlock": self._unlock,
+            "commit": self._commit,
+            "cancel-commit": self._cancel_commit,
+            "close-session": self._close_session,
+            "kill-session": self._kill_session,
+            "get-schema": self._get_schema,
+            "create-subscription": self._create_subscription,
+        }
+
+    async def perform(self, name: str, fields: Fields, body: bytes) -> Message:
+        """The answer to a call. Raises RpcError, RpcErrors or ProtocolError."""
+        if name == "hold":
+            self._services.budget.hold(self._session, fields.number("octets"))
+            return _OK
+        if name == "modules":
+            return Message({"reply": True}, await self._session.call(self._services.modules))
+        if not fields.is_null("content_id") and (
+            fields.number("content_id") != self._services.content_id()
+        ):
+            return Message({"other-modules": True})
+        function = self._functions.get(name)
+        if function is None:
+            raise ProtocolError("there is no such call")
+        among = _OPERATIONS.get(name, (name,))
+        operation = fields.choice("operation", among) if len(among) > 1 else name
+        access = self._services.access
+        access.check_operation(self._session.account, MODULES[operation], operation)
+        try:
+            return await function(fields, body)
+        except RpcErrors as errors:
+            access.count_refusal(errors)
+            raise
+
+    async def _read(self, fields: Fields, _: bytes) -> Message:
+        operation = fields.text("operation")
+        what = Read(
+            operation="get" if operation == "get" else "get-data",
+            datastore=fields.choice("datastore", (*DATASTORES, "operational")),
+            paths=None if fields.is_null("paths") else fields.texts("paths"),
+            config=fields.optional_flag("config"),
+            with_origin=fields.flag("with_origin"),
+        )
+        session = self._session
+        return Message({"reply": True}, await session.call(session.datastores.read, what))
+
+    async def _edit(self, fields: Fields, body: bytes) -> Message:
+        session = self._session
+        await session.call(
+            session.datastores.edit,
+            fields.choice("target", EDITABLE),
+            _text(body),
+            fields.choice("default_operation", ("merge", "replace", "none")),
+            fields.choice("test_option", ("test-then-set", "set", "test-only")),
+            opaque=fields.flag("opaque"),
+        )
+        return _OK
+
+    async def _replace(self, fields: Fields, body: bytes) -> Message:
+        target = fields.choice("target", REPLACEABLE)
+        session = self._session
+        await session.call(session.datastores.replace, target, _text(body))
+        return _OK
+
+    async def _copy(self, fields: Fields, _: bytes) -> Message:
+        source = fields.choice("source", DATASTORES)
+        target = fields.choice("target", REPLACEABLE)
+        if fields.text("operation") == "discard-changes" and (source, target) != (
+            "running",
+            "candidate",
+        ):
+            raise ProtocolError("discard-changes copies running to candidate")
+        session = self._session
+        await session.call(session.datastores.copy, source, target)
+        return _OK
+
+    async def _validate(self, fields: Fields, _: bytes) -> Message:
+        # A configuration that is in no datastore is validated by the session process itself.
+        if not fields.is_null("source"):
+            source = fields.choice("source", DATASTORES)
+            await self._session.call(self._session.datastores.validate, source)
+        return _OK
+
+    async def _lock(self, fields: Fields, _: bytes) -> Message:
+        target = fields.choice("target", DATASTORES)
+        session = self._session
+        holder = self._services.sessions.holder(target)
+        pending_owner = self._services.commits.pending_owner
+        if holder is None and target == "running" and pending_owner is not session:
+            holder = pending_owner
+            why = f"a confirmed commit of {holder} is pending"
+        else:
+            why = f"{target} is locked by {holder}"
+        if holder is not None:
+            raise RpcError("lock-denied", why, "protocol", info={"session-id": str(holder.number)})
+        try:
+            await session.call(session.datastores.lock, target)
+        except RpcErrors as errors:
+            # Not a NETCONF session's lock, or candidate holds uncommitted changes: session-id 0.
+            raise RpcError(
+                "lock-denied", errors.errors[0].message, "protocol", info={"session-id": "0"}
+            ) from None
+        session.locks[target] = datetime.now(UTC)
+        return _OK
+
+    async def _unlock(self, fields: Fields, _: bytes) -> Message:
+        target = fields.choice("target", DATASTORES)
+        session = self._session
+        if target not in session.locks:
+            holder = self._services.sessions.holder(target)
+            reason = f"{target} is locked by {holder}" if holder else f"{target} is not locked"
+            raise RpcError("operation-failed", reason, "protocol")
+        await session.call(session.datastores.unlock, target)
+        del session.locks[target]
+        return _OK
+
+    async def _commit(self, fields: Fields, _: bytes) -> Message:
+        confirmation = None
+        if fields.flag("confirmed"):
+            timeout_s = fields.optional_number("timeout_s") or DEFAULT_TIMEOUT_S
+            confirmation = Confirmation(timeout_s, fields.optional_text("persist"))
+        persist_id = fields.optional_text("persist_id")
+        await self._services.commits.commit(self._session, confirmation, persist_id)
+        return _OK
+
+    async def _cancel_commit(self, fields: Fields, _: bytes) -> Message:
+        persist_id = fields.optional_text("persist_id")
+        await self._services.commits.cancel(self._session, persist_id)
+        return _OK
+
+    async def _close_session(self, _: Fields, __: bytes) -> Message:
+        # RFC 6241 section 7.8: the locks are released before the client receives the reply.
+        await self._services.commits.release(self._session)
+        return _OK
+
+    async def _kill_session(self, fields: Fields, _: bytes) -> Message:
+        number = fields.number("session_id")
+        victim = self._services.sessions.get(number)
+        if victim is None or victim is self._session:
+            raise bad_element("session-id", str(number), "the number of another open session")
+        victim.killed_by = self._session.number
+        victim.disconnect()
+        return _OK
+
+    async def _get_schema(self, fields: Fields, _: bytes) -> Message:
+        name, format_ = fields.text("identifier"), fields.text("format")
+        session = self._session
+        library = await session.call(self._services.library.get)
+        schema = library.find(name, fields.optional_text("version"))
+        if format_ not in schema.formats:
+            raise bad_element("format", format_, " or ".join(schema.formats))
+        text = await session.call(library.text, schema, format_)
+        return Message({"reply": True}, text.encode())
+
+    async def _create_subscription(self, fields: Fields, _: bytes) -> Message:
+        self._session.subscription = SubscriptionParameters(
+            fields.optional_number("start_ns"), fields.optional_number("stop_ns")
+        )
+        return _OK
+
+
+def errors_message(errors: list[RpcError]) -> Message:
+    """The answer to a call that failed."""
+    return Message({"errors": [asdict(error) for error in errors]})
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(str(error)) from None

@@ -1,0 +1,159 @@
+"""The broker's end of one session: the calls of its process, and its notifications."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from agent.netconfd import wire
+from agent.netconfd.broker.calls import Calls, Services, errors_message
+from agent.netconfd.broker.events.events import TerminationReason
+from agent.netconfd.broker.events.sources import Notifications
+from agent.netconfd.broker.events.subscription import Subscription
+from agent.netconfd.broker.sessions import Counters, Session
+from agent.netconfd.errors import RpcError, RpcErrors, printable, shortened
+
+LOG = logging.getLogger(__name__)
+
+# RFC 6470's reasons that a session process can give.
+_REASONS: dict[str, TerminationReason] = {
+    "closed": "closed",
+    "dropped": "dropped",
+    "timeout": "timeout",
+    "bad-hello": "bad-hello",
+    "other": "other",
+}
+
+
+class Ending(NamedTuple):
+    """Why a session ended: one of RFC 6470's reasons, and a text for the log."""
+
+    reason: TerminationReason
+    text: str
+
+
+class SessionConnection:
+    """Answers one session process until it ends."""
+
+    def __init__(
+        self,
+        session: Session,
+        services: Services,
+        notifications: Notifications,
+        max_body_octets: Callable[[], int],
+    ) -> None:
+        self._session = session
+        self._calls = Calls(session, services)
+        self._on_denied = services.access.count_denied_notification
+        self._notifications = notifications
+        self._max_body_octets = max_body_octets
+        self._sending = asyncio.Lock()
+        self._delivery: asyncio.Task[None] | None = None
+        self._ending = Ending("dropped", "the transport closed")
+        self._writer: asyncio.StreamWriter | None = None
+
+    def end(self) -> None:
+        """Take no further call; `run` returns when the one in progress is done."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    async def run(self, end: socket.socket) -> Ending:
+        """Serve until the other end is closed; returns why the session ended."""
+        reader, self._writer = await asyncio.open_unix_connection(sock=end)
+        try:
+            while message := await wire.read(reader, self._max_body_octets()):
+                await self._take(message)
+        except wire.ProtocolError as error:
+            LOG.error("%s: its process broke the protocol: %s", self._session, error)
+            return Ending("other", "its process broke the protocol")
+        except OSError:
+            pass
+        finally:
+            await self._end_delivery()
+            self._writer.close()
+        return self._ending
+
+    async def _take(self, message: wire.Message) -> None:
+        fields = wire.Fields(message.head)
+        if not fields.is_null("counters"):
+            self._session.counters = _counters(fields)
+        name = fields.text("call")
+        if name == "greeted":
+            self._notifications.events.session_started(self._session)
+        elif name == "ended":
+            reason = _REASONS[fields.choice("reason", tuple(_REASONS))]
+            self._ending = Ending(reason, printable(shortened(fields.text("text"))))
+        elif name != "counters":
+            await self._send(await self._answer(name, fields, message.body))
+            if name == "create-subscription" and self._delivery is None:
+                self._deliver_from_here()
+
+    async def _answer(self, name: str, fields: wire.Fields, body: bytes) -> wire.Message:
+        try:
+            if name == "create-subscription":
+                # Events that are still being logged, such as the start of this session, are none
+                # of its notifications.
+                await self._notifications.events.settle()
+            return await self._calls.perform(name, fields, body)
+        except wire.ProtocolError:
+            raise
+        except RpcError as error:
+            return errors_message([error])
+        except RpcErrors as errors:
+            return errors_message(list(errors.errors))
+        except Exception:
+            # A failed request must not end other sessions; the log has the traceback.
+            LOG.exception("%s: a request failed inside the broker", self._session)
+            failure = RpcError("operation-failed", "internal server error, see its log")
+            return errors_message([failure])
+
+    async def _send(self, message: wire.Message) -> None:
+        assert self._writer is not None  # noqa: S101  set by `run`
+        async with self._sending:
+            self._writer.write(wire.encode(message))
+            await self._writer.drain()
+
+    def _deliver_from_here(self) -> None:
+        if self._session.subscription is not None:
+            subscription = Subscription(
+                self._session.subscription,
+                self._notifications.stream,
+                self._session,
+                self._on_denied,
+            )
+            self._delivery = asyncio.create_task(self._deliver(subscription))
+
+    async def _deliver(self, subscription: Subscription) -> None:
+        try:
+            async for each in subscription.deliveries():
+                head = {"event": each.time_ns, "is_marker": each.is_marker}
+                await self._send(wire.Message(head, each.notification.encode()))
+            await self._send(wire.Message({"subscription-ended": True}))
+        except OSError:
+            # The process has ended; `run` notices.
+            pass
+        except Exception:
+            LOG.exception("%s: the subscription failed inside the broker", self._session)
+            self._session.disconnect()
+        finally:
+            subscription.close()
+            self._session.subscription = None
+            self._delivery = None
+
+    async def _end_delivery(self) -> None:
+        if self._delivery is not None:
+            delivery = self._delivery
+            delivery.cancel()
+            with suppress(asyncio.CancelledError):
+                await delivery
+
+
+def _counters(fields: wire.Fields) -> Counters:
+    numbers = fields.numbers("counters")
+    if len(numbers) != len(Counters.__dataclass_fields__):
+        raise wire.ProtocolError("counters are not those of a session")
+    return Counters(*numbers)

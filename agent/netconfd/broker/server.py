@@ -1,0 +1,221 @@
+"""The broker from its first connection to sysrepo to the end of the last session.
+
+It keeps the promise of a confirmed commit, so nothing here parses or evaluates what clients send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import signal
+import socket
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agent.netconfd.broker import access
+from agent.netconfd.broker.calls import MODULES, Services
+from agent.netconfd.broker.confirmed_commit import Commits, Snapshot
+from agent.netconfd.broker.connection import SessionConnection
+from agent.netconfd.broker.control import Control
+from agent.netconfd.broker.current_library import CurrentLibrary
+from agent.netconfd.broker.datastore import Datastores, Unreadable, check_stored
+from agent.netconfd.broker.events.sources import Notifications
+from agent.netconfd.broker.memory_budget import MemoryBudget
+from agent.netconfd.broker.monitoring import Monitoring
+from agent.netconfd.broker.sessions import Session, Sessions
+from agent.netconfd.broker.settings import NotInstalled, Settings
+from agent.netconfd.capabilities import CAPABILITIES
+from agent.netconfd.data_model import export
+from agent.sysrepo import SysrepoConnection, SysrepoError, schema_context
+from agent.sysrepo.library import content_id
+
+LOG = logging.getLogger(__name__)
+
+# The last of `max-sessions`, at most half of them, are for users who may commit: sessions of
+# readers must not prevent a commit, a confirmation or a cancellation.
+RESERVED_SESSIONS = 16
+# What a message becomes when libyang prints it again: prefixes are declared where they are used.
+BODY_PER_MESSAGE = 4
+
+
+class Broker:
+    """All sessions over one sysrepo connection."""
+
+    def __init__(self, connection: SysrepoConnection, state_dir: Path) -> None:
+        """Create it in a running event loop. Raises NotInstalled or SysrepoError."""
+        self._connection = connection
+        self.settings = Settings(connection)
+        self._access = access.AccessControl(connection)
+        self._sessions = Sessions(connection)
+        # Session id 0 stands for the server itself.
+        self._own = Session(0, access.Account("server"), "localhost", Datastores(connection))
+        self._library = CurrentLibrary(connection)
+        self._notifications = Notifications(
+            connection, self._library, state_dir, self._modules_changed
+        )
+        self._monitoring = Monitoring(connection, self._sessions, CAPABILITIES, self._library)
+        self._commits = Commits(
+            Snapshot(state_dir / "confirmed-commit.xml"),
+            self._sessions,
+            self._own,
+            self._notifications.events,
+        )
+        self._services = Services(
+            self._sessions,
+            self._commits,
+            self._access,
+            self._library,
+            MemoryBudget(lambda: self.settings.limits.max_held_octets),
+            lambda: content_id(connection),
+            self._export,
+        )
+        self._connections: dict[asyncio.Task[None], SessionConnection] = {}
+        self._control: Control | None = None
+        self._is_closing = False
+
+    async def recover(self) -> None:
+        """Revert an earlier server's pending confirmed commit, or keep trying. Raises OSError."""
+        await self._commits.recover()
+
+    async def serve(self, front: socket.socket) -> None:
+        """Serve one front until it ends, and its sessions with it."""
+        loop = asyncio.get_running_loop()
+        control = Control(front, self.settings, self._open, self._export)
+        self._control = control
+        self.settings.call_on_change(lambda: loop.call_soon_threadsafe(control.send_configuration))
+        try:
+            await control.wait_ended()
+        finally:
+            self.settings.call_on_change(lambda: None)
+            self._control = None
+            control.close()
+            await self._end_sessions()
+
+    async def close(self) -> None:
+        """End every session, then revert the pending confirmed commit."""
+        self._is_closing = True
+        await self._end_sessions()
+        await self._commits.close()
+        await self._notifications.close()
+        await asyncio.to_thread(self._monitoring.close)
+        await self._own.close()
+        await asyncio.to_thread(self._access.close)
+        await asyncio.to_thread(self.settings.close)
+
+    async def _end_sessions(self) -> None:
+        for connection in self._connections.values():
+            connection.end()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _export(self) -> bytes:
+        """The modules for `DataModel.build`. Blocks."""
+        return export(content_id(self._connection), schema_context.export(self._connection))
+
+    def _modules_changed(self) -> None:
+        if self._control is not None:
+            self._control.modules_changed()
+
+    async def _open(self, user: str, peer: str, end: socket.socket) -> Mapping[str, Any]:
+        # Blocks: the name service may ask a directory server.
+        account = await asyncio.to_thread(access.look_up, user)
+        may_commit = self._access.policy.permits(account, "ietf-netconf", "commit")
+        refusal = self._refusal(account, may_commit=may_commit)
+        if refusal:
+            LOG.warning("%s@%s refused: %s", user, peer, refusal)
+            end.close()
+            return {"refused": refusal}
+        session = self._sessions.open(account, peer, may_commit=may_commit)
+        connection = SessionConnection(
+            session,
+            self._services,
+            self._notifications,
+            lambda: BODY_PER_MESSAGE * self.settings.limits.max_message_octets,
+        )
+        session.disconnect = functools.partial(self._disconnect, session, connection)
+        task = asyncio.create_task(self._run(session, connection, end))
+        self._connections[task] = connection
+        task.add_done_callback(self._connections.pop)
+        LOG.info("%s opened", session)
+        modules = await session.call(lambda: self._library.get().capabilities())
+        return {
+            "opened": session.number,
+            "name": str(session),
+            "capabilities": [*CAPABILITIES, *modules],
+            "limits": asdict(self.settings.limits),
+        }
+
+    async def _run(
+        self, session: Session, connection: SessionConnection, end: socket.socket
+    ) -> None:
+        try:
+            ending = await connection.run(end)
+            text = f"killed by session {session.killed_by}" if session.killed_by else ending.text
+            LOG.info("%s ends: %s", session, text)
+            self._notifications.events.session_ended(session, ending.reason)
+            self._monitoring.session_ended(session, ending.reason)
+        finally:
+            self._services.budget.hold(session, 0)
+            try:
+                await self._commits.release(session)
+            finally:
+                await self._sessions.close(session)
+
+    def _disconnect(self, session: Session, connection: SessionConnection) -> None:
+        if self._control is not None:
+            self._control.end_session(session.number)
+        # Whatever becomes of its process, its locks are released.
+        connection.end()
+
+    def _refusal(self, account: access.Account, *, may_commit: bool) -> str | None:
+        if self._is_closing:
+            # A session opened now would outlive the connection to sysrepo.
+            return "the server ends"
+        if not self._access.policy.permits_any(
+            account, [(module, operation) for operation, module in MODULES.items()]
+        ):
+            return f"access control (NACM) does not let {account.name} execute anything"
+        limits = self.settings.limits
+        reserved = 0 if may_commit else min(RESERVED_SESSIONS, limits.max_sessions // 2)
+        if len(self._sessions) >= limits.max_sessions - reserved:
+            reason = f"; {reserved} reserved for users who may commit" if reserved else ""
+            return f"{len(self._sessions)} of {limits.max_sessions} sessions are open{reason}"
+        user_sessions = sum(each.user == account.name for each in self._sessions.all())
+        if user_sessions >= limits.max_sessions_per_user:
+            return f"user {account.name} has {user_sessions} sessions open"
+        return None
+
+
+async def _run(front: socket.socket, state_dir: Path) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    with SysrepoConnection(cache_running=True) as connection:
+        check_stored(connection)
+        broker = Broker(connection, state_dir)
+        try:
+            await broker.recover()
+            serving = asyncio.create_task(broker.serve(front))
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+            for task in (serving, stopping):
+                task.cancel()
+            await asyncio.gather(serving, stopping, return_exceptions=True)
+        finally:
+            # sysrepo crashes if the connection is closed before its sessions.
+            await broker.close()
+
+
+def serve_front(front: socket.socket, state_dir: Path) -> int:
+    """Serve one front until it ends or SIGTERM comes; returns the exit code."""
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        asyncio.run(_run(front, state_dir))
+    except (OSError, sqlite3.Error, SysrepoError, NotInstalled, Unreadable) as error:
+        LOG.error("cannot serve: %s", error)
+        return 1
+    return 0

@@ -1,0 +1,44 @@
+"""The installed YANG modules, for processes that have no sysrepo."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.netconfd.errors import RpcErrors
+from agent.netconfd.sysrepo_errors import to_rpc_errors
+from agent.sysrepo import Context, LibyangError, schema_context
+from agent.sysrepo.data import module_names
+from agent.sysrepo.errors import libyang_items
+
+_CONTENT_ID = struct.Struct("!I")
+
+
+@dataclass(frozen=True)
+class DataModel:
+    """A libyang context; `modules` maps the namespace of each module to its name.
+
+    `content_id` is sysrepo's number for this set of modules and features.
+    """
+
+    content_id: int
+    context: Context
+    modules: Mapping[str, str]
+
+    @classmethod
+    def build(cls, exported: bytes) -> DataModel:
+        """From what `export` returned. Raises LibyangError."""
+        (content_id,) = _CONTENT_ID.unpack_from(exported)
+        context = schema_context.build(exported[_CONTENT_ID.size :])
+        return cls(content_id, context, module_names(context))
+
+    def rpc_errors(self, error: LibyangError) -> RpcErrors:
+        """What the client is told of an error of libyang's."""
+        names = {name: namespace for namespace, name in self.modules.items()}
+        return to_rpc_errors(libyang_items(error), names)
+
+
+def export(content_id: int, modules: bytes) -> bytes:
+    """The modules of `schema_context.export`, for `DataModel.build`."""
+    return _CONTENT_ID.pack(content_id) + modules

@@ -1,0 +1,92 @@
+"""The broker as one session process sees it (see `agent.netconfd.broker.calls`)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from agent.netconfd import wire
+from agent.netconfd.errors import RpcError, RpcErrors
+
+
+@dataclass
+class Counters:
+    """The counters of RFC 6022 for this session, in the order in which the broker takes them."""
+
+    in_rpcs: int = 0
+    in_bad_rpcs: int = 0
+    out_rpc_errors: int = 0
+    out_notifications: int = 0
+
+
+class OtherModules(Exception):
+    """The installed modules are not those that this process knows."""
+
+
+class Gone(Exception):
+    """The broker has ended this session."""
+
+
+# Notifications that wait for the client, before the broker has to wait, too.
+MAX_EVENTS = 16
+
+
+class Broker:
+    """Calls to the broker, one at a time, and the notifications that it sends."""
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+        # None: the subscription is over.
+        self.events: asyncio.Queue[wire.Message | None] = asyncio.Queue(MAX_EVENTS)
+        self._answers: asyncio.Queue[wire.Message | None] = asyncio.Queue()
+
+    async def connect(self, end: socket.socket) -> None:
+        """Use this socket, and read from it from now on; `reading` ends with the broker."""
+        self._reader, self._writer = await asyncio.open_unix_connection(sock=end)
+        self.reading = asyncio.create_task(self._read())
+
+    async def call(self, name: str, body: bytes = b"", **parameters: Any) -> bytes:
+        """Perform a call; returns the answer's body.
+
+        Raises RpcErrors, OtherModules or Gone.
+        """
+        self._write(name, body, parameters)
+        await self._writer.drain()
+        answer = await self._answers.get()
+        if answer is None:
+            raise Gone
+        if "other-modules" in answer.head:
+            raise OtherModules
+        if "errors" in answer.head:
+            raise RpcErrors([RpcError(**each) for each in answer.head["errors"]])
+        return answer.body
+
+    def tell(self, name: str, **parameters: Any) -> None:
+        """Tell what needs no answer."""
+        self._write(name, b"", parameters)
+
+    async def close(self) -> None:
+        """Send what is told, and end."""
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+        self.reading.cancel()
+
+    def _write(self, name: str, body: bytes, parameters: dict[str, Any]) -> None:
+        head = {"call": name, **parameters, "counters": astuple(self.counters)}
+        self._writer.write(wire.encode(wire.Message(head, body)))
+
+    async def _read(self) -> None:
+        try:
+            while message := await wire.read(self._reader, wire.MAX_ANSWER_OCTETS):
+                if "event" in message.head:
+                    await self.events.put(message)
+                elif "subscription-ended" in message.head:
+                    await self.events.put(None)
+                else:
+                    self._answers.put_nowait(message)
+        finally:
+            self._answers.put_nowait(None)

@@ -1,0 +1,158 @@
+"""The datastores as one client asks for them.
+
+The broker reads what the user may read, and changes what the user may write. What the client has
+written itself, filters and configurations, is parsed and evaluated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lxml import etree
+
+from agent.netconfd.data_model import DataModel
+from agent.netconfd.errors import BASE, NMDA
+from agent.netconfd.session import edit_config, filters
+from agent.netconfd.session.broker import Broker
+from agent.netconfd.session.get import Selection, element_of
+from agent.netconfd.session.origins import strip as strip_origins
+from agent.sysrepo import LibyangError
+from agent.sysrepo.data import parse_lyb, parse_notification, print_xml
+from agent.sysrepo.selection import needed_paths, select, selects
+
+
+class Datastores:
+    """Every function may raise RpcError, RpcErrors, or what `Broker.call` raises."""
+
+    def __init__(self, broker: Broker, model: DataModel) -> None:
+        self._broker = broker
+        self._model = model
+
+    async def get(self, selection: Selection) -> etree._Element:
+        """The running configuration and, merged into it, the state, selected, as <data>."""
+        return await self._get("get", "running", selection, BASE)
+
+    async def get_config(self, source: str, selection: Selection) -> etree._Element:
+        """The selected configuration of a datastore as <data>."""
+        return await self._get("get-config", source, selection, BASE)
+
+    async def get_data(self, datastore: str, selection: Selection) -> etree._Element:
+        """What is selected of any datastore, as RFC 8526's <data>."""
+        data = await self._get("get-data", datastore, selection, NMDA)
+        if datastore == "operational":
+            for filter_ in selection.origin_filters():
+                filter_.select(data, self._model.context, self._model.modules)
+            if not selection.with_origin:
+                strip_origins(data)
+        return data
+
+    async def whole(self, source: str, with_defaults: str) -> etree._Element:
+        """A whole datastore, to be copied with its defaults as in this mode (RFC 6243)."""
+        selection = Selection(with_defaults=with_defaults)
+        return await self._get("copy-config", source, selection, BASE)
+
+    async def edit(
+        self,
+        operation: str,
+        target: str,
+        config: etree._Element,
+        *,
+        default_operation: str,
+        test_option: str,
+    ) -> None:
+        """Apply the edit in <config> as a whole, or not at all."""
+        with self._errors():
+            edit = edit_config.parse(self._model.context, config, self._model.modules)
+        await self._call(
+            "edit",
+            edit.xml.encode(),
+            operation=operation,
+            target=target,
+            default_operation=default_operation,
+            test_option=test_option,
+            opaque=edit.is_opaque,
+        )
+
+    async def replace(self, operation: str, target: str, config: etree._Element) -> None:
+        """Replace the datastore's content with <config>; subscribers may refuse."""
+        model = self._model
+        with self._errors():
+            xml = edit_config.whole(model.context, config, model.modules)
+            tree = model.context.parse_data_mem(xml, "xml", parse_only=True, strict=True)
+            xml = edit_config.printed(tree)
+        await self._call("replace", xml.encode(), operation=operation, target=target)
+
+    async def validate_config(self, config: etree._Element) -> None:
+        """YANG validation of a <config> that is in no datastore."""
+        await self._broker.call("validate")
+        model = self._model
+        with self._errors():
+            xml = edit_config.whole(model.context, config, model.modules)
+            tree = model.context.parse_data_mem(
+                xml, "xml", strict=True, no_state=True, validate_multi_error=True
+            )
+            if tree is not None:
+                tree.free()
+
+    def notification_filter(self, filter_: etree._Element | None) -> str | None:
+        """The XPath of a subscription's filter, None if it can select nothing."""
+        xpath = filters.to_xpath(filter_, self._model.modules)
+        if xpath is not None:
+            # Any notification shows whether libyang can evaluate it.
+            self.admits(
+                '<replayComplete xmlns="urn:ietf:params:xml:ns:netmod:notification"/>', xpath
+            )
+        return xpath
+
+    def admits(self, notification: str, xpath: str) -> bool:
+        """Whether the filter selects something in a notification."""
+        with self._errors():
+            tree = parse_notification(self._model.context, notification)
+            try:
+                return selects(tree, xpath)
+            finally:
+                tree.free()
+
+    async def _get(
+        self, operation: str, datastore: str, selection: Selection, namespace: str
+    ) -> etree._Element:
+        context = self._model.context
+        xpath = filters.to_xpath(selection.filter_, self._model.modules)
+        paths: tuple[str, ...] | None = ()
+        is_empty = datastore != "operational" and selection.config is False
+        origins = selection.origin_filters() if datastore == "operational" else ()
+        for filter_ in origins:
+            filter_.check(context, self._model.modules)
+        if xpath is not None and not is_empty:
+            with self._errors():
+                paths = None if xpath == filters.EVERYTHING else needed_paths(context, xpath)
+        octets = await self._call(
+            "read",
+            operation=operation,
+            datastore=datastore,
+            paths=paths,
+            config=selection.config,
+            with_origin=bool(origins) or selection.with_origin,
+        )
+        xml = ""
+        if octets and xpath is not None:
+            depth = selection.max_depth
+            with self._errors():
+                tree = parse_lyb(context, octets)
+                if tree is not None and (depth or xpath != filters.EVERYTHING):
+                    tree = select(tree, xpath, depth)
+                xml = print_xml(tree, selection.with_defaults, empty_containers=depth > 0)
+                if tree is not None:
+                    tree.free()
+        return element_of(xml, selection.with_defaults, namespace)
+
+    async def _call(self, name: str, body: bytes = b"", **parameters: object) -> bytes:
+        return await self._broker.call(name, body, content_id=self._model.content_id, **parameters)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except LibyangError as error:
+            raise self._model.rpc_errors(error) from None

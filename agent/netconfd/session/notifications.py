@@ -1,0 +1,26 @@
+"""Notifications on their way to the client (RFC 5277)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"
+# The only stream.
+NETCONF = "NETCONF"
+
+
+class Filter(NamedTuple):
+    """A subscription's filter; one that cannot select anything has no `xpath`."""
+
+    xpath: str | None
+
+
+def message(notification: str, time_ns: int) -> bytes:
+    """The <notification> message, its eventTime exact to the microsecond."""
+    seconds, rest_ns = divmod(time_ns, 10**9)
+    event_time = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1000:06}Z"
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<notification xmlns="{NOTIFICATION}">'
+        f"<eventTime>{event_time}</eventTime>{notification}</notification>"
+    ).encode()
