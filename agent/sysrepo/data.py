@@ -114,17 +114,17 @@ def print_xml(tree: Any, defaults_mode: str, *, empty_containers: bool = False) 
 def print_lyb(tree: Any) -> bytes:
     """The tree and its siblings in libyang's binary format, for `parse_lyb`; b"" for None.
 
-    Nothing is left out: values that are there by default with their flag, metadata, empty
-    containers. Calls `lyd_print_all`; its memory is copied and freed here. Raises LibyangError.
+    The format leaves nothing out: it has values that are there by default, with their flag,
+    metadata, and empty containers. Calls `lyd_print_all`; its memory is copied and freed here.
+    Raises LibyangError.
     """
     if tree is None:
         return b""
     data, out = ly_ffi.new("char **"), ly_ffi.new("struct ly_out **")
     if ly_lib.ly_out_new_memory(data, 0, out):
         raise tree.context.error("no memory for the data")
-    flags = ly_lib.LYD_PRINT_WD_ALL | ly_lib.LYD_PRINT_KEEPEMPTYCONT
     try:
-        if ly_lib.lyd_print_all(out[0], tree.cdata, ly_lib.LYD_LYB, flags):
+        if ly_lib.lyd_print_all(out[0], tree.cdata, ly_lib.LYD_LYB, 0):
             raise tree.context.error("cannot print the data")
         return bytes(ly_ffi.buffer(data[0], LIBRARY.ly_out_printed_total(address(out[0]))))
     finally:

@@ -56,7 +56,8 @@ def export(connection: sysrepo.SysrepoConnection) -> bytes:
 def build(exported: bytes) -> Context:
     """A context with the schemas that `export` gave; opens no file. Raises LibyangError.
 
-    From here on libyang keeps its messages for exceptions, in the whole process, and prints none.
+    From here on libyang keeps all errors for exceptions, in the whole process; it prints none, and
+    keeps no warnings, which nobody would take from it.
     """
     modules = json.loads(exported)
     texts = {
@@ -73,7 +74,8 @@ def build(exported: bytes) -> Context:
         text = texts.get((name, date)) if date else latest.get(name)
         return None if text is None else ("yang", text)
 
-    lib.ly_log_options(lib.LY_LOSTORE_LAST)
+    lib.ly_log_options(lib.LY_LOSTORE)
+    lib.ly_log_level(lib.LY_LLERR)
     # Compiled once, in the end: else each module that augments another would compile it again.
     context = Context(disable_searchdirs=True, explicit_compile=True)
     context.external_module_loader.set_module_data_clb(find)

@@ -118,7 +118,7 @@ def select(tree: libyang.DNode | None, xpath: str, max_depth: int = 0) -> libyan
         elif node in ancestors:
             kept = kept or node
             pending += _children(node)
-        elif not node.schema.flags & lib.LYS_KEY:
+        elif not _is_key(node):
             lib.lyd_free_tree(node)
     return libyang.DNode.new(tree.context, lib.lyd_first_sibling(kept)) if kept else None
 
@@ -203,8 +203,14 @@ def _cut(node: Any, depth: int) -> None:
     for child in [*_children(node)]:
         if depth > 1:
             _cut(child, depth - 1)
-        elif not child.schema.flags & lib.LYS_KEY:
+        elif not _is_key(child):
             lib.lyd_free_tree(child)
+
+
+def _is_key(node: Any) -> bool:
+    """Whether it is a key of its list, which libyang frees with the list alone."""
+    schema = node.schema
+    return bool(schema and schema.nodetype == lib.LYS_LEAF and schema.flags & lib.LYS_KEY)
 
 
 def _children(node: Any) -> Iterator[Any]:

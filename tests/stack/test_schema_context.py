@@ -174,3 +174,15 @@ def test_a_text_that_is_no_yang_is_refused(exported):
             module["text"] = "module tsn-linux {"
     with pytest.raises(LibyangError, match="tsn-linux"):
         build(json.dumps(modules).encode())
+
+
+def test_a_module_that_is_not_among_the_texts_is_looked_for_nowhere(
+    exported, tmp_path, monkeypatch
+):
+    modules = json.loads(exported)
+    (imported,) = [module for module in modules if module["name"] == "ieee802-types"]
+    (tmp_path / "ieee802-types.yang").write_text(imported["text"])
+    monkeypatch.setenv("YANGPATH", str(tmp_path))
+    modules.remove(imported)
+    with pytest.raises(LibyangError, match="ieee802-types"):
+        build(json.dumps(modules).encode())
