@@ -17,6 +17,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agent.sysrepo.instances import Instances, Step
+
 # Lengths of head and body, in octets.
 _LENGTHS = struct.Struct("!II")
 MAX_HEAD_OCTETS = 262_144
@@ -90,6 +92,12 @@ def _object(octets: bytes) -> dict[str, Any]:
     return value
 
 
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
 class Fields:
     """The members of a head or packet. Each function raises ProtocolError for another type."""
 
@@ -149,6 +157,21 @@ class Fields:
         if not isinstance(value, list):
             raise ProtocolError(f"{name} is not a list")
         return [Fields({name: each}).number(name) for each in value]
+
+    def instances(self, name: str) -> list[Instances]:
+        """A list of lists of steps, each a name and a list of pairs of a key and its value."""
+        try:
+            return [
+                tuple(
+                    Step(
+                        _string(step), tuple((_string(key), _string(value)) for key, value in keys)
+                    )
+                    for step, keys in path
+                )
+                for path in self._members[name]
+            ]
+        except (KeyError, TypeError, ValueError):
+            raise ProtocolError(f"{name} are not paths") from None
 
     def members(self, name: str) -> Mapping[str, Any]:
         """An object."""

@@ -41,23 +41,23 @@ _INNER = lib.LYS_CONTAINER | lib.LYS_LIST
 
 # Unions of paths downwards, whose conditions compare what is below a node with constants: what such
 # a path passes on its way matters only where it leads to an end.
-_NAME = r"[A-Za-z_][\w.-]*+"
-_PREFIXED = rf"{_NAME}:{_NAME}(?!\s*+\()"
-_NODE = rf"(?:{_PREFIXED}|{_NAME}(?!\s*+[(:]))"
-_LITERAL = r"""(?:"[^"]*+"|'[^']*+')"""
-_ANY_NAMESPACE = rf"\*\[local-name\(\)={_LITERAL}\]"
-_CONSTANT = rf"(?:{_LITERAL}|concat\({_LITERAL}(?:,\s*+{_LITERAL})*+\)|-?\d++(?:\.\d++)?+)"
+NAME = r"[A-Za-z_][\w.-]*+"
+_PREFIXED = rf"{NAME}:{NAME}(?!\s*+\()"
+_NODE = rf"(?:{_PREFIXED}|{NAME}(?!\s*+[(:]))"
+LITERAL = r"""(?:"[^"]*+"|'[^']*+')"""
+_ANY_NAMESPACE = rf"\*\[local-name\(\)={LITERAL}\]"
+_CONSTANT = rf"(?:{LITERAL}|concat\({LITERAL}(?:,\s*+{LITERAL})*+\)|-?\d++(?:\.\d++)?+)"
 _COMPARED = rf"\s*+(?:!?=|[<>]=?+)\s*+{_CONSTANT}"
 _OPERAND = rf"(?:{_NODE}(?:/{_NODE})*+|{_ANY_NAMESPACE})"
-_CONDITIONS = rf"(?:\[\s*+{_OPERAND}(?:{_COMPARED})?+\s*+\])*+"
-_STEP = rf"(?:{_NODE}|{_ANY_NAMESPACE}|\*){_CONDITIONS}"
+CONDITIONS = rf"(?:\[\s*+{_OPERAND}(?:{_COMPARED})?+\s*+\])*+"
+_STEP = rf"(?:{_NODE}|{_ANY_NAMESPACE}|\*){CONDITIONS}"
 # For a name without a prefix below //, libyang finds other nodes in schemas than in data.
-_ANY_STEP = rf"//(?:{_PREFIXED}|{_ANY_NAMESPACE}|\*){_CONDITIONS}"
+_ANY_STEP = rf"//(?:{_PREFIXED}|{_ANY_NAMESPACE}|\*){CONDITIONS}"
 _PATH = (
     rf"\s*+(?:{_ANY_STEP}|/?+{_STEP})(?:{_ANY_STEP}|/{_STEP})*+(?:\[\s*+\.{_COMPARED}\s*+\])?+\s*+"
 )
 _DOWNWARDS = re.compile(rf"{_PATH}(?:\|{_PATH})*+", re.ASCII)
-_PIECE = re.compile(rf"(?:{_LITERAL}|[^|'\"])++")
+_PIECE = re.compile(rf"(?:{LITERAL}|[^|'\"])++")
 # The steps are read along, so that no condition is seen in a literal of theirs.
 _CONDITION = re.compile(rf"{_ANY_NAMESPACE}|\[\s*+({_OPERAND}|\.)(?:{_COMPARED})?+\s*+\]", re.ASCII)
 
@@ -71,6 +71,11 @@ def data_paths(context: libyang.Context) -> frozenset[str]:
         for top in _top_nodes(module.cdata)
         for node in _with_descendants(top)
     )
+
+
+def union_of_paths(xpath: str) -> tuple[str, ...]:
+    """The paths whose union `xpath` is, if they all lead downwards; else ()."""
+    return tuple(_PIECE.findall(xpath)) if _DOWNWARDS.fullmatch(xpath) else ()
 
 
 def needed_paths(context: libyang.Context, xpath: str) -> tuple[str, ...]:

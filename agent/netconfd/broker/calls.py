@@ -114,7 +114,7 @@ class Calls:
         what = Read(
             operation="get" if operation == "get" else "get-data",
             datastore=fields.choice("datastore", (*DATASTORES, "operational")),
-            paths=None if fields.is_null("paths") else fields.texts("paths"),
+            instances=None if fields.is_null("instances") else fields.instances("instances"),
             config=fields.optional_flag("config"),
             with_origin=fields.flag("with_origin"),
         )

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from agent.netconfd import sysrepo_errors
 from agent.netconfd.broker.schemas import LIBRARY_PATH, Library
 from agent.netconfd.wire import ProtocolError
+from agent.netconfd.xpath import literal
 from agent.sysrepo import (
     LibyangError,
     SysrepoConnection,
@@ -37,6 +38,7 @@ from agent.sysrepo.data import (
     print_xml,
 )
 from agent.sysrepo.errors import items_of
+from agent.sysrepo.instances import Instances, Step
 from agent.sysrepo.library import data_file
 from agent.sysrepo.nacm import check_readable, set_nacm_user
 from agent.sysrepo.originator import Originator, set_originator
@@ -49,10 +51,9 @@ UNRESTRICTED_COPIES = (("running", "startup"), ("running", "candidate"))
 _SOURCE_LINE = re.compile(r"(?<=Internal error \()/(?:[^/()]*/)*")
 
 EVERYTHING = "/*"
-# The path of a schema node: names alone, so that sysrepo evaluates no expression of a client's.
-_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*"
-_SCHEMA_PATH = re.compile(rf"(?:/(?:{_NAME}:)?{_NAME})+", re.ASCII)
-# Of schema nodes in one read. Beyond it, everything is read.
+# Sysrepo evaluates no expression of a client's, but names, and keys that equal a constant.
+_NAME = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_.-]*:)?[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
+# Of paths in one read. Beyond it, everything is read.
 MAX_PATHS = 256
 
 
@@ -64,27 +65,29 @@ class Unreadable(Exception):
 class Read:
     """What to read for one request, before the client's filter.
 
-    `get` merges state into running. `paths` are those of schema nodes; None: everything. `config`
-    is True for configuration only, False for state only. Raises ProtocolError for other paths.
+    `get` merges state into running. `instances` as `agent.sysrepo.instances` has them, None:
+    everything. `config` is True for configuration only, False for state only. Raises ProtocolError
+    for a name that is none.
     """
 
     operation: Literal["get", "get-data"]
     datastore: str
-    paths: Sequence[str] | None
+    instances: Sequence[Instances] | None
     config: bool | None = None
     with_origin: bool = False
 
     def __post_init__(self) -> None:
-        for path in self.paths or ():
-            if not _SCHEMA_PATH.fullmatch(path):
-                raise ProtocolError("a path is not that of a schema node")
+        for path in self.instances or ():
+            for step in path:
+                if not all(map(_NAME.fullmatch, (step.name, *dict(step.keys)))):
+                    raise ProtocolError("a path has a step without a name")
 
     @property
     def xpath(self) -> str:
         """The union of the paths."""
-        if self.paths is None or len(self.paths) > MAX_PATHS:
+        if self.instances is None or len(self.instances) > MAX_PATHS:
             return EVERYTHING
-        return " | ".join(self.paths)
+        return " | ".join("".join(map(_step, path)) for path in self.instances)
 
 
 class Datastores:
@@ -115,7 +118,7 @@ class Datastores:
 
     def read(self, what: Read) -> bytes:
         """The data that the user may read, as LYB with implicit defaults; b"" for none."""
-        if what.paths is not None and not what.paths:
+        if what.instances is not None and not what.instances:
             return b""
         if what.operation == "get":
             return self._running_with_state(what.xpath)
@@ -248,6 +251,11 @@ class Datastores:
             with self._session.get_ly_ctx() as context:
                 modules = {name: namespace for namespace, name in module_names(context).items()}
             raise sysrepo_errors.to_rpc_errors(items, modules) from None
+
+
+def _step(step: Step) -> str:
+    keys = "".join(f"[{name}={literal(value)}]" for name, value in step.keys)
+    return f"/{step.name}{keys}"
 
 
 def check_stored(connection: SysrepoConnection) -> None:

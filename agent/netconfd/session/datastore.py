@@ -19,7 +19,8 @@ from agent.netconfd.session.get import Selection, element_of
 from agent.netconfd.session.origins import strip as strip_origins
 from agent.sysrepo import LibyangError
 from agent.sysrepo.data import parse_lyb, parse_notification, print_xml
-from agent.sysrepo.selection import needed_paths, select, selects
+from agent.sysrepo.instances import Instances, needed_instances
+from agent.sysrepo.selection import select, selects
 
 
 class Datastores:
@@ -119,19 +120,19 @@ class Datastores:
     ) -> etree._Element:
         context = self._model.context
         xpath = filters.to_xpath(selection.filter_, self._model.modules)
-        paths: tuple[str, ...] | None = ()
+        wanted: tuple[Instances, ...] | None = ()
         is_empty = datastore != "operational" and selection.config is False
         origins = selection.origin_filters() if datastore == "operational" else ()
         for filter_ in origins:
             filter_.check(context, self._model.modules)
         if xpath is not None and not is_empty:
             with self._errors():
-                paths = None if xpath == filters.EVERYTHING else needed_paths(context, xpath)
+                wanted = None if xpath == filters.EVERYTHING else needed_instances(context, xpath)
         octets = await self._call(
             "read",
             operation=operation,
             datastore=datastore,
-            paths=paths,
+            instances=wanted,
             config=selection.config,
             with_origin=bool(origins) or selection.with_origin,
         )

@@ -13,6 +13,7 @@ from typing import Any
 from lxml import etree
 
 from agent.netconfd.errors import BASE, RpcError, attribute_error
+from agent.netconfd.xpath import literal
 
 EVERYTHING = "/*"
 YANG_LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
@@ -138,14 +139,14 @@ def _paths(
     if None in steps:
         return
     predicates = [
-        written.add(f"[{match_step}={_literal(_value(match, modules))}]")
+        written.add(f"[{match_step}={literal(_value(match, modules))}]")
         for match, match_step in zip(matches, steps, strict=True)
     ]
     here = written.add(f"{parent}/{step}{''.join(predicates)}")
     others = [child for child in node if not _is_content_match(child)]
     if not others:
         if not parent and _is_content_match(node):
-            here = written.add(f"{here}[.={_literal(_value(node, modules))}]")
+            here = written.add(f"{here}[.={literal(_value(node, modules))}]")
         yield here
         return
     for match_step in steps:
@@ -165,7 +166,7 @@ def _step(node: etree._Element, modules: Mapping[str, str]) -> str | None:
     name = etree.QName(node)
     if name.namespace is None or (name.namespace == BASE and node.prefix is None):
         # No namespace of its own, or only the message's default one: any namespace matches.
-        return f"*[local-name()={_literal(name.localname)}]"
+        return f"*[local-name()={literal(name.localname)}]"
     module = modules.get(name.namespace)
     return None if module is None else f"{module}:{name.localname}"
 
@@ -176,13 +177,3 @@ def _value(node: etree._Element, modules: Mapping[str, str]) -> str:
     prefix, colon, rest = text.partition(":")
     module = modules.get(node.nsmap.get(prefix, "")) if colon else None
     return text if module is None else f"{module}:{rest}"
-
-
-def _literal(text: str) -> str:
-    """The text as an XPath string; XPath has no escapes."""
-    if "'" not in text:
-        return f"'{text}'"
-    if '"' not in text:
-        return f'"{text}"'
-    pieces = text.replace("'", """', "'", '""")
-    return f"concat('{pieces}')"
