@@ -114,6 +114,10 @@ class Commits:
         self._own = own
         self._pending: PendingCommit | None = None
         self._lock = asyncio.Lock()
+        # How many commits without <confirmed/> have begun to copy candidate, and which of these
+        # copies was the newest that succeeded.
+        self._copies_begun = 0
+        self._newest_copy = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -146,15 +150,22 @@ class Commits:
         The confirm timeout starts with this call, before any wait: the client starts to count when
         it sends the request, and an abandoned change must be reverted when its count ends.
 
+        Candidate is shared by all sessions (RFC 6241, section 8.3.1), and one copy of it takes as
+        long as any other: commits that wait for the same one are all answered by the first copy
+        that begins after they were received. Each is then a commit with nothing left to change.
+
         Raises RpcError or RpcErrors; then running and a pending commit are unchanged.
         """
         received_s = asyncio.get_running_loop().time()
+        copies_begun = self._copies_begun
         async with self._lock:
             check_permitted(self._pending, session, persist_id)
             self._check_unlocked(session)
             if confirmation is None:
-                await session.call(session.datastores.copy, "candidate", "running")
-                await self._confirm(session)
+                if self._pending is None and self._newest_copy > copies_begun:
+                    LOG.info("%s committed, together with others", session)
+                    return
+                await self._copy_and_confirm(session)
             elif self._pending is None:
                 before = await session.call(session.datastores.snapshot)
                 await self._commit_with_snapshot(session, before)
@@ -228,6 +239,14 @@ class Commits:
             self._pending = PendingCommit(session, None, before)
             await self._restore_or_retry(self._pending, "it failed inside the server", session)
             raise
+
+    async def _copy_and_confirm(self, session: Session) -> None:
+        """Commit for good. Raises RpcError or RpcErrors."""
+        self._copies_begun += 1
+        copy = self._copies_begun
+        await session.call(session.datastores.copy, "candidate", "running")
+        await self._confirm(session)
+        self._newest_copy = copy
 
     def _check_unlocked(self, session: Session) -> None:
         for datastore in ("running", "candidate"):
