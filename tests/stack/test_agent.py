@@ -218,6 +218,12 @@ def test_the_operational_tree_holds_the_configuration_too(client):
     assert client.port("p1")["tsn-linux:dscp-rule"] == [{"dscp": 46, "priority": 7}]
 
 
+def test_a_draft_that_the_kernel_does_not_run_is_not_shown_as_enabled(client):
+    client.replace(gated("p1", **{"config-change": False}))
+    assert client.interface("p1", "running")[BRIDGE_PORT][GATES]["gate-enabled"] is True
+    assert client.port("p1")[GATES]["gate-enabled"] is False
+
+
 def test_a_schedule_that_waits_for_its_base_time_is_pending(client):
     ahead_s = NOW_NS // 10**9 + 5
     client.replace(gated("p1"))
@@ -373,8 +379,7 @@ def kernel_says(client, name="p1"):
 def state_of(gates):
     """What the agent publishes of a gate table, without what was configured."""
     return {name: value for name, value in gates.items() if not name.startswith("admin-")} | {
-        "gate-enabled": None,
-        "config-change": None,
+        "config-change": None
     }
 
 

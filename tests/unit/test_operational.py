@@ -125,6 +125,13 @@ def test_both_places_show_one_truth_and_the_second_only_where_it_is_installed():
     assert INTERFACE_GATES not in interface_of(RUNNING, on_interfaces=False)
 
 
+@pytest.mark.parametrize(("state", "enabled"), [(RUNNING, True), (port("p1"), False)])
+def test_both_places_say_whether_the_port_has_gates_whichever_is_configured(state, enabled):
+    interface = interface_of(state)
+    assert interface[INTERFACE_GATES]["gate-enabled"] is enabled
+    assert interface[BRIDGE_PORT][BRIDGE_GATES]["gate-enabled"] is enabled
+
+
 def test_what_neither_kernel_nor_driver_tells_of_limits_is_left_out():
     limits = GateLimits(list_max=64, interval_max_ns=5)
     gates = gates_of(altered(port("p1"), limits=limits))

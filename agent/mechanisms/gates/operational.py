@@ -53,6 +53,9 @@ def _gate_table(
     port_ns = now_ns(state.taprio.clock if state.taprio else Clock.TAI)
     waits = history is not None and state.taprio is not None and history.change_time_ns > port_ns
     node: Node = {
+        # In both tables, also where only the other one is configured, and while a configured list
+        # is a draft or its qdisc is gone: the state is the port's (RFC 8342, section 5.3).
+        "gate-enabled": state.taprio is not None,
         "oper-gate-states": gate_states(running, port_ns) if running else ALL_GATES_OPEN,
         "config-pending": state.pending is not None or waits,
         "config-change-error": str(history.change_errors if history else 0),
