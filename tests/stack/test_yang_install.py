@@ -1,6 +1,7 @@
 """`yang/install`: what it brings to an empty sysrepo, and to one that has modules already.
 
-A switch may have IEEE's own module of gate control lists, whose limits no unconfigured port keeps.
+A switch may have IEEE's own module of gate control lists already, whose limits no unconfigured port
+keeps, or that of version 0.1, which had other limits under the same revision.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from tests.stack.sysrepo_client import (
 )
 from tests.stack.yang_modules import (
     DEVIATIONS,
+    STANDARD,
     UNSUPPORTED,
     YANG,
-    as_published,
+    as_of_first_version,
     listed_modules,
     wanted_modules,
 )
@@ -73,7 +75,6 @@ def test_install_brings_every_module_and_its_features():
 
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     now = installed()
-    assert DEVIATIONS.stem not in now
     assert {name: now[name][1].split() for name in wanted_modules()} == wanted_modules()
 
 
@@ -218,12 +219,18 @@ def install_as_vendor(directory: Path) -> None:
 
 
 @pytest.fixture
-def vendor_repository(sysrepo_repository, tmp_path):
-    """A switch that had IEEE's own modules before ours came."""
+def empty_repository(sysrepo_repository):
+    """A switch without any of the modules of `modules.txt`."""
     sysrepo_repository.forget_shared_memory()
     shutil.rmtree(sysrepo_repository.path)
-    install_as_vendor(as_published(tmp_path / "vendor"))
     return sysrepo_repository
+
+
+@pytest.fixture
+def vendor_repository(empty_repository):
+    """A switch that had IEEE's own modules before ours came."""
+    install_as_vendor(STANDARD)
+    return empty_repository
 
 
 def configure(tmp_path: Path, *interfaces: dict) -> subprocess.CompletedProcess[str]:
@@ -247,7 +254,7 @@ def test_published_limits_refuse_every_port_until_install_repairs_them(tmp_path)
     result = run(YANG / "install")
 
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert DEVIATIONS.stem in installed()
+    assert DEVIATIONS in installed()
     for port in (UNCONFIGURED, BRIDGE_PORT_WITH_LIST, INTERFACE_WITH_LIST):
         accepted = configure(tmp_path, port)
         assert (accepted.returncode, accepted.stderr) == (0, "")
@@ -309,18 +316,48 @@ def test_the_agent_brings_gates_to_a_port_of_published_modules(kernel):
         assert client.read(INTERFACES, "running")
 
 
-@pytest.mark.usefixtures("sysrepo_repository")
-def test_an_older_published_module_is_replaced_and_needs_no_deviation(tmp_path, sysrepo_repository):
-    sysrepo_repository.forget_shared_memory()
-    shutil.rmtree(sysrepo_repository.path)
-    vendor = as_published(tmp_path / "vendor")
+@pytest.mark.usefixtures("empty_repository")
+def test_an_older_published_module_is_replaced_and_its_limits_with_it(tmp_path):
+    vendor = shutil.copytree(STANDARD, tmp_path / "vendor")
     sched = vendor / "ieee802-dot1q-sched.yang"
-    sched.write_text(sched.read_text().replace("revision 2023-10-22", "revision 2022-01-01"))
+    # It has no limit on the number of entries that could be replaced.
+    text = sched.read_text().replace("revision 2023-10-22", "revision 2022-01-01")
+    sched.write_text(text.replace("<= ../supported-list-max", "< ../supported-list-max"))
     install_as_vendor(vendor)
 
-    assert run(YANG / "install").returncode == 0
+    result = run(YANG / "install")
 
+    assert (result.returncode, result.stderr) == (0, "")
     now = installed()
     assert now["ieee802-dot1q-sched"][0] == "2023-10-22"
-    assert DEVIATIONS.stem not in now
+    assert DEVIATIONS in now
     assert configure(tmp_path, UNCONFIGURED).returncode == 0
+
+
+def test_the_module_that_version_0_1_had_changed_stays_without_deviations(
+    tmp_path, empty_repository
+):
+    install_as_vendor(as_of_first_version(tmp_path / "first-version"))
+    schema = empty_repository.path / "yang" / "ieee802-dot1q-sched@2023-10-22.yang"
+    before = schema.read_bytes()
+
+    for _ in range(2):
+        result = run(YANG / "install")
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+    assert DEVIATIONS not in installed()
+    assert schema.read_bytes() == before
+    assert configure(tmp_path, BRIDGE_PORT_WITH_LIST).returncode == 0
+
+
+@pytest.mark.usefixtures("sysrepo_repository")
+def test_the_yang_library_names_the_deviations():
+    shown = run(
+        *("sysrepocfg", "--export", "--format", "json", "--datastore", "operational"),
+        *("--xpath", "/ietf-yang-library:yang-library"),
+    )
+
+    (modules,) = json.loads(shown.stdout)["ietf-yang-library:yang-library"]["module-set"]
+    deviations = {each["name"]: set(each.get("deviation", ())) for each in modules["module"]}
+    # libyang lists them at the module of the tree's root, not at those of the deviated nodes.
+    assert deviations["ietf-interfaces"] == {DEVIATIONS, UNSUPPORTED}

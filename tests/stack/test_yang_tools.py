@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.stack.yang_modules import (
-    DEVIATIONS,
     EXAMPLES,
     MODULE_FILES,
-    as_published,
     listed_modules,
     search_path,
     with_config,
@@ -38,14 +35,6 @@ def run(*command: str | Path) -> list[str]:
     return remarks
 
 
-@pytest.fixture
-def published(tmp_path):
-    """The modules that `tsn-linux-deviations` is for, and that module."""
-    directory = as_published(tmp_path / "published")
-    shutil.copy(DEVIATIONS, directory)
-    return directory
-
-
 def test_pyang_has_nothing_to_remark_on_our_modules():
     remarks = run("pyang", "--lint", "--path", ":".join(map(str, search_path())), *MODULE_FILES)
 
@@ -61,16 +50,8 @@ def remarked_on(line: str) -> str:
     return Path(line.partition(":")[0]).stem
 
 
-def test_pyang_has_nothing_to_remark_on_the_deviations(published):
-    assert run("pyang", "--lint", "--path", published, published / DEVIATIONS.name) == []
-
-
 def test_yanglint_has_nothing_to_remark_on_our_modules():
     assert run(*yanglint(*search_path()), *MODULE_FILES) == []
-
-
-def test_yanglint_has_nothing_to_remark_on_the_deviations(published):
-    assert run(*yanglint(published), published / DEVIATIONS.name) == []
 
 
 @pytest.mark.parametrize("module", with_data())

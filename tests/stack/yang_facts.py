@@ -30,37 +30,6 @@ ONE_VALUE = {
 MANY_VALUES = {"must", "if-feature", "base", "unique"}
 RESTRICTIONS = {"range", "length", "pattern", "path", "base", "fraction-digits"}
 
-TABLE = "/grouping:sched-parameters/gate-parameter-table"
-ENTRIES = "/grouping:sched-gate-control-entries/uses:dot1q-types:base-gate-control-entries"
-CYCLE = "./numerator div ./denominator"
-CYCLE_MAX = "../supported-cycle-max/numerator div ../supported-cycle-max/denominator"
-COUNT = "count(./gate-control-entry)"
-
-# Module and statement to the published must and ours: the published one is false, and refuses every
-# list, while the device states no limit.
-REPAIRED = {
-    ("ieee802-dot1q-sched", f"{ENTRIES}/refine:gate-control-entry/time-interval-value"): (
-        "(. <= ../../../supported-interval-max )",
-        "not(. > ../../../supported-interval-max)",
-    ),
-    ("ieee802-dot1q-sched", f"{TABLE}/admin-control-list"): (
-        f"({COUNT} <= ../supported-list-max)",
-        f"not({COUNT} > ../supported-list-max)",
-    ),
-    ("ieee802-dot1q-sched", f"{TABLE}/oper-control-list"): (
-        f"({COUNT} <= ../supported-list-max)",
-        f"not({COUNT} > ../supported-list-max)",
-    ),
-    ("ieee802-dot1q-sched", f"{TABLE}/admin-cycle-time"): (
-        f"({CYCLE} <= {CYCLE_MAX} )",
-        f"not({CYCLE} > {CYCLE_MAX})",
-    ),
-    ("ieee802-dot1q-sched", f"{TABLE}/oper-cycle-time"): (
-        f"({CYCLE} <= {CYCLE_MAX} )",
-        f"not({CYCLE} > {CYCLE_MAX})",
-    ),
-}
-
 
 def published(module: str) -> Facts:
     """What the module's publisher states, as `stated` has it."""

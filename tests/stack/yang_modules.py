@@ -9,7 +9,7 @@ from pathlib import Path
 
 import libyang
 
-from tests.stack.yang_facts import REPAIRED, Facts, compiled_tree
+from tests.stack.yang_facts import Facts, compiled_tree
 
 YANG = Path(__file__).parents[2] / "yang"
 STANDARD = YANG / "standard"
@@ -17,11 +17,22 @@ EXAMPLES = YANG / "examples"
 # What sysrepo ships. It has a copy of some of ours, with the publisher's words.
 SYSREPO = Path(shutil.which("sysrepoctl") or "").resolve().parents[1] / "share/yang/modules/sysrepo"
 
-# It compiles with IEEE's own module only, and is installed only beside that.
-DEVIATIONS = YANG / "tsn-linux-deviations.yang"
+# The deviations of limits that no list keeps while a port states none.
+DEVIATIONS = "tsn-linux-deviations"
 # The deviations of what the agent does not apply, so that the server refuses it.
 UNSUPPORTED = "tsn-linux-unsupported"
-MODULE_FILES = sorted({*YANG.glob("*.yang"), *STANDARD.glob("*.yang")} - {DEVIATIONS})
+MODULE_FILES = sorted([*YANG.glob("*.yang"), *STANDARD.glob("*.yang")])
+
+_CYCLE = "./numerator div ./denominator"
+_CYCLE_MAX = "../supported-cycle-max/numerator div ../supported-cycle-max/denominator"
+# The limits of ieee802-dot1q-sched as published, and as version 0.1 had them in the module itself.
+RELAXED_BY_FIRST_VERSION = {
+    "(. <= ../../../supported-interval-max )": "not(. > ../../../supported-interval-max)",
+    "(count(./gate-control-entry) <= ../supported-list-max)": (
+        "not(count(./gate-control-entry) > ../supported-list-max)"
+    ),
+    f"({_CYCLE} <= {_CYCLE_MAX} )": f"not({_CYCLE} > {_CYCLE_MAX})",
+}
 
 
 def wanted_modules() -> dict[str, list[str]]:
@@ -62,7 +73,7 @@ def installed_context() -> libyang.Context:
 
 
 def standard_context() -> libyang.Context:
-    """As `installed_context`, with what the agent does not apply: the standards' own schema."""
+    """As `installed_context`, with what the agent does not apply."""
     modules = listed_modules()
     del modules[UNSUPPORTED]
     return _context(modules)
@@ -96,15 +107,13 @@ def with_config() -> list[str]:
     return [name for name, nodes in _instance_nodes().items() if any(n["config"] for n in nodes)]
 
 
-def as_published(directory: Path) -> Path:
-    """`directory`, new, with the modules of `yang/standard` and the musts that IEEE published."""
+def as_of_first_version(directory: Path) -> Path:
+    """`directory`, new, with the modules of `yang/standard` and the limits that 0.1 had in them."""
     shutil.copytree(STANDARD, directory)
     with empty_context() as context:
-        for module in {module for module, _ in REPAIRED}:
-            text = context.load_module(module).print_mem("yang")
-            for (of, _), (published, repaired) in REPAIRED.items():
-                if of == module:
-                    assert f'must "{repaired}"' in text or f'must "{published}"' in text
-                    text = text.replace(f'must "{repaired}"', f'must "{published}"')
-            (directory / f"{module}.yang").write_text(text)
+        text = context.load_module("ieee802-dot1q-sched").print_mem("yang")
+    for published, relaxed in RELAXED_BY_FIRST_VERSION.items():
+        assert f'must "{published}"' in text
+        text = text.replace(f'must "{published}"', f'must "{relaxed}"')
+    (directory / "ieee802-dot1q-sched.yang").write_text(text)
     return directory
