@@ -6,21 +6,27 @@ TSN_NETCONF_KEY          private key (default: ~/.ssh/id_ed25519)
 TSN_NETCONF_KNOWN_HOSTS  where the server's host key is (default: ~/.ssh/known_hosts)
 
 What the tests may touch there: interfaces whose names begin with `OWN_NAMES`, the candidate
-datastore, locks, and sessions of their own. They never write startup.
+datastore, locks, a confirmed commit with `OWN_PERSIST_ID`, and sessions of their own. They never
+write startup.
 """
 
 from __future__ import annotations
 
 import base64
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from weakref import WeakSet
 
 import asyncssh
 import ncclient.transport.session
 import paramiko
 from ncclient import manager
+from ncclient.operations import RPCError
 from ncclient.transport import SSHSession
 from ncclient.xml_ import to_ele
 
@@ -30,10 +36,21 @@ ncclient.transport.session.TICK = 0.002
 REPLY_TIMEOUT_S = 20.0
 VARIABLE = "TSN_NETCONF_SERVER"
 OWN_NAMES = "tsn-test-"
+OWN_PERSIST_ID = "tsn-test"
+# How long a killed session may hold its locks, and its confirmed commit may take to be undone.
+RELEASE_TIMEOUT_S = 10.0
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 INTERFACES = "urn:ietf:params:xml:ns:yang:ietf-interfaces"
 # In this order, if a server is known by several.
 _KEY_TYPES = ("ssh-ed25519", *(f"ecdsa-sha2-nistp{bits}" for bits in (256, 384, 521)), "ssh-rsa")
+
+
+def accepted_tags(ours: str, *others: str) -> set[str]:
+    """The error-tags that a test accepts: of our own server one, of a named one all that are right.
+
+    RFC 6241 leaves the tag of some refusals open, and servers differ.
+    """
+    return {ours, *others} if VARIABLE in os.environ else {ours}
 
 
 class _Transport(paramiko.Transport):
@@ -74,6 +91,8 @@ class FrontEnd:
     client_key: Path
     host_key_type: str
     host_key_b64: str
+    # Those of `connect`, as long as they are open.
+    sessions: WeakSet[SSHSession] = field(default_factory=WeakSet, repr=False)
 
     def connect(self, device_params=None, **changes):
         """A new ncclient session that checks the host key."""
@@ -95,6 +114,7 @@ class FrontEnd:
             if session.transport:
                 session.close()
             raise
+        self.sessions.add(session)
         return manager.Manager(session, handler)
 
     async def log_in(self, **changes):
@@ -167,9 +187,21 @@ def check_untouched(server: FrontEnd) -> None:
 
 
 def clean_up(server: FrontEnd) -> None:
-    """Leave the named server as it was found, whatever a test did to it."""
+    """Leave the named server as it was found, whatever a test did to it.
+
+    The sessions that a test left open end, and with them their locks and confirmed commits.
+    """
+    left_open = [session for session in server.sessions if session.connected]
     with server.connect() as client:
-        client.discard_changes()
+        for session in left_open:
+            with suppress(RPCError):  # it has ended meanwhile
+                client.kill_session(session.id)
+            session.close()
+        with suppress(RPCError):  # there is none
+            client.cancel_commit(persist_id=OWN_PERSIST_ID)
+        # Denied while a killed session holds a lock or a commit of its own is not undone yet.
+        _until_permitted(lambda: client.lock("running"))
+        _until_permitted(client.discard_changes)
         left = _own_interfaces(client)
         if left:
             entries = "".join(
@@ -183,6 +215,21 @@ def clean_up(server: FrontEnd) -> None:
                 ),
             )
             client.commit()
+        client.unlock("running")
+
+
+def _until_permitted(request: Callable[[], object]) -> None:
+    """Repeat a request that is refused. Raises RPCError when the time is over."""
+    deadline_s = time.monotonic() + RELEASE_TIMEOUT_S
+    while True:
+        try:
+            request()
+        except RPCError:
+            if time.monotonic() >= deadline_s:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 def _own_interfaces(client) -> list[str]:

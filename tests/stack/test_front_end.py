@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.runner.lanes import LANE_VARIABLE
-from tests.stack.front_end import BASE, INTERFACES, NotUsable, clean_up, named_server
+from tests.stack.front_end import (
+    BASE,
+    INTERFACES,
+    OWN_PERSIST_ID,
+    NotUsable,
+    clean_up,
+    named_server,
+)
 
 TESTS = Path(__file__).parent
 # A part that takes seconds: some of everything, and nothing that waits for a timeout.
@@ -94,6 +101,36 @@ def test_what_a_test_leaves_behind_is_removed(lab):
         edit(client, "tsn-test-2")
     clean_up(lab)
     assert configuration(lab) == before
+
+
+@pytest.mark.parametrize("persist", [None, OWN_PERSIST_ID])
+def test_a_test_that_failed_leaves_no_session_lock_or_pending_commit(lab, persist):
+    before = configuration(lab)
+    failed, other = lab.connect(), lab.connect()
+    edit(failed, "tsn-test-1")
+    failed.commit(confirmed=True, timeout="600", persist=persist)
+    failed.lock("running")
+    other.lock("candidate")
+    edit(other, "tsn-test-2")
+
+    clean_up(lab)
+
+    assert not failed.connected
+    assert not other.connected
+    assert configuration(lab) == before
+    with lab.connect() as client:
+        client.lock("running")
+        client.lock("candidate")
+        client.commit()
+
+
+def test_sessions_of_others_are_left_open(lab, monkeypatch):
+    others = lab.connect()
+    others.lock("startup")
+    monkeypatch.setattr(lab, "sessions", set())
+    clean_up(lab)
+    others.unlock("startup")
+    others.close_session()
 
 
 def test_uncommitted_work_of_others_is_not_thrown_away(lab):
