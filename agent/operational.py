@@ -31,14 +31,14 @@ def interfaces(
     history: Mapping[str, object],
     now_ns: Callable[[Clock], int],
     *,
-    started: datetime,
+    counting_since: Mapping[str, datetime],
     on_interfaces: bool,
 ) -> Node:
     """`/ietf-interfaces:interfaces` with these ports of the switch, configured or not.
 
-    `history` is what the agent remembers of ports. `started` is when the agent began to count for
-    others; `on_interfaces`: the module that has the gate table directly under the interface is
-    installed, too.
+    `history` is what the agent remembers of ports, `counting_since` when the counters of each were
+    last seen to begin anew; `on_interfaces`: the module that has the gate table directly under the
+    interface is installed, too.
     """
     return {
         "ietf-interfaces:interfaces": {
@@ -47,7 +47,7 @@ def interfaces(
                     mechanisms,
                     state,
                     ReportContext(now_ns, history.get(name), on_interfaces),
-                    started,
+                    counting_since[name],
                 )
                 for name, state in sorted(states.items())
             ]
@@ -128,7 +128,10 @@ def _identified(leaf: str, identifier: Identifier | None) -> Node:
 
 
 def _interface(
-    mechanisms: Collection[Mechanism], state: PortState, context: ReportContext, started: datetime
+    mechanisms: Collection[Mechanism],
+    state: PortState,
+    context: ReportContext,
+    counting_since: datetime,
 ) -> Node:
     node: Node = {
         "name": state.name,
@@ -144,8 +147,7 @@ def _interface(
         node["speed"] = str(state.link_speed_bps)
     if state.statistics:
         node["statistics"] = {
-            # The kernel does not tell; RFC 8343 then wants the start of the management system.
-            "discontinuity-time": _date_and_time(started),
+            "discontinuity-time": _date_and_time(counting_since),
             **{name: _counter(name, count) for name, count in state.statistics.items()},
         }
     return node

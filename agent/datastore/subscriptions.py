@@ -20,6 +20,7 @@ from typing import Any
 
 from agent import lldp, operational
 from agent.datastore.changes import SETTLE_TIMEOUT_S, Changes
+from agent.datastore.counter_starts import CounterStarts
 from agent.datastore.memory import MemoryFile
 from agent.datastore.notifications import send
 from agent.datastore.requested import requested_ports
@@ -79,6 +80,7 @@ class Datastore:
         """
         self._switch = switch
         self._started = datetime.now(UTC)
+        self._counter_starts = CounterStarts(self._started)
         self._open = ExitStack()
         try:
             self._connection = self._open.enter_context(SysrepoConnection())
@@ -189,12 +191,13 @@ class Datastore:
         with self._changes.lock:
             states = self._switch.read()
             history = self._changes.memory.history
+            counting_since = self._counter_starts.of(states, datetime.now(UTC))
         tree = operational.interfaces(
             self._switch.ports.mechanisms,
             {name: state for name, state in states.items() if ports is None or name in ports},
             history,
             self._switch.ports.now_ns,
-            started=self._started,
+            counting_since=counting_since,
             on_interfaces=self._on_interfaces,
         )
         return json.dumps(tree)

@@ -41,7 +41,7 @@ def interface_of(state, history=None, now_ns=0, on_interfaces=True):
         {state.name: state},
         {state.name: history} if history else {},
         now_ns if callable(now_ns) else lambda _clock: now_ns,
-        started=datetime(2026, 11, 21, tzinfo=UTC),
+        counting_since={state.name: datetime(2026, 11, 21, tzinfo=UTC)},
         on_interfaces=on_interfaces,
     )["ietf-interfaces:interfaces"]["interface"]
     return interface
