@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent.netconfd.broker.datastore import Read
 from agent.sysrepo import LibyangError
 from agent.sysrepo.data import (
     DEFAULTS_MODES,
@@ -14,9 +15,10 @@ from agent.sysrepo.data import (
     print_lyb,
     print_xml,
 )
+from agent.sysrepo.instances import needed_instances
 from agent.sysrepo.nacm import Nacm, set_nacm_user
 from agent.sysrepo.schema_context import build, export
-from agent.sysrepo.selection import data_paths, needed_paths, select, selects
+from agent.sysrepo.selection import data_paths, needed_paths, select, selects, union_of_paths
 from tests.stack.filtered_switch import (
     ANYWHERE,
     BEYOND_SYSREPO,
@@ -60,10 +62,10 @@ def selected_by_sysrepo(session, datastore, xpath, max_depth):
 
 def readable(context, session, datastore, xpath):
     """The data at the paths that the expression needs, as they come from the other process."""
-    paths = needed_paths(context, xpath)
-    if not paths:
+    wanted = Read("get-data", datastore, needed_instances(context, xpath))
+    if not wanted.instances:
         return b""
-    with read(session, datastore, " | ".join(paths)) as tree:
+    with read(session, datastore, wanted.xpath) as tree:
         return print_lyb(tree)
 
 
@@ -205,3 +207,29 @@ def test_a_notification_is_selected_by_what_is_in_it(context):
         assert not selects(tree, "/tsn-linux:port-state-change[interface='p2']")
     finally:
         tree.free()
+
+
+ENTRIES = f"{IF}/interface"
+BOTH_LEAVES = ("enabled", "name")
+
+
+@pytest.mark.parametrize(
+    ("xpath", "read"),
+    [
+        (f"{ONE}[ietf-interfaces:name='p1']", [f"{ENTRIES}[name='p1']"]),
+        (f"{ONE}[name = 'p1']/enabled", [f"{ENTRIES}[name='p1']/{leaf}" for leaf in BOTH_LEAVES]),
+        (f"{ONE}[name='a'] | {ONE}[name='b']", [f"{ENTRIES}[name='{key}']" for key in "ab"]),
+        (f"{ONE}[enabled='true']", [ENTRIES]),
+        (f"{ONE}[name!='p1']", [ENTRIES]),
+    ],
+)
+def test_of_a_list_whose_keys_are_given_only_those_entries_are_read(xpath, read, context):
+    instances = needed_instances(context, xpath)
+    assert sorted(Read("get-data", "running", [each]).xpath for each in instances) == read
+
+
+def test_no_constant_of_a_client_is_more_than_a_constant_in_what_the_broker_evaluates(context):
+    (wanted, *_) = needed_instances(context, f"{ONE}[name=\"'] | //*[.='\"]")
+    xpath = Read("get-data", "running", [wanted]).xpath
+    assert xpath.endswith("[name=\"'] | //*[.='\"]")
+    assert union_of_paths(xpath) == (xpath,)
