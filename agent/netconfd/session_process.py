@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from agent.netconfd import confinement
+from agent.netconfd.system_calls import SystemCallFilter
 
 Shared = TypeVar("Shared")
 
@@ -34,15 +35,19 @@ class SessionProcess(Generic[Shared]):
     shared: Shared
     client: socket.socket
     broker: socket.socket
+    # None where the machine has none.
+    system_calls: SystemCallFilter | None
 
     def confine(self) -> None:
-        """From now on no new descriptor, and no more memory than the limit. Raises OSError.
+        """No new descriptor, no more memory than the limit, no other system calls from now on.
 
         To be called once the event loop exists, which needs descriptors, and before the first octet
-        of the client is read.
+        of the client is read. Raises OSError.
         """
         confinement.limit_memory(self.limits.memory_octets)
         confinement.forbid_descriptors()
+        if self.system_calls is not None:
+            self.system_calls.load()
 
     def begin_request(self) -> None:
         """The CPU time of the next request counts from now on. Raises OSError."""

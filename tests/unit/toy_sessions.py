@@ -18,17 +18,20 @@ import socket
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from agent.netconfd import system_calls
 from agent.netconfd.front import serve as front_serve
 from agent.netconfd.front.spawner import Spawner, SpawnerError
 from agent.netconfd.session_process import ProcessLimits
 
 MIB = 2**20
-LIMITS = ProcessLimits(memory_octets=64 * MIB, request_cpu_s=1)
+LIMITS = ProcessLimits(memory_octets=64 * MIB, request_cpu_s=1000)
+LITTLE_CPU = replace(LIMITS, request_cpu_s=1)
 PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_GET_NO_NEW_PRIVS = 2, 3, 39
 WAIT_S = 30
+FILE = "a-file-that-does-not-exist"
 
 
 # --- in the session process ----------------------------------------------------------------------
@@ -38,23 +41,25 @@ def serve(process):
     """Obey one line at a time until the client sends no more."""
     if process.start.get("before") == "write a file":
         return write_a_file(process)
-    files = open_files()
+    before = {"files": open_files(), "given up": given_up()}
     loop = asyncio.new_event_loop()
     process.confine()
     process.client.setblocking(False)
-    loop.run_until_complete(obey(process, files))
+    loop.run_until_complete(obey(process, before))
     return None
 
 
-async def obey(process, files):
+async def obey(process, before):
     loop = asyncio.get_running_loop()
     commands = {
         "pid": os.getpid,
-        "files": lambda: files,
+        "files": lambda: before["files"],
+        "given up": lambda: before["given up"],
         "start": lambda: dict(process.start),
         "shared": lambda: process.shared,
         "new descriptors": lambda: new_descriptors(process.client),
-        "given up": given_up,
+        "limits": limits,
+        "others": others,
         "memory": take_memory,
         "say much": say_much,
         "raise": fail,
@@ -101,30 +106,49 @@ def new_descriptors(client):
         "eventfd": lambda: call("eventfd", 0, 0),
         "pidfd": lambda: os.pidfd_open(os.getpid()),
     }
-    errors = {}
-    for name, way in ways.items():
-        try:
-            way()
-            errors[name] = "works"
-        except OSError as error:
-            errors[name] = errno.errorcode[error.errno]
-    return errors
+    return {name: outcome(way) for name, way in ways.items()}
 
 
 def given_up():
     libc = ctypes.CDLL(None)
     signal_number = ctypes.c_int()
     libc.prctl(PR_GET_PDEATHSIG, ctypes.byref(signal_number))
-    limits = {
-        name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
-        for name in ("NOFILE", "NPROC", "FSIZE", "CORE")
-    }
     return {
-        "limits": limits,
         "dumpable": libc.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0),
         "no new privileges": libc.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0),
         "dies with its parent by": signal_number.value,
     }
+
+
+def limits():
+    """The limits that are in force."""
+    return {
+        name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+        for name in ("NOFILE", "NPROC", "FSIZE", "CORE")
+    }
+
+
+def others():
+    """What it can do to its user's other processes and files."""
+    spawner = os.getppid()
+    ways = {
+        "signal": lambda: os.kill(spawner, 0),
+        "limit": lambda: resource.prlimit(spawner, resource.RLIMIT_CPU, (1, 1)),
+        "rename": lambda: Path(FILE).rename(FILE + "x"),
+        "delete": lambda: Path(FILE).unlink(),
+        "link": lambda: Path(FILE + "x").symlink_to(FILE),
+        "fork": os.fork,
+        "execute": lambda: os.execv(sys.executable, ["python"]),  # noqa: S606
+    }
+    return {name: outcome(way) for name, way in ways.items()}
+
+
+def outcome(way):
+    try:
+        way()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "works"
 
 
 def write_a_file(process):
@@ -132,12 +156,8 @@ def write_a_file(process):
     status = Path("/proc/self/status").read_text()
     capabilities = [line.split()[1] for line in status.splitlines() if line.startswith("Cap")]
     with tempfile.TemporaryFile(buffering=0) as file:
-        try:
-            file.write(b"x")
-            outcome = "works"
-        except OSError as error:
-            outcome = errno.errorcode[error.errno]
-    process.client.sendall(json.dumps([outcome, capabilities]).encode())
+        written = outcome(lambda: file.write(b"x"))
+    process.client.sendall(json.dumps([written, capabilities]).encode())
 
 
 def take_memory():
@@ -150,11 +170,15 @@ def take_memory():
 
 def say_much():
     logging.getLogger("toy").warning("an operator's \x1b[31m\nEMERGENCY forged")
-    for _ in range(2000):
+    os.write(2, b"y" * 999 + b"\n")
+    is_blocking = os.get_blocking(2)
+    os.set_blocking(2, True)
+    for _ in range(300):
         try:
             os.write(2, b"y" * 999 + b"\n")
-        except BlockingIOError:
-            return
+        except BrokenPipeError:
+            break
+    return is_blocking
 
 
 def fail():
@@ -311,12 +335,12 @@ async def an_echo(front):
 async def ends(front):
     """How sessions end that compute, crash, fail, or are killed."""
     seen = {}
-    client = await front.session(limits=ProcessLimits(LIMITS.memory_octets, request_cpu_s=1000))
+    client = await front.session()
     await client.begin("compute")
     front.spawner.kill(client.number)
     seen["killed while it computed"] = await client.how()
     for command in ("compute", "crash", "raise"):
-        client = await front.session()
+        client = await front.session(limits=LITTLE_CPU)
         await client.begin(command)
         seen[command] = await client.how()
     for name, number in (("SIGKILL from outside", signal.SIGKILL), ("SIGTERM", signal.SIGTERM)):
@@ -330,11 +354,13 @@ async def ends(front):
     return seen
 
 
+QUESTIONS = ("files", "new descriptors", "given up", "limits", "others", "memory")
+
+
 async def confined(front):
     """What a session process can still do, from within."""
     client = await front.session()
-    seen = {each: await client.ask(each) for each in ("files", "new descriptors", "given up")}
-    seen["memory"] = await client.ask("memory")
+    seen = {each: await client.ask(each) for each in QUESTIONS}
     seen["spawner's files"] = (await client.ask("shared"))["files"]
     await client.end()
     client = await front.session({"before": "write a file"})
@@ -343,6 +369,11 @@ async def confined(front):
             await asyncio.get_running_loop().sock_recv(client._socket, 1000)
         )
     return seen
+
+
+async def unfiltered(front):
+    """A session on a machine without libseccomp."""
+    return await (await front.session()).ask("new descriptors")
 
 
 async def signalled(front):
@@ -370,7 +401,7 @@ async def without_spawner(front):
 
 async def without_front(front):
     """Print the processes, and wait to be killed."""
-    clients = [await front.session(limits=ProcessLimits(64 * MIB, 1000)) for _ in range(3)]
+    clients = [await front.session() for _ in range(3)]
     pids = [await client.ask("pid") for client in clients]
     for client in clients:
         await client.begin("compute")
@@ -380,7 +411,7 @@ async def without_front(front):
 
 async def closed(front):
     """An orderly end while sessions compute."""
-    clients = [await front.session(limits=ProcessLimits(64 * MIB, 1000)) for _ in range(3)]
+    clients = [await front.session() for _ in range(3)]
     pids = [await client.ask("pid") for client in clients]
     for client in clients:
         await client.begin("compute")
@@ -493,6 +524,7 @@ SCENARIOS = {
         an_echo,
         ends,
         confined,
+        unfiltered,
         signalled,
         without_spawner,
         without_front,
@@ -526,6 +558,8 @@ def secret():
 
 def main():
     logging.basicConfig(format="%(levelname)s %(message)s")
+    if sys.argv[1] == "unfiltered":
+        system_calls._LIBRARY = "libseccomp.so.0"
     with secret():
         spawner = Spawner.fork(serve, prepare)
         asyncio.run(run(SCENARIOS[sys.argv[1]], spawner))

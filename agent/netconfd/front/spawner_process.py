@@ -36,6 +36,7 @@ from agent.netconfd.session_process import (
     SessionProcess,
     Shared,
 )
+from agent.netconfd.system_calls import SystemCallFilter, Unavailable
 
 LOG = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ class _Spawner(Generic[Shared]):
         self._prepare = prepare
         self._serve = serve
         self._shared: Shared | None = None
+        self._system_calls = _system_call_filter()
         self._children: dict[int, _Child] = {}
         self._pids: dict[int, int] = {}
         self._selector = selectors.DefaultSelector()
@@ -99,7 +101,7 @@ class _Spawner(Generic[Shared]):
         self._front_is_there = True
 
     def run(self) -> None:
-        """Obey until the front's end closes; then its sessions end, too."""
+        """Obey until the front's end closes. The kernel ends the sessions with this process."""
         # A terminal and a service manager signal all processes: the front decides what ends when.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -117,9 +119,6 @@ class _Spawner(Generic[Shared]):
         except (BrokenPipeError, ConnectionResetError):
             # The front has ended while a packet was on its way to it.
             pass
-        finally:
-            for pid in self._children:
-                os.kill(pid, signal.SIGKILL)
 
     def _watch(self, descriptor: int, act: Callable[[], None]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, act)
@@ -183,7 +182,9 @@ class _Spawner(Generic[Shared]):
             return
         if not pid:
             sockets = socket.socket(fileno=client), socket.socket(fileno=broker)
-            process = SessionProcess(number, session, limits, self._shared, *sockets)
+            process = SessionProcess(
+                number, session, limits, self._shared, *sockets, system_calls=self._system_calls
+            )
             self._become_session(process, spawner, writer)
         os.close(writer)
         child = _Child(number, pid, reader)
@@ -252,7 +253,11 @@ class _Spawner(Generic[Shared]):
         """Tell the front what the session process says; stop at the end, or when it is too much."""
         if child.stderr is None:
             return
-        said = os.read(child.stderr, min(_READ_OCTETS, child.said_octets_left))
+        try:
+            said = os.read(child.stderr, min(_READ_OCTETS, child.said_octets_left))
+        except BlockingIOError:
+            # It has ended and left the pipe to another process, which root may start.
+            said = b""
         child.said_octets_left -= len(said)
         if said:
             self._send({"said": child.number, "text": said.decode(errors="replace")})
@@ -263,6 +268,18 @@ class _Spawner(Generic[Shared]):
 
     def _send(self, packet: Mapping[str, Any]) -> None:
         wire.send_packet(self._control, packet)
+
+
+def _system_call_filter() -> SystemCallFilter | None:
+    try:
+        return SystemCallFilter()
+    except Unavailable as error:
+        LOG.warning(
+            "%s: a session that was taken over could signal processes of this user and delete "
+            "its files; install libseccomp2",
+            error,
+        )
+        return None
 
 
 def _content(descriptor: int) -> bytes:
