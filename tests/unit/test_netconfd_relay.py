@@ -131,6 +131,15 @@ def test_a_lost_connection_ends_the_relay_while_the_session_computes():
     run(test)
 
 
+def test_a_connection_that_is_lost_after_the_last_request_ends_the_relay():
+    async def test(relayed):
+        assert await relayed.request(b"") == b""
+        relayed.channel.gone.set()
+        assert await relayed.task is Left.CLIENT
+
+    run(test)
+
+
 def test_a_lost_connection_is_not_the_end_of_the_requests():
     async def test(relayed):
         await asyncio.sleep(0)

@@ -6,6 +6,7 @@ Each test looks at what one scenario of tests/unit/toy_sessions.py has seen.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -65,6 +66,11 @@ def test_a_session_gets_its_start_and_what_all_share_and_ends_when_its_client_do
     assert (ended["how"], ended["is_orderly"]) == ("ended", True)
     assert ended["cpu_s"] > 0
     assert ended["max_rss_octets"] > 1_000_000
+
+
+def test_a_sessions_garbage_collector_leaves_what_all_share_alone():
+    seen, _ = seen_by("an_echo")
+    assert seen["frozen objects"] > 1000
 
 
 def test_the_log_says_in_words_how_each_session_ended():
@@ -161,12 +167,17 @@ def test_sessions_end_with_the_spawner_and_the_front_notices():
 
 def test_spawner_and_sessions_end_with_the_front_whatever_they_compute():
     front = started("without_front")
-    pids = json.loads(front.stdout.readline())
-    assert all(map(is_running, pids))
-    assert len(pids) == 4
-    front.kill()
-    front.communicate()
-    wait_until_ended(pids)
+    seen = json.loads(front.stdout.readline())
+    pids = seen["ended with the front"]
+    try:
+        assert all(map(is_running, pids))
+        assert len(pids) == 4
+        front.kill()
+        front.wait()
+        wait_until_ended(pids)
+    finally:
+        os.kill(seen["heir"], signal.SIGKILL)
+        front.communicate()
 
 
 def test_an_orderly_end_leaves_no_process():

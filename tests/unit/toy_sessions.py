@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import gc
 import json
 import logging
 import os
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
@@ -59,6 +61,7 @@ async def obey(process, before):
         "shared": lambda: process.shared,
         "new descriptors": lambda: new_descriptors(process.client),
         "limits": limits,
+        "frozen objects": gc.get_freeze_count,
         "others": others,
         "memory": take_memory,
         "say much": say_much,
@@ -328,6 +331,7 @@ async def an_echo(front):
     return {
         "start": await client.ask("start"),
         "shared": (await client.ask("shared"))["modules"],
+        "frozen objects": await client.ask("frozen objects"),
         "ended": await client.end(),
     }
 
@@ -405,7 +409,10 @@ async def without_front(front):
     pids = [await client.ask("pid") for client in clients]
     for client in clients:
         await client.begin("compute")
-    print(json.dumps([front.spawner._pid, *pids]), flush=True)
+    # Another process may have inherited the front's end of a socket, which does not close then.
+    heir = subprocess.Popen(["sleep", "600"], pass_fds=[front.spawner._control.fileno()])  # noqa: ASYNC220
+    seen = {"ended with the front": [front.spawner._pid, *pids], "heir": heir.pid}
+    print(json.dumps(seen), flush=True)
     await asyncio.sleep(WAIT_S)
 
 
