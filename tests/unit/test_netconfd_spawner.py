@@ -1,6 +1,6 @@
 """Session processes: what they have, what they cannot do, and how they end.
 
-Each test looks at what one scenario of tests/unit/toy_sessions.py has seen.
+Each test looks at what one scenario of tests/unit/toy_scenarios.py has seen.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WAIT_S = 60
 
 def started(scenario):
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.unit.toy_sessions", scenario],
+        [sys.executable, "-m", "tests.unit.toy_scenarios", scenario],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
