@@ -19,6 +19,7 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
+_PR_GET_SECCOMP = 21
 _PR_SET_NO_NEW_PRIVS = 38
 
 # Of 1000 (proc_pid_oom_score_adj(5)): the kernel ends these processes before the others.
@@ -80,6 +81,12 @@ def forbid_inspection() -> None:
 def forbid_new_privileges() -> None:
     """No program that this process starts gets more rights than it has. Raises OSError."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def can_filter_system_calls() -> bool:
+    """Whether this kernel was built with seccomp(2)."""
+    zero = ctypes.c_ulong(0)
+    return int(_LIBC.prctl(_PR_GET_SECCOMP, zero, zero, zero, zero)) >= 0
 
 
 def drop_capabilities() -> None:

@@ -10,6 +10,8 @@ import ctypes
 import errno
 import os
 
+from agent.netconfd import confinement
+
 _LIBRARY = "libseccomp.so.2"
 
 # seccomp.h
@@ -97,6 +99,8 @@ class SystemCallFilter:
 
     def __init__(self) -> None:
         """Raises Unavailable."""
+        if not confinement.can_filter_system_calls():
+            raise Unavailable("this kernel has no CONFIG_SECCOMP")
         try:
             self._library = ctypes.CDLL(_LIBRARY)
         except OSError:

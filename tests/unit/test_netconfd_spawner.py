@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.netconfd import confinement
 from agent.netconfd.front import spawner_process
 from agent.netconfd.system_calls import SystemCallFilter, Unavailable
 from tests.unit.toy_sessions import is_running
@@ -141,6 +142,12 @@ def test_without_a_filter_for_system_calls_the_log_says_what_to_install():
     assert seen["open"] == "EMFILE"
     assert "libseccomp.so.0 is not installed: a session that was taken over could" in log
     assert "install libseccomp2" in log
+
+
+def test_a_kernel_without_seccomp_is_noticed_before_a_session_starts(monkeypatch):
+    monkeypatch.setattr(confinement, "can_filter_system_calls", lambda: False)
+    with pytest.raises(Unavailable, match="this kernel has no CONFIG_SECCOMP"):
+        SystemCallFilter()
 
 
 def test_a_session_process_writes_no_octet_to_a_file(confined):

@@ -276,7 +276,7 @@ def _system_call_filter() -> SystemCallFilter | None:
     except Unavailable as error:
         LOG.warning(
             "%s: a session that was taken over could signal processes of this user and delete "
-            "its files; install libseccomp2",
+            "its files; install libseccomp2, on a kernel with CONFIG_SECCOMP_FILTER",
             error,
         )
         return None
