@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import logging
 import os
+import re
 import socket
 import struct
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import asyncssh
 import paramiko
 import pytest
+from asyncssh.rsa import RSAKey
 
+from cnc.switch.transport import open_session
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconfd_process import NetconfdProcess
 from tests.stack.test_netconfd_access import CLOSE, END, HELLO_1_0
@@ -23,6 +29,7 @@ SIGNATURES = {
     "ssh-rsa": RSA_SIGNATURES,
     **{f"ecdsa-sha2-nistp{bits}": (f"ecdsa-sha2-nistp{bits}",) for bits in (256, 384, 521)},
 }
+HYBRID_KEY_EXCHANGE = "mlkem768x25519-sha256"
 # RFC 4253 section 12, RFC 5656 section 7.1
 KEXINIT, KEX_ECDH_INIT, KEX_ECDH_REPLY = 20, 30, 31
 
@@ -108,6 +115,106 @@ def test_each_client_has_the_signature_it_chose_whatever_another_chooses(server_
             assert exchange.signature() == mine
 
 
+def controller(server):
+    """A session of `cnc`, which knows the server's host key."""
+    key = paramiko.PKey.from_type_string(
+        server.host_key_type, base64.b64decode(server.host_key_b64)
+    )
+    return open_session(
+        host=server.host,
+        port=server.port,
+        user=server.username,
+        identity=server.client_key,
+        host_keys=[key],
+        timeout_s=REPLY_TIMEOUT_S,
+    )
+
+
+@pytest.mark.parametrize("kind", SIGNATURES)
+def test_the_controller_agrees_on_a_hybrid_key_exchange_and_the_strongest_signature(
+    server_with, kind, caplog
+):
+    server = server_with(kind)
+    with caplog.at_level(logging.DEBUG, "paramiko.transport"), controller(server) as session:
+        assert session._session.transport.host_key_type == SIGNATURES[kind][-1]
+    # paramiko keeps no name of it afterwards.
+    agreed = re.findall(r"^Kex: (\S+)$", "\n".join(caplog.messages), re.MULTILINE)
+    assert agreed == [HYBRID_KEY_EXCHANGE]
+
+
+def test_asyncssh_agrees_on_a_hybrid_key_exchange(server_with):
+    server = server_with("ssh-ed25519")
+    with KeyExchange(server, "ssh-ed25519") as exchange:
+        assert exchange.offered_key_exchanges[0] == HYBRID_KEY_EXCHANGE
+
+    async def agrees():
+        async with await server.log_in(kex_algs=[HYBRID_KEY_EXCHANGE]):
+            pass
+
+    asyncio.run(agrees())
+
+
+def is_sha_1(algorithm):
+    return algorithm in {"ssh-rsa", "ssh-dss"} or "sha1" in algorithm or "ssh-rsa-" in algorithm
+
+
+def test_the_server_offers_no_sha_1(server_with):
+    server = server_with("ssh-rsa")
+    with KeyExchange(server, "rsa-sha2-512") as exchange:
+        assert [*filter(is_sha_1, exchange.offered_key_exchanges + exchange.offered)] == []
+    with controller(server) as session:
+        signatures = session._session.transport.server_extensions["server-sig-algs"]
+    assert b"rsa-sha2-512" in signatures.split(b",")
+    assert [*filter(is_sha_1, signatures.decode().split(","))] == []
+
+
+def test_the_controller_offers_no_sha_1(tmp_path):
+    rsa = asyncssh.generate_private_key("ssh-rsa")
+    rsa.write_private_key(str(tmp_path / "key"))
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as pool:
+        session = pool.submit(
+            open_session,
+            host="127.0.0.1",
+            port=listening.getsockname()[1],
+            user="operator",
+            identity=tmp_path / "key",
+            host_keys=[paramiko.PKey.from_type_string("ssh-rsa", rsa.public_data)],
+            timeout_s=REPLY_TIMEOUT_S,
+        )
+        connection, _ = listening.accept()
+        with connection, connection.makefile("rb") as stream:
+            connection.sendall(b"SSH-2.0-test\r\n")
+            stream.readline()
+            key_exchanges, signatures = offered(packet(stream))
+        with pytest.raises((paramiko.SSHException, OSError, EOFError)):
+            session.result()
+    assert key_exchanges[0] == HYBRID_KEY_EXCHANGE
+    assert set(RSA_SIGNATURES) <= set(signatures)
+    assert [*filter(is_sha_1, key_exchanges + signatures)] == []
+
+
+@pytest.mark.parametrize(("signature", "is_let_in"), [("rsa-sha2-256", True), ("ssh-rsa", False)])
+def test_a_user_who_signs_with_sha_1_is_not_let_in(server_with, monkeypatch, signature, is_let_in):
+    server = server_with("ssh-ed25519")
+    key = asyncssh.generate_private_key("ssh-rsa")
+    server.authorized_keys.write_bytes(key.export_public_key())
+    # The client's process may have imported the server, which knows no such signature.
+    monkeypatch.setattr(RSAKey, "all_sig_algorithms", {signature.encode()})
+    (pair,) = asyncssh.load_keypairs([key])
+    pair.sig_algorithms = [signature.encode()]
+    pair.sig_algorithm = signature.encode()
+
+    async def log_in():
+        async with await server.log_in(client_keys=[pair], signature_algs=[signature]):
+            pass
+
+    if is_let_in:
+        asyncio.run(log_in())
+    else:
+        with pytest.raises(asyncssh.PermissionDenied):
+            asyncio.run(log_in())
+
+
 def test_a_host_key_of_another_kind_is_refused_with_the_remedy(server_with):
     with pytest.raises(
         AssertionError, match=r"cannot serve: .*host_key is ssh-ed448.*move it away"
@@ -128,9 +235,7 @@ class KeyExchange:
         lists += [each for each in (b"aes128-ctr", b"hmac-sha2-256", b"none") for _ in "io"]
         packed = b"".join(string(each) for each in [*lists, b"", b""])
         self._send(bytes([KEXINIT]) + os.urandom(16) + packed + bytes(5))
-        offer = self._receive(KEXINIT)[16:]
-        (_, keys), _ = strings(offer, 2)
-        self.offered = keys.decode().split(",")
+        self.offered_key_exchanges, self.offered = offered(self._receive(KEXINIT))
 
     def signature(self):
         """The name of the signature that the server makes."""
@@ -145,10 +250,7 @@ class KeyExchange:
         self._socket.sendall(length + payload + bytes(padding))
 
     def _receive(self, kind):
-        length, padding = struct.unpack(">IB", self._stream.read(5))
-        packet = self._stream.read(length - 1)
-        assert packet[0] == kind
-        return packet[1 : len(packet) - padding]
+        return packet(self._stream, kind)
 
     def __enter__(self):
         return self
@@ -156,6 +258,20 @@ class KeyExchange:
     def __exit__(self, *_):
         self._stream.close()
         self._socket.close()
+
+
+def packet(stream, kind=KEXINIT):
+    """The content of the next message, which is of this kind."""
+    length, padding = struct.unpack(">IB", stream.read(5))
+    payload = stream.read(length - 1)
+    assert payload[0] == kind
+    return payload[1 : len(payload) - padding]
+
+
+def offered(kexinit):
+    """The key exchanges and the host key algorithms of such a message (RFC 4253 section 7.1)."""
+    lists, _ = strings(kexinit[16:], 2)
+    return [each.decode().split(",") for each in lists]
 
 
 def string(octets):

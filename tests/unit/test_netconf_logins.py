@@ -29,10 +29,10 @@ async def no_configured_keys(_user):
     return ""
 
 
-def authorized(path, *, ca=False, key=KEY):
+def authorized(path, *, ca=False, key=KEY, principals=("alice",)):
     """The options with which the file lets `key` in, None if it does not."""
     keys = asyncio.run(Logins(str(path), no_configured_keys, None).keys_of("alice"))
-    return None if keys is None else keys.validate(key, "", ADDRESS, ca=ca)
+    return None if keys is None else keys.validate(key, "", ADDRESS, principals, ca=ca)
 
 
 @pytest.fixture
@@ -125,6 +125,16 @@ def test_options_in_capitals_are_obeyed(opens):
 def test_principals_are_for_a_certificates_authority(opens):
     assert opens('cert-authority,principals="alice"', ca=True)
     assert not opens('principals="alice"', ca=True)
+
+
+@pytest.mark.parametrize("principals", ["*", "a*", "alic?", "!bob,alice", "alice,*"])
+def test_principals_with_wildcards_are_refused_as_sshd_takes_them_for_names(tmp_path, principals):
+    file = tmp_path / "alice"
+    file.write_text(line(KEY, f'cert-authority,principals="{principals}"'))
+    assert authorized(file, ca=True, principals=["alice"]) is None
+    file.write_text(line(KEY, 'cert-authority,principals="bob,alice"'))
+    assert authorized(file, ca=True, principals=["alice"]) is not None
+    assert authorized(file, ca=True, principals=["alic"]) is None
 
 
 def test_a_refused_line_is_in_the_log_with_file_line_and_option(tmp_path, caplog):

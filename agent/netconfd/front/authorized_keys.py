@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,7 +34,32 @@ _QUOTED = r'"((?:\\"?+|[^"\\])*+)"'
 _OPTION = re.compile(rf"([A-Za-z0-9-]++)(?:={_QUOTED})?+(?:,(?!$)|$)")
 # Options, then a key: blanks end the options unless they are in quotes.
 _LINE = re.compile(r'((?:"(?:\\"?+|[^"\\])*+"|\\"?+|[^ \t"\\])++)[ \t]++(.+)')
+_PATTERN = re.compile(r"[*?!]")
 _TIME = re.compile(r"(\d{8})(\d{4})?(\d{2})?(Z|UTC)?", re.ASCII | re.IGNORECASE)
+
+
+class AuthorizedKeys(asyncssh.SSHAuthorizedKeys):  # type: ignore[misc]
+    """The keys of a user.
+
+    To asyncssh a certificate without principals is for everybody; to sshd, since OpenSSH 10.3, for
+    nobody.
+    """
+
+    def validate(
+        self,
+        key: asyncssh.SSHKey,
+        client_host: str,
+        client_addr: str,
+        cert_principals: Sequence[str] | None = None,
+        ca: bool = False,
+    ) -> Mapping[str, object] | None:
+        """The options of the line with this key; None if it may not log in."""
+        if ca and not cert_principals:
+            return None
+        options: Mapping[str, object] | None = super().validate(
+            key, client_host, client_addr, cert_principals, ca
+        )
+        return options
 
 
 class _Refused(Exception):
@@ -92,8 +117,7 @@ def _checked(options: str, key: str, now_s: float) -> str:
                 f"this server does not support the option {name}"
                 f"{'' if value is None else '=…'}; remove the option, or the line"
             )
-    if "principals" in applied and "cert-authority" not in applied:
-        raise _Refused("the option principals is for a cert-authority, and this key is not one")
+    _check_principals(applied)
     line = f"{','.join(applied.values())} {key}\n"
     # To asyncssh each of Unicode's line separators ends a line; what follows could be a key.
     if len(line.splitlines()) > 1:
@@ -103,6 +127,16 @@ def _checked(options: str, key: str, now_s: float) -> str:
     except ValueError as error:
         raise _Refused(f"options {options!r}: {error}") from None
     return line
+
+
+def _check_principals(applied: Mapping[str, str]) -> None:
+    if "principals" not in applied:
+        return
+    if "cert-authority" not in applied:
+        raise _Refused("the option principals is for a cert-authority, and this key is not one")
+    # To sshd these are names, to asyncssh patterns: "*" would be everybody.
+    if _PATTERN.search(applied["principals"]):
+        raise _Refused("principals are names; this server does not support *, ? and ! in them")
 
 
 def _parsed(options: str) -> Iterator[tuple[str, str | None]]:

@@ -13,9 +13,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import asyncssh
-
-from agent.netconfd.front.authorized_keys import accepted_lines
+from agent.netconfd.front.authorized_keys import AuthorizedKeys, accepted_lines
 
 LOG = logging.getLogger(__name__)
 
@@ -80,13 +78,13 @@ class Logins:
         self._configured_keys = configured_keys
         self.pam = pam
 
-    async def keys_of(self, user: str) -> asyncssh.SSHAuthorizedKeys | None:
+    async def keys_of(self, user: str) -> AuthorizedKeys | None:
         """The keys of this user; None if there are none."""
         if not is_user_name(user):
             return None
         text = await asyncio.to_thread(self._file_of, user) + await self._configured_keys(user)
         try:
-            return asyncssh.import_authorized_keys(text)
+            return AuthorizedKeys(text)
         except ValueError:
             # No line in it is a key.
             return None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import asyncssh
+from asyncssh.rsa import RSAKey
 
 from agent import whole_file
 from agent.netconfd.front.logins import Logins, UnsafeFile, is_user_name
@@ -57,6 +58,8 @@ _ALGORITHMS = {
     ],
     "compression_algs": None,
 }
+# asyncssh verifies whatever signature a client or an authority has made, offered or not.
+RSAKey.all_sig_algorithms = {b"rsa-sha2-256", b"rsa-sha2-512"}
 # asyncssh would let an RSA key sign with SHA-1 as well.
 _HOST_KEY_SIGNATURES = (
     "ssh-ed25519",
