@@ -30,15 +30,16 @@ def netconfd_process(sysrepo_repository, tmp_path):
 class Waiting:
     """A client that waits to be called, and checks the host key of whoever calls."""
 
-    def __init__(self, server):
+    def __init__(self, server, address="127.0.0.1"):
         self._server = server
+        self.address = address
         self._calls = asyncio.Queue()
 
     async def __aenter__(self):
         server = self._server
         host_key = asyncssh.import_public_key(f"{server.host_key_type} {server.host_key_b64}")
         self._listener = await asyncssh.listen_reverse(
-            "127.0.0.1",
+            self.address,
             0,
             username="operator",
             client_keys=[str(server.client_key)],

@@ -98,6 +98,8 @@ def test_the_last_sessions_are_for_those_who_may_commit(netconfd, good):
     assert wait_until(lambda: not _opens(netconfd, username="observer"))
     assert "1 of 2 sessions are open; 1 reserved for users who may commit" in netconfd.log
     assert _opens(netconfd)
+    set_limits(good, reserved_sessions=0)
+    assert wait_until(lambda: _opens(netconfd, username="observer"))
 
 
 def wait_for_refusal(netconfd):
@@ -134,6 +136,25 @@ def test_connections_without_a_session_are_few_and_hinder_nobody_else(netconfd, 
         assert not connects("127.0.0.2")
         assert is_served(good)
         assert asyncio.run(_opens_from(netconfd, "127.0.0.1"))
+
+
+def test_the_host_with_most_connections_is_dropped_at_random(netconfd, good):
+    set_limits(good, unauthenticated_drop_start=1, unauthenticated_drop_rate=100)
+    with ExitStack() as stack:
+
+        def connects(address):
+            silent = stack.enter_context(
+                socket.create_connection(
+                    ("127.0.0.1", netconfd.port), REPLY_TIMEOUT_S, source_address=(address, 0)
+                )
+            )
+            return silent.recv(4) == b"SSH-"
+
+        assert wait_until(lambda: not connects("127.0.0.2"))
+        assert connects("127.0.0.3")
+        assert not connects("127.0.0.3")
+        set_limits(good, unauthenticated_drop_rate=0, unauthenticated_drop_start=100)
+        assert wait_until(lambda: connects("127.0.0.3"))
 
 
 def test_a_hundred_connections_of_one_address_are_let_in_at_once(netconfd):

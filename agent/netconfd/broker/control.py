@@ -49,7 +49,7 @@ class Control:
         """Tell the front the limits and the clients to call."""
         settings = self._settings
         clients = [asdict(each) for each in settings.clients]
-        self._send({"configuration": {"limits": asdict(settings.limits), "clients": clients}})
+        self._send({"configuration": {"limits": settings.limits_json, "clients": clients}})
 
     def end_session(self, number: int) -> None:
         """Have the front end this session's process and connection."""

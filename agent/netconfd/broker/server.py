@@ -12,9 +12,8 @@ import signal
 import socket
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.netconfd.broker import access
 from agent.netconfd.broker.calls import MODULES, Services
@@ -35,11 +34,15 @@ from agent.sysrepo.library import content_id
 
 LOG = logging.getLogger(__name__)
 
-# The last of `max-sessions`, at most half of them, are for users who may commit: sessions of
-# readers must not prevent a commit, a confirmation or a cancellation.
-RESERVED_SESSIONS = 16
 # What a message becomes when libyang prints it again: prefixes are declared where they are used.
 BODY_PER_MESSAGE = 4
+
+
+class _Refusal(NamedTuple):
+    """Why a user gets no session; `is_offence` if no client of that user's ever will."""
+
+    text: str
+    is_offence: bool = False
 
 
 class Broker:
@@ -125,9 +128,9 @@ class Broker:
         may_commit = self._access.policy.permits(account, "ietf-netconf", "commit")
         refusal = self._refusal(account, may_commit=may_commit)
         if refusal:
-            LOG.warning("%s@%s refused: %s", user, peer, refusal)
+            LOG.warning("%s@%s refused: %s", user, peer, refusal.text)
             end.close()
-            return {"refused": refusal}
+            return {"refused": refusal.text, "is_offence": refusal.is_offence}
         session = self._sessions.open(account, peer, may_commit=may_commit)
         connection = SessionConnection(
             session,
@@ -145,7 +148,8 @@ class Broker:
             "opened": session.number,
             "name": str(session),
             "capabilities": [*CAPABILITIES, *modules],
-            "limits": asdict(self.settings.limits),
+            "may_commit": may_commit,
+            "limits": self.settings.limits_json,
         }
 
     async def _run(
@@ -170,22 +174,28 @@ class Broker:
         # Whatever becomes of its process, its locks are released.
         connection.end()
 
-    def _refusal(self, account: access.Account, *, may_commit: bool) -> str | None:
+    def _refusal(self, account: access.Account, *, may_commit: bool) -> _Refusal | None:
         if self._is_closing:
             # A session opened now would outlive the connection to sysrepo.
-            return "the server ends"
+            return _Refusal("the server ends")
         if not self._access.policy.permits_any(
             account, [(module, operation) for operation, module in MODULES.items()]
         ):
-            return f"access control (NACM) does not let {account.name} execute anything"
+            return _Refusal(
+                f"access control (NACM) does not let {account.name} execute anything",
+                is_offence=True,
+            )
         limits = self.settings.limits
-        reserved = 0 if may_commit else min(RESERVED_SESSIONS, limits.max_sessions // 2)
+        # Sessions of readers must not prevent a commit, a confirmation or a cancellation.
+        reserved = 0 if may_commit else min(limits.reserved_sessions, limits.max_sessions // 2)
         if len(self._sessions) >= limits.max_sessions - reserved:
             reason = f"; {reserved} reserved for users who may commit" if reserved else ""
-            return f"{len(self._sessions)} of {limits.max_sessions} sessions are open{reason}"
+            return _Refusal(
+                f"{len(self._sessions)} of {limits.max_sessions} sessions are open{reason}"
+            )
         user_sessions = sum(each.user == account.name for each in self._sessions.all())
         if user_sessions >= limits.max_sessions_per_user:
-            return f"user {account.name} has {user_sessions} sessions open"
+            return _Refusal(f"user {account.name} has {user_sessions} sessions open")
         return None
 
 

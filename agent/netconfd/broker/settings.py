@@ -24,23 +24,20 @@ class Configuration:
     """One state of the container. `keys` are lines as in an authorized_keys file, by user."""
 
     limits: Limits
+    # As RFC 7951 JSON, which the other processes take.
+    limits_json: Mapping[str, Any]
     clients: frozenset[Client]
     keys: Mapping[str, str]
 
     @classmethod
     def from_json(cls, container: Mapping[str, Any]) -> Configuration:
-        """From the container as RFC 7951 JSON with its defaults."""
-        limits = container["limits"]
+        """From the container as RFC 7951 JSON with its defaults.
+
+        Raises KeyError if it is of an earlier revision of the module, which lacks leaves.
+        """
         return cls(
-            limits=Limits(
-                max_sessions=limits["max-sessions"],
-                max_sessions_per_user=limits["max-sessions-per-user"],
-                max_unauthenticated=limits["max-unauthenticated"],
-                hello_timeout_s=limits["hello-timeout"],
-                idle_timeout_s=limits["idle-timeout"],
-                max_message_octets=limits["max-message"],
-                max_held_octets=limits["max-messages-held"],
-            ),
+            limits=Limits.from_json(container["limits"]),
+            limits_json=container["limits"],
             clients=frozenset(
                 Client(each["address"], each["port"])
                 for each in container.get("call-home", {}).get("client", ())
@@ -71,11 +68,22 @@ class Settings:
         except SysrepoError:
             self._session.stop()
             raise
+        except KeyError as missing:
+            self._session.stop()
+            raise NotInstalled(
+                f"sysrepo has an earlier revision of module {MODULE}, without {missing}: "
+                "run yang/install"
+            ) from None
 
     @property
     def limits(self) -> Limits:
         """The limits for clients."""
         return self._current.limits
+
+    @property
+    def limits_json(self) -> Mapping[str, Any]:
+        """The limits for clients, for `Limits.from_json`."""
+        return self._current.limits_json
 
     @property
     def clients(self) -> frozenset[Client]:

@@ -106,7 +106,7 @@ class Control:
     def _take(self, packet: Mapping[str, Any], descriptors: list[int]) -> None:
         if "configuration" in packet:
             configuration = packet["configuration"]
-            self.limits = Limits(**configuration["limits"])
+            self.limits = Limits.from_json(configuration["limits"])
             self.clients = frozenset(Client(**each) for each in configuration["clients"])
             if not self._configured.done():
                 self._configured.set_result(None)

@@ -19,6 +19,7 @@ from agent.netconfd.front import options
 from agent.netconfd.front.call_home import CallHome
 from agent.netconfd.front.control import BrokerGone, Control
 from agent.netconfd.front.logins import Logins, NoPam, Pam, UnsafeFile
+from agent.netconfd.front.penalties import Offence
 from agent.netconfd.front.serve import serve
 from agent.netconfd.front.spawner import Spawner, SpawnerError
 from agent.netconfd.front.ssh import Endpoint, Refused, SshTransport
@@ -28,10 +29,7 @@ from agent.service_manager import notify, watchdog_interval_s
 
 LOG = logging.getLogger(__name__)
 
-# Of CPU time for one request, or for the filter of one notification.
-MAX_REQUEST_CPU_S = 10
-# Of a session process, beyond what all share.
-MAX_MEMORY_OCTETS = 256 * 2**20
+OCTETS_PER_MIB = 2**20
 
 
 class Front:
@@ -72,23 +70,29 @@ class Front:
             answer = await self._control.open(transport.user, transport.peer, brokers)
             brokers.close()
             if "refused" in answer:
-                raise Refused(str(answer["refused"]))
-            transport.accept()
+                offence = Offence.ACCESS_REFUSED if answer["is_offence"] else None
+                raise Refused(str(answer["refused"]), offence)
+            transport.accept(may_commit=bool(answer["may_commit"]))
             await self._run(transport, answer, ours)
 
     async def _run(
         self, transport: SshTransport, opened: Mapping[str, Any], broker: socket.socket
     ) -> None:
+        limits = self._control.limits
         ended = await serve(
             self._spawner,
             transport,
             int(opened["opened"]),
             opened,
-            limits=ProcessLimits(MAX_MEMORY_OCTETS, MAX_REQUEST_CPU_S),
+            limits=ProcessLimits(
+                memory_octets=limits.max_session_memory_mib * OCTETS_PER_MIB,
+                request_cpu_s=limits.max_request_cpu_s,
+            ),
             broker=broker.detach(),
         )
         if not (ended.is_orderly or ended.was_killed):
             LOG.warning("%s: its process %s", opened["name"], ended.how)
+            transport.penalise(Offence.SESSION_FAILURE)
 
     def _renew_modules(self) -> None:
         task = asyncio.get_running_loop().create_task(self._use_new_modules())

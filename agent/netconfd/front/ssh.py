@@ -15,6 +15,7 @@ from asyncssh.rsa import RSAKey
 from agent import whole_file
 from agent.netconfd.front.logins import Logins, UnsafeFile, is_user_name
 from agent.netconfd.front.newcomers import Newcomers
+from agent.netconfd.front.penalties import Offence, Penalties
 from agent.netconfd.limits import Client, Limits
 
 LOG = logging.getLogger(__name__)
@@ -72,7 +73,11 @@ _HOST_KEY_SIGNATURES = (
 
 
 class Refused(Exception):
-    """The client gets no session; the text gives the reason."""
+    """The client gets no session; the text gives the reason, `offence` the penalty for it."""
+
+    def __init__(self, reason: str, offence: Offence | None = None) -> None:
+        super().__init__(reason)
+        self.offence = offence
 
 
 class Settings(Protocol):
@@ -86,19 +91,35 @@ class Settings(Protocol):
 class SshTransport:
     """One open `netconf` subsystem."""
 
-    def __init__(self, process: Any, connection: Any, on_accept: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        process: Any,
+        connection: Any,
+        *,
+        on_accept: Callable[[bool], None],
+        on_offence: Callable[[Offence], None],
+    ) -> None:
+        """`on_accept` is called with whether the user may commit."""
         self._process = process
         self._connection = connection
         self._on_accept = on_accept
+        self._on_offence = on_offence
         self.is_accepted = False
         self.is_gone = False
         self.user = str(process.get_extra_info("username"))
         self.peer = str(process.get_extra_info("peername")[0])
 
-    def accept(self) -> None:
-        """The connection has a session now and no longer counts as a newcomer."""
+    def accept(self, *, may_commit: bool) -> None:
+        """The connection has a session now and no longer counts as a newcomer.
+
+        With `may_commit`, its host has no penalties for a while.
+        """
         self.is_accepted = True
-        self._on_accept()
+        self._on_accept(may_commit)
+
+    def penalise(self, offence: Offence) -> None:
+        """Add the offence's penalty to those of the client's network block."""
+        self._on_offence(offence)
 
     async def read(self) -> bytes:
         """The next bytes, b"" at the end."""
@@ -149,6 +170,7 @@ class Endpoint:
         self.settings = settings
         self.serve = serve
         self.newcomers = Newcomers()
+        self.penalties = Penalties(lambda: settings.limits)
         self._options = asyncssh.SSHServerConnectionOptions(
             server_factory=lambda: _Connection(self),
             server_host_keys=_key_pairs(host_key),
@@ -165,6 +187,9 @@ class Endpoint:
             keepalive_count_max=KEEPALIVES,
             **_ALGORITHMS,
         )
+        self._call_options = asyncssh.SSHServerConnectionOptions(
+            self._options, server_factory=lambda: _Connection(self, is_call=True)
+        )
 
     async def listen(self, host: str, port: int) -> Any:
         """Accept connections. Raises OSError."""
@@ -175,17 +200,26 @@ class Endpoint:
 
         Raises OSError or asyncssh.Error.
         """
-        return await asyncssh.connect_reverse(client.address, client.port, options=self._options)
+        return await asyncssh.connect_reverse(
+            client.address, client.port, options=self._call_options
+        )
 
 
 class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
-    """One SSH connection. Until its first session opens it counts as a newcomer."""
+    """One SSH connection. Until its first session opens it counts as a newcomer.
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    A call (RFC 8071) is the switch's own wish, so it is made whatever its network block has done.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, is_call: bool = False) -> None:
         self._endpoint = endpoint
+        self._is_call = is_call
         self._connection: Any = None
         self._peer = ""
         self._is_newcomer = False
+        self._is_logged_in = False
+        # What the connection gets a penalty for if it ends now.
+        self._offence: Offence | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._channels = 0
         self._sessions = 0
@@ -194,8 +228,11 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
     def connection_made(self, conn: Any) -> None:
         self._connection = conn
         self._peer = str((conn.get_extra_info("peername") or ("unknown",))[0])
-        limit = self._endpoint.settings.limits.max_unauthenticated
-        self._is_newcomer = self._endpoint.newcomers.admit(self, self._peer, limit)
+        if not self._is_call and self._endpoint.penalties.refuses(self._peer):
+            conn.abort()
+            return
+        limits = self._endpoint.settings.limits
+        self._is_newcomer = self._endpoint.newcomers.admit(self, self._peer, limits)
         if self._is_newcomer:
             self._expect_session()
         else:
@@ -204,13 +241,20 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
     def give_way(self) -> None:
         """Close: another connection gets the place among those without a session."""
         LOG.warning("%s refused: too many connections without a session", self._peer)
+        self._offence = None
         self._connection.abort()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._stop_expecting()
         self._settle()
+        if self._offence is not None:
+            self._penalise(self._offence)
+
+    def auth_completed(self) -> None:
+        self._is_logged_in, self._offence = True, None
 
     async def begin_auth(self, username: str) -> bool:
+        self._offence = Offence.FAILED_LOGIN
         keys = await self._endpoint.logins.keys_of(username)
         # A user without keys gets the same answer as one with a different key.
         self._connection.set_authorized_keys(keys)
@@ -247,10 +291,17 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
         if process.subsystem != SUBSYSTEM:
             process.exit(1)
             return
-        transport = SshTransport(process, self._connection, self._session_opened)
+        transport = SshTransport(
+            process,
+            self._connection,
+            on_accept=self._session_opened,
+            on_offence=self._penalise,
+        )
         try:
             await self._endpoint.serve(transport)
         except Refused as refusal:
+            if refusal.offence is not None:
+                self._penalise(refusal.offence)
             process.stderr.write(f"{refusal}\n".encode())
             process.exit(1)
         else:
@@ -261,7 +312,9 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
                 if not self._sessions:
                     self._expect_session()
 
-    def _session_opened(self) -> None:
+    def _session_opened(self, may_commit: bool) -> None:
+        if may_commit:
+            self._endpoint.penalties.trust(self._peer)
         self._stop_expecting()
         self._settle()
         self._sessions += 1
@@ -283,7 +336,12 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
     def _give_up(self, timeout_s: int) -> None:
         if self._is_newcomer:
             LOG.warning("%s: no session within %d s", self._peer, timeout_s)
+            if not self._is_logged_in:
+                self._offence = Offence.NO_LOGIN
         self._connection.abort()
+
+    def _penalise(self, offence: Offence) -> None:
+        self._endpoint.penalties.penalise(self._peer, offence)
 
     def _settle(self) -> None:
         self._is_newcomer = False

@@ -36,7 +36,7 @@ async def _serve(process: SessionProcess[DataModel]) -> None:
         transport,
         broker,
         process.shared,
-        limits=Limits(**process.start["limits"]),
+        limits=Limits.from_json(process.start["limits"]),
         begin_request=process.begin_request,
     )
     running = asyncio.create_task(session.run(process.start["capabilities"]))

@@ -1,0 +1,125 @@
+"""Network blocks that are refused for a while, as by PerSourcePenalties of sshd_config(5).
+
+The penalties of a block add up and run off with time. Once they exceed a minimum, further
+connections of the block are refused until they have run off; open ones go on.
+
+A block may hold others than the offender. Hosts from which a user who may commit has logged in
+lately have no penalties: a neighbour must not keep an operator from confirming or cancelling
+a commit. What such a host could still do is bounded by the limits on connections and sessions.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from agent.netconfd.front.source import Source, parsed
+from agent.netconfd.limits import Limits, PenaltyLimits
+
+LOG = logging.getLogger(__name__)
+
+TRUST_S = 24 * 3600
+MAX_TRUSTED_HOSTS = 1024
+
+
+class Offence(Enum):
+    """What a block gets a penalty for."""
+
+    FAILED_LOGIN = "failed login"
+    NO_LOGIN = "no login in time"
+    ACCESS_REFUSED = "login of a user who may execute nothing"
+    SESSION_FAILURE = "session ended by a failure or a limit"
+
+
+@dataclass(slots=True)
+class _Penalty:
+    end_s: float
+    is_enforced: bool = False
+
+
+class Penalties:
+    """The penalties of all blocks, and the hosts without."""
+
+    def __init__(
+        self, limits: Callable[[], Limits], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`limits` are those in force; `now_s` is a monotonic clock."""
+        self._limits = limits
+        self._now_s = now_s
+        self._by_block: dict[str, _Penalty] = {}
+        # Until when; the one that was trusted last is the last.
+        self._trusted_hosts: dict[str, float] = {}
+
+    def penalise(self, address: str, offence: Offence) -> None:
+        """Add the offence's penalty to those of the block."""
+        limits = self._limits()
+        penalties, source = limits.penalties, Source.of(address, limits)
+        duration_s = _duration_s(offence, penalties)
+        if not duration_s or self._is_exempt(address, source, penalties):
+            return
+        now_s = self._now_s()
+        penalty = self._by_block.get(source.block)
+        if penalty is None or penalty.end_s <= now_s:
+            penalty = self._by_block[source.block] = _Penalty(now_s)
+        penalty.end_s = min(penalty.end_s + duration_s, now_s + penalties.max_s)
+        if penalty.end_s - now_s > penalties.min_s and not penalty.is_enforced:
+            penalty.is_enforced = True
+            LOG.warning(
+                "connections from %s are refused for %.0f s; last offence: %s, from %s",
+                source.block,
+                penalty.end_s - now_s,
+                offence.value,
+                source.host,
+            )
+        self._forget(now_s, penalties.max_blocks)
+
+    def refuses(self, address: str) -> bool:
+        """Whether a connection from this address is refused now."""
+        limits = self._limits()
+        source = Source.of(address, limits)
+        penalty = self._by_block.get(source.block)
+        return (
+            penalty is not None
+            and penalty.is_enforced
+            and penalty.end_s > self._now_s()
+            and not self._is_exempt(address, source, limits.penalties)
+        )
+
+    def trust(self, address: str) -> None:
+        """Have no penalties for this host for `TRUST_S`: a user who may commit has logged in."""
+        host = Source.of(address, self._limits()).host
+        self._trusted_hosts.pop(host, None)
+        if len(self._trusted_hosts) >= MAX_TRUSTED_HOSTS:
+            del self._trusted_hosts[next(iter(self._trusted_hosts))]
+        self._trusted_hosts[host] = self._now_s() + TRUST_S
+
+    def _is_exempt(self, address: str, source: Source, limits: PenaltyLimits) -> bool:
+        if self._trusted_hosts.get(source.host, 0) > self._now_s():
+            return True
+        ip = parsed(address)
+        return ip is not None and any(ip in network for network in limits.exempt)
+
+    def _forget(self, now_s: float, most: int) -> None:
+        """Drop penalties until at most `most` are left, those that end first first."""
+        if len(self._by_block) <= most:
+            return
+        by_end = sorted(self._by_block.items(), key=lambda each: each[1].end_s)
+        excess = len(by_end) - most
+        self._by_block = {
+            block: penalty for block, penalty in by_end[excess:] if penalty.end_s > now_s
+        }
+
+
+def _duration_s(offence: Offence, limits: PenaltyLimits) -> int:
+    match offence:
+        case Offence.FAILED_LOGIN:
+            return limits.failed_login_s
+        case Offence.NO_LOGIN:
+            return limits.no_login_s
+        case Offence.ACCESS_REFUSED:
+            return limits.access_refused_s
+        case Offence.SESSION_FAILURE:
+            return limits.session_failure_s

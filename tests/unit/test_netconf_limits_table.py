@@ -1,0 +1,143 @@
+"""docs/SECURITY.md has all limits of the NETCONF server in one table, as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.netconfd import errors
+from agent.netconfd.broker import sessions
+from agent.netconfd.broker.events import config, log
+from agent.netconfd.front import logins, penalties, ssh
+from agent.netconfd.limits import Limits
+from agent.netconfd.session import edit_config, filters, messages
+from tests.unit.netconf_limits import default_container, server_module
+
+PAGE = Path(__file__).parents[2] / "docs" / "SECURITY.md"
+SECTION = "## Limits of the NETCONF server\n"
+UNITS = {
+    None: "",
+    "octets": "",
+    "seconds": " s",
+    "percent": " %",
+    "mebibytes": " MiB",
+}
+MIB = 2**20
+# The ones that are not configurable, and where they are.
+FIXED = {
+    "channels of a connection": f"{ssh.MAX_CHANNELS}",
+    "wrong passwords of a connection": f"{ssh.MAX_WRONG_PASSWORDS}",
+    "passwords checked at once": f"{logins.MAX_PASSWORD_CHECKS}",
+    "time for a wrong password": f"{logins.WRONG_PASSWORD_DELAY_S:g} s",
+    "a file of keys": f"{logins.MAX_KEY_FILE_OCTETS // 1024} KiB",
+    "tags and attributes in a request": f"{messages.MAX_MARKUP:,}",
+    "attributes of an element, namespaces in scope": f"{messages.MAX_ATTRIBUTES}",
+    "XPath that a filter is translated to": f"{filters.MAX_XPATH_OCTETS // MIB} MiB",
+    "namespaces that the nodes of an edit repeat": (
+        f"{edit_config.MAX_REPEATED_OCTETS // MIB} MiB"
+    ),
+    "text of an error": f"{errors.MAX_TEXT_OCTETS // 1024} KiB",
+    "edits that a notification of a configuration change names": f"{config.MAX_EDITS}",
+    "log of notifications": f"{log.MAX_OCTETS // MIB} MiB",
+    "requests processed in sysrepo at a time": f"{sessions.MAX_CALLS} for each",
+    "hosts without penalties after a login": (
+        f"{penalties.MAX_TRUSTED_HOSTS}, {penalties.TRUST_S // 3600} h"
+    ),
+}
+
+
+def rows():
+    """Of the table: the name to the other cells."""
+    section = PAGE.read_text().partition(SECTION)[2].partition("\n## ")[0]
+    cells = [
+        [cell.strip() for cell in line.strip("|").split(" |")]
+        for line in section.splitlines()
+        if line.startswith("| ")
+    ]
+    return {name: others for name, *others in cells[1:]}
+
+
+def leaves(node, path=""):
+    """The leaves and leaf-lists below a container, by their path."""
+    for child in node.children():
+        if child.keyword() == "container":
+            yield from leaves(child, f"{path}{child.name()}/")
+        else:
+            yield path + child.name(), child
+
+
+def configurable():
+    (server,) = server_module().children()
+    (limits,) = (child for child in server.children() if child.name() == "limits")
+    return dict(leaves(limits))
+
+
+def shown_default(leaf):
+    if leaf.keyword() == "leaf-list":
+        return ", ".join(leaf.defaults())
+    default = int(leaf.default())
+    if leaf.units() == "octets" and default % MIB == 0:
+        return f"{default // MIB} MiB"
+    return f"{default}{UNITS[leaf.units()]}"
+
+
+def test_the_table_has_each_leaf_with_its_default():
+    in_table = {
+        name.strip("`"): default for name, (default, *_) in rows().items() if name.startswith("`")
+    }
+    assert in_table == {path: shown_default(leaf) for path, leaf in configurable().items()}
+
+
+def test_each_limit_has_a_reason():
+    table = rows()
+    assert all(len(others) == 3 for others in table.values())
+    assert [name for name, (_, reason, _) in table.items() if not reason] == []
+
+
+def test_the_table_has_the_fixed_limits_as_they_are():
+    fixed = {name: value for name, (value, *_) in rows().items() if not name.startswith("`")}
+    assert fixed == FIXED
+
+
+class Read(dict):
+    """A container that keeps which of its members were read."""
+
+    def __init__(self, container, read, path=""):
+        super().__init__(container)
+        self._read, self._path = read, path
+
+    def __getitem__(self, name):
+        value = super().__getitem__(name)
+        if isinstance(value, Mapping):
+            return Read(value, self._read, f"{self._path}{name}/")
+        self._read.append(self._path + name)
+        return value
+
+
+def test_the_server_reads_each_leaf_into_a_field_of_its_own():
+    read = []
+    limits = Limits.from_json(Read(default_container(), read))
+    assert sorted(read) == sorted(configurable())
+    fields = vars(limits) | vars(limits.penalties)
+    assert len(fields) - 1 == len(read)
+
+
+def test_each_field_has_the_value_of_its_leaf():
+    """No two leaves may be taken for each other, so each has a number of its own."""
+    container = default_container()
+    numbers = iter(range(1, 100))
+    for part in (container, container["penalties"]):
+        for name, value in part.items():
+            if isinstance(value, int):
+                part[name] = next(numbers)
+    limits = Limits.from_json(container)
+    for part, fields in ((container, limits), (container["penalties"], limits.penalties)):
+        for name, value in part.items():
+            if isinstance(value, int):
+                (field,) = (each for each, number in vars(fields).items() if number == value)
+                words = re.sub("-(timeout|percent|rate|penalty)$", "", name).split("-")
+                assert [word for word in words if word not in field.split("_")] in (
+                    [],
+                    ["messages"],
+                ), (name, field)

@@ -1,0 +1,174 @@
+"""Which network blocks the server refuses, for what, and for how long."""
+
+from __future__ import annotations
+
+import logging
+from ipaddress import ip_network
+
+import pytest
+
+from agent.netconfd.front.penalties import MAX_TRUSTED_HOSTS, TRUST_S, Offence, Penalties
+from tests.unit.netconf_limits import limits
+
+OFFENDER, NEIGHBOUR, STRANGER = "192.0.2.1", "192.0.2.200", "198.51.100.1"
+
+
+class Server:
+    """Penalties by a clock that a test sets, with limits that it may change."""
+
+    def __init__(self):
+        self.now_s = 1000.0
+        self.limits = limits()
+        self.penalties = Penalties(lambda: self.limits, lambda: self.now_s)
+
+    def suffers(self, offence, count=1, address=OFFENDER):
+        for _ in range(count):
+            self.penalties.penalise(address, offence)
+
+    def refuses(self, address):
+        return self.penalties.refuses(address)
+
+    def refused_for_s(self, address):
+        """How long it goes on, in whole seconds, up to 1000."""
+        begin_s = self.now_s
+        while self.refuses(address) and self.now_s < begin_s + 1000:
+            self.now_s += 1
+        return self.now_s - begin_s
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+def test_a_block_is_refused_once_its_penalties_exceed_the_minimum(server):
+    server.suffers(Offence.FAILED_LOGIN, 3)
+    assert not server.refuses(OFFENDER), "15 s are not more than 15 s"
+    server.suffers(Offence.FAILED_LOGIN)
+    assert server.refuses(OFFENDER)
+    assert server.refuses(NEIGHBOUR), "an address more costs the offender nothing"
+    assert not server.refuses(STRANGER)
+
+
+@pytest.mark.parametrize(
+    ("offence", "count", "refused_s"),
+    [
+        (Offence.FAILED_LOGIN, 4, 20),
+        (Offence.NO_LOGIN, 2, 20),
+        (Offence.ACCESS_REFUSED, 2, 20),
+        (Offence.SESSION_FAILURE, 1, 30),
+    ],
+)
+def test_each_offence_has_its_penalty_and_ends(server, offence, count, refused_s):
+    server.suffers(offence, count - 1)
+    assert not server.refuses(OFFENDER)
+    server.suffers(offence)
+    assert server.refused_for_s(OFFENDER) == refused_s
+
+
+@pytest.mark.parametrize(
+    ("name", "offence"),
+    [
+        ("failed_login_s", Offence.FAILED_LOGIN),
+        ("no_login_s", Offence.NO_LOGIN),
+        ("access_refused_s", Offence.ACCESS_REFUSED),
+        ("session_failure_s", Offence.SESSION_FAILURE),
+    ],
+)
+def test_each_penalty_is_configured_and_0_means_none(server, name, offence):
+    server.limits = limits(**{name: 100})
+    server.suffers(offence)
+    assert server.refused_for_s(OFFENDER) == 100
+    server.limits = limits(**{name: 0})
+    server.suffers(offence, 100)
+    assert not server.refuses(OFFENDER)
+
+
+def test_penalties_run_off_while_they_add_up(server):
+    for _ in range(100):
+        server.suffers(Offence.FAILED_LOGIN)
+        server.now_s += 5
+    assert not server.refuses(OFFENDER), "a failed login each 5 s is a person"
+
+
+def test_penalties_add_up_to_no_more_than_the_maximum(server):
+    server.suffers(Offence.SESSION_FAILURE, 1000)
+    assert server.refused_for_s(OFFENDER) == 600
+    server.limits = limits(max_s=40)
+    server.suffers(Offence.SESSION_FAILURE, 1000)
+    assert server.refused_for_s(OFFENDER) == 40
+
+
+def test_a_penalty_that_is_enforced_ends_with_its_last_second_and_not_at_the_minimum(server):
+    server.suffers(Offence.SESSION_FAILURE)
+    server.now_s += 29
+    assert server.refuses(OFFENDER)
+    server.now_s += 1
+    assert not server.refuses(OFFENDER)
+    server.suffers(Offence.FAILED_LOGIN)
+    assert not server.refuses(OFFENDER), "what has run off counts no more"
+
+
+def test_the_switch_itself_and_exempt_networks_have_no_penalties(server):
+    for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+        server.suffers(Offence.SESSION_FAILURE, 9, address)
+        assert not server.refuses(address)
+    assert not server.refuses("127.0.0.2")
+    server.suffers(Offence.SESSION_FAILURE, 1, "127.0.0.2")
+    assert server.refuses("127.0.0.2")
+    assert not server.refuses("127.0.0.1"), "exempt from the penalties of its neighbours, too"
+    server.limits = limits(exempt=(ip_network("127.0.0.0/8"),))
+    assert not server.refuses("127.0.0.2")
+
+
+def test_who_may_commit_is_not_refused_for_what_neighbours_do(server):
+    server.penalties.trust(NEIGHBOUR)
+    server.suffers(Offence.SESSION_FAILURE, 20)
+    assert server.refuses(OFFENDER)
+    assert not server.refuses(NEIGHBOUR)
+    server.suffers(Offence.FAILED_LOGIN, 100, NEIGHBOUR)
+    assert not server.refuses(NEIGHBOUR)
+
+
+def test_trust_ends_a_day_after_the_last_login(server):
+    server.penalties.trust(NEIGHBOUR)
+    server.now_s += TRUST_S - 1
+    server.penalties.trust(NEIGHBOUR)
+    server.now_s += TRUST_S - 1
+    server.suffers(Offence.SESSION_FAILURE)
+    assert not server.refuses(NEIGHBOUR)
+    server.now_s += 1
+    assert server.refuses(NEIGHBOUR)
+
+
+def test_trusted_hosts_are_bounded_and_the_longest_away_goes_first(server):
+    server.penalties.trust("192.0.2.1")
+    server.penalties.trust("192.0.2.2")
+    server.penalties.trust("192.0.2.1")
+    for number in range(MAX_TRUSTED_HOSTS - 2):
+        server.penalties.trust(f"10.0.{number // 256}.{number % 256}")
+    server.penalties.trust("192.0.2.3")
+    server.suffers(Offence.SESSION_FAILURE, address="192.0.2.4")
+    refused = [server.refuses(f"192.0.2.{number}") for number in (1, 2, 3)]
+    assert refused == [False, True, False]
+
+
+def test_blocks_are_bounded_and_the_penalty_that_ends_first_goes_first(server):
+    server.limits = limits(max_blocks=3)
+    for number in range(4):
+        server.suffers(Offence.SESSION_FAILURE, address=f"10.0.{number}.1")
+        server.now_s += 1
+    assert [server.refuses(f"10.0.{number}.1") for number in range(4)] == [False, True, True, True]
+    assert server.refused_for_s("10.0.3.1") == 29
+
+
+def test_the_log_says_once_who_is_refused_for_how_long_and_for_what(server, caplog):
+    with caplog.at_level(logging.WARNING):
+        server.suffers(Offence.FAILED_LOGIN, 4)
+        server.suffers(Offence.NO_LOGIN)
+        assert server.refuses(OFFENDER)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "connections from 192.0.2.0/24 are refused for 20 s; last offence: failed login, "
+        "from 192.0.2.1"
+    )
