@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import subprocess
 
@@ -135,8 +136,7 @@ def test_a_host_key_that_others_may_read_is_refused_with_the_remedy(netconfd, mo
     netconfd.start()
 
 
-def test_without_the_servers_own_module_it_says_what_to_install(netconfd, sysrepo_repository):
-    netconfd.stop()
+def uninstall_module_of_server():
     with sysrepo.SysrepoConnection() as connection:
         for datastore in ("running", "startup"):
             with connection.start_session(datastore) as session:
@@ -144,7 +144,33 @@ def test_without_the_servers_own_module_it_says_what_to_install(netconfd, sysrep
                 session.delete_item("/ietf-netconf-acm:nacm")
                 session.apply_changes()
     subprocess.run(["sysrepoctl", "--uninstall", "tsn-netconf-server"], check=True)
+
+
+def test_without_the_servers_own_module_it_says_what_to_install(netconfd, sysrepo_repository):
+    netconfd.stop()
+    uninstall_module_of_server()
     with pytest.raises(AssertionError, match=r"no module tsn-netconf-server: run yang/install"):
+        netconfd.start()
+    subprocess.run([CHECKOUT / "yang" / "install"], check=True)
+    netconfd.start()
+    netconfd.connect().close_session()
+
+
+def test_with_an_earlier_revision_of_its_module_it_says_what_to_install(
+    netconfd, sysrepo_repository, tmp_path
+):
+    netconfd.stop()
+    uninstall_module_of_server()
+    text = (CHECKOUT / "yang" / "tsn-netconf-server.yang").read_text()
+    for newer in (r"  revision .*?\n  }\n", r"      leaf max-request-cpu \{.*?\n      }\n"):
+        text = re.sub(newer, "", text, count=1, flags=re.DOTALL)
+    module = tmp_path / "tsn-netconf-server.yang"
+    module.write_text(text)
+    directories = f"{CHECKOUT / 'yang' / 'standard'}"
+    subprocess.run(["sysrepoctl", "--install", module, "--search-dirs", directories], check=True)
+    with pytest.raises(
+        AssertionError, match=r"earlier revision .* without 'max-request-cpu': run yang/install"
+    ):
         netconfd.start()
     subprocess.run([CHECKOUT / "yang" / "install"], check=True)
     netconfd.start()
