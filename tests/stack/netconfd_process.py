@@ -22,6 +22,7 @@ from tests.stack.front_end import FrontEnd
 
 START_TIMEOUT_S = 20.0
 WAIT_TIMEOUT_S = 10.0
+COMMAND = [sys.executable, "-m", "agent.netconfd"]
 
 
 def wait_until(condition, timeout_s=WAIT_TIMEOUT_S):
@@ -35,7 +36,8 @@ def wait_until(condition, timeout_s=WAIT_TIMEOUT_S):
 class NetconfdProcess(FrontEnd):
     """One server process; `start` again after `kill` is what a service manager would do."""
 
-    # Whether it may be forked from a process that has imported it; one with a wrapper never is.
+    # Whether it may be forked from a process that has imported it; one with a wrapper or a command
+    # of its own never is.
     is_forked = False
 
     def __init__(self, directory: Path) -> None:
@@ -44,7 +46,7 @@ class NetconfdProcess(FrontEnd):
         self.state_dir = directory / "state"
         # Without %u, its key opens the door to whatever user a test wants to be.
         self.authorized_keys = directory / "authorized_keys"
-        self.command = [sys.executable, "-m", "agent.netconfd"]
+        self.command = COMMAND
         # What a test puts in front of the command, and behind it.
         self.wrapper: list[str] = []
         self.arguments: list[str] = []
@@ -89,7 +91,7 @@ class NetconfdProcess(FrontEnd):
             *self.arguments,
         ]
         environment = os.environ | {"NOTIFY_SOCKET": str(self._notify)}
-        if self.is_forked and not self.wrapper:
+        if self.is_forked and not self.wrapper and self.command == COMMAND:
             return ForkedServer(options, environment, self._log)
         command = [*self.wrapper, *self.command, *options]
         return subprocess.Popen(command, env=environment, stderr=log)
