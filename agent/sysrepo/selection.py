@@ -106,7 +106,7 @@ def select(tree: libyang.DNode | None, xpath: str, max_depth: int = 0) -> libyan
     if tree is None:
         return None
     first = lib.lyd_first_sibling(tree.cdata)
-    selected = set(_data_nodes(tree.context, first, xpath))
+    selected = {node for path in _union(xpath) for node in _data_nodes(tree.context, first, path)}
     ancestors: set[Any] = set()
     for node in selected:
         parent = node.parent
@@ -131,6 +131,17 @@ def select(tree: libyang.DNode | None, xpath: str, max_depth: int = 0) -> libyan
 def selects(tree: libyang.DNode, xpath: str) -> bool:
     """Whether `xpath` selects anything in the tree, such as a notification, and its siblings."""
     return bool(_data_nodes(tree.context, tree.cdata, xpath))
+
+
+def _union(xpath: str) -> list[str]:
+    """The paths of a union, where all lead downwards; else the expression as it is.
+
+    libyang puts the nodes of a union in order after each path, which takes as long as there are
+    nodes in the tree; and of schemas it does not tell which nodes one path ends at and one passes.
+    """
+    if not _DOWNWARDS.fullmatch(xpath):
+        return [xpath]
+    return list(dict.fromkeys(_PIECE.findall(xpath)))
 
 
 def _check_selects_nodes(context: libyang.Context, xpath: str) -> None:
@@ -183,8 +194,7 @@ def _ends(context: libyang.Context, xpath: str) -> list[Any]:
 
     atoms: list[Any] = []
     ends: set[Any] = set()
-    # One by one: of a union libyang does not tell the nodes that one path ends at and one passes.
-    for path in {_CONDITION.sub(in_schema, each) for each in _PIECE.findall(xpath)}:
+    for path in {_CONDITION.sub(in_schema, each) for each in _union(xpath)}:
         results = _schema_nodes(lib.lys_find_xpath, context, path)
         if results:
             ends.update(results)
