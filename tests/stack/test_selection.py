@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agent.netconfd.broker.datastore import Read
@@ -193,6 +195,29 @@ def test_what_a_user_may_not_read_decides_on_nothing(data_switch, context):
             nacm.close()
     assert "<name>p1</name>" in allowed["explicit"]
     assert selected(context, lyb, xpath, 0)["explicit"] == ""
+
+
+def test_a_union_of_n_paths_over_n_interfaces_takes_no_more_than_n_log_n(context):
+    """Eight times as many took 50 times as long when libyang evaluated the union as a whole."""
+    few_s, many_s = (cpu_of_union_s(context, count) for count in (2_000, 16_000))
+    assert many_s / few_s < 20
+
+
+def cpu_of_union_s(context, count):
+    names = [f"p{number}" for number in range(count)]
+    interfaces = "".join(f"<interface><name>{name}</name></interface>" for name in names)
+    xml = (
+        f'<interfaces xmlns="urn:ietf:params:xml:ns:yang:ietf-interfaces">{interfaces}</interfaces>'
+    )
+    tree = context.parse_data_mem(xml, "xml", parse_only=True)
+    xpath = " | ".join(f"{ONE}[ietf-interfaces:name='{name}']" for name in names)
+    begun_s = time.process_time()
+    assert needed_paths(context, xpath) == (f"{IF}/interface",)
+    kept = select(tree, xpath)
+    taken_s = time.process_time() - begun_s
+    assert print_xml(kept, "explicit").count("<name>") == count
+    kept.free()
+    return taken_s
 
 
 def test_a_notification_is_selected_by_what_is_in_it(context):
