@@ -169,7 +169,7 @@ def _schema_nodes(find: Any, context: libyang.Context, xpath: str) -> list[Any]:
     """The nodes of data that `lys_find_xpath` or `lys_find_xpath_atoms` finds."""
     nodes: list[Any] = []
     # On schema nodes, unlike on data, libyang 3.13.6 finds no topmost node for //.
-    for expression in {xpath, xpath.replace("//", "/")}:
+    for expression in {xpath, xpath.replace("//", "/", 1), xpath.replace("//", "/")}:
         found = ffi.new("struct ly_set **")
         if find(context.cdata, ffi.NULL, expression.encode(), 0, found):
             raise context.error("cannot evaluate the XPath")

@@ -130,6 +130,7 @@ ANYWHERE = (
 # expression that selects the same.
 BEYOND_SYSREPO = {
     "//ietf-interfaces:interfaces": IF,
+    "//ietf-interfaces:interfaces//ietf-interfaces:enabled": f"{ONE}/ietf-interfaces:enabled",
     "ietf-interfaces:interfaces/interface/name": f"{ONE}/ietf-interfaces:name",
     f"{IF}//gate-states-value": f"{ONE}/{GATES}//ieee802-dot1dc-sched-if:gate-states-value"
     f" | {ONE}/{PORT}//ieee802-dot1q-sched-bridge:gate-states-value",
