@@ -57,6 +57,13 @@ def test_a_filter_for_attributes_is_refused(expression):
         xpath(expression)
 
 
+@pytest.mark.parametrize("expression", ["//*/ancestor::*", "/a/b/ancestor-or-self ::node()"])
+def test_an_axis_that_crashes_libyang_is_refused_by_name(expression):
+    with pytest.raises(RpcError, match="has the axis ancestor"):
+        xpath(expression)
+    assert xpath("/if:ancestor/ancestor") == "/ietf-interfaces:ancestor/ancestor"
+
+
 @pytest.mark.parametrize("expression", ["\U0010ffff", "/if:caf\xe9", "//*[\xe9deref(.)]"])
 def test_a_name_that_yang_cannot_have_is_refused(expression):
     with pytest.raises(RpcError, match=r"has U\+(10FFFF|00E9) in a name"):

@@ -34,7 +34,9 @@ class AnyUser(asyncssh.SSHServer):
         near, far = socket.socketpair()
         near.setblocking(False)
         with near:
-            transport = SshTransport(process, self._connection, lambda: None)
+            transport = SshTransport(
+                process, self._connection, on_accept=lambda _: None, on_offence=lambda _: None
+            )
             left = asyncio.create_task(relay(transport, near))
             self._opened.put_nowait((far, transport, left))
             await asyncio.wait((left,))
