@@ -80,6 +80,7 @@ def find(reports: Sequence[TopologyReport]) -> Cables:
     attachments: list[Attachment] = []
     claims: dict[SwitchPort, SwitchPort] = {}
     identities = _Identities(reports)
+    by_mac = [_ports_by_mac(report) for report in reports]
     for port, neighbors in heard.items():
         if len(neighbors) > 1:
             continue
@@ -91,7 +92,7 @@ def find(reports: Sequence[TopologyReport]) -> Cables:
             attachments.append(Attachment(port, neighbor))
         elif switch == port.switch:
             doubts.append(Doubt(port, Reason.ITSELF, neighbors))
-        elif (name := _port_name(neighbor, reports[switch])) is None:
+        elif (name := _port_name(neighbor, reports[switch], by_mac[switch])) is None:
             doubts.append(Doubt(port, Reason.PORT_UNKNOWN, neighbors))
         else:
             claims[port] = SwitchPort(switch, name)
@@ -111,12 +112,11 @@ def find(reports: Sequence[TopologyReport]) -> Cables:
 def _heard(
     reports: Sequence[TopologyReport],
 ) -> dict[SwitchPort, tuple[NeighborReport, ...]]:
-    heard: dict[SwitchPort, tuple[NeighborReport, ...]] = {}
+    heard: dict[SwitchPort, list[NeighborReport]] = {}
     for number, report in enumerate(reports):
         for neighbor in report.lldp.neighbors if report.lldp else ():
-            port = SwitchPort(number, neighbor.interface)
-            heard[port] = (*heard.get(port, ()), neighbor)
-    return heard
+            heard.setdefault(SwitchPort(number, neighbor.interface), []).append(neighbor)
+    return {port: tuple(neighbors) for port, neighbors in heard.items()}
 
 
 def _agreed(claims: Mapping[SwitchPort, SwitchPort]) -> Iterator[Cable]:
@@ -157,15 +157,21 @@ def _unambiguous(owners: Iterator[tuple[object, int]]) -> dict[object, int]:
     return {key: number for key, number in distinct if times[key] == 1}
 
 
-def _port_name(neighbor: NeighborReport, report: TopologyReport) -> str | None:
+def _ports_by_mac(report: TopologyReport) -> dict[str, list[str]]:
+    """The interfaces of `report` by MAC address."""
+    ports: dict[str, list[str]] = {}
+    for name, interface in report.interfaces.items():
+        ports.setdefault(mac(interface.phys_address), []).append(name)
+    return ports
+
+
+def _port_name(
+    neighbor: NeighborReport, report: TopologyReport, ports_by_mac: Mapping[str, Sequence[str]]
+) -> str | None:
     """The interface of `report` that `neighbor` names as its own."""
     port_id = neighbor.port_id or Identifier("")
     if port_id.subtype == "mac-address":
-        same = [
-            name
-            for name, interface in report.interfaces.items()
-            if mac(interface.phys_address) == mac(port_id.text)
-        ]
+        same = ports_by_mac.get(mac(port_id.text), ())
         if len(same) == 1:
             return same[0]
         # A bridge or a VLAN has the MAC address of its port: the description tells them apart.

@@ -13,6 +13,7 @@ from cnc.discover.names import PORT, Names, plain, printable, quoted
 from cnc.discover.targets import shown
 from cnc.intent.units import RATE
 from cnc.model import Management, PortRef
+from cnc.rollout.wording import named
 from cnc.switch.topology import NeighborReport
 
 UNNAMED = "discovered"
@@ -213,7 +214,7 @@ class _Drafting:
         reason = doubt.reason.format(other=other)
         if doubt.other:
             return reason
-        heard = ", ".join(
+        heard = named(
             quoted(n.system_name or (n.chassis_id.text if n.chassis_id else ""))
             for n in doubt.heard
         )

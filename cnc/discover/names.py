@@ -16,6 +16,7 @@ class Names:
 
     def __init__(self) -> None:
         self._given: set[str] = set()
+        self._last_number: dict[str, int] = {}
 
     def give(self, wanted: str, otherwise: str) -> str:
         """A name like `wanted`, or like `otherwise` if nothing of it is left.
@@ -23,10 +24,12 @@ class Names:
         Of a host name with its domain the first part is enough.
         """
         name = plain(wanted.partition(".")[0]) or plain(otherwise)
-        chosen, number = name, 1
+        chosen, number = name, self._last_number.get(name, 1)
         while chosen in self._given:
             number += 1
-            chosen = f"{name[: NAME_MAX - 4]}-{number}"
+            suffix = f"-{number}"
+            chosen = name[: NAME_MAX - len(suffix)] + suffix
+        self._last_number[name] = number
         self._given.add(chosen)
         return chosen
 
