@@ -13,6 +13,9 @@ from cnc.switch.tree import KernelSchedule, PortReport
 
 STANDSTILL_MIN_NS = 2 * NS_PER_S
 STANDSTILL_MIN_CYCLES = 3
+# How long one look at a switch may take. The duration of a cycle is the switch's own word, and a
+# list with a longer one needs `cnc watch`.
+WAIT_MAX_NS = 30 * NS_PER_S
 
 HINT = (
     "a frame leaves in a window that is long enough for it, and for how late the gate opens: plan "
@@ -68,9 +71,10 @@ class Starvation:
 
     @property
     def next_poll_s(self) -> float:
-        """How long to wait for a poll that can decide; 0 where no scheduled class has a backlog."""
-        needed_ns = max((each.needed_ns for each in self._standstills.values()), default=0)
-        return needed_ns / NS_PER_S
+        """How long to wait for a poll that can decide; 0 where no scheduled class has a backlog,
+        or it takes longer than WAIT_MAX_NS."""
+        needed_ns = (each.needed_ns for each in self._standstills.values())
+        return max((each for each in needed_ns if each <= WAIT_MAX_NS), default=0) / NS_PER_S
 
 
 def starved_ports(device: Device, state: SwitchState, intent: Intent) -> dict[str, str]:

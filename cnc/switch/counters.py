@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from lxml.builder import ElementMaker
 
-from cnc.switch.readback import Element
+from cnc.switch import reply
+from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
@@ -66,12 +67,14 @@ def counter_filter(ports: Iterable[str]) -> list[Element]:
 def port_counters(data: Element) -> dict[str, PortCounters]:
     """The counters by port name, from the reply to a get."""
     counters = {}
-    for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES):
+    for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         table = "b:bridge-port/g:gate-parameter-table"
         statistics = "b:bridge-port/t:taprio/t:kernel/t:class-statistics"
-        errors = interface.findtext(f"{table}/g:config-change-error", namespaces=_NAMESPACES)
-        counters[interface.findtext("if:name", "", _NAMESPACES)] = PortCounters(
-            config_change_errors=None if errors is None else int(errors),
+        errors = reply.text(interface, f"{table}/g:config-change-error", _NAMESPACES)
+        counters[reply.text(interface, "if:name", _NAMESPACES) or ""] = PortCounters(
+            config_change_errors=(
+                None if errors is None else reply.number(errors, "config-change-error")
+            ),
             overruns=dict(
                 _by_class(interface, f"{table}/g:queue-max-sdu-table", "g:", "transmission-overrun")
             ),
@@ -82,8 +85,8 @@ def port_counters(data: Element) -> dict[str, PortCounters]:
 
 
 def _by_class(interface: Element, rows: str, prefix: str, leaf: str) -> Iterator[tuple[int, int]]:
-    for row in interface.iterfind(rows, _NAMESPACES):
-        number = row.findtext(f"{prefix}traffic-class", namespaces=_NAMESPACES)
-        count = row.findtext(f"{prefix}{leaf}", namespaces=_NAMESPACES)
+    for row in reply.entries(interface, rows, _NAMESPACES):
+        number = reply.text(row, f"{prefix}traffic-class", _NAMESPACES)
+        count = reply.text(row, f"{prefix}{leaf}", _NAMESPACES)
         if number is not None and count is not None:
-            yield int(number), int(count)
+            yield reply.traffic_class(number), reply.number(count, leaf)

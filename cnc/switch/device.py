@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import paramiko
 from lxml import etree
 from ncclient import NCClientError, manager
 from ncclient.operations import RPCError
 from ncclient.operations.errors import TimeoutExpiredError
-from ncclient.transport import session as ncclient_session
 from ncclient.transport.errors import AuthenticationError, SessionCloseError, SSHUnknownHostError
 
 from cnc import whole_file
@@ -31,13 +30,14 @@ from cnc.model import Bridge, Management, StoredPort
 from cnc.switch import readback
 from cnc.switch.known_hosts import KnownHosts
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
-from cnc.switch.readback import Element
+from cnc.switch.reply import Element
 from cnc.switch.rollout_id import RolloutId, rollout_id_filter, rollout_id_in
 from cnc.switch.topology import TopologyReport, topology_filter, topology_report
-from cnc.switch.transport import ERRORS_MAX, open_session
+from cnc.switch.transport import ERRORS_MAX, PromptSession, open_session
 from cnc.switch.tree import CLOCK, AgentReport, PortReport
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _SLOW = "the switch may be overloaded or down; raise --timeout or check its journal"
 _GONE = "`cnc doctor` shows which switches answer; the switch's journal has the reason"
@@ -191,20 +191,23 @@ class Device:
         self._transport.close()
 
     @property
-    def _transport(self) -> ncclient_session.Session:
-        """ncclient's session, which transports the messages."""
-        return self._session._session  # noqa: SLF001  ncclient's own session() is not implemented
+    def _transport(self) -> PromptSession:
+        """The session, which transports the messages."""
+        # ncclient's own session() is not implemented.
+        transport: PromptSession = self._session._session  # noqa: SLF001
+        return transport
 
     def wait_at_most(self, timeout_s: float) -> None:
-        """Set the time-out of each further reply."""
+        """Set the time-out of sending each further request, and of its reply."""
         self._session.timeout = timeout_s
+        self._transport.timeout_s = timeout_s
 
-    def stored(self, ports: Iterable[str]) -> StoredSwitch:
+    def stored(self, ports: Collection[str]) -> StoredSwitch:
         """The running configuration of these ports, and the id of its rollout."""
         filters = [*readback.configuration_filter(ports), rollout_id_filter()]
         with self._request("get-config"):
             data = _data(self._session.get_config("running", filter=filters))
-            return StoredSwitch(readback.stored_ports(data), rollout_id_in(data))
+            return StoredSwitch(_of(ports, readback.stored_ports(data)), rollout_id_in(data))
 
     def rollout_id(self) -> RolloutId | None:
         """The id of the rollout that made the running configuration; None if none did."""
@@ -213,7 +216,7 @@ class Device:
                 _data(self._session.get_config("running", filter=[rollout_id_filter()]))
             )
 
-    def state(self, ports: Iterable[str]) -> SwitchState:
+    def state(self, ports: Collection[str]) -> SwitchState:
         """The present state of the agent and of the kernel on these ports."""
         filters = readback.state_filter(ports)
         asked_ns = time.monotonic_ns()
@@ -221,7 +224,7 @@ class Device:
             data = self._operational(filters)
             return SwitchState(
                 agent=readback.agent_report(data),
-                ports=readback.port_reports(data),
+                ports=_of(ports, readback.port_reports(data)),
                 asked_ns=asked_ns,
                 answered_ns=time.monotonic_ns(),
             )
@@ -325,9 +328,12 @@ class Device:
         except _BROKEN as error:
             reason = str(error) or "the session ended"
             raise DeviceError(self.name, f"{what} failed: {reason}", hint=_GONE) from error
-        except (ValueError, etree.LxmlError) as error:
+        except Exception as error:
+            # What a library raises at a reply that nobody foresaw is not documented.
+            LOG.debug("%s: the reply to %s cannot be read", self.name, what, exc_info=True)
+            reason = _shortened(str(error) or type(error).__name__)
             raise DeviceError(
-                self.name, f"unexpected reply to {what}: {error}", hint=_STRANGE
+                self.name, f"unexpected reply to {what}: {reason}", hint=_STRANGE
             ) from error
 
     def _refusal(self, what: str, refused: RPCError) -> DeviceError:
@@ -371,6 +377,11 @@ def _data(reply: Any) -> Element:
     if data is None:
         raise ValueError("it has no <data>")
     return data
+
+
+def _of(ports: Iterable[str], reported: Mapping[str, T]) -> dict[str, T]:
+    """What is reported of these ports: a switch may report others, without being asked."""
+    return {port: reported[port] for port in ports if port in reported}
 
 
 def _shortened(text: str) -> str:
@@ -424,10 +435,12 @@ def _connect(switch: str, management: Management, options: ConnectOptions) -> ma
             hint=f"its log has the reason: too many sessions, or {management.user} is in no group "
             "of the switch's NACM configuration",
         ) from error
-    except _BROKEN as error:
+    except Exception as error:
+        # ncclient and paramiko parse what any host may send, and do not document what they raise.
+        reason = _shortened(str(error) or type(error).__name__)
         raise DeviceError(
             switch,
-            f"cannot reach the NETCONF server at {where}: {error}",
+            f"cannot reach the NETCONF server at {where}: {reason}",
             hint="is the switch up and tsn-netconfd (or netopeer2) running?",
         ) from error
 

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 from lxml.builder import ElementMaker
 
-from cnc.switch.readback import Element
+from cnc.switch import reply
+from cnc.switch.reply import Element
 
 MONITORING = "urn:ietf:params:xml:ns:yang:ietf-netconf-monitoring"
 YANG_LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
+
+# RFC 6022: one at a datastore, of which RFC 8342 has six. Each is a line of `cnc doctor`.
+LOCKS_MAX = 16
 
 _STATE = ElementMaker(namespace=MONITORING, nsmap={None: MONITORING})
 _LIBRARY = ElementMaker(namespace=YANG_LIBRARY, nsmap={None: YANG_LIBRARY})
@@ -47,19 +51,25 @@ def server_filter() -> list[Element]:
 
 
 def server_report(data: Element) -> ServerReport:
-    """Parses the reply to `server_filter`; nodes that the server does not report are left out."""
+    """Parses the reply to `server_filter`; nodes that the server does not report are left out.
+
+    Raises the errors of `reply`.
+    """
     sessions = {
         _text(session, "m:session-id"): session
-        for session in data.iterfind("m:netconf-state/m:sessions/m:session", _NAMESPACES)
+        for session in reply.entries(data, "m:netconf-state/m:sessions/m:session", _NAMESPACES)
     }
     locks = []
-    for datastore in data.iterfind("m:netconf-state/m:datastores/m:datastore", _NAMESPACES):
-        for lock in datastore.iterfind("m:locks/m:global-lock", _NAMESPACES):
+    datastores = "m:netconf-state/m:datastores/m:datastore"
+    for datastore in reply.entries(data, datastores, _NAMESPACES, LOCKS_MAX):
+        for lock in reply.entries(datastore, "m:locks/m:global-lock", _NAMESPACES, LOCKS_MAX):
             number = _text(lock, "m:locked-by-session")
             locks.append(Lock(_text(datastore, "m:name"), number, _holder(sessions.get(number))))
     modules: dict[str, frozenset[str]] = {}
-    for module in data.iterfind("y:yang-library/y:module-set/y:module", _NAMESPACES):
-        features = {feature.text or "" for feature in module.iterfind("y:feature", _NAMESPACES)}
+    for module in reply.entries(data, "y:yang-library/y:module-set/y:module", _NAMESPACES):
+        features = {
+            feature.text or "" for feature in reply.entries(module, "y:feature", _NAMESPACES)
+        }
         modules[_text(module, "y:name")] = frozenset(features)
     return ServerReport(tuple(locks), modules)
 
@@ -74,4 +84,4 @@ def _holder(session: Element | None) -> str:
 
 
 def _text(parent: Element, path: str) -> str:
-    return parent.findtext(path, default="", namespaces=_NAMESPACES)
+    return reply.text(parent, path, _NAMESPACES) or ""

@@ -1,7 +1,7 @@
 """State and configuration of a switch as values: filters of requests, parsers of their replies.
 
-A leaf that the standard lets a server leave out may be missing; the absence of a mandatory node
-raises ValueError with the node's name.
+A leaf that the standard lets a server leave out may be missing. The absence of a mandatory node, or
+a value that it cannot have, raises ValueError with the node's name.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from cnc.model import (
     PortConfiguration,
     StoredPort,
 )
+from cnc.switch import reply
+from cnc.switch.reply import Element
 from cnc.switch.tree import (
     BRIDGE,
     CLOCK,
@@ -41,13 +43,13 @@ from cnc.switch.tree import (
     PtpReport,
 )
 
-Element = etree._Element  # noqa: SLF001  lxml has no public name for it
-
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
+# The year 2116, 2**62 ns: what is added to such a time still fits into the kernel's 64 bits.
+CLOCK_END_NS = 2**62
 _SET = "set-gate-states"  # the operation of all entries that a rollout configures
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
@@ -86,9 +88,9 @@ def get_operational(filters: Iterable[Element]) -> Element:
     )
 
 
-def operational_data(reply: str) -> Element:
+def operational_data(message: str) -> Element:
     """The `<data>` of a reply to `get_operational`."""
-    data = etree.fromstring(reply.encode(), _PARSER).find(f"{{{NMDA}}}data")
+    data = etree.fromstring(message.encode(), _PARSER).find(f"{{{NMDA}}}data")
     if data is None:
         raise ValueError("it has no data of ietf-netconf-nmda")
     return data
@@ -108,7 +110,7 @@ def stored_ports(data: Element) -> dict[str, StoredPort]:
     """Bridge ports by name, from the reply to a get-config."""
     return {
         _require(interface, "if:name"): _stored_port(port)
-        for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES)
+        for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES)
         if (port := interface.find("b:bridge-port", _NAMESPACES)) is not None
     }
 
@@ -171,7 +173,7 @@ def _kernel_extras(kernel: Element) -> Iterator[str]:
     """Settings of the kernel beyond a plan's, without the clock, which has a leaf of its own."""
     yield from _max_sdu(_rows(kernel, "t:max-sdu"), "octets")
     schedules = {
-        _text(each, "t:state"): each for each in kernel.iterfind("t:schedule", _NAMESPACES)
+        _text(each, "t:state"): each for each in reply.entries(kernel, "t:schedule", _NAMESPACES)
     }
     newest = schedules.get("pending", schedules.get("running"))
     if newest is not None:
@@ -180,7 +182,7 @@ def _kernel_extras(kernel: Element) -> Iterator[str]:
 
 
 def _max_sdu(rows: Iterable[_Row], leaf: str) -> Iterator[str]:
-    limits = {row.number("traffic-class"): row.optional_number(leaf) for row in rows}
+    limits = {row.traffic_class(): row.optional_number(leaf) for row in rows}
     for traffic_class, octets in sorted(limits.items()):
         if octets:
             yield f"queue-max-sdu of {octets} octets for traffic class {traffic_class}"
@@ -189,14 +191,15 @@ def _max_sdu(rows: Iterable[_Row], leaf: str) -> Iterator[str]:
 def _operations(entries: Iterable[_Row], leaf: str) -> Iterator[str]:
     names = {entry.number("index"): entry.leaves.get(leaf) for entry in entries}
     for index, name in sorted(names.items()):
-        operation = (name or _SET).rpartition(":")[2]  # an identity has its module's prefix
+        # An identity has its module's prefix.
+        operation = reply.short(name or _SET, leaf).rpartition(":")[2]
         if operation != _SET:
             yield f"{operation} in entry {index}"
 
 
 def _queues(rows: Iterable[_Row]) -> Iterator[str]:
     ranges = {
-        row.number("traffic-class"): (row.optional_number("count"), row.optional_number("offset"))
+        row.traffic_class(): (row.optional_number("count"), row.optional_number("offset"))
         for row in rows
     }
     for traffic_class, (count, offset) in sorted(ranges.items()):
@@ -209,7 +212,7 @@ def _queues(rows: Iterable[_Row]) -> Iterator[str]:
 def port_reports(data: Element) -> dict[str, PortReport]:
     """Kernel state and limits by port name, from the reply to a get."""
     reports = {}
-    for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES):
+    for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         kernel = interface.find("b:bridge-port/t:taprio/t:kernel", _NAMESPACES)
         if kernel is None:
             continue
@@ -217,11 +220,10 @@ def port_reports(data: Element) -> dict[str, PortReport]:
         mode = _text(kernel, "t:mode")
         schedules = {
             _require(schedule, "t:state"): _kernel_schedule(schedule)
-            for schedule in kernel.iterfind("t:schedule", _NAMESPACES)
+            for schedule in reply.entries(kernel, "t:schedule", _NAMESPACES)
         }
         by_priority = {
-            row.number("priority"): row.number("traffic-class")
-            for row in _rows(kernel, "t:priority-map")
+            row.number("priority"): row.traffic_class() for row in _rows(kernel, "t:priority-map")
         }
         reports[_require(interface, "if:name")] = PortReport(
             root_qdisc=_text(kernel, "t:root-qdisc") or "unknown",
@@ -235,7 +237,7 @@ def port_reports(data: Element) -> dict[str, PortReport]:
                 rule.number("dscp"): rule.number("priority")
                 for rule in _rows(kernel, "t:dscp-rule")
             },
-            current_time_ns=_ptp_time(_find(table, "g:current-time")),
+            current_time_ns=_clock_ns(_find(table, "g:current-time")),
             limits=_gate_limits(table),
             oper_status=_text(interface, "if:oper-status"),
             link_speed_bps=_number(kernel, "t:link-speed-bps"),
@@ -253,7 +255,7 @@ def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:
         sent_frames = row.optional_number("frames")
         backlog_frames = row.optional_number("backlog-frames")
         if sent_frames is not None and backlog_frames is not None:
-            yield row.number("traffic-class"), ClassTraffic(sent_frames, backlog_frames)
+            yield row.traffic_class(), ClassTraffic(sent_frames, backlog_frames)
 
 
 def _gate_limits(table: Element | None) -> GateLimits:
@@ -278,10 +280,13 @@ def _limit(table: Element, path: str) -> int:
 
 def _kernel_schedule(schedule: Element) -> KernelSchedule:
     entries = sorted(_rows(schedule, "t:entry"), key=lambda entry: entry.number("index"))
+    cycle_ns = reply.number(_require(schedule, "t:cycle-time-ns"), "cycle-time-ns")
+    if cycle_ns <= 0:
+        raise ValueError(f"cycle-time-ns is {cycle_ns}, which is not positive")
     return KernelSchedule(
-        base_time_ns=int(_require(schedule, "t:base-time-ns")),
+        base_time_ns=reply.number(_require(schedule, "t:base-time-ns"), "base-time-ns"),
         gates=GateControlList(
-            int(_require(schedule, "t:cycle-time-ns")),
+            cycle_ns,
             tuple(
                 GateEntry(entry.number("gate-states"), entry.number("interval-ns"))
                 for entry in entries
@@ -312,7 +317,7 @@ def _ptp_report(ptp: Element | None) -> PtpReport | None:
         is_grandmaster=_text(ptp, "t:is-grandmaster") == "true",
         offset_from_master_ns=_number(ptp, "t:offset-from-master-ns"),
         port_states=tuple(
-            _require(port, "t:state") for port in ptp.iterfind("t:port", _NAMESPACES)
+            _require(port, "t:state") for port in reply.entries(ptp, "t:port", _NAMESPACES)
         ),
     )
 
@@ -326,17 +331,24 @@ class _Row(NamedTuple):
 
     def number(self, leaf: str) -> int:
         """Raises ValueError where the leaf is missing or not a number."""
-        if leaf not in self.leaves:
-            raise ValueError(f"the reply has no {leaf} in {self.name}")
-        return int(self.leaves[leaf])
+        return reply.number(self._leaf(leaf), leaf)
 
     def optional_number(self, leaf: str) -> int | None:
-        return int(self.leaves[leaf]) if leaf in self.leaves else None
+        return reply.number(self.leaves[leaf], leaf) if leaf in self.leaves else None
+
+    def traffic_class(self) -> int:
+        """As `number`; 0 to 7."""
+        return reply.traffic_class(self._leaf("traffic-class"))
+
+    def _leaf(self, leaf: str) -> str:
+        if leaf not in self.leaves:
+            raise ValueError(f"the reply has no {leaf} in {self.name}")
+        return self.leaves[leaf]
 
 
 def _rows(parent: Element, path: str) -> Iterator[_Row]:
     """The entries of a list. Leaves that other modules add are left out."""
-    for element in parent.iterfind(path, _NAMESPACES):
+    for element in reply.entries(parent, path, _NAMESPACES):
         namespace, _, name = str(element.tag).rpartition("}")
         leaves = {
             str(child.tag)[len(namespace) + 1 :]: child.text or ""
@@ -350,7 +362,7 @@ def _find(parent: Element | None, path: str) -> Element | None:
 
 
 def _text(parent: Element, path: str) -> str | None:
-    return parent.findtext(path, namespaces=_NAMESPACES)
+    return reply.text(parent, path, _NAMESPACES)
 
 
 def _require(parent: Element, path: str) -> str:
@@ -362,7 +374,7 @@ def _require(parent: Element, path: str) -> str:
 
 def _number(parent: Element, path: str) -> int | None:
     text = _text(parent, path)
-    return None if text is None else int(text)
+    return None if text is None else reply.number(text, path.rpartition(":")[2])
 
 
 def _ptp_time(element: Element | None) -> int | None:
@@ -370,6 +382,13 @@ def _ptp_time(element: Element | None) -> int | None:
         return None
     seconds, nanoseconds = _number(element, "g:seconds"), _number(element, "g:nanoseconds")
     return (seconds or 0) * NS_PER_S + (nanoseconds or 0)
+
+
+def _clock_ns(element: Element | None) -> int | None:
+    time_ns = _ptp_time(element)
+    if time_ns is not None and not 0 <= time_ns < CLOCK_END_NS:
+        raise ValueError("current-time is not between 1970 and 2116")
+    return time_ns
 
 
 def _cycle_ns(element: Element | None) -> int | None:

@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from lxml.builder import ElementMaker
 
-from cnc.switch.readback import Element
+from cnc.switch import reply
+from cnc.switch.reply import Element
 from cnc.switch.tree import TSN_LINUX
 
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
@@ -59,11 +60,8 @@ def rollout_id_element(rollout_id: RolloutId) -> Element:
 def rollout_id_in(data: Element) -> RolloutId | None:
     """The rollout id in the reply to a get-config; None where no rollout was made."""
     rollout = data.find("t:rollout", _NAMESPACES)
-    identity = None if rollout is None else rollout.findtext("t:id", namespaces=_NAMESPACES)
+    identity = None if rollout is None else reply.text(rollout, "t:id", _NAMESPACES)
     if rollout is None or identity is None:
         return None
-    texts = (
-        rollout.findtext(f"t:{leaf}", default="", namespaces=_NAMESPACES)
-        for leaf in ("controller", "time")
-    )
+    texts = (reply.text(rollout, f"t:{leaf}", _NAMESPACES) or "" for leaf in ("controller", "time"))
     return RolloutId(identity, *texts)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from lxml.builder import ElementMaker
 
-from cnc.switch.readback import Element
+from cnc.switch import reply
+from cnc.switch.reply import Element
 from cnc.switch.tree import INTERFACES, TSN_LINUX
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
@@ -77,16 +78,16 @@ def topology_filter() -> list[Element]:
 
 
 def topology_report(data: Element) -> TopologyReport:
-    """Parses the reply to `topology_filter`. Raises ValueError for a speed that is not a number."""
+    """Parses the reply to `topology_filter`. Raises the errors of `reply`."""
     interfaces = {}
-    for interface in data.iterfind("if:interfaces/if:interface", _NAMESPACES):
+    for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         name = _text(interface, "if:name")
         interfaces[name] = InterfaceReport(
             name=name,
             oper_status=_text(interface, "if:oper-status"),
             phys_address=_text(interface, "if:phys-address"),
             # RFC 8343: 0 where an interface has no speed.
-            speed_bps=int(_text(interface, "if:speed") or 0) or None,
+            speed_bps=reply.number(_text(interface, "if:speed") or "0", "speed") or None,
         )
     lldp = data.find("t:lldp", _NAMESPACES)
     return TopologyReport(interfaces, None if lldp is None else _lldp_report(lldp))
@@ -105,11 +106,11 @@ def _lldp_report(lldp: Element) -> LldpReport:
                 system_name=_text(neighbor, "t:system-name"),
                 management_addresses=tuple(
                     address.text or ""
-                    for address in neighbor.iterfind("t:management-address", _NAMESPACES)
+                    for address in reply.entries(neighbor, "t:management-address", _NAMESPACES)
                 ),
                 capabilities=frozenset(_text(neighbor, "t:system-capabilities-enabled").split()),
             )
-            for neighbor in lldp.iterfind("t:neighbor", _NAMESPACES)
+            for neighbor in reply.entries(lldp, "t:neighbor", _NAMESPACES)
         ),
     )
 
@@ -120,4 +121,4 @@ def _identifier(parent: Element, path: str) -> Identifier | None:
 
 
 def _text(parent: Element, path: str) -> str:
-    return parent.findtext(path, default="", namespaces=_NAMESPACES)
+    return reply.text(parent, path, _NAMESPACES) or ""

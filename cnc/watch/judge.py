@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from cnc.model import PortConfiguration, StoredPort
 from cnc.rollout.compare import agent_down, difference_of
-from cnc.rollout.wording import configured_beside
+from cnc.rollout.wording import configured_beside, named
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts
@@ -84,7 +84,7 @@ def _foreign(rollout_id: RolloutId | None, is_known: Callable[[str], bool]) -> d
 def _unlocked(agent: AgentReport) -> dict[str, str]:
     if agent.ptp is None or agent.ptp.is_locked:
         return {}
-    return {WHOLE: f"its PTP ports are {', '.join(agent.ptp.port_states) or 'none'}"}
+    return {WHOLE: f"its PTP ports are {named(agent.ptp.port_states) or 'none'}"}
 
 
 def _link_down(poll: Poll, port: str) -> str | None:

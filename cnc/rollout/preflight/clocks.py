@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from cnc.format import duration
 from cnc.model import NS_PER_S
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.rollout.wording import named
 from cnc.switch.device import SwitchState
 
 # Allowed difference of two reads of one clock, beyond the time that request and reply took.
@@ -130,7 +131,7 @@ def _ptp(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Fin
             continue
         offset_ns, hint = ptp.offset_from_master_ns or 0, None
         if not ptp.is_locked:
-            verdict, text = Verdict.FAILED, f"not locked: {', '.join(ptp.port_states) or 'no port'}"
+            verdict, text = Verdict.FAILED, f"not locked: {named(ptp.port_states) or 'no port'}"
             hint = "wait until a port of its ptp4l is in the state slave; its log says why not"
         elif ptp.grandmaster != leader:
             verdict, text = Verdict.WARNING, f"follows {ptp.grandmaster}, others {leader}"

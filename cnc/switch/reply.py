@@ -1,0 +1,65 @@
+"""Values out of a reply, none of them larger than a switch has reason to send.
+
+What exceeds these limits raises ValueError, which becomes an error of the switch: a reply of 32 MiB
+may hold a list of a million entries, or a number of a million digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from lxml import etree
+
+from cnc.switch.tree import PRIORITIES
+
+Element = etree._Element  # noqa: SLF001  lxml has no public name for it
+
+# RFC 7950 9.2: no integer type has a value of more digits and a sign.
+NUMBER_MAX_CHARACTERS = 20
+# Names and descriptions; RFC 7950 does not limit a string.
+TEXT_MAX_CHARACTERS = 4000
+# Interfaces, neighbours, modules, entries of a gate control list.
+ENTRIES_MAX = 16_384
+
+
+def number(text: str, name: str) -> int:
+    """The value of an integer leaf called `name`."""
+    if len(text) > NUMBER_MAX_CHARACTERS:
+        raise ValueError(f"{name} is no number: it has {len(text)} characters")
+    return int(text)
+
+
+def traffic_class(text: str) -> int:
+    """The value of a leaf `traffic-class` (IEEE 802.1Q 8.6.6)."""
+    value = number(text, "traffic-class")
+    if not 0 <= value < PRIORITIES:
+        raise ValueError(f"there is no traffic class {value}")
+    return value
+
+
+def text(parent: Element, path: str, namespaces: dict[str, str]) -> str | None:
+    """The text of the first node at `path`; None where there is none."""
+    found: str | None = parent.findtext(path, namespaces=namespaces)
+    return found and short(found, path.rpartition(":")[2])
+
+
+def short(text: str, name: str) -> str:
+    """The text of a leaf called `name`."""
+    if len(text) > TEXT_MAX_CHARACTERS:
+        raise ValueError(
+            f"{name} has {len(text)} characters, {TEXT_MAX_CHARACTERS} at most are read"
+        )
+    return text
+
+
+def entries(
+    parent: Element, path: str, namespaces: dict[str, str], maximum: int | None = None
+) -> Iterator[Element]:
+    """The nodes at `path`, such as the entries of a list: `maximum` at most, or ENTRIES_MAX."""
+    limit = ENTRIES_MAX if maximum is None else maximum
+    found = parent.iterfind(path, namespaces=namespaces)
+    yield from islice(found, limit)
+    if next(found, None) is not None:
+        name = path.rpartition(":")[2]
+        raise ValueError(f"more than {limit} entries of {name}")

@@ -1,0 +1,248 @@
+"""The three switches of line3 as sessions without SSH, whose replies a test may change.
+
+Unchanged, they run the plan: what a test changes is all that is wrong with them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from copy import deepcopy
+
+from lxml import etree
+from ncclient import manager
+
+from cnc.model import NS_PER_S
+from cnc.switch import device
+from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.rollout_id import RolloutId
+from cnc.switch.transport import PromptSession
+from cnc.switch.tree import BRIDGE, DATASTORES, IF_TYPE, INTERFACES, NETCONF, SCHED, SCHED_BRIDGE
+from tests.unit.watched_switches import PLAN
+
+NAMESPACES = {
+    "nc": NETCONF,
+    "if": INTERFACES,
+    "ift": IF_TYPE,
+    "b": BRIDGE,
+    "g": SCHED_BRIDGE,
+    "s": SCHED,
+    "t": "urn:tsn-control-plane:yang:tsn-linux",
+    "m": "urn:ietf:params:xml:ns:yang:ietf-netconf-monitoring",
+    "y": "urn:ietf:params:xml:ns:yang:ietf-yang-library",
+    "nmda": "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda",
+    "ds": DATASTORES,
+}
+MARK = RolloutId("6f0c4c6b-9f0c-4d11-8a7e-2d0f6a5a7d11", "alice@desk", "2026-01-01T00:00:00+00:00")
+CAPABILITIES = (
+    "urn:ietf:params:netconf:base:1.0",
+    *(
+        f"urn:ietf:params:netconf:capability:{name}"
+        for name in (
+            *("candidate:1.0", "confirmed-commit:1.1", "validate:1.1", "startup:1.0"),
+            *("interleave:1.0", "notification:1.0"),
+        )
+    ),
+)
+BASE_TIME_NS = 1_700_000_000 * NS_PER_S
+TAI_OFFSET_S = 37
+
+Reply = etree._Element
+Change = Callable[[Reply], None]
+
+
+def element(name: str, *children: Reply | str) -> Reply:
+    """`prefix:name` with texts and elements in it; prefixes are those of NAMESPACES."""
+    prefix, _, local = name.partition(":")
+    made = etree.Element(f"{{{NAMESPACES[prefix]}}}{local}", nsmap=NAMESPACES)
+    for child in children:
+        if isinstance(child, str):
+            made.text = child
+        else:
+            made.append(child)
+    return made
+
+
+def leaves(prefix: str, **texts: object) -> list[Reply]:
+    """Leaves by name, with _ for -."""
+    return [element(f"{prefix}:{n.replace('_', '-')}", str(text)) for n, text in texts.items()]
+
+
+def stored_data(switch: str) -> Reply:
+    """What <get-config> of running returns."""
+    wanted = {port: each for port, each in desired_ports(PLAN, switch).items() if each}
+    return element("nc:data", *edit_config(wanted, BASE_TIME_NS, {}, MARK))
+
+
+def state_data(switch: str) -> Reply:
+    """What <get> returns of all that `cnc` asks for."""
+    ports = [_port(name, wanted) for name, wanted in desired_ports(PLAN, switch).items()]
+    return element("nc:data", element("if:interfaces", *ports), _agent(), _lldp(switch), *_server())
+
+
+def _port(name, wanted):
+    tai_ns = time.time_ns() + TAI_OFFSET_S * NS_PER_S
+    kernel = element("t:kernel", *leaves("t", root_qdisc="taprio" if wanted else "noqueue"))
+    kernel.extend(leaves("t", link_speed_bps=10**9, tx_queues=8))
+    if wanted:
+        kernel.extend(_kernel(wanted))
+    table = element(
+        "g:gate-parameter-table",
+        element(
+            "g:current-time",
+            *leaves("g", seconds=tai_ns // NS_PER_S, nanoseconds=tai_ns % NS_PER_S),
+        ),
+        *leaves("g", supported_list_max=1024, supported_interval_max=10**9, tick_granularity=10),
+        element("g:supported-cycle-max", *leaves("g", numerator=1, denominator=1)),
+        *leaves("g", config_change_error=0),
+        element("g:queue-max-sdu-table", *leaves("g", traffic_class=6, transmission_overrun=0)),
+    )
+    return element(
+        "if:interface",
+        *leaves("if", name=name, oper_status="up", phys_address="02:00:00:00:00:01"),
+        *leaves("if", speed=10**9),
+        element("b:bridge-port", table, element("t:taprio", kernel)),
+    )
+
+
+def _kernel(wanted):
+    yield from leaves("t", mode=wanted.mode, clock="tai", traffic_classes=wanted.number_of_classes)
+    yield element(
+        "t:schedule",
+        *leaves("t", state="running", base_time_ns=BASE_TIME_NS),
+        *leaves("t", cycle_time_ns=wanted.gates.cycle_ns),
+        *(
+            element(
+                "t:entry",
+                *leaves("t", index=index, operation="set-gate-states"),
+                *leaves("t", gate_states=entry.gate_states, interval_ns=entry.interval_ns),
+            )
+            for index, entry in enumerate(wanted.gates.entries)
+        ),
+    )
+    for priority, number in enumerate(wanted.priority_map):
+        yield element("t:priority-map", *leaves("t", priority=priority, traffic_class=number))
+    for dscp, priority in wanted.dscp_priorities.items():
+        yield element("t:dscp-rule", *leaves("t", dscp=dscp, priority=priority))
+    for number in range(wanted.number_of_classes):
+        yield element("t:queue", *leaves("t", traffic_class=number, count=1, offset=number))
+        yield element(
+            "t:class-statistics",
+            *leaves("t", traffic_class=number, frames=1000, backlog_frames=0),
+            *leaves("t", drops=0, window_drops=0),
+        )
+
+
+def _agent():
+    return element(
+        "t:agent",
+        *leaves("t", pid=100, tai_offset=TAI_OFFSET_S, classifier="flower"),
+        element("t:last-change", *leaves("t", duration_us=100)),
+        element(
+            "t:ptp",
+            *leaves("t", grandmaster_identity="001122.fffe.334455", is_grandmaster="false"),
+            *leaves("t", offset_from_master_ns=12),
+            element("t:port", *leaves("t", number=1, state="slave")),
+        ),
+    )
+
+
+def _lldp(switch):
+    ports = list(desired_ports(PLAN, switch))
+    return element(
+        "t:lldp",
+        *leaves("t", chassis_id=f"02:00:00:00:01:{switch[1]}0", chassis_id_subtype="mac-address"),
+        *leaves("t", system_name=switch),
+        element(
+            "t:neighbor",
+            *leaves("t", interface=ports[0], chassis_id="02:00:00:00:02:00"),
+            *leaves("t", chassis_id_subtype="mac-address", port_id="eth0"),
+            *leaves("t", port_id_subtype="interface-name", port_desc="eth0", system_name="t1"),
+            *leaves("t", management_address="10.0.0.9", system_capabilities_enabled="bridge"),
+        ),
+    )
+
+
+def _server():
+    yield element(
+        "m:netconf-state",
+        element(
+            "m:datastores", element("m:datastore", *leaves("m", name="running"), element("m:locks"))
+        ),
+        element(
+            "m:sessions",
+            element("m:session", *leaves("m", session_id=7, username="tsn", source_host="::1")),
+        ),
+    )
+    yield element(
+        "y:yang-library",
+        element(
+            "y:module-set",
+            element("y:module", *leaves("y", name="tsn-linux", feature="lldp")),
+        ),
+    )
+
+
+class LyingSwitches:
+    """Stands in for `open_session`; `change(reply)` may do anything to the <data> of a reply."""
+
+    def __init__(self, change: Change = lambda _: None) -> None:
+        self.change = change
+        self.asked: list[str] = []
+
+    def open_session(self, *, host, timeout_s, **_):
+        """A session with the switch at this address: 10.99.0.2 is s2."""
+        switch = f"s{host.rpartition('.')[2]}"
+        handler = manager.make_device_handler(None)
+        return manager.Manager(_Session(handler, timeout_s, self, switch), handler, timeout_s)
+
+    def reply(self, switch: str, request: str) -> str:
+        """The <rpc-reply> to a request."""
+        rpc = etree.fromstring(request.encode())
+        (operation,) = rpc.iterchildren("*")
+        name = etree.QName(operation).localname
+        self.asked.append(f"{switch} {name}")
+        reply = element("nc:rpc-reply")
+        reply.set("message-id", rpc.get("message-id"))
+        if name in {"get", "get-config"}:
+            reply.append(stored_data(switch) if name == "get-config" else state_data(switch))
+            self.change(reply[0])
+        elif name == "get-data":
+            data = element("nmda:data", *deepcopy(state_data(switch)))
+            reply.append(data)
+            self.change(data)
+        else:
+            reply.append(element("nc:ok"))
+        return etree.tostring(reply, encoding="unicode")
+
+
+class _Session(PromptSession):
+    """A session that answers while it sends."""
+
+    def __init__(self, handler, timeout_s, switches, name):
+        super().__init__(handler, timeout_s)
+        self._switches, self._name = switches, name
+        self._id, self._connected = "7", True
+        self._server_capabilities = manager.make_device_handler(None) and _capabilities()
+
+    def send(self, message):
+        """Answer at once."""
+        self._dispatch_message(self._switches.reply(self._name, message))
+
+    def close(self):
+        """There is no connection to end."""
+        self._connected = False
+
+
+def _capabilities():
+    from ncclient.capabilities import Capabilities  # noqa: PLC0415
+
+    return Capabilities(CAPABILITIES)
+
+
+def lying(monkeypatch, change: Change = lambda _: None) -> LyingSwitches:
+    """Let every session of `cnc` be one with these switches."""
+    switches = LyingSwitches(change)
+    monkeypatch.setattr(device, "open_session", switches.open_session)
+    monkeypatch.setattr(device, "_host_keys", lambda *_: [])
+    return switches
