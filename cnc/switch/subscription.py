@@ -6,17 +6,18 @@ capability `interleave`; tsn-netconfd and netopeer2 have it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from lxml import etree
-from ncclient.transport.session import NotificationHandler, SessionListener
+from ncclient.transport.session import SessionListener
 
 from cnc.model import Bridge
+from cnc.switch import reply
 from cnc.switch.counters import PortCounters, counter_filter, port_counters
 from cnc.switch.device import ConnectOptions, Device, DeviceError
-from cnc.switch.readback import Element
+from cnc.switch.reply import Element
 
 NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"
 NETCONF_EVENTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-notifications"  # RFC 6470
@@ -63,21 +64,18 @@ class Subscription(Device):
                     f"{INTERLEAVE}",
                     hint="use tsn-netconfd or netopeer2",
                 )
-            transport = self._transport
-            # ncclient's own listener would queue every notification, and nothing takes them off the
-            # queue.
-            transport.remove_listener(transport.get_listener_instance(NotificationHandler))
-            transport.add_listener(_Listener(on_notification, on_end))
+            self._transport.add_listener(_Listener(on_notification, on_end))
             with self._request("create-subscription"):
                 self._session.create_subscription()
         except DeviceError:
             self.close()
             raise
 
-    def counters(self, ports: Iterable[str]) -> dict[str, PortCounters]:
+    def counters(self, ports: Collection[str]) -> dict[str, PortCounters]:
         """The counters of these ports."""
         with self._request("get"):
-            return port_counters(self._operational(counter_filter(ports)))
+            counters = port_counters(self._operational(counter_filter(ports)))
+        return {port: counters[port] for port in ports if port in counters}
 
 
 class _Listener(SessionListener):  # type: ignore[misc]
@@ -113,5 +111,11 @@ def _leaves(event: Element, path: str = "") -> dict[str, str]:
         if len(child):
             leaves |= _leaves(child, f"{below}/")
         else:
-            leaves[below] = (child.text or "").strip()
+            leaves[below] = _cut((child.text or "").strip())
     return leaves
+
+
+def _cut(text: str) -> str:
+    """The text, or as much of it as a name or description may have."""
+    limit = reply.TEXT_MAX_CHARACTERS
+    return text if len(text) <= limit else f"{text[:limit]}…"

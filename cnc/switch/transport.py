@@ -11,8 +11,8 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ from ncclient.transport.errors import (
     SSHUnknownHostError,
     TransportError,
 )
-from ncclient.transport.session import NetconfBase
+from ncclient.transport.session import NetconfBase, NotificationHandler, SessionListener
 
+from cnc.switch.deadline import expires_after
 from cnc.switch.framing import END_OF_CHUNKS, END_OF_MESSAGE, Decoder
 from cnc.switch.tree import NETCONF
 
@@ -64,14 +65,15 @@ def open_session(
     handler = manager.make_device_handler(None)
     session = PromptSession(handler, timeout_s)
     begun_s = time.monotonic()
-    connected = socket.create_connection((host, port), timeout_s)
+    connected = _connection(host, port, begun_s + timeout_s)
     # Otherwise the kernel delays a short message until the peer has acknowledged the one before it,
     # which takes 40 ms where the peer has no data to send (RFC 896, RFC 1122 4.2.3.2).
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     remaining_s = max(0.0, timeout_s - (time.monotonic() - begun_s))
-    overdue = threading.Event()
     try:
-        with _ended_after(remaining_s, connected, overdue):
+        # paramiko's own limits apply to a line or a step, and a host that keeps sending stays
+        # within each.
+        with expires_after(remaining_s, lambda: _shut_down(connected)) as deadline:
             session.connect(connected, host, user, identity, host_keys)
     except BaseException as error:
         LOG.debug("%s port %d: no session: %r", host, port, error)
@@ -79,43 +81,50 @@ def open_session(
             session.close()
         connected.close()
         # ncclient waits as long for the hello, and its time-out may expire first.
-        late = overdue.is_set() or time.monotonic() - begun_s >= timeout_s
+        late = deadline.has_expired or time.monotonic() - begun_s >= timeout_s
         if late and isinstance(error, Exception):
             raise TimeoutError(f"no NETCONF session within {timeout_s:g} s") from error
         raise
     return manager.Manager(session, handler, timeout=timeout_s)
 
 
-@contextmanager
-def _ended_after(
-    remaining_s: float, connected: socket.socket, overdue: threading.Event
-) -> Iterator[None]:
-    """Shut a connection down, and set `overdue`, if the block takes longer.
+def _connection(host: str, port: int, until_s: float) -> socket.socket:
+    """A connection to the first address of a host that accepts one until `until_s` (monotonic).
 
-    paramiko's own limits apply to a line or a step, and a host that keeps sending stays within
-    each.
+    `socket.create_connection` waits as long for each address, of which a name may have any number.
+    Raises OSError.
     """
+    failure: OSError = TimeoutError("timed out")
+    for family, kind, protocol, _, address in socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM
+    ):
+        remaining_s = until_s - time.monotonic()
+        if remaining_s <= 0:
+            break
+        connecting = socket.socket(family, kind, protocol)
+        try:
+            connecting.settimeout(remaining_s)
+            connecting.connect(address)
+        except OSError as error:
+            connecting.close()
+            failure = error
+        else:
+            return connecting
+    raise failure
 
-    def end() -> None:
-        overdue.set()
-        with suppress(OSError):  # the host may have closed it
-            connected.shutdown(socket.SHUT_RDWR)
 
-    watchdog = threading.Timer(remaining_s, end)
-    watchdog.daemon = True
-    watchdog.start()
-    try:
-        yield
-    finally:
-        watchdog.cancel()
+def _shut_down(connected: socket.socket) -> None:
+    """End a connection for all threads that read from it or write to it."""
+    with suppress(OSError):  # the host may have closed it
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
-    """One session. `timeout_s`: how long a message may wait for a peer that does not read."""
+    """One session. `timeout_s`: how long a peer may take to read a message; it may be changed."""
 
     def __init__(self, device_handler: Any, timeout_s: float) -> None:
         super().__init__(device_handler)
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._sending = threading.Lock()
         self._decoder = Decoder()
         self._socket: socket.socket | None = None
@@ -124,7 +133,7 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         """Dispatch messages until the session ends; ncclient starts this in a thread."""
         channel = self._channel
         try:
-            while received := _receive(channel):
+            while not self._closing.is_set() and (received := _receive(channel)):
                 self.parse(received)
             if not self._closing.is_set():
                 raise SessionCloseError(b"")
@@ -132,12 +141,16 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
             self._dispatch_error(error)
             self.close()
 
+    def add_listener(self, listener: SessionListener) -> None:
+        """As ncclient's, but without its queue of notifications, which nothing would empty."""
+        if not isinstance(listener, NotificationHandler):
+            super().add_listener(listener)
+
     def close(self) -> None:
         """End the connection, without waiting `_SOCKET_TIMEOUT_S` for paramiko."""
         self._closing.set()
         if self._socket is not None:
-            with suppress(OSError):  # the switch may have closed it
-                self._socket.shutdown(socket.SHUT_RDWR)
+            _shut_down(self._socket)
         super().close()
 
     def parse(self, received: bytes) -> None:
@@ -184,24 +197,35 @@ class PromptSession(SSHSession):  # type: ignore[misc]  # ncclient has no types
         self._channel.invoke_subsystem("netconf")  # RFC 6242 3
         connected.settimeout(_SOCKET_TIMEOUT_S)
         try:
-            self._post_connect(self._timeout_s)
+            self._post_connect(self.timeout_s)
         except (etree.LxmlError, AttributeError, TypeError, ValueError) as error:
             # Errors of ncclient at a malformed or malicious <hello>.
             raise SessionError(f"its <hello> cannot be read: {error}") from error
 
     def send(self, message: str) -> None:
-        """Send now. Raises TransportError or OSError."""
-        if not self.connected:
+        """Send now. Raises TransportError or OSError.
+
+        A message that a peer takes octet by octet ends the session when its time is over, and so
+        does one that waits for others, such as replies to a peer's own requests (RFC 4254 4).
+        """
+        if not self.connected or self._socket is None:
             raise TransportError("not connected")
+        connected = self._socket
         LOG.debug("to %s: %s", self._host, message)
         octets = message.encode()
         if self._base == NetconfBase.BASE_11:
             framed = b"\n#%d\n%b%b" % (len(octets), octets, END_OF_CHUNKS)
         else:
             framed = octets + END_OF_MESSAGE
-        with self._sending:
-            self._channel.settimeout(self._timeout_s)
-            self._channel.sendall(framed)
+        with expires_after(self.timeout_s, lambda: _shut_down(connected)) as deadline:
+            try:
+                with self._sending:
+                    self._channel.settimeout(self.timeout_s)
+                    self._channel.sendall(framed)
+            except Exception as error:
+                if deadline.has_expired:
+                    raise TimeoutError("the peer does not take the message in time") from error
+                raise
 
     def _dispatch_message(self, raw: str) -> None:
         """Pass a message to all listeners. Raises etree.XMLSyntaxError, which ends the session.

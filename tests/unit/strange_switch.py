@@ -6,7 +6,7 @@ import asyncio
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +25,8 @@ HELLO = (
     "</capabilities><session-id>7</session-id></hello>"
 )
 OK = "<ok/>"
+# What a switch does once both hellos are exchanged, instead of answering.
+Talk = Callable[["asyncssh.SSHServerProcess[bytes]"], Awaitable[None]]
 
 
 @cache
@@ -35,12 +37,13 @@ def key_of(kind: str) -> asyncssh.SSHKey:
 
 @dataclass
 class StrangeSwitch:
-    """A server that has been started; `answer` may be changed while it runs."""
+    """A server that has been started; `answer` and `talk` may be changed while it runs."""
 
     answer: Callable[[str], str]
     hello: str
     directory: Path
     end_of_message: bytes
+    talk: Talk | None = None
     port: int = 0
     asked: list[str] = field(default_factory=list)
 
@@ -67,6 +70,8 @@ class StrangeSwitch:
         with suppress(asyncio.IncompleteReadError, OSError, asyncssh.Error):
             process.stdout.write(self.hello.encode() + self.end_of_message)
             await process.stdin.readuntil(END_OF_MESSAGE)  # the client's hello
+            if self.talk:
+                await self.talk(process)
             while True:
                 request = (await process.stdin.readuntil(END_OF_MESSAGE)).decode()
                 self.asked.append(request)
@@ -91,16 +96,23 @@ def strange_switch(
     hello: str = HELLO,
     kind: str = "ssh-ed25519",
     end_of_message: bytes = END_OF_MESSAGE,
+    talk: Talk | None = None,
+    **ssh: object,
 ) -> Iterator[StrangeSwitch]:
-    """A switch with a host key of this kind that says `hello`, and `answer(request)` in replies."""
-    switch = StrangeSwitch(answer, hello, directory, end_of_message)
+    """A switch with a host key of this kind that says `hello`, and `answer(request)` in replies.
+
+    `ssh` are further options of its SSH server.
+    """
+    switch = StrangeSwitch(answer, hello, directory, end_of_message, talk)
     key_of("ssh-ed25519").write_private_key(str(switch.identity))
     authorized = directory / "authorized_keys"
     authorized.write_text(line(key_of("ssh-ed25519")))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    server = asyncio.run_coroutine_threadsafe(_listening(switch, kind, authorized), loop).result(10)
+    server = asyncio.run_coroutine_threadsafe(
+        _listening(switch, kind, authorized, ssh), loop
+    ).result(10)
     switch.port = server.get_port()
     switch.know(key_of(kind))
     try:
@@ -112,7 +124,9 @@ def strange_switch(
         loop.close()
 
 
-async def _listening(switch: StrangeSwitch, kind: str, authorized: Path) -> asyncssh.SSHAcceptor:
+async def _listening(
+    switch: StrangeSwitch, kind: str, authorized: Path, ssh: dict[str, object]
+) -> asyncssh.SSHAcceptor:
     return await asyncssh.listen(
         "127.0.0.1",
         0,
@@ -120,6 +134,7 @@ async def _listening(switch: StrangeSwitch, kind: str, authorized: Path) -> asyn
         authorized_client_keys=str(authorized),
         process_factory=switch.serve,
         encoding=None,
+        **ssh,
     )
 
 
