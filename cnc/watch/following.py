@@ -17,6 +17,9 @@ from cnc.watch.observation import Observation, Poll, SwitchNotification, Unreach
 
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 30.0
+# A switch with a hundred ports whose links all go down at once sends a hundred.
+NOTIFICATIONS_MAX = 1000
+NOTIFICATIONS_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,31 @@ class _Ended:
 
 class _Stop:
     """`stop` was called."""
+
+
+class _Rate:
+    """Counts the notifications of a session."""
+
+    def __init__(self) -> None:
+        self._since_s = 0.0
+        self._count = 0
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the last one was one too many."""
+        return self._count > NOTIFICATIONS_MAX
+
+    def refuse_flood(self) -> None:
+        """Count one. Raises OverflowError if it is one too many, which ends the session."""
+        now_s = time.monotonic()
+        if now_s - self._since_s >= NOTIFICATIONS_WITHIN_S:
+            self._since_s, self._count = now_s, 0
+        self._count += 1
+        if self.is_exceeded:
+            raise OverflowError(
+                f"it sent more than {NOTIFICATIONS_MAX} notifications within "
+                f"{NOTIFICATIONS_WITHIN_S:g} s"
+            )
 
 
 class Follower(threading.Thread):
@@ -74,10 +102,16 @@ class Follower(threading.Thread):
     def _attend(self) -> None:
         """One session, until `stop`. Raises DeviceError if it cannot be opened, or ends."""
         inbox = self._inbox = queue.SimpleQueue()
+        rate = _Rate()
+
+        def on_notification(notification: Notification) -> None:
+            rate.refuse_flood()
+            inbox.put(notification)
+
         session = Subscription(
             self._bridge,
             self._connect,
-            on_notification=inbox.put,
+            on_notification=on_notification,
             on_end=lambda reason: inbox.put(_Ended(reason)),
         )
         try:
@@ -86,6 +120,8 @@ class Follower(threading.Thread):
             self._follow(session)
         except DeviceError:
             session.abandon()
+            if rate.is_exceeded:
+                self._retry_s = LONGEST_RETRY_S
             raise
         session.close()
 

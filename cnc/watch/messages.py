@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cnc.format import duration
-from cnc.switch import subscription, tree
+from cnc.switch import reply, subscription, tree
 from cnc.switch.subscription import Notification
 from cnc.watch.condition import WHOLE, Event, Note, What
 from cnc.watch.observation import SwitchNotification
@@ -61,12 +61,13 @@ def _taken_back(notification: Notification) -> str | None:
 
 
 def _step(notification: Notification) -> str:
-    step_ns = int(notification.leaves.get("step-ns", "0"))
+    tai_offset = f"TAI offset {notification.leaves.get('tai-offset', '?')} s"
+    try:
+        step_ns = reply.number(notification.leaves.get("step-ns", "0"), "step-ns")
+    except ValueError as error:  # the watch of the other switches goes on
+        return f"CLOCK_TAI moved ({error}), {tai_offset}"
     direction = "back" if step_ns < 0 else "ahead"
-    return (
-        f"CLOCK_TAI moved {duration(abs(step_ns))} {direction}, "
-        f"TAI offset {notification.leaves.get('tai-offset', '?')} s"
-    )
+    return f"CLOCK_TAI moved {duration(abs(step_ns))} {direction}, {tai_offset}"
 
 
 def _who(notification: Notification, where: str = "") -> str:

@@ -22,6 +22,8 @@ from cnc.watch.observation import Observation, SwitchNotification
 from cnc.watch.observer import Observer, Snapshot
 
 TICK_S = 0.5
+# Further observations wait at their switch, which ends a session that sends too many.
+OBSERVATIONS_MAX = 1000
 STOP_S = 2.0  # how long an unresponsive switch may delay the end
 
 
@@ -47,7 +49,7 @@ class Watcher:
         self._tell = tell
         self._observer = Observer(plan, history.knows)
         self._lock = threading.Lock()
-        self._seen: queue.SimpleQueue[Observation] = queue.SimpleQueue()
+        self._seen: queue.Queue[Observation] = queue.Queue(OBSERVATIONS_MAX)
         self._stopping = threading.Event()
         self._healer = _Healer(heal, tell) if heal else None
         self._followers = [
