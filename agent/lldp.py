@@ -14,6 +14,7 @@ import time
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 LOG = logging.getLogger(__name__)
 
@@ -22,6 +23,10 @@ COMMAND = ("lldpcli", "-f", "json0", "show")
 TIMEOUT_S = 2.0  # for both questions: sysrepo gives up an answer after 5 s
 
 TEXT_MAX = 255  # IEEE 802.1AB: octets of an identifier or string
+# lldpd keeps 32 neighbours at a port unless it is configured otherwise. A frame of 1500 octets has
+# room for a hundred addresses.
+NEIGHBORS_MAX = 2048
+ADDRESSES_MAX = 16
 
 # lldpd's words for the subtypes of IEEE 802.1AB tables 8-2 and 8-3; it has none for the others.
 ID_SUBTYPES = {
@@ -105,17 +110,25 @@ def _ask(deadline: float, *what: str) -> object:
 
 
 def parse(chassis: object, neighbors: object) -> Lldp:
-    """What `lldpcli -f json0 show chassis` and `show neighbors details` have printed."""
+    """What `lldpcli -f json0 show chassis` and `show neighbors details` have printed.
+
+    At most NEIGHBORS_MAX neighbours, and ADDRESSES_MAX addresses of each.
+    """
     own = next(_inside(chassis, "local-chassis", "chassis"), {})
+    heard = list(islice(_neighbors(neighbors), NEIGHBORS_MAX + 1))
+    if len(heard) > NEIGHBORS_MAX:
+        LOG.warning("lldpd has more than %d neighbours: the others are left out", NEIGHBORS_MAX)
     return Lldp(
         chassis_id=_identifier(own),
         system_name=_text(own, "name"),
-        neighbors=tuple(
-            _neighbor(name, heard)
-            for heard in _inside(neighbors, "lldp", "interface")
-            if (name := _printable(heard.get("name")))
-        ),
+        neighbors=tuple(heard[:NEIGHBORS_MAX]),
     )
+
+
+def _neighbors(neighbors: object) -> Iterator[Neighbor]:
+    for heard in _inside(neighbors, "lldp", "interface"):
+        if name := _printable(heard.get("name")):
+            yield _neighbor(name, heard)
 
 
 def _neighbor(interface: str, heard: Mapping[str, object]) -> Neighbor:
@@ -127,7 +140,7 @@ def _neighbor(interface: str, heard: Mapping[str, object]) -> Neighbor:
         port_id=_identifier(port),
         port_description=_text(port, "descr"),
         system_name=_text(chassis, "name"),
-        management_addresses=tuple(dict.fromkeys(_addresses(chassis))),
+        management_addresses=tuple(islice(dict.fromkeys(_addresses(chassis)), ADDRESSES_MAX)),
         capabilities=tuple(dict.fromkeys(_capabilities(chassis))),
     )
 

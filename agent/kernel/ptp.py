@@ -72,7 +72,7 @@ class Reply(NamedTuple):
 def status(addresses: tuple[str, ...] = ADDRESSES) -> PtpStatus | None:
     """What the ptp4l of this network namespace says; None where none answers in `TIMEOUT_S`."""
     for address in addresses:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client, suppress(OSError):
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
             # An address that the kernel chooses, in this network namespace: nothing to remove, and
             # the ptp4l of another namespace, whose socket is the same file, cannot answer.
             client.bind("")
@@ -108,7 +108,8 @@ def _collect(replies: Iterator[Reply]) -> PtpStatus | None:
                 time_status = reply.values
             case ManagementId.PORT_DATA_SET:
                 number, state = reply.values
-                ports[number] = PORT_STATES[state]
+                if state in PORT_STATES:  # others are reserved
+                    ports[number] = PORT_STATES[state]
         if time_status and len(ports) == number_of_ports:
             break
     if time_status is None:

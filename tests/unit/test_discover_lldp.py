@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 
 import pytest
@@ -192,3 +193,40 @@ def test_without_lldpd_there_is_nothing_to_report(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert lldp.read() is None
     assert operational.lldp(None) == {}
+
+
+def test_of_thousands_of_neighbours_the_first_are_reported(caplog):
+    """A device may forward the frames of others, or send frames in many names."""
+    many = NEIGHBORS["lldp"][0]["interface"] * 10_000
+    found = lldp.parse(CHASSIS, {"lldp": {"interface": many}})
+    assert len(found.neighbors) == lldp.NEIGHBORS_MAX
+    assert "lldpd has more than 2048 neighbours: the others are left out" in caplog.text
+
+
+def test_of_many_addresses_the_first_are_reported():
+    addresses = [{"value": f"10.0.{n // 256}.{n % 256}"} for n in range(1000)]
+    neighbor = only(claiming(chassis=[{"mgmt-ip": addresses}]))
+    assert neighbor.management_addresses[-1] == "10.0.0.15"
+
+
+def test_what_a_neighbour_says_of_itself_does_not_hide_the_others():
+    liars = [
+        *(
+            {"name": "p1", "chassis": chassis}
+            for chassis in ("\ud800", {"id": [[]]}, [{"id": None}], 10**400)
+        ),
+        {"name": "p1", "port": [{"id": [{"type": "ifname", "value": "\0" * 10}]}]},
+        {"name": ["p1"]},
+    ]
+    honest = NEIGHBORS["lldp"][0]["interface"]
+    found = lldp.parse(CHASSIS, {"lldp": {"interface": [*liars, *honest]}})
+    assert found.neighbors[-1] == HEARD
+
+
+def test_without_a_free_descriptor_lldpd_is_not_asked(monkeypatch, caplog):
+    def used_up(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(lldp.subprocess, "run", used_up)
+    assert lldp.read() is None
+    assert "lldpd does not answer: [Errno 24] Too many open files" in caplog.text

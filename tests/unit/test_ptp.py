@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from contextlib import contextmanager
@@ -95,3 +96,21 @@ def test_a_request_of_somebody_else_is_no_reply():
     assert parse(TIME_STATUS[:46] + b"\0" + TIME_STATUS[47:]) is None  # <GET>, not <RESPONSE>
     assert parse(TIME_STATUS).of is ManagementId.TIME_STATUS_NP
     assert parse(PORT_1) == Reply(ManagementId.PORT_DATA_SET, (1, 8))
+
+
+@pytest.mark.parametrize("state", [0, 10, 255])
+def test_a_port_in_a_state_that_the_standard_reserves_is_left_out(tmp_path, state):
+    odd = PORT_1[:-16] + bytes([state]) + PORT_1[-15:]
+    assert parse(odd).values == (1, state)
+    with ptp4l(tmp_path / "ptp4l", DEFAULT_DATA_SET, TIME_STATUS, odd) as address:
+        status = ptp.status(address)
+    assert status.ports == {}
+    assert status.offset_from_master_ns == 256
+
+
+def test_without_a_free_descriptor_there_is_no_answer(monkeypatch):
+    def used_up(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(ptp.socket, "socket", used_up)
+    assert ptp.status() is None
