@@ -11,6 +11,7 @@ from copy import deepcopy
 
 from lxml import etree
 from ncclient import manager
+from ncclient.capabilities import Capabilities
 
 from cnc.model import NS_PER_S
 from cnc.switch import device
@@ -184,11 +185,14 @@ def _server():
 
 
 class LyingSwitches:
-    """Stands in for `open_session`; `change(reply)` may do anything to the <data> of a reply."""
+    """Stands in for `open_session`; `change(reply)` may do anything to the <data> of a reply.
+
+    `refusals` are error messages by operation: all switches refuse these.
+    """
 
     def __init__(self, change: Change = lambda _: None) -> None:
         self.change = change
-        self.asked: list[str] = []
+        self.refusals: dict[str, str] = {}
 
     def open_session(self, *, host, timeout_s, **_):
         """A session with the switch at this address: 10.99.0.2 is s2."""
@@ -201,10 +205,11 @@ class LyingSwitches:
         rpc = etree.fromstring(request.encode())
         (operation,) = rpc.iterchildren("*")
         name = etree.QName(operation).localname
-        self.asked.append(f"{switch} {name}")
         reply = element("nc:rpc-reply")
         reply.set("message-id", rpc.get("message-id"))
-        if name in {"get", "get-config"}:
+        if name in self.refusals:
+            reply.append(_refusal(self.refusals[name]))
+        elif name in {"get", "get-config"}:
             reply.append(stored_data(switch) if name == "get-config" else state_data(switch))
             self.change(reply[0])
         elif name == "get-data":
@@ -216,6 +221,16 @@ class LyingSwitches:
         return etree.tostring(reply, encoding="unicode")
 
 
+def _refusal(message):
+    texts = leaves("nc", error_type="application", error_tag="operation-failed")
+    return element(
+        "nc:rpc-error",
+        *texts,
+        *leaves("nc", error_severity="error"),
+        element("nc:error-message", message),
+    )
+
+
 class _Session(PromptSession):
     """A session that answers while it sends."""
 
@@ -223,7 +238,7 @@ class _Session(PromptSession):
         super().__init__(handler, timeout_s)
         self._switches, self._name = switches, name
         self._id, self._connected = "7", True
-        self._server_capabilities = manager.make_device_handler(None) and _capabilities()
+        self._server_capabilities = Capabilities(CAPABILITIES)
 
     def send(self, message):
         """Answer at once."""
@@ -232,12 +247,6 @@ class _Session(PromptSession):
     def close(self):
         """There is no connection to end."""
         self._connected = False
-
-
-def _capabilities():
-    from ncclient.capabilities import Capabilities  # noqa: PLC0415
-
-    return Capabilities(CAPABILITIES)
 
 
 def lying(monkeypatch, change: Change = lambda _: None) -> LyingSwitches:

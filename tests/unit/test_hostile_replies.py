@@ -22,6 +22,7 @@ from cnc import cli, planfile
 from cnc.discover.asking import Answers, View
 from cnc.discover.draft import draft
 from cnc.errors import CncError
+from cnc.format import printable
 from cnc.model import GateControlList, GateEntry, Management
 from cnc.rollout.starvation import Starvation
 from cnc.switch import reply
@@ -42,6 +43,9 @@ from tests.unit.test_cli_printable import is_harmless
 from tests.unit.test_starvation import SCHEDULED, state
 
 SWITCH = PLAN.intent.network.bridges["s1"]
+LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+EVIL = "\x9b31m\u202eevil"  # XML has no other control characters
+SHOWN = r"\u009b31m\u202eevil"
 NO_FILES = ConnectOptions(Path(os.devnull), Path(os.devnull))
 TEXTS = (
     *("-1", "0", "9" * 20, "9" * 4300, "-" + "9" * 4000, "9" * 4301, "1e5", "0x10", "", "text"),
@@ -51,12 +55,19 @@ COMMANDS = {
     "status": ["status", "PLAN"],
     "push --dry-run": ["push", "--dry-run", "PLAN"],
     "push": ["push", "--take-over", "PLAN"],
+    "plan --ask-switches": ["plan", "--ask-switches", str(LINE3)],
     "doctor": ["doctor", "PLAN"],
     "discover": ["discover", "10.99.0.1", "10.99.0.2"],
+    "rollback": ["rollback", "--take-over", "1"],
+    "history": ["history"],
+    "history 1": ["history", "1"],
+    "history 1 --json": ["history", "1", "--json"],
     "status --json": ["status", "--json", "PLAN"],
     "doctor --json": ["doctor", "--json", "PLAN"],
 }
-WITH_HISTORY = {"status", "push", "push --dry-run", "status --json"}
+OF_HISTORY = ("rollback", "history", "history 1", "history 1 --json")
+WITH_HISTORY = {"status", "push", "push --dry-run", "status --json", *OF_HISTORY}
+WITHOUT_KEYS = set(OF_HISTORY[1:])
 
 
 def remove(node):
@@ -130,8 +141,9 @@ def cnc(tmp_path, monkeypatch):
         words = [str(tmp_path / "plan.json") if w == "PLAN" else w for w in COMMANDS[command]]
         if command in WITH_HISTORY:
             words += ["--state-dir", str(tmp_path / "state")]
-        keys = ["--identity", str(tmp_path / "identity"), "--known-hosts", "/dev/null"]
-        result = CliRunner().invoke(cli.cnc, [*words, *keys])
+        if command not in WITHOUT_KEYS:
+            words += ["--identity", str(tmp_path / "identity"), "--known-hosts", os.devnull]
+        result = CliRunner().invoke(cli.cnc, words)
         ours = (SystemExit, CncError, click.exceptions.Exit, type(None))
         if not isinstance(result.exception, ours):
             raise result.exception
@@ -147,7 +159,9 @@ def test_the_switches_that_lie_about_nothing_run_the_plan(cnc, monkeypatch):
     assert "schedul" not in cnc("discover").output.partition("\n")[0]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if c not in {*OF_HISTORY, "plan --ask-switches"}]
+)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_lie_of_a_switch_is_more_than_an_error_in_words(command, seed, cnc, monkeypatch):
     switches = lying(monkeypatch)
@@ -160,6 +174,55 @@ def test_no_lie_of_a_switch_is_more_than_an_error_in_words(command, seed, cnc, m
         result = cnc(command)
         assert is_harmless(result.output)
         assert len(result.output) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("leaf", "text"),
+    [
+        ("g:supported-list-max", "1"),
+        ("g:supported-list-max", "-1"),
+        ("g:supported-interval-max", "1"),
+        ("g:numerator", "0"),
+        ("g:denominator", "18446744073709551615"),
+        ("g:tick-granularity", "7"),
+        ("g:tick-granularity", "18446744073709551615"),
+    ],
+)
+def test_limits_that_are_lies_give_a_plan_or_the_reason_why_there_is_none(
+    leaf, text, cnc, monkeypatch
+):
+    lying(monkeypatch, say(leaf, text))
+    result = cnc("plan --ask-switches")
+    assert result.exit_code in {0, 1}
+    if result.exit_code:
+        assert "cannot" in shown(result)
+
+
+@pytest.mark.parametrize("refused", ["", "commit", "lock", "cancel-commit"])
+def test_what_switches_lied_during_a_push_is_in_the_history_and_does_nothing(
+    refused, cnc, monkeypatch
+):
+    def change(data):
+        say("g:time-interval-value", "18446744073709551615")(data)
+        say("t:controller", EVIL)(data)
+        for base_time in data.iter(f"{{{NAMESPACES['g']}}}admin-base-time"):
+            base_time[0].text = "9" * 20
+
+    lying(monkeypatch, change).refusals = {refused: EVIL}
+    pushed = shown(cnc("push"))
+    assert ("all switches confirmed" in pushed) is (refused in {"", "cancel-commit"})
+    assert (SHOWN in pushed) is (refused in {"commit", "lock"})
+    if refused != "lock":
+        for command in OF_HISTORY:
+            assert is_harmless(shown(cnc(command)))
+    if refused == "commit":
+        assert SHOWN in shown(cnc("history 1"))
+
+
+def shown(result):
+    """What an operator sees of a command, its error as well."""
+    error = result.exception
+    return result.output + (printable(str(error)) if isinstance(error, CncError) else "")
 
 
 def say(where, text):
