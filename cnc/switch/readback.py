@@ -48,8 +48,7 @@ _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
-# The year 2116, 2**62 ns: what is added to such a time still fits into the kernel's 64 bits.
-CLOCK_END_NS = 2**62
+CLOCK_END_NS = 2**62  # 2116: what is added to such a time still fits into the kernel's 64 bits
 _SET = "set-gate-states"  # the operation of all entries that a rollout configures
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
@@ -237,7 +236,7 @@ def port_reports(data: Element) -> dict[str, PortReport]:
                 rule.number("dscp"): rule.number("priority")
                 for rule in _rows(kernel, "t:dscp-rule")
             },
-            current_time_ns=_clock_ns(_find(table, "g:current-time")),
+            current_time_ns=_clock_ns(table),
             limits=_gate_limits(table),
             oper_status=_text(interface, "if:oper-status"),
             link_speed_bps=_number(kernel, "t:link-speed-bps"),
@@ -357,10 +356,6 @@ def _rows(parent: Element, path: str) -> Iterator[_Row]:
         yield _Row(name, leaves)
 
 
-def _find(parent: Element | None, path: str) -> Element | None:
-    return None if parent is None else parent.find(path, _NAMESPACES)
-
-
 def _text(parent: Element, path: str) -> str | None:
     return reply.text(parent, path, _NAMESPACES)
 
@@ -384,8 +379,8 @@ def _ptp_time(element: Element | None) -> int | None:
     return (seconds or 0) * NS_PER_S + (nanoseconds or 0)
 
 
-def _clock_ns(element: Element | None) -> int | None:
-    time_ns = _ptp_time(element)
+def _clock_ns(table: Element | None) -> int | None:
+    time_ns = None if table is None else _ptp_time(table.find("g:current-time", _NAMESPACES))
     if time_ns is not None and not 0 <= time_ns < CLOCK_END_NS:
         raise ValueError("current-time is not between 1970 and 2116")
     return time_ns
