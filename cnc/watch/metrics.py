@@ -7,6 +7,7 @@ has only the metric `tsn_switch_up`: unknown values are omitted, not repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,6 +17,9 @@ from cnc.errors import InputError
 from cnc.model import NS_PER_S
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Snapshot
+
+# How long a scrape may be silent; Prometheus sends its request at once.
+SCRAPE_TIMEOUT_S = 10.0
 
 
 def serve(address: str, port: int, snapshot: Callable[[], Snapshot]) -> Callable[[], None]:
@@ -32,6 +36,10 @@ def serve(address: str, port: int, snapshot: Callable[[], Snapshot]) -> Callable
             f"cannot serve metrics at {address}:{port}: {error.strerror}",
             hint="check that the address belongs to this machine and that the port is free",
         ) from error
+
+    # A connection that sends no request, or does not read, occupies a thread.
+    handler: Any = server.RequestHandlerClass
+    server.RequestHandlerClass = type("Impatient", (handler,), {"timeout": SCRAPE_TIMEOUT_S})
 
     def close() -> None:
         server.shutdown()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import queue
 import re
+import socket
+import urllib.request
 from datetime import UTC, datetime
 
 import pytest
@@ -16,7 +18,7 @@ from cnc.rollout.history import History
 from cnc.switch import ConnectOptions, subscription
 from cnc.switch.subscription import NETCONF_EVENTS, Notification
 from cnc.switch.tree import TSN_LINUX
-from cnc.watch import Event, Watcher, following, watcher
+from cnc.watch import Event, Watcher, following, metrics, watcher
 from cnc.watch.following import Follower
 from cnc.watch.observation import SwitchNotification, Unreachable
 from cnc.watch.observer import Observer
@@ -116,6 +118,22 @@ def test_a_switch_that_sends_notifications_without_end_loses_its_session(tmp_pat
     assert isinstance(observation, Unreachable)
     assert "it sent more than 50 notifications within 10 s" in observation.reason
     assert follower._retry_s == following.LONGEST_RETRY_S
+
+
+def test_a_scraper_that_says_nothing_loses_its_connection_and_another_is_answered(
+    monkeypatch, observer
+):
+    monkeypatch.setattr(metrics, "SCRAPE_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    close = metrics.serve("127.0.0.1", port, observer.snapshot)
+    try:
+        with socket.create_connection(("127.0.0.1", port), 30) as silent:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as scrape:
+                assert b"tsn_rollout_unfinished" in scrape.read()
+            assert silent.recv(1) == b""
+    finally:
+        close()
 
 
 def test_observations_that_nobody_has_judged_yet_are_not_piled_up(tmp_path):
