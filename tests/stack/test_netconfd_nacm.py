@@ -17,6 +17,8 @@ from tests.stack.test_netconfd import INTERFACES, commit, described, edit, inter
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 NACM = "urn:ietf:params:xml:ns:yang:ietf-netconf-acm"
 SERVER = "urn:tsn-control-plane:yang:tsn-netconf-server"
+NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"
+DATASTORES = "urn:ietf:params:xml:ns:yang:ietf-datastores"
 P1, P2 = f"{OWN_NAMES}1", f"{OWN_NAMES}2"
 
 
@@ -117,6 +119,64 @@ def test_an_observer_cannot_see_who_may_log_in(operator, observer):
     seen = etree.tostring(observer.get_config("running").data)
     assert b"somebody" not in seen
     assert b"77" in seen
+
+
+@pytest.mark.parametrize("request_", ["get", "get_config", "get_data"])
+def test_no_filter_tells_an_observer_whether_hidden_data_has_a_value(operator, observer, request_):
+    edit_raw(
+        operator,
+        f'<netconf-server xmlns="{SERVER}"><users><user><name>somebody</name></user></users>'
+        "<limits><idle-timeout>77</idle-timeout></limits></netconf-server>",
+    )
+    operator.commit()
+
+    def answer(client, name):
+        hidden = f"/s:netconf-server/s:users/s:user/s:name='{name}'"
+        filter_ = ("xpath", ({"s": SERVER}, f"/s:netconf-server/s:limits[{hidden}]"))
+        if request_ == "get_data":
+            return get_data(client, filter_[1][1])
+        return (
+            client.get(filter=filter_)
+            if request_ == "get"
+            else client.get_config("running", filter=filter_)
+        ).data_xml
+
+    assert "77" in answer(operator, "somebody")
+    assert "77" not in answer(operator, "nobody")
+    assert answer(observer, "somebody") == answer(observer, "nobody")
+
+
+def get_data(client, xpath):
+    reply = client.dispatch(
+        to_ele(
+            f'<get-data xmlns="{NMDA}" xmlns:ds="{DATASTORES}"><datastore>ds:running</datastore>'
+            f'<xpath-filter xmlns:s="{SERVER}">{xpath}</xpath-filter></get-data>'
+        )
+    )
+    return etree.tostring(to_ele(reply.xml)[0]).decode()
+
+
+def test_a_subscriber_does_not_hear_of_changes_that_it_may_not_read(operator, observer):
+    observer.create_subscription()
+    edit_raw(
+        operator,
+        f'<netconf-server xmlns="{SERVER}"><users><user><name>somebody</name></user></users>'
+        "</netconf-server>",
+    )
+    operator.commit()
+    edit_raw(
+        operator,
+        f'<netconf-server xmlns="{SERVER}"><users><user xmlns:nc="{BASE}" nc:operation="delete">'
+        "<name>somebody</name></user></users><limits><idle-timeout>77</idle-timeout></limits>"
+        "</netconf-server>",
+    )
+    operator.commit()
+    heard = ""
+    while "idle-timeout" not in heard:
+        notification = observer.take_notification(timeout=REPLY_TIMEOUT_S)
+        assert notification is not None, heard
+        heard += notification.notification_xml
+    assert "somebody" not in heard
 
 
 def opened(shared_netconfd, username):

@@ -115,22 +115,22 @@ class Someone:
 
     def __init__(self):
         self.ended = False
-        self.datastores = SimpleNamespace(check_receives=self._check_receives)
+        self.datastores = SimpleNamespace(receivable=self._receivable)
 
     async def call(self, function, *args):
         return function(*args)
 
     @staticmethod
-    def _check_receives(notification):
+    def _receivable(notification, _may_read):
         if notification == "no":
             raise RpcErrors([RpcError("access-denied", "not for you")])
+        return notification
 
     def disconnect(self):
         self.ended = True
 
 
-def ignore():
-    pass
+EVERYBODY = SimpleNamespace(count_denied_notification=lambda: None)
 
 
 async def publish(stream, *notifications):
@@ -143,8 +143,8 @@ def test_a_subscriber_whose_next_notification_is_forgotten_is_ended_and_no_other
     async def run():
         stream = Stream(log)
         slow, quick = Someone(), Someone()
-        Subscription(SubscriptionParameters(), stream, slow, ignore)
-        reader = Subscription(SubscriptionParameters(), stream, quick, ignore).deliveries()
+        Subscription(SubscriptionParameters(), stream, slow, EVERYBODY)
+        reader = Subscription(SubscriptionParameters(), stream, quick, EVERYBODY).deliveries()
         for number in range(20):
             await publish(stream, f"{number:050}")
             assert (await anext(reader)).notification == f"{number:050}"
@@ -159,7 +159,7 @@ def test_a_replay_longer_than_one_batch_keeps_its_order_and_ends_before_what_is_
         stream = Stream(log)
         await publish(stream, *(f"<{number}/>" for number in range(40)), "no")
         reader = Subscription(
-            SubscriptionParameters(start_ns=1), stream, Someone(), ignore
+            SubscriptionParameters(start_ns=1), stream, Someone(), EVERYBODY
         ).deliveries()
         await publish(stream, "<new/>")
         seen = [await anext(reader) for _ in range(42)]

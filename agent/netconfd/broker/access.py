@@ -10,10 +10,11 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent.netconfd.broker.read_access import ReadRule, Step
 from agent.netconfd.errors import RpcError, RpcErrors
 from agent.sysrepo import SysrepoConnection, SysrepoError
 from agent.sysrepo.changes import follow
@@ -62,14 +63,28 @@ class _Rule:
 
 
 @dataclass(frozen=True)
+class _RuleList:
+    groups: frozenset[str]
+    operations: Sequence[_Rule]
+    reads: Sequence[ReadRule]
+
+    @classmethod
+    def from_json(cls, rule_list: Mapping[str, Any]) -> _RuleList:
+        rules = rule_list.get("rule", ())
+        groups = frozenset(rule_list.get("group", ()))
+        return cls(groups, _rules(rules), ReadRule.all_of(rules))
+
+
+@dataclass(frozen=True)
 class Policy:
-    """The rules of a NACM configuration about operations."""
+    """The rules of a NACM configuration about operations, and about reading data by its path."""
 
     is_enabled: bool
     is_exec_default_permit: bool
     uses_unix_groups: bool
     groups_of: Mapping[str, frozenset[str]]
-    rule_lists: Sequence[tuple[frozenset[str], Sequence[_Rule]]]
+    rule_lists: Sequence[_RuleList]
+    is_read_default_permit: bool
 
     @classmethod
     def from_json(cls, nacm: Mapping[str, Any]) -> Policy:
@@ -83,28 +98,42 @@ class Policy:
             is_exec_default_permit=nacm["exec-default"] == "permit",
             uses_unix_groups=nacm["enable-external-groups"],
             groups_of=groups_of,
-            rule_lists=[
-                (frozenset(rule_list.get("group", ())), _rules(rule_list.get("rule", ())))
-                for rule_list in nacm.get("rule-list", ())
-            ],
+            rule_lists=[_RuleList.from_json(each) for each in nacm.get("rule-list", ())],
+            is_read_default_permit=nacm["read-default"] == "permit",
         )
 
     def permits(self, account: Account, module: str, operation: str) -> bool:
         """Whether it may execute the module's operation."""
         if not self.is_enabled or account.is_recovery or (module, operation) == _ALWAYS_PERMITTED:
             return True
-        groups = self.groups_of.get(account.name, frozenset())
-        if self.uses_unix_groups:
-            groups |= account.unix_groups
-        for list_groups, rules in self.rule_lists:
-            # The group * matches every user who is in any group.
-            if groups and (groups & list_groups or _ANY in list_groups):
-                for rule in rules:
-                    if rule.matches(module, operation):
-                        return rule.is_permit
+        for rule_list in self._rule_lists_of(account):
+            for rule in rule_list.operations:
+                if rule.matches(module, operation):
+                    return rule.is_permit
         if (module, operation) in _DENIED_BY_DEFAULT:
             return False
         return self.is_exec_default_permit
+
+    def permits_reading(
+        self, account: Account, node: Sequence[Step], *, is_hidden_by_default: bool
+    ) -> bool:
+        """Whether it may read the node; see `read_access.is_hidden_by_default`."""
+        if not self.is_enabled or account.is_recovery:
+            return True
+        for rule_list in self._rule_lists_of(account):
+            for rule in rule_list.reads:
+                if rule.matches(node):
+                    return rule.is_permit
+        return self.is_read_default_permit and not is_hidden_by_default
+
+    def _rule_lists_of(self, account: Account) -> Iterator[_RuleList]:
+        groups = self.groups_of.get(account.name, frozenset())
+        if self.uses_unix_groups:
+            groups |= account.unix_groups
+        for rule_list in self.rule_lists:
+            # The group * matches every user who is in any group.
+            if groups and (groups & rule_list.groups or _ANY in rule_list.groups):
+                yield rule_list
 
     def permits_any(self, account: Account, operations: Iterable[tuple[str, str]]) -> bool:
         """Whether it may execute one of them at least, besides closing its session."""

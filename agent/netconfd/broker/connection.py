@@ -48,7 +48,7 @@ class SessionConnection:
     ) -> None:
         self._session = session
         self._calls = Calls(session, services)
-        self._on_denied = services.access.count_denied_notification
+        self._access = services.access
         self._notifications = notifications
         self._max_body_octets = max_body_octets
         self._sending = asyncio.Lock()
@@ -123,7 +123,7 @@ class SessionConnection:
                 self._session.subscription,
                 self._notifications.stream,
                 self._session,
-                self._on_denied,
+                self._access,
             )
             self._delivery = asyncio.create_task(self._deliver(subscription))
 

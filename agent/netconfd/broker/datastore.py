@@ -11,16 +11,19 @@ expression; a configuration was parsed, checked and printed by the libyang of th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent.netconfd import sysrepo_errors
+from agent.netconfd.broker.read_access import Step as NodeStep
+from agent.netconfd.broker.read_access import is_hidden_by_default, steps_of
 from agent.netconfd.broker.schemas import LIBRARY_PATH, Library
 from agent.netconfd.wire import ProtocolError
 from agent.netconfd.xpath import literal
 from agent.sysrepo import (
+    Context,
     LibyangError,
     SysrepoConnection,
     SysrepoError,
@@ -51,6 +54,10 @@ UNRESTRICTED_COPIES = (("running", "startup"), ("running", "candidate"))
 _SOURCE_LINE = re.compile(r"(?<=Internal error \()/(?:[^/()]*/)*")
 
 EVERYTHING = "/*"
+# RFC 6470, section 2.2.
+CONFIG_CHANGE = "netconf-config-change"
+# Whether the user may read a node, given its steps and whether its schema hides it by default.
+MayRead = Callable[[Sequence[NodeStep], bool], bool]
 # Sysrepo evaluates no expression of a client's, but names, and keys that equal a constant.
 _NAME = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_.-]*:)?[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 # Of paths in one read. Beyond it, everything is read.
@@ -213,12 +220,19 @@ class Datastores:
         with self._in(target) as session:
             session.unlock()
 
-    def check_receives(self, notification: str) -> None:
-        """Refuse (access-denied) unless the user may receive the notification."""
+    def receivable(self, notification: str, may_read: MayRead) -> str | None:
+        """What the user may receive of a notification; None if nothing is left of it.
+
+        Refuses (access-denied) what the user may not receive at all. A netconf-config-change is
+        without the edits of nodes that `may_read` denies.
+        """
         with self._in("running") as session, session.get_ly_ctx() as context:
             tree = parse_notification(context, notification)
             try:
                 check_readable(session, tree)
+                if tree.name() != CONFIG_CHANGE:
+                    return notification
+                return _with_readable_edits(context, tree, may_read)
             finally:
                 tree.free()
 
@@ -251,6 +265,24 @@ class Datastores:
             with self._session.get_ly_ctx() as context:
                 modules = {name: namespace for namespace, name in module_names(context).items()}
             raise sysrepo_errors.to_rpc_errors(items, modules) from None
+
+
+def _with_readable_edits(context: Context, change: Any, may_read: MayRead) -> str | None:
+    edits = [child for child in change.children() if child.name() == "edit"]
+    hidden = [
+        edit
+        for edit in edits
+        for leaf in edit.children()
+        if leaf.name() == "target" and not _may_read(context, leaf.value(), may_read)
+    ]
+    for edit in hidden:
+        edit.free(with_siblings=False)
+    return None if len(hidden) == len(edits) else str(change.print_mem("xml", pretty=False))
+
+
+def _may_read(context: Context, target: str, may_read: MayRead) -> bool:
+    node = steps_of(target)
+    return may_read(node, is_hidden_by_default(context, node))
 
 
 def _step(step: Step) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from agent.netconfd.broker.access import AccessControl
 from agent.netconfd.broker.events.log import Event, Stream
+from agent.netconfd.broker.read_access import Step
 from agent.netconfd.broker.sessions import Session, SubscriptionParameters
 from agent.netconfd.errors import RpcErrors
 
@@ -39,13 +41,13 @@ class Subscription:
         parameters: SubscriptionParameters,
         stream: Stream,
         session: Session,
-        on_denied: Callable[[], None],
+        access: AccessControl,
     ) -> None:
-        """`on_denied` is called for each notification that the user may not see."""
+        """`access` decides what the user may see, and counts what is denied."""
         self._parameters = parameters
         self._stream = stream
         self._session = session
-        self._on_denied = on_denied
+        self._access = access
         self._more = asyncio.Event()
         self._replay_end = stream.log.last
         self._position = self._replay_end if parameters.start_ns is None else stream.log.first - 1
@@ -55,12 +57,12 @@ class Subscription:
         """The notifications that the user may receive, until the stop time is over."""
         if self._parameters.start_ns is not None:
             while self._position < self._replay_end:
-                for event in await self._next(self._replay_end):
-                    yield Delivery(event.notification, event.time_ns)
+                for delivery in await self._next(self._replay_end):
+                    yield delivery
             yield Delivery(REPLAY_COMPLETE, time.time_ns(), is_marker=True)
         while not self._is_over():
-            for event in await self._next():
-                yield Delivery(event.notification, event.time_ns)
+            for delivery in await self._next():
+                yield delivery
         yield Delivery(NOTIFICATION_COMPLETE, time.time_ns(), is_marker=True)
 
     def more(self) -> None:
@@ -76,7 +78,7 @@ class Subscription:
         """Stop listening."""
         self._stream.remove(self)
 
-    async def _next(self, last: int | None = None) -> list[Event]:
+    async def _next(self, last: int | None = None) -> list[Delivery]:
         """The next batch for this session; empty after a wait for the log to grow."""
         self._more.clear()
         place = self._position
@@ -85,7 +87,7 @@ class Subscription:
             await self._wait()
         return events
 
-    def _read(self, last: int | None) -> list[Event]:
+    def _read(self, last: int | None) -> list[Delivery]:
         """Read on, up to number `last`; in the session's thread."""
         events = self._stream.log.after(self._position, BATCH)
         if events and events[0].number > self._position + 1:
@@ -95,24 +97,33 @@ class Subscription:
             events = [event for event in events if event.number <= last]
         if events:
             self._position = events[-1].number
-        return [event for event in events if self._may_have(event)]
+        return [
+            Delivery(readable, event.time_ns)
+            for event in events
+            if (readable := self._readable(event)) is not None
+        ]
 
-    def _may_have(self, event: Event) -> bool:
+    def _readable(self, event: Event) -> str | None:
+        """What the user may see of the notification, None for nothing."""
         parameters = self._parameters
         if event.number <= self._replay_end and event.time_ns < (parameters.start_ns or 0):
-            return False
+            return None
         if parameters.stop_ns is not None and event.time_ns > parameters.stop_ns:
-            return False
+            return None
         try:
-            self._session.datastores.check_receives(event.notification)
+            return self._session.datastores.receivable(event.notification, self._may_read)
         except RpcErrors as errors:
             if any(each.tag == "access-denied" for each in errors.errors):
-                self._on_denied()
+                self._access.count_denied_notification()
             else:
                 # Its module may have been uninstalled.
                 LOG.warning("%s does not get a notification: %s", self._session, errors)
-            return False
-        return True
+            return None
+
+    def _may_read(self, node: Sequence[Step], is_hidden_by_default: bool) -> bool:
+        return self._access.policy.permits_reading(
+            self._session.account, node, is_hidden_by_default=is_hidden_by_default
+        )
 
     def _is_over(self) -> bool:
         stop_ns = self._parameters.stop_ns
