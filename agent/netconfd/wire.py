@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import struct
 from collections.abc import Mapping, Sequence
@@ -77,9 +78,14 @@ def receive_packet(
     )
     if not octets:
         return None
-    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-        raise ProtocolError("a packet that is too long")
-    return _object(octets), descriptors
+    try:
+        if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+            raise ProtocolError("a packet that is too long")
+        return _object(octets), descriptors
+    except ProtocolError:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise
 
 
 def _object(octets: bytes) -> dict[str, Any]:
