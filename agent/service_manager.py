@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
+from typing import Any
 
 log = logging.getLogger(__name__)
 
@@ -35,3 +37,13 @@ def watchdog_interval_s() -> float | None:
     timeout_us = os.environ.get("WATCHDOG_USEC")
     is_ours = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     return int(timeout_us) / US_PER_S / SIGNS_PER_TIMEOUT if timeout_us and is_ours else None
+
+
+async def stay_alive_until(*ends: asyncio.Future[Any]) -> None:
+    """Notify the manager's watchdog, if it has one, until one of these is done."""
+    interval_s = watchdog_interval_s()
+    while True:
+        done, _ = await asyncio.wait(ends, timeout=interval_s, return_when=asyncio.FIRST_COMPLETED)
+        if done:
+            return
+        notify("WATCHDOG=1")

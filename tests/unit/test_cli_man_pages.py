@@ -10,6 +10,7 @@ import click
 import pytest
 
 from agent import main as agent
+from agent.netconfd.broker import options as broker
 from agent.netconfd.front import options as netconfd
 from cnc.cli import cnc, planning, settings
 
@@ -30,7 +31,11 @@ def plain(page: Path) -> str:
 
 
 COMMANDS = {"-".join(["cnc", *words]): its for words, its in settings.commands(cnc)}
-PARSERS = {"tsn-agent": agent.parser(), "tsn-netconfd": netconfd.parser()}
+PARSERS = {
+    "tsn-agent": agent.parser(),
+    "tsn-netconfd": netconfd.parser(),
+    "tsn-netconf-broker": broker.parser(),
+}
 
 
 def test_there_is_a_page_for_every_command_and_no_other(pages: Path) -> None:

@@ -41,6 +41,11 @@ class Control:
         self._loop.add_reader(connection, self._readable)
         self.send_configuration()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the front has gone."""
+        return self._ended.done()
+
     async def wait_ended(self) -> None:
         """Return when the front has gone."""
         await asyncio.shield(self._ended)

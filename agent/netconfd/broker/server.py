@@ -11,7 +11,7 @@ import logging
 import signal
 import socket
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from agent.netconfd.broker.sessions import Session, Sessions
 from agent.netconfd.broker.settings import NotInstalled, Settings
 from agent.netconfd.capabilities import CAPABILITIES
 from agent.netconfd.data_model import export
+from agent.service_manager import notify, stay_alive_until
 from agent.sysrepo import SysrepoConnection, SysrepoError, schema_context
 from agent.sysrepo.library import content_id
 
@@ -79,6 +80,11 @@ class Broker:
         self._connections: dict[asyncio.Task[None], SessionConnection] = {}
         self._control: Control | None = None
         self._is_closing = False
+
+    @property
+    def has_front(self) -> bool:
+        """Whether a front is connected; when it has gone, its sessions may still be ending."""
+        return self._control is not None and not self._control.has_ended
 
     async def recover(self) -> None:
         """Revert an earlier server's pending confirmed commit, or keep trying. Raises OSError."""
@@ -199,7 +205,11 @@ class Broker:
         return None
 
 
-async def _run(front: socket.socket, state_dir: Path) -> None:
+# What is done with a broker while it serves.
+Serve = Callable[[Broker], Coroutine[Any, Any, None]]
+
+
+async def _run(state_dir: Path, serve: Serve) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -209,12 +219,16 @@ async def _run(front: socket.socket, state_dir: Path) -> None:
         broker = Broker(connection, state_dir)
         try:
             await broker.recover()
-            serving = asyncio.create_task(broker.serve(front))
+            serving = asyncio.ensure_future(serve(broker))
             stopping = asyncio.create_task(stop.wait())
-            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+            await stay_alive_until(serving, stopping)
+            notify("STOPPING=1")
+            has_ended = serving.done()
             for task in (serving, stopping):
                 task.cancel()
             await asyncio.gather(serving, stopping, return_exceptions=True)
+            if has_ended:
+                serving.result()
         finally:
             # sysrepo crashes if the connection is closed before its sessions.
             await broker.close()
@@ -222,9 +236,17 @@ async def _run(front: socket.socket, state_dir: Path) -> None:
 
 def serve_front(front: socket.socket, state_dir: Path) -> int:
     """Serve one front until it ends or SIGTERM comes; returns the exit code."""
+    return run(state_dir, lambda broker: broker.serve(front))
+
+
+def run(state_dir: Path, serve: Serve) -> int:
+    """Have `serve` use a broker until it returns or SIGTERM comes; returns the exit code.
+
+    It is called when an earlier broker's pending confirmed commit is reverted.
+    """
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        asyncio.run(_run(front, state_dir))
+        asyncio.run(_run(state_dir, serve))
     except (OSError, sqlite3.Error, SysrepoError, NotInstalled, Unreadable) as error:
         LOG.error("cannot serve: %s", error)
         return 1

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from agent.netconfd import wire
@@ -15,8 +17,42 @@ from agent.netconfd.limits import Client, Limits
 Answer = tuple[Mapping[str, Any], list[int]]
 
 
+# A broker that is started together with this front may not listen yet.
+CONNECT_TIMEOUT_S = 5.0
+_CONNECT_PAUSE_S = 0.1
+
+
 class BrokerGone(Exception):
-    """The broker has ended; nothing can be served without it."""
+    """There is no broker, or it has ended; nothing can be served without it."""
+
+    def __init__(
+        self, reason: str = "the broker has ended the connection; its log says why"
+    ) -> None:
+        super().__init__(reason)
+
+
+def connect(path: Path) -> socket.socket:
+    """Connect to the broker that listens at `path`, or will soon. Blocks. Raises BrokerGone."""
+    give_up_s = time.monotonic() + CONNECT_TIMEOUT_S
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    while True:
+        try:
+            connection.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            if time.monotonic() < give_up_s:
+                time.sleep(_CONNECT_PAUSE_S)
+                continue
+            connection.close()
+            raise BrokerGone(
+                f"no broker listens at {path} ({error.strerror}); start tsn-netconf-broker"
+            ) from None
+        except OSError as error:
+            connection.close()
+            raise BrokerGone(
+                f"cannot connect to the broker at {path}: {error.strerror}; "
+                "tsn-netconf-broker --front-user names the user of this process?"
+            ) from None
+        return connection
 
 
 class Control:

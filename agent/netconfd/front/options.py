@@ -11,11 +11,16 @@ from agent.netconfd.front.logins import USER_TOKEN
 from agent.netconfd.limits import Client
 
 MAX_PORT = 65_535
+DEFAULT_STATE_DIR = Path("/var/lib/tsn-netconfd")
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command line. Without `pam_service` there are no password logins."""
+    """The options of the command line.
+
+    Without `pam_service` there are no password logins; without `broker`, the socket of a broker
+    that runs by itself, the server has one of its own, whose directory is `state_dir`.
+    """
 
     host: str
     port: int
@@ -23,13 +28,17 @@ class Options:
     authorized_keys: str
     pam_service: str | None
     clients: frozenset[Client]
+    broker: Path | None
     state_dir: Path
     peer_timeout_s: int
 
 
 def parse() -> Options:
     """Parse the command line; exits with 2 if it is invalid."""
-    arguments = parser().parse_args()
+    command_line = parser()
+    arguments = command_line.parse_args()
+    if arguments.broker is not None and arguments.state_dir is not None:
+        command_line.error("--state-dir has no effect with --broker: it is tsn-netconf-broker's")
     host, port = arguments.listen
     return Options(
         host=host,
@@ -38,7 +47,8 @@ def parse() -> Options:
         authorized_keys=arguments.authorized_keys,
         pam_service=arguments.pam,
         clients=frozenset(arguments.call_home),
-        state_dir=arguments.state_dir,
+        broker=arguments.broker,
+        state_dir=arguments.state_dir or DEFAULT_STATE_DIR,
         peer_timeout_s=arguments.peer_timeout,
     )
 
@@ -94,11 +104,17 @@ def parser() -> argparse.ArgumentParser:
         "release their locks (default: %(default)s)",
     )
     command_line.add_argument(
+        "--broker",
+        metavar="PATH",
+        type=Path,
+        help="socket of a tsn-netconf-broker, which holds sysrepo; without this option the server "
+        "starts one of its own, which ends with it",
+    )
+    command_line.add_argument(
         "--state-dir",
         type=Path,
-        default=Path("/var/lib/tsn-netconfd"),
         help="directory of the configuration that a confirmed commit reverts to, and of the log of "
-        "notifications (default: %(default)s)",
+        f"notifications; with --broker it is the broker's (default: {DEFAULT_STATE_DIR})",
     )
     return command_line
 

@@ -7,7 +7,8 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import asyncssh
@@ -17,7 +18,7 @@ from agent.netconfd import confinement
 from agent.netconfd.broker.server import serve_front
 from agent.netconfd.front import options
 from agent.netconfd.front.call_home import CallHome
-from agent.netconfd.front.control import BrokerGone, Control
+from agent.netconfd.front.control import BrokerGone, Control, connect
 from agent.netconfd.front.logins import Logins, NoPam, Pam, UnsafeFile
 from agent.netconfd.front.penalties import Offence
 from agent.netconfd.front.serve import serve
@@ -25,7 +26,7 @@ from agent.netconfd.front.spawner import Spawner, SpawnerError
 from agent.netconfd.front.ssh import Endpoint, Refused, SshTransport
 from agent.netconfd.session import process
 from agent.netconfd.session_process import ProcessLimits
-from agent.service_manager import notify, watchdog_interval_s
+from agent.service_manager import notify, stay_alive_until
 
 LOG = logging.getLogger(__name__)
 
@@ -138,31 +139,19 @@ async def _run(arguments: options.Options, broker: socket.socket, spawner: Spawn
         control.on_configuration = set_call_home_clients
         set_call_home_clients()
         notify("READY=1")
-        code = await _stay_alive_until(stop, control, spawner)
+        stopping = asyncio.ensure_future(stop.wait())
+        await stay_alive_until(stopping, control.gone, spawner.died)
         notify("STOPPING=1")
+        code = 0 if stop.is_set() else 1
+        if code:
+            LOG.error("the %s has ended", "broker" if control.gone.done() else "spawner")
+        stopping.cancel()
         listener.close()
         control.on_configuration = lambda: None
         await call_home.close()
     finally:
         await front.close()
     return code
-
-
-async def _stay_alive_until(stop: asyncio.Event, control: Control, spawner: Spawner) -> int:
-    """Notify the service manager's watchdog until `stop` is set or another process has died."""
-    interval_s = watchdog_interval_s()
-    waiting = {asyncio.ensure_future(stop.wait()), control.gone, spawner.died}
-    while True:
-        done, _ = await asyncio.wait(
-            waiting, timeout=interval_s, return_when=asyncio.FIRST_COMPLETED
-        )
-        if not done:
-            notify("WATCHDOG=1")
-        elif stop.is_set():
-            return 0
-        else:
-            LOG.error("the broker has ended" if control.gone.done() else "the spawner has ended")
-            return 1
 
 
 def _fork_broker(arguments: options.Options) -> tuple[int, socket.socket]:
@@ -182,21 +171,39 @@ def _fork_broker(arguments: options.Options) -> tuple[int, socket.socket]:
         os._exit(code)
 
 
+@contextmanager
+def _broker(arguments: options.Options) -> Iterator[socket.socket]:
+    """The connection with the broker: that of the service, or one of this front's own.
+
+    Raises OSError or BrokerGone.
+    """
+    if arguments.broker is not None:
+        with connect(arguments.broker) as connection:
+            yield connection
+        return
+    pid, connection = _fork_broker(arguments)
+    try:
+        yield connection
+    finally:
+        connection.close()
+        os.waitpid(pid, 0)
+
+
 def main() -> int:
     """The command `tsn-netconfd`."""
     arguments = options.parse()
     journal.configure(logging.INFO, "tsn-netconfd")
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
-    code = 1
-    # Before this process has threads, a host key, or anything of a client's.
-    pid, broker = _fork_broker(arguments)
     try:
-        spawner = Spawner.fork(process.serve, process.prepare)
-        confinement.forbid_inspection()
-        code = asyncio.run(_run(arguments, broker, spawner))
-    except BrokerGone:
-        # It has logged why.
-        pass
+        # Before this process has threads, a host key, or anything of a client's.
+        with _broker(arguments) as broker:
+            spawner = Spawner.fork(process.serve, process.prepare)
+            confinement.forbid_inspection()
+            return asyncio.run(_run(arguments, broker, spawner))
+    except BrokerGone as error:
+        # One of its own has logged why.
+        if arguments.broker is not None:
+            LOG.error("cannot serve: %s", error)
     except (
         OSError,
         asyncssh.Error,
@@ -206,7 +213,4 @@ def main() -> int:
         UnsafeFile,
     ) as error:
         LOG.error("cannot serve: %s", error)
-    finally:
-        broker.close()
-        os.waitpid(pid, 0)
-    return code
+    return 1
