@@ -44,6 +44,8 @@ class NetconfdProcess(FrontEnd):
         directory.mkdir(exist_ok=True)
         self.host_key = directory / "host_key"
         self.state_dir = directory / "state"
+        # What says where it keeps what outlives it.
+        self.state_options = ["--state-dir", str(self.state_dir)]
         # Without %u, its key opens the door to whatever user a test wants to be.
         self.authorized_keys = directory / "authorized_keys"
         self.command = COMMAND
@@ -87,7 +89,7 @@ class NetconfdProcess(FrontEnd):
         options = [
             *("--listen", "127.0.0.1:0"),
             *("--host-key", str(self.host_key), "--authorized-keys", str(self.authorized_keys)),
-            *("--state-dir", str(self.state_dir)),
+            *self.state_options,
             *self.arguments,
         ]
         environment = os.environ | {"NOTIFY_SOCKET": str(self._notify)}

@@ -21,6 +21,7 @@ SERVER = (
     *("agent.netconfd", "--listen", "127.0.0.1:0"),
     *("--host-key", "{directory}/key", "--authorized-keys", "{directory}/keys"),
 )
+BROKER = ("agent.netconfd.broker", "--socket", "{directory}/broker", "--front-user", "root")
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def start(manager, tmp_path):
 
 
 @pytest.mark.usefixtures("sysrepo_repository")
-@pytest.mark.parametrize("daemon", [AGENT, SERVER], ids=["agent", "server"])
+@pytest.mark.parametrize("daemon", [AGENT, SERVER, BROKER], ids=["agent", "server", "broker"])
 def test_a_daemon_says_that_it_lives_until_it_stops(start, manager, tmp_path, daemon):
     running = start(*(word.format(directory=tmp_path) for word in daemon))
 

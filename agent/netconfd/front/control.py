@@ -50,7 +50,7 @@ def connect(path: Path) -> socket.socket:
             connection.close()
             raise BrokerGone(
                 f"cannot connect to the broker at {path}: {error.strerror}; "
-                "tsn-netconf-broker --front-user names the user of this process?"
+                "its option --front-user must name the user of this process"
             ) from None
         return connection
 
