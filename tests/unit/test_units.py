@@ -14,6 +14,8 @@ CHECKOUT = Path(__file__).parents[2]
 UNITS = CHECKOUT / "scripts" / "systemd"
 SERVICES = sorted(unit.name for unit in UNITS.glob("*.service"))
 DAEMONS = [name for name in SERVICES if name != "tsn-sysrepo.service"]
+AGENT, BROKER, SERVER = "tsn-agent.service", "tsn-netconf-broker.service", "tsn-netconfd.service"
+DAEMONS_OF_A_SWITCH = [AGENT, BROKER, SERVER]
 
 
 class Unit(configparser.RawConfigParser):
@@ -78,7 +80,7 @@ def test_a_daemon_says_when_it_is_ready_and_that_it_lives_and_comes_back_when_ki
     assert service["RestartSec"] == "200ms"
 
 
-@pytest.mark.parametrize("name", ["tsn-agent.service", "tsn-netconfd.service"])
+@pytest.mark.parametrize("name", DAEMONS_OF_A_SWITCH)
 def test_a_daemon_of_a_switch_is_started_again_however_often_it_failed(name):
     daemon = unit(name)
 
@@ -96,30 +98,85 @@ def test_no_service_takes_all_memory_or_all_processes(name):
     assert int(service["TasksMax"]) > 0
 
 
-def test_the_server_may_have_a_thread_for_each_session_that_its_limits_can_allow():
+@pytest.mark.parametrize("name", [BROKER, SERVER])
+def test_there_may_be_a_task_and_three_descriptors_for_each_session_that_the_limits_allow(name):
     limits = (CHECKOUT / "yang" / "tsn-netconf-server.yang").read_text()
     most = re.search(r'leaf max-sessions \{.*?range "1\.\.(\d+)"', limits, re.DOTALL)
 
-    assert int(unit("tsn-netconfd.service")["Service"]["TasksMax"]) > int(most[1])
+    service = unit(name)["Service"]
+    assert int(service["TasksMax"]) > int(most[1])
+    assert int(service["LimitNOFILE"]) > 3 * int(most[1])
 
 
 @pytest.mark.parametrize("name", DAEMONS)
 def test_a_daemon_is_nobody_else_and_cannot_become_root(name):
     service = unit(name)["Service"]
 
-    assert service["User"] in {"tsn-agent", "tsn-netconfd", "cnc"}
+    assert service["User"] == ("cnc" if name == "cnc-watch.service" else name.partition(".")[0])
     assert service["NoNewPrivileges"] == "yes"
 
 
 def test_the_agent_may_change_the_network_and_nothing_else():
-    assert unit("tsn-agent.service")["Service"]["CapabilityBoundingSet"] == "CAP_NET_ADMIN"
+    assert unit(AGENT)["Service"]["CapabilityBoundingSet"] == "CAP_NET_ADMIN"
 
 
-def test_sysrepo_is_set_up_before_the_agent_and_the_agent_serves_before_netconf():
-    agent, server = unit("tsn-agent.service")["Unit"], unit("tsn-netconfd.service")["Unit"]
+def test_what_parses_strangers_input_reaches_sysrepo_in_no_way_and_writes_one_directory():
+    service = unit(SERVER)["Service"]
+
+    assert "Group" not in service
+    assert "SupplementaryGroups" not in service
+    assert "ReadWritePaths" not in service
+    assert service["ProtectSystem"] == "strict"
+    assert service["StateDirectory"] == "tsn-netconfd"
+    assert {"-/etc/sysrepo", "-/dev/shm", "-/var/lib/tsn-netconf-broker"} <= set(
+        service["InaccessiblePaths"].split()
+    )
+    assert service["CapabilityBoundingSet"] == "CAP_NET_BIND_SERVICE"
+
+
+def test_what_holds_sysrepo_reaches_no_network():
+    service = unit(BROKER)["Service"]
+
+    assert service["RestrictAddressFamilies"] == "AF_UNIX"
+    assert service["PrivateNetwork"] == "yes"
+
+
+def test_the_server_connects_where_the_broker_listens_for_its_user():
+    broker, server = unit(BROKER)["Service"], unit(SERVER)["Service"]
+    places = [
+        re.search(r"%t/(\S+)/socket", service["ExecStart"])[1] for service in (broker, server)
+    ]
+
+    assert places == [broker["RuntimeDirectory"]] * 2
+    assert f"--front-user {server['User']}" in broker["ExecStart"]
+    assert broker["SupplementaryGroups"] == server["User"]
+
+
+def test_when_memory_runs_out_the_broker_ends_after_the_server_and_the_agent_last():
+    adjust = {
+        name: int(unit(name)["Service"].get("OOMScoreAdjust", 0)) for name in DAEMONS_OF_A_SWITCH
+    }
+
+    assert sorted(adjust, key=adjust.__getitem__) == [AGENT, BROKER, SERVER]
+    assert unit(SERVER)["Service"]["OOMPolicy"] == "continue"
+
+
+def test_a_stop_of_the_server_leaves_the_broker_and_a_restart_of_the_broker_restarts_the_server():
+    broker, server = unit(BROKER)["Unit"], unit(SERVER)["Unit"]
+
+    assert server["PartOf"] == BROKER
+    # one that fails at first would cancel the server's start for good
+    assert server["Wants"] == BROKER
+    assert BROKER not in server["Requires"].split()
+    assert SERVER not in " ".join(broker.values()).split()
+
+
+def test_sysrepo_is_set_up_before_the_agent_and_that_before_the_broker_and_that_before_netconf():
+    agent, broker, server = (unit(name)["Unit"] for name in DAEMONS_OF_A_SWITCH)
 
     assert "tsn-sysrepo.service" in agent["After"].split()
-    assert "tsn-agent.service" in server["After"].split()
+    assert AGENT in broker["After"].split()
+    assert BROKER in server["After"].split()
 
 
 def test_the_agent_serves_before_an_interface_comes_up_and_after_rules_are_flushed():
@@ -129,13 +186,19 @@ def test_the_agent_serves_before_an_interface_comes_up_and_after_rules_are_flush
     assert "nftables.service" in agent["After"].split()
 
 
-@pytest.mark.parametrize("name", ["tsn-agent.service", "tsn-netconfd.service"])
+@pytest.mark.parametrize("name", [AGENT, BROKER])
 def test_sysrepos_shared_memory_outlives_each_of_its_users(name):
     service = unit(name)["Service"]
 
     assert service["RemoveIPC"] == "no"
     assert service["Group"] == "sysrepo"
     assert service["UMask"] == "0007"
+
+
+def test_the_modules_are_given_to_the_user_that_writes_them():
+    start = unit("tsn-sysrepo.service")["Service"]["ExecStart"]
+
+    assert f"--owner {unit(BROKER)['Service']['User']}" in start
 
 
 def test_every_user_of_a_unit_is_made_by_sysusers():
