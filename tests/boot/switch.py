@@ -14,11 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ncclient import manager
+
 from tests.boot.machine import Machine
+from tests.stack.front_end import FrontEnd
 
 PORT = "p2"
-UNITS = ("tsn-sysrepo.service", "tsn-agent.service", "tsn-netconfd.service")
-DAEMONS = UNITS[1:]
+AGENT, BROKER, SERVER = "tsn-agent.service", "tsn-netconf-broker.service", "tsn-netconfd.service"
+DAEMONS = (AGENT, BROKER, SERVER)
+UNITS = ("tsn-sysrepo.service", *DAEMONS)
 LINK_EVENTS, QDISC_EVENTS = "/run/link-events", "/run/qdisc-events"
 WAIT_LIMIT_S = 300.0
 # Kernel answers that change while nothing is changed; the lines are there once a list is in force.
@@ -86,8 +90,19 @@ class Switch:
 
     def trust(self) -> None:
         """Give the switch's NETCONF host key to the controller."""
-        host_key = self.machine.run("cut -d' ' -f1,2 /var/lib/tsn-netconfd/host_key.pub").stdout
+        host_key = self._host_key()
         self._known_hosts.write_text(f"[127.0.0.1]:{self.machine.port(830)} {host_key}")
+
+    def connect(self) -> manager.Manager:
+        """A NETCONF session of the operator."""
+        front = FrontEnd(
+            "127.0.0.1",
+            self.machine.port(830),
+            "operator",
+            self.machine.identity,
+            *self._host_key().split(),
+        )
+        return front.connect(timeout=WAIT_LIMIT_S)
 
     def push(self) -> None:
         """Bring the schedule to the switch, as an operator does."""
@@ -99,6 +114,9 @@ class Switch:
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+
+    def _host_key(self) -> str:
+        return self.machine.run("cut -d' ' -f1,2 /var/lib/tsn-netconfd/host_key.pub").stdout
 
     @property
     def _known_hosts(self) -> Path:
@@ -126,6 +144,17 @@ class Switch:
     def property(self, unit: str, name: str) -> str:
         """What systemd says of a unit."""
         return self.machine.run(f"systemctl show --value -p {name} {unit}").stdout.strip()
+
+    def processes(self, unit: str) -> list[int]:
+        """The processes of a unit."""
+        group = self.property(unit, "ControlGroup")
+        return list(
+            map(int, self.machine.run(f"cat /sys/fs/cgroup{group}/cgroup.procs").stdout.split())
+        )
+
+    def messages(self, unit: str) -> list[str]:
+        """What a unit has logged since boot."""
+        return [entry["MESSAGE"] for entry in self.machine.journal("-b", f"-u{unit}")]
 
     def restart_delay_us(self, unit: str) -> int:
         """How long systemd waits before it starts a unit again."""

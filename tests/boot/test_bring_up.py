@@ -7,6 +7,7 @@ testbed in test_ansible.py.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +15,16 @@ import pytest
 
 from tests.boot.machine import Machine
 from tests.boot.playbooks import play
-from tests.boot.switch import FILES, UNITS, Switch, until
+from tests.boot.switch import BROKER, FILES, SERVER, UNITS, Switch, until
 
 NAME = "s1"
+SYSREPO = re.compile(r"/etc/sysrepo/|/dev/shm/sr")
+DESCRIPTION = """<config xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">
+  <interfaces xmlns="urn:ietf:params:xml:ns:yang:ietf-interfaces"><interface>
+    <name>p1</name><type xmlns:t="urn:ietf:params:xml:ns:yang:iana-if-type">t:ethernetCsmacd</type>
+    <description>nobody confirms this</description>
+  </interface></interfaces>
+</config>"""
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +69,48 @@ def test_a_push_to_it_ends_with_gates_and_rules_in_the_kernel(brought_up: Switch
     until(lambda: brought_up.schedule().count("base-time") == 1, "the schedule's base time")
     assert "qdisc taprio 7a0: root" in brought_up.schedule()
     assert "-j TSN-CLASSIFY" in brought_up.rules()
+
+
+def test_no_process_that_a_client_reaches_reaches_sysrepo(brought_up: Switch):
+    group = brought_up.machine.run("getent group sysrepo | cut -d: -f3").stdout.strip()
+    with brought_up.connect():
+        processes = brought_up.processes(SERVER)
+        held = {unit: what_is_held(brought_up, unit) for unit in (SERVER, BROKER)}
+    # The server itself, the process that starts the others, and one for the session.
+    assert len(processes) == 3
+    assert group not in groups(held[SERVER])
+    assert SYSREPO.findall(held[SERVER]) == []
+    # That it would have been seen.
+    assert group in groups(held[BROKER])
+    assert SYSREPO.findall(held[BROKER]) != []
+
+
+def test_the_deadline_of_a_confirmed_commit_is_kept_when_the_server_is_killed(brought_up: Switch):
+    broker, server = (brought_up.property(unit, "MainPID") for unit in (BROKER, SERVER))
+    client = brought_up.connect()
+    client.edit_config(target="candidate", config=DESCRIPTION)
+    client.commit(confirmed=True, timeout="20", persist="rollout-7")
+    brought_up.machine.run(f"kill -KILL {server}")
+    until(
+        lambda: any("commit reverted" in text for text in brought_up.messages(BROKER)),
+        "the revert",
+    )
+    reverted = [text for text in brought_up.messages(BROKER) if "commit reverted" in text]
+    assert reverted == ["confirmed commit reverted: not confirmed in time"]
+    assert brought_up.property(BROKER, "MainPID") == broker
+    until(lambda: brought_up.property(SERVER, "ActiveState") == "active", "another server")
+    with brought_up.connect() as client:
+        assert "nobody confirms this" not in client.get_config("running").data_xml
+
+
+def what_is_held(switch: Switch, unit: str) -> str:
+    """Groups, open files and mapped files of all processes of a unit."""
+    places = " ".join(f"/proc/{pid}" for pid in switch.processes(unit))
+    command = f"for each in {places}; do cat $each/status $each/maps && ls -l $each/fd; done"
+    return switch.machine.run(command).stdout
+
+
+def groups(held: str) -> set[str]:
+    """The numbers of the groups that `what_is_held` names."""
+    lines = re.findall(r"^(?:Gid|Groups):(.*)$", held, re.MULTILINE)
+    return {number for line in lines for number in line.split()}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.boot.machine import Machine
-from tests.boot.switch import DAEMONS, FILES, PORT, UNITS, Switch, until
+from tests.boot.switch import AGENT, BROKER, DAEMONS, FILES, PORT, SERVER, UNITS, Switch, until
 
 CHECKOUT = Path(__file__).parents[2]
 # MESSAGE_ID of systemd's own entries, see `journalctl --catalog`.
@@ -74,7 +74,7 @@ def test_after_a_reboot_the_same_schedule_is_there_before_the_port_comes_up(swit
     before = switch.schedule()
     switch.machine.reboot()
     assert switch.machine.wait_booted() == "running"
-    until(lambda: switch.property(DAEMONS[1], "ActiveState") == "active", "the NETCONF server")
+    until(lambda: switch.property(SERVER, "ActiveState") == "active", "the NETCONF server")
     assert switch.schedule() == before
     # In the kernel's own words: what the port had when it was first told to be up.
     first_up = next(line for line in switch.link_events() if ",UP" in line or "<UP" in line)
@@ -88,7 +88,7 @@ def test_nothing_that_we_start_complains(switch: Switch):
     assert [entry["MESSAGE"] for entry in complaints] == []
 
 
-@pytest.mark.parametrize("page", ["tsn-agent.8", "tsn-netconfd.8"])
+@pytest.mark.parametrize("page", ["tsn-agent.8", "tsn-netconfd.8", "tsn-netconf-broker.8"])
 def test_the_programs_of_the_switch_have_manual_pages(switch: Switch, page: str):
     written = switch.machine.run(f"zcat /usr/share/man/man8/{page}.gz").stdout
     assert ".SH OPTIONS" in written
@@ -99,6 +99,8 @@ def test_a_killed_daemon_is_started_again_at_once_and_the_schedule_runs_on(
     switch: Switch, unit: str
 ):
     before, removed = switch.schedule(), switch.gates_removed()
+    # The server is started again with the broker.
+    until(lambda: switch.property(unit, "ActiveState") == "active", unit)
     pid = switch.property(unit, "MainPID")
     switch.machine.run(f"kill -KILL {pid}")
     until(
@@ -122,19 +124,38 @@ def test_a_killed_daemon_is_started_again_at_once_and_the_schedule_runs_on(
     assert switch.gates_removed() == removed
 
 
+def test_the_broker_goes_on_without_the_server_and_takes_it_along_when_it_starts_anew(
+    switch: Switch,
+):
+    until(lambda: switch.property(SERVER, "ActiveState") == "active", "the NETCONF server")
+    broker, server = (switch.property(unit, "MainPID") for unit in (BROKER, SERVER))
+    switch.machine.run(f"systemctl stop {SERVER} && systemctl start {SERVER}")
+    assert switch.property(BROKER, "MainPID") == broker
+    second_server = switch.property(SERVER, "MainPID")
+    assert second_server not in (server, "0")
+    switch.machine.run(f"systemctl restart {BROKER}")
+    until(
+        lambda: (
+            switch.property(SERVER, "ActiveState") == "active"
+            and switch.property(SERVER, "MainPID") not in (second_server, "0")
+        ),
+        "another server",
+    )
+    switch.push()
+
+
 def test_an_agent_that_hangs_is_replaced_by_its_watchdog(switch: Switch):
     before, removed = switch.schedule(), switch.gates_removed()
-    agent = DAEMONS[0]
-    pid = switch.property(agent, "MainPID")
+    pid = switch.property(AGENT, "MainPID")
     switch.machine.run(f"kill -STOP {pid}")
     until(
         lambda: (
-            switch.property(agent, "MainPID") not in (pid, "0")
-            and switch.property(agent, "ActiveState") == "active"
+            switch.property(AGENT, "MainPID") not in (pid, "0")
+            and switch.property(AGENT, "ActiveState") == "active"
         ),
         "the watchdog",
     )
-    said = [entry["MESSAGE"] for entry in switch.machine.journal("-b", "_PID=1", f"UNIT={agent}")]
+    said = [entry["MESSAGE"] for entry in switch.machine.journal("-b", "_PID=1", f"UNIT={AGENT}")]
     assert any("Watchdog timeout" in message for message in said)
     assert switch.schedule() == before
     assert switch.gates_removed() == removed

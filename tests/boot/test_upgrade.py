@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.boot.machine import Machine
-from tests.boot.switch import DAEMONS, FILES, Switch, until
+from tests.boot.switch import AGENT, FILES, SERVER, Switch, until
 from tests.first_version import first_version
 
 VERSION = "dpkg-query -W -f '${Version}' tsn-switch"
@@ -46,7 +46,7 @@ def test_the_package_goes_over_the_first_version_and_back_and_no_port_is_touched
     for installed in (package, old):
         switch.install(installed)
         assert switch.machine.run(VERSION).stdout == debian_version(installed)
-        for unit in DAEMONS:
+        for unit in (AGENT, SERVER):
             until(lambda: switch.property(unit, "ActiveState") == "active", unit)  # noqa: B023
         assert switch.schedule() == schedule
         assert switch.gates_removed() == removed
