@@ -18,6 +18,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 
+from agent.journal import JournalHandler
 from agent.netconfd import system_calls
 from agent.netconfd.front import serve as front_serve
 from agent.netconfd.front.spawner import Spawner, SpawnerError
@@ -275,6 +276,10 @@ def secret():
 
 def main():
     logging.basicConfig(format="%(levelname)s %(message)s")
+    # As under systemd, where the log has a descriptor of its own; here it says nothing.
+    journal = JournalHandler("toy")
+    journal.setLevel(logging.CRITICAL)
+    logging.getLogger().addHandler(journal)
     if sys.argv[1] == "unfiltered":
         system_calls._LIBRARY = "libseccomp.so.0"
     with secret():

@@ -62,12 +62,12 @@ def run(
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, STDIN)
         os.dup2(null, STDOUT)
-        # The front's own descriptors, whatever they are.
-        confinement.close_all_but({STDIN, STDOUT, STDERR, control.fileno()})
-        # The handlers of the front may use a descriptor that is closed now.
+        # The handlers of the front may use a descriptor that is closed next.
         logging.basicConfig(
             level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", force=True
         )
+        # The front's own descriptors, whatever they are.
+        confinement.close_all_but({STDIN, STDOUT, STDERR, control.fileno()})
         _Spawner(control, prepare, serve).run()
         status = 0
     except Exception:
