@@ -149,7 +149,9 @@ def test_a_second_broker_at_the_same_place_ends_and_says_why(broker):
 def test_a_server_with_a_broker_refuses_a_state_directory_of_its_own(broker, tmp_path):
     front = front_of(broker, tmp_path / "front")
     command = [*front.command, *front.state_options, "--state-dir", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S
+    )
     assert done.returncode == 2
     assert "--state-dir has no effect with --broker" in done.stderr
 

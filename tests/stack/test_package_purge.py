@@ -19,12 +19,15 @@ SCRIPT = CHECKOUT / "scripts" / "debian" / "tsn-switch.postrm"
 # What apt gives to dpkg (DPkg::Path in apt.conf(5)).
 PATH_OF_APT = "/usr/sbin:/usr/bin:/sbin:/bin"
 PROGRAMS = ("sh", "rm")
+STATE = ("var/lib/tsn-netconfd", "var/lib/tsn-netconf-broker")
 IN_ITS_OWN_ROOT = """
 set -e
 for each in lib lib64; do
     [ ! -e "/$each" ] || mount --bind -o ro "/$each" "$1/$each"
 done
-exec env -i PATH="$2" chroot "$1" /bin/sh /postrm "$3"
+root=$1 path=$2
+shift 2
+exec env -i PATH="$path" chroot "$root" /bin/sh /script "$@"
 """
 
 
@@ -34,12 +37,20 @@ def root(tmp_path, sysrepo_repository):
     if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
         pytest.skip("may not mount a root directory of its own")
     root = tmp_path / "root"
-    for each in ("bin", "lib", "lib64", "dev/shm", "etc/tsn/authorized_keys", "usr/local/bin"):
+    for each in (
+        "bin",
+        "lib",
+        "lib64",
+        "dev/shm",
+        "etc/tsn/authorized_keys",
+        "usr/local/bin",
+        *STATE,
+    ):
         (root / each).mkdir(parents=True)
     (root / "usr" / "bin").symlink_to("../bin")
     for program in PROGRAMS:
         shutil.copy(shutil.which(program), root / "bin" / program)
-    shutil.copy(SCRIPT, root / "postrm")
+    shutil.copy(SCRIPT, root / "script")
     with sysrepo.SysrepoConnection():
         shutil.copytree(sysrepo_repository.path, root / "etc" / "sysrepo")
         for segment in SHARED_MEMORY.glob(f"{sysrepo_repository.shm_prefix}_*"):
@@ -61,6 +72,8 @@ def after(action, root):
         "repository": root / "etc" / "sysrepo",
         "memory": root / "dev" / "shm" / "sr_main",
         "ours": root / "etc" / "tsn",
+        "state": root / STATE[0],
+        "broker's": root / STATE[1],
     }
     return {name for name, path in places.items() if path.exists()}, ran.stderr
 
@@ -86,7 +99,10 @@ def test_a_machine_without_a_repository_is_no_problem(root):
 
 
 def test_removal_without_purge_takes_nothing(root):
-    assert after("remove", root) == ({"repository", "memory", "ours"}, "")
+    assert after("remove", root) == (
+        {"repository", "memory", "ours", "state", "broker's"},
+        "",
+    )
 
 
 @pytest.mark.parametrize("place", ["usr/bin", "usr/local/bin", "usr/local/sbin"])
