@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.boot.machine import Machine
-from tests.boot.switch import AGENT, FILES, SERVER, Switch, until
+from tests.boot.switch import AGENT, BROKER, FILES, SERVER, Switch, until
 from tests.first_version import first_version
 
 VERSION = "dpkg-query -W -f '${Version}' tsn-switch"
+BROKER_USER, SERVER_USER = "tsn-netconf-broker", "tsn-netconfd"
 CONFIGURATION = "sysrepocfg --export --datastore startup --format xml"
 
 
@@ -51,9 +52,19 @@ def test_the_package_goes_over_the_first_version_and_back_and_no_port_is_touched
         assert switch.schedule() == schedule
         assert switch.gates_removed() == removed
         assert switch.machine.run(CONFIGURATION).stdout == configuration
+        if installed == package:
+            assert owners(switch, "/var/lib/tsn-netconf-broker") == {BROKER_USER}
+            assert owners(switch, "/var/lib/tsn-netconfd") == {SERVER_USER}
+            assert switch.property(BROKER, "ActiveState") == "active"
         # The controller reaches it by the same host key, and finds its plan there.
         switch.push()
         assert switch.gates_removed() == removed
+
+
+def owners(switch: Switch, directory: str) -> set[str]:
+    """Who owns the files in a directory, of which there must be some."""
+    users = switch.machine.run(f"stat --format %U {directory}/*").stdout
+    return set(users.split())
 
 
 def debian_version(package: Path) -> str:

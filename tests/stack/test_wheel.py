@@ -263,6 +263,7 @@ def test_the_first_version_becomes_this_one_and_back_as_the_manual_says(wheels, 
 def test_the_switch_alone_needs_nothing_of_the_controller(switch):
     assert "usage: tsn-agent" in switch.succeeds("tsn-agent", "--help")
     assert "usage: tsn-netconfd" in switch.succeeds("tsn-netconfd", "--help")
+    assert "usage: tsn-netconf-broker" in switch.succeeds("tsn-netconf-broker", "--help")
     switch.succeeds("python", "-c", "import pam")
     for module in ("cnc", "ncclient"):
         assert "No module named" in switch.run("python", "-c", f"import {module}").stderr
