@@ -137,8 +137,22 @@ class NetconfdProcess(FrontEnd):
     @property
     def broker_pid(self) -> int:
         """The id of the process that holds sysrepo."""
-        (broker,) = (pid for pid in _descendants(self.pid) if _name(pid) == "netconf-broker")
+        (broker,) = self._named("netconf-broker")
         return broker
+
+    @property
+    def spawner_pid(self) -> int:
+        """The id of the process that forks the session processes."""
+        (spawner,) = self._named("netconf-spawner")
+        return spawner
+
+    @property
+    def session_pids(self) -> list[int]:
+        """The ids of the session processes, the oldest first."""
+        return sorted(self._named("netconf-session"))
+
+    def _named(self, name: str) -> list[int]:
+        return [pid for pid in _descendants(self.pid) if _name(pid) == name]
 
     def kill(self) -> None:
         """End all its processes without warning."""
@@ -149,7 +163,7 @@ class NetconfdProcess(FrontEnd):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._process.wait(START_TIMEOUT_S)
-        assert wait_until(lambda: not any(map(_runs, pids)))
+        assert wait_until(lambda: not any(map(runs, pids)))
 
 
 def _descendants(pid: int) -> list[int]:
@@ -165,7 +179,8 @@ def _name(pid: int) -> str:
     return _text(Path(f"/proc/{pid}/comm")).strip()
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
+    """Whether there is such a process, and it has not ended."""
     state = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
     return bool(state) and state[0] != "Z"
 
