@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import socket
 import subprocess
+import sys
+import time
 from collections import deque
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
@@ -20,6 +23,8 @@ from agent.netconfd.session.framing import Decoder, encode
 from tests.fuzz import functions
 from tests.fuzz.configurations import Node, schema
 from tests.fuzz.rpcs import BASE
+from tests.stack import netconfd_probed
+from tests.stack.netconfd_probed import BROKER, FRONT, Probe
 from tests.stack.netconfd_process import NetconfdProcess, wait_until
 from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.repository import Repository
@@ -28,7 +33,17 @@ T = TypeVar("T")
 
 CHECKOUT = Path(__file__).parents[2]
 PATIENCE_S = 10.0
+# Those who have a session, and one whom access control lets execute nothing.
 USERS = ("operator", "observer")
+STRANGER = "stranger"
+# Of CPU time for one request: none of these inputs needs a hundredth of it.
+REQUEST_CPU_S = 5
+# What the front and the broker may compute between two turns of their loops.
+MAX_TURN_NS = 50_000_000
+# How a session process ends that was not ended by its limits or on purpose.
+_HARMED = re.compile(r"its process (?:crashed|failed|was killed).*|Traceback")
+_OVER_LIMIT = "of CPU for a request"
+_CONFIRM_TIMEOUT_S = 1
 _MAX_REPLY_OCTETS = 64 * 2**20
 # Threads and files that come and go with a session's end, or that a first use leaves for good.
 _SLACK = 12
@@ -103,6 +118,10 @@ class FuzzedServer:
         import sysrepo  # noqa: PLC0415  it asks the environment for the repository when it is loaded
 
         self._process = NetconfdProcess(directory / "netconfd")
+        turns = directory / "turns"
+        program = netconfd_probed.__file__
+        self._process.wrapper = [sys.executable, program, str(turns), str(REQUEST_CPU_S)]
+        self._probe = Probe(turns)
         self._loop = asyncio.new_event_loop()
         self._sessions: dict[str, _Session] = {}
         self._connection = sysrepo.SysrepoConnection()
@@ -116,7 +135,16 @@ class FuzzedServer:
         self.recent: deque[bytes] = deque(maxlen=20)
         self.agent_errors = _Exceptions()
         self.restarts = 0
+        self.over_limit = 0
+        # The longest that a confirmed commit waited beyond its time, and that a loop was busy.
+        self.max_late_s = 0.0
+        self.max_turn_ns = {FRONT: 0, BROKER: 0}
+        self._start()
+
+    def _start(self) -> None:
         self._process.start()
+        # A start is no event that others wait for.
+        self._probe.forget()
 
     def roots(self) -> tuple[Node, ...]:
         """What can be configured here."""
@@ -145,7 +173,11 @@ class FuzzedServer:
         self.recent.append(message)
         for user in USERS:
             reply = self._reply(message, user)
-            if reply is None or b"internal server error" in reply:
+            if reply is None:
+                self._sessions.pop(user)
+                if not self._was_over_limit():
+                    raise Failure(f"the session of {user} has ended")
+            elif b"internal server error" in reply:
                 raise Failure(f"{user} is answered {reply!r}")
 
     def edit(self, configuration: bytes) -> None:
@@ -158,20 +190,34 @@ class FuzzedServer:
         self.ask(_rpc(b"<discard-changes/>"))
 
     def stream(self, data: bytes) -> None:
-        """Raw bytes on a new session that then falls silent: the server ends it, and no other."""
-        self.recent.append(data)
-        self._run(self._stream(data))
+        """Raw bytes on a new session that then falls silent: the server ends it, and no other.
 
-    async def _stream(self, data: bytes) -> None:
-        connection, reader, writer = await self._process.connect_raw()
+        A stranger's bytes are answered by none.
+        """
+        self.recent.append(data)
+        self._run(self._stream(data, USERS[0]))
+        if self._run(self._stream(data, STRANGER)):
+            # An earlier input may have given everybody rights.
+            self._restore()
+            if not wait_until(lambda: not self._run(self._stream(data, STRANGER))):
+                raise Failure("a user without rights has a session")
+
+    async def _stream(self, data: bytes, user: str) -> bytes:
+        """What the server answers."""
+        connection, reader, writer = await self._process.connect_raw(username=user)
+        answer = b""
         try:
             writer.write(data)
             writer.write_eof()
-            while await reader.read(65536):
-                pass
+            while piece := await reader.read(65536):
+                answer += piece
+        except BrokenPipeError:
+            # The server has closed the channel before it was written to.
+            pass
         finally:
             connection.close()
             await connection.wait_closed()
+        return answer
 
     def garbage(self, data: bytes) -> None:
         """Bytes to the TCP port before any SSH."""
@@ -191,14 +237,23 @@ class FuzzedServer:
         """The server lives, serves a good client, and holds nothing of the sessions that ended."""
         self._end_session()
         self._restore()
-        if "Traceback" in self._process.log:
-            log = self._process.log
+        log = self._process.log
+        self.over_limit += log.count(_OVER_LIMIT)
+        self._process.forget_log()
+        if harm := _HARMED.search(log):
             self.restart()
-            raise Failure(f"the server logged:\n{log[-4000:]}")
+            raise Failure(f"the server logged {harm[0]!r}:\n{log[-4000:]}")
+        for process, before_ns in self.max_turn_ns.items():
+            turn_ns = self._probe.longest_ns(process)
+            self.max_turn_ns[process] = max(before_ns, turn_ns)
+            if turn_ns > MAX_TURN_NS:
+                self._probe.forget()
+                raise Failure(f"a loop was busy for {turn_ns / 1e6:.0f} ms")
         if self.agent_errors.seen:
             seen, self.agent_errors.seen = self.agent_errors.seen, []
             raise Failure("the agent raised:\n" + "\n".join(seen[:3]))
         self._serve_a_good_client()
+        self._keep_the_deadline()
         usage = self._usage()
         if self._first is None:
             self._first = usage
@@ -218,7 +273,7 @@ class FuzzedServer:
         self._sessions.clear()
         self._process.kill()
         self._restore()
-        self._process.start()
+        self._start()
         self.restarts += 1
 
     def _serve_a_good_client(self) -> None:
@@ -238,6 +293,34 @@ class FuzzedServer:
             if reply is None or expected not in reply:
                 raise Failure(f"a good client's {operation} was answered: {reply!r}")
         self._end_session()
+
+    def _keep_the_deadline(self) -> None:
+        """A confirmed commit goes back in time while an observer sends the last inputs again."""
+        running = self._configuration("running")
+        edit = _GOOD.replace("still here", "not to be kept")
+        timeout = f"<confirm-timeout>{_CONFIRM_TIMEOUT_S}</confirm-timeout>"
+        for operation in (
+            f"<edit-config><target><candidate/></target><config>{edit}</config></edit-config>",
+            f"<commit><confirmed/>{timeout}<persist>fuzz</persist></commit>",
+        ):
+            begun_s = time.monotonic()
+            reply = self._reply(_rpc(operation.encode()))
+            if reply is None or b"<ok/>" not in reply:
+                raise Failure(f"a good client's {operation} was answered: {reply!r}")
+        for message in filter(None, tuple(self.recent)):
+            try:
+                self._reply(message, USERS[1])
+            except Failure:
+                # It is looked at when it comes by itself.
+                self._sessions.pop(USERS[1], None)
+        if not wait_until(lambda: self._configuration("running") == running, PATIENCE_S):
+            self.restart()
+            raise Failure("a confirmed commit is not reverted")
+        self.max_late_s = max(self.max_late_s, time.monotonic() - begun_s - _CONFIRM_TIMEOUT_S)
+        self._end_session()
+
+    def _was_over_limit(self) -> bool:
+        return wait_until(lambda: _OVER_LIMIT in self._process.log, 1.0)
 
     def _reply(self, message: bytes, user: str = USERS[0]) -> bytes | None:
         if user not in self._sessions:
@@ -272,16 +355,22 @@ class FuzzedServer:
             self._run(self._sessions.popitem()[1].close())
 
     def _usage(self) -> tuple[int, int, int]:
-        """Threads, open files and resident octets of the server, once sessions are gone."""
-        process = Path(f"/proc/{self._process.pid}")
+        """Threads, open files and resident octets of all processes, once sessions are gone."""
+        if not wait_until(lambda: not self._process.session_pids):
+            raise Failure("a session process has outlived its session")
         first = self._first
+        processes = [Path(f"/proc/{pid}") for pid in self._process.pids]
+
+        def count(folder: str) -> int:
+            return sum(len(list((process / folder).iterdir())) for process in processes)
 
         def read() -> tuple[int, int]:
-            return len(list((process / "task").iterdir())), len(list((process / "fd").iterdir()))
+            return count("task"), count("fd")
 
         if first is not None:
             wait_until(lambda: read() <= (first[0] + _SLACK, first[1] + _SLACK))
-        pages = int((process / "statm").read_text(encoding="ascii").split()[1])
+        sizes = [(each / "statm").read_text(encoding="ascii").split() for each in processes]
+        pages = sum(int(resident) for _, resident, *_ in sizes)
         return *read(), pages * os.sysconf("SC_PAGE_SIZE")
 
     def _configuration(self, datastore: str) -> str:

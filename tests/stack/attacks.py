@@ -95,23 +95,33 @@ async def _again_and_again(
     progress: Callable[[], None],
     attributes: str = "",
     *,
-    at_once: bool = False,
+    is_endless: bool = False,
 ) -> None:
-    """The same request in session after session; `at_once`: its answer will not come."""
+    """The same request in session after session; an answer to an endless one is not expected."""
     while True:
         session = AttackersSession()
         with suppress(OSError, asyncssh.Error):
             await session.open(server, user)
             try:
                 session.send(operation, attributes)
-                if at_once:
-                    progress()
+                if is_endless:
+                    await _while_there(session, progress)
                 while await session.receive() is not None:
                     progress()
                     session.send(operation, attributes)
             finally:
                 session.close()
         await asyncio.sleep(PAUSE_S)
+
+
+async def _while_there(session: AttackersSession, progress: Callable[[], None]) -> None:
+    """Count until the server ends the session."""
+    end = asyncio.create_task(session.receive())
+    try:
+        while not (await asyncio.wait((end,), timeout=PAUSE_S))[0]:
+            progress()
+    finally:
+        end.cancel()
 
 
 async def _idle_connections(server: FrontEnd, progress: Callable[[], None]) -> None:
@@ -121,7 +131,6 @@ async def _idle_connections(server: FrontEnd, progress: Callable[[], None]) -> N
         while True:
             with suppress(OSError):
                 reader, writer = await asyncio.open_connection(server.host, server.port)
-                progress()
                 try:
                     while await reader.read(4096):
                         pass
@@ -132,13 +141,16 @@ async def _idle_connections(server: FrontEnd, progress: Callable[[], None]) -> N
     async with asyncio.TaskGroup() as group:
         for _ in range(IDLE_CONNECTIONS):
             group.create_task(occupy())
+        while True:
+            await asyncio.sleep(PAUSE_S)
+            progress()
 
 
 async def _notification_flood(server: FrontEnd, progress: Callable[[], None]) -> None:
     """Subscribers with a costly filter, who hear sessions open and close all the time."""
     subscription = (
         '<create-subscription xmlns="urn:ietf:params:xml:ns:netconf:notification:1.0">'
-        '<filter type="xpath" select="//*[count(//*[count(//*)>0])>0]"/></create-subscription>'
+        f'<filter type="xpath" select="{ENDLESS_XPATH}"/></create-subscription>'
     )
     async with AsyncExitStack() as stack:
         for _ in range(4):
@@ -169,7 +181,7 @@ ATTACKS: Mapping[str, Attack] = {
         "observer",
         f'<get><filter type="xpath" select="/{"a" * 400_000}"/></get>',
     ),
-    "endless query": partial(_again_and_again, "observer", endless_query(), at_once=True),
+    "endless query": partial(_again_and_again, "observer", endless_query(), is_endless=True),
     "edits of 4 MB": partial(_again_and_again, "operator", large_edit(4_000_000)),
     "everything": partial(_again_and_again, "observer", "<get/>"),
     "idle connections": _idle_connections,

@@ -17,7 +17,7 @@ import pytest
 
 from tests.stack.attacks import ATTACKS, attacked
 from tests.stack.netconfd_probed import BROKER, FRONT, Probe
-from tests.stack.netconfd_process import NetconfdProcess, running_netconfd, runs, wait_until
+from tests.stack.netconfd_process import NetconfdProcess, runs, wait_until
 from tests.stack.test_netconfd_confirmed_commit import LONG_S, edit, running
 
 PROGRAM = Path(__file__).with_name("netconfd_probed.py")
@@ -27,7 +27,7 @@ SHORT_S = "2"
 # A machine with other work gives a computing process this much CPU time, some day.
 PATIENCE_S = 60.0
 MAX_FRONT_TURN_NS = 50_000_000
-MAX_BROKER_TURN_NS = 50_000_000
+MAX_BROKER_TURN_NS = 5_000_000
 # Rounds of an attack that are looked at.
 ROUNDS = 3
 
@@ -209,7 +209,9 @@ def test_no_attack_holds_up_the_front_or_the_broker(probed, client, name):
         assert wait_until(lambda: attack.rounds >= begun + ROUNDS, PATIENCE_S)
         front_ns, broker_ns = probe.longest_ns(FRONT), probe.longest_ns(BROKER)
 
-    print(f"{name}: longest turn {front_ns / 1e6:.1f} ms (front), {broker_ns / 1e6:.1f} ms (broker)")
+    print(
+        f"{name}: longest turn {front_ns / 1e6:.1f} ms (front), {broker_ns / 1e6:.1f} ms (broker)"
+    )
     assert 0 < front_ns <= MAX_FRONT_TURN_NS
     assert 0 < broker_ns <= MAX_BROKER_TURN_NS
 
@@ -220,7 +222,7 @@ def test_no_attack_holds_up_the_front_or_the_broker(probed, client, name):
 def what_it_holds(pid):
     """The files that a process has open or in its memory."""
     process = Path(f"/proc/{pid}")
-    opened = {os.readlink(each) for each in (process / "fd").iterdir()}
+    opened = {str(each.readlink()) for each in (process / "fd").iterdir()}
     mapped = {line.split(maxsplit=5)[-1] for line in (process / "maps").read_text().splitlines()}
     return opened | mapped
 
@@ -239,7 +241,7 @@ def test_only_the_broker_holds_sysrepo(netconfd, sysrepo_repository):
 def test_a_session_process_has_two_sockets_and_can_have_nothing_else(netconfd):
     with netconfd.connect():
         (session,) = netconfd.session_pids
-        links = [os.readlink(each) for each in Path(f"/proc/{session}/fd").iterdir()]
+        links = [str(each.readlink()) for each in Path(f"/proc/{session}/fd").iterdir()]
         kinds = {"/dev/null", *(link.split(":")[0] for link in links if ":" in link)}
         limits = Path(f"/proc/{session}/limits").read_text()
 
