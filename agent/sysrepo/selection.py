@@ -20,14 +20,9 @@ from libyang.context import ffi, lib
 
 from agent.sysrepo.library import LIBRARY, address
 
-LIBRARY.lyd_find_xpath3.argtypes = [
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_char_p,
-    ctypes.c_int,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
+LIBRARY.lyd_eval_xpath4.argtypes = [
+    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int),
+    *[ctypes.c_void_p] * 7,
 ]
 # tree.h, LY_VALUE_FORMAT: the bindings lack it. Prefixes are names of modules.
 _LY_VALUE_JSON = 4
@@ -153,10 +148,16 @@ def _check_selects_nodes(context: libyang.Context, xpath: str) -> None:
 
 
 def _data_nodes(context: libyang.Context, tree: Any, xpath: str) -> list[Any]:
-    """The nodes that `xpath` selects from the root (`lyd_find_xpath3`); the set is freed here."""
+    """The nodes that `xpath` selects from the root (`lyd_eval_xpath4`); the set is freed here.
+
+    The module is for identities without a prefix: from the root, with none, libyang 3.13.6 reads
+    invalid memory. `lyd_find_xpath3` gives it none.
+    """
     found = ffi.new("struct ly_set **")
-    if LIBRARY.lyd_find_xpath3(
-        None, address(tree), xpath.encode(), _LY_VALUE_JSON, None, None, address(found)
+    module = address(tree.schema.module)
+    if LIBRARY.lyd_eval_xpath4(
+        *(None, address(tree), module, xpath.encode(), _LY_VALUE_JSON),
+        *(None, None, None, address(found), None, None, None),
     ):
         raise context.error("cannot evaluate the XPath")
     try:

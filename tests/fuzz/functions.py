@@ -6,6 +6,7 @@ fuzz-kinds, and for what is no node of it at all.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -65,8 +66,12 @@ def expressions() -> Iterator[str]:
         if "{0}" not in call:
             yield from (f"{_TOP}/*[{call}]", call)
             continue
-        second = "'k:animal'" if "derived" in call else "'up'"
-        yield from (f"{_TOP}/*[{call.format(node, second)}]" for node in _NODES)
+        # An identity is looked up before there is a node: libyang needs a module for its name.
+        seconds = ("'k:animal'", "'a'") if "derived" in call else ("'up'",)
+        for node, second in itertools.product(_NODES, seconds):
+            yield f"{_TOP}/*[{call.format(node, second)}]"
+        if "derived" in call:
+            yield from (call.format(node, "'a'") for node in _NODES)
 
 
 @st.composite

@@ -76,6 +76,20 @@ def test_no_function_in_a_filter_ends_the_server(shared_netconfd, operation):
     assert shared_netconfd.alive
 
 
+@pytest.mark.parametrize("operation", ["get", "get-config", "get-data", "create-subscription"])
+def test_an_identity_without_a_prefix_ends_no_session(shared_netconfd, operation):
+    # crashed libyang, which takes its module from a node where there is none
+    expressions = ["derived-from(., 'a')", "//*[derived-from-or-self(derived-from(/, ''), '(')]"]
+    said, _ = answer(
+        shared_netconfd,
+        *(_filtered(operation, expression) for expression in expressions),
+        username="observer",
+    )
+
+    assert said.count("<rpc-reply") == len(expressions) + 1, said
+    assert "crashed" not in shared_netconfd.log
+
+
 def _filtered(operation, expression):
     filter_ = f'<filter type="xpath" select="{expression}"/>'
     content = {
