@@ -20,6 +20,7 @@ from pathlib import Path
 
 from agent.netconfd import confinement
 from agent.netconfd.front import server
+from agent.netconfd.session_process import ProcessLimits
 
 FRONT, BROKER, SPAWNER, SESSION = range(4)
 _PROCESSES = {"netconf-broker": BROKER, "netconf-spawner": SPAWNER, "netconf-session": SESSION}
@@ -93,9 +94,14 @@ def install(path: Path) -> None:
     confinement.set_name = become
 
 
+def _limits_with(request_cpu_s):
+    """The limits that are configured, except this one."""
+    return lambda **configured: ProcessLimits(**configured | {"request_cpu_s": request_cpu_s})
+
+
 if __name__ == "__main__":
     install(Path(sys.argv[1]))
-    server.MAX_REQUEST_CPU_S = int(sys.argv[2])
+    server.ProcessLimits = _limits_with(int(sys.argv[2]))
     # What follows the interpreter and -m, with which the server would have been started.
     sys.argv = sys.argv[5:]
     sys.exit(server.main())

@@ -8,9 +8,11 @@ import socket
 import asyncssh
 import pytest
 
+from tests.stack.attacks import endless_query
 from tests.stack.front_end import REPLY_TIMEOUT_S
+from tests.stack.netconf_client import BASE
 from tests.stack.netconfd_process import wait_until
-from tests.stack.test_netconfd_access import END
+from tests.stack.test_netconfd_access import END, HELLO_1_0
 from tests.stack.test_netconfd_call_home import Waiting, speak
 from tests.stack.test_netconfd_settings import edit
 
@@ -105,6 +107,43 @@ def test_logins_without_any_right_close_the_door_to_their_block(netconfd, good):
 
     assert wait_until(is_refused)
     assert is_let_in(netconfd, OTHER_BLOCK)
+
+
+def ask(netconfd, request, **options):
+    """The reply to a request from the offender; None if its session ends instead."""
+
+    async def talk():
+        connection, reader, writer = await netconfd.connect_raw(
+            local_addr=(OFFENDER, 0), username="observer", **options
+        )
+        async with asyncio.timeout(REPLY_TIMEOUT_S), connection:
+            await reader.readuntil(END)
+            writer.write(HELLO_1_0 + request.encode() + END)
+            try:
+                return await reader.readuntil(END)
+            except asyncio.IncompleteReadError:
+                return None
+
+    return asyncio.run(talk())
+
+
+def test_a_block_whose_sessions_use_too_much_processor_time_is_refused(netconfd, good):
+    limits = "<max-request-cpu>1</max-request-cpu>"
+    set_limits(good, limits + penalties("<session-failure>1000</session-failure>"))
+    endless = f'<rpc xmlns="{BASE}" message-id="1">{endless_query()}</rpc>'
+    assert ask(netconfd, endless) is None
+    assert wait_until(lambda: "used more than 1 s of CPU for a request" in netconfd.log)
+    assert wait_until(lambda: not is_let_in(netconfd, NEIGHBOUR))
+    assert is_let_in(netconfd, OTHER_BLOCK)
+
+
+def test_a_session_gets_no_more_memory_than_is_configured(netconfd, good):
+    nodes = '<a xmlns="urn:nobody"/>' * 100_000
+    request = f'<rpc xmlns="{BASE}" message-id="1"><get><filter>{nodes}</filter></get></rpc>'
+    assert b"<data" in ask(netconfd, request)
+    set_limits(good, "<max-session-memory>16</max-session-memory>")
+    assert b"<data" not in (ask(netconfd, request) or b"")
+    assert good.get_config("running").ok
 
 
 def test_a_block_of_the_configured_size_is_refused(netconfd, good):
