@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -83,11 +84,12 @@ def endless(tmp_path: Path) -> Path:
 
 
 def interrupted(*argv: object) -> tuple[int, str, str]:
-    """Exit code, output and errors of a `cnc` that gets a Ctrl-C once it shows progress."""
+    """Exit code, output and errors of a `cnc` that gets a Ctrl-C once something has a place."""
     process = start(*argv)
     assert process.stderr is not None
-    shown = process.stderr.readline()
-    assert "placed" in shown
+    for shown in process.stderr:
+        if re.search(r": [1-9][\d,]* of [\d,]+ placed", shown):
+            break
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     return process.returncode, out, err

@@ -242,11 +242,17 @@ def test_a_run_records_every_frame_by_the_time_since_its_start(here: Lab, tmp_pa
         valves, name="bulk", pattern=Pattern.SATURATING, latency_bound_ns=None
     )
     record = run(
-        here, [MOTION, valves, bulk], 100_000_000, tmp_path, stamps=True, grid_ns=7, drain_ns=1_000
+        here,
+        [MOTION, valves, bulk],
+        1_000_000_000,
+        tmp_path,
+        stamps=True,
+        grid_ns=7,
+        drain_ns=1_000,
     )
     assert record.start_ns % 7 == 0
     assert [frame.planned_ns - record.start_ns for frame in record if frame.flow == "motion"] == [
-        250_000 + seq * 1_000_000 for seq in range(100)
+        250_000 + seq * 1_000_000 for seq in range(1000)
     ]
     assert {frame.flow for frame in record} == {"motion", "valves", "bulk"}
     written = rows(tmp_path / "frames.csv")
