@@ -14,7 +14,7 @@ from functools import partial
 
 import asyncssh
 
-from agent.netconfd.session.framing import Decoder, encode
+from agent.netconfd.session.framing import END_OF_CHUNKS, Decoder, encode
 from tests.stack.front_end import FrontEnd
 from tests.stack.netconf_client import BASE, INTERFACES
 
@@ -48,10 +48,13 @@ class AttackersSession:
         self._writer.write(encode(_HELLO, chunked=False))
         self._decoder.use_chunks()
 
-    def send(self, operation: str, attributes: str = "") -> None:
-        """Send one request; the answer can wait."""
-        rpc = f'<rpc xmlns="{BASE}" message-id="1" {attributes}>{operation}</rpc>'
-        self._writer.write(encode(rpc.encode(), chunked=True))
+    def send(self, operation: str, attributes: str = "", chunk_octets: int | None = None) -> None:
+        """Send one request, in chunks of so many octets; the answer can wait."""
+        rpc = f'<rpc xmlns="{BASE}" message-id="1" {attributes}>{operation}</rpc>'.encode()
+        size = chunk_octets or len(rpc)
+        chunks = (rpc[at : at + size] for at in range(0, len(rpc), size))
+        framed = b"".join(b"\n#%d\n%b" % (len(chunk), chunk) for chunk in chunks)
+        self._writer.write(framed + END_OF_CHUNKS)
 
     async def receive(self) -> bytes | None:
         """The next message, None if the server has ended the session."""

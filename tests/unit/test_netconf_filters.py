@@ -126,3 +126,24 @@ def test_an_expression_is_as_long_as_a_subtree_at_most(expression):
     with pytest.raises(RpcError) as error:
         xpath(expression)
     assert error.value.tag == "too-big"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "/*[" + "-" * 5_001 + "1]",
+        "|".join(["/if:a"] * 5_002),
+        "/*[1" + " and 1" * 5_001 + "]",
+        "/*[1" + "+1" * 5_001 + "]",
+    ],
+    ids=["negations", "union", "and", "sum"],
+)
+def test_an_expression_has_no_more_operators_than_are_evaluated_quickly(expression):
+    with pytest.raises(RpcError, match="more than 5000 operators") as error:
+        xpath(expression)
+    assert error.value.tag == "too-big"
+
+
+def test_what_looks_like_an_operator_in_a_name_or_a_literal_is_none():
+    expression = "/if:and-or-div[if:a='" + "-|and " * 2_000 + "']"
+    assert "and-or-div" in xpath(expression)

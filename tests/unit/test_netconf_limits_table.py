@@ -34,6 +34,7 @@ FIXED = {
     "tags and attributes in a request": f"{messages.MAX_MARKUP:,}",
     "attributes of an element, namespaces in scope": f"{messages.MAX_ATTRIBUTES}",
     "XPath that a filter is translated to": f"{filters.MAX_XPATH_OCTETS // MIB} MiB",
+    "operators in an XPath filter": f"{filters.MAX_OPERATORS:,}",
     "namespaces that the nodes of an edit repeat": (
         f"{edit_config.MAX_REPEATED_OCTETS // MIB} MiB"
     ),

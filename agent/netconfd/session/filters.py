@@ -26,6 +26,12 @@ _TOKEN = re.compile(
 # Of what goes to sysrepo for one filter. Each path of a subtree filter repeats the content matches
 # around it, so that a message of 1 MB would else become 20 GB.
 MAX_XPATH_OCTETS = 2**20
+# A string literal, or a name, which may be an operator, or another operator.
+_WORD_OR_OPERATOR = re.compile(r"""(?:"[^"]*"|'[^']*')|([A-Za-z_][\w.-]*+)|([-+*=<>|])""", re.ASCII)
+_OPERATOR_NAMES = frozenset({"and", "or", "div", "mod"})
+# libyang looks through all operators of a level for each of them: 100,000 take it 1.4 s, four times
+# for each filter.
+MAX_OPERATORS = 5_000
 # What makes libyang 3.13.6 read invalid memory: the first for a leaf that is not a leafref, the
 # others for the root node. Only sum() is one of the functions that RFC 6241 section 8.9.1 asks for.
 _UNSAFE_FUNCTIONS = frozenset({"deref", "bit-is-set", "enum-value", "sum"})
@@ -38,7 +44,8 @@ def to_xpath(filter_: etree._Element | None, modules: Mapping[str, str]) -> str 
     """The XPath of a <filter>, None if it selects nothing; `modules` maps namespace to name.
 
     Raises RpcError for a filter of unknown type, without its expression, or with one that would
-    crash libyang; and too-big for one that becomes longer than `MAX_XPATH_OCTETS`.
+    crash libyang; and too-big for one that becomes longer than `MAX_XPATH_OCTETS`, or has more than
+    `MAX_OPERATORS`.
     """
     if filter_ is None:
         return EVERYTHING
@@ -69,6 +76,8 @@ def _with_module_names(filter_: etree._Element, modules: Mapping[str, str]) -> s
 
     written = _Written()
     written.add(select)
+    if _operators(select) > MAX_OPERATORS:
+        raise _too_big(f"has more than {MAX_OPERATORS} operators")
     prefixes = filter_.nsmap
 
     def rename(match: re.Match[str]) -> str:
@@ -96,6 +105,23 @@ def _not_evaluated(why: str) -> RpcError:
     )
 
 
+def _operators(xpath: str) -> int:
+    """How many operators an expression has; a * counts, whatever it stands for."""
+    return sum(
+        match[2] is not None or match[1] in _OPERATOR_NAMES
+        for match in _WORD_OR_OPERATOR.finditer(xpath)
+    )
+
+
+def _too_big(why: str) -> RpcError:
+    return RpcError(
+        "too-big",
+        f"the <filter> {why}; ask for less at once",
+        "protocol",
+        info={"bad-element": "filter"},
+    )
+
+
 class _Written:
     """Counts what is written for a filter, and ends it before it takes much memory."""
 
@@ -106,13 +132,7 @@ class _Written:
         """The text, one more. Raises RpcError too-big."""
         self._characters += len(text)
         if self._characters > MAX_XPATH_OCTETS:
-            raise RpcError(
-                "too-big",
-                f"the <filter> becomes an XPath of more than {MAX_XPATH_OCTETS} octets; "
-                "ask for less at once",
-                "protocol",
-                info={"bad-element": "filter"},
-            )
+            raise _too_big(f"becomes an XPath of more than {MAX_XPATH_OCTETS} octets")
         return text
 
 
