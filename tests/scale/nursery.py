@@ -20,6 +20,7 @@ import shutil
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
@@ -35,6 +36,7 @@ from tests.stack.repository import SHARED_MEMORY
 
 AT_ONCE = 4  # programs that start at the same time
 START_TIMEOUT_MS = 60_000
+_POLL_S = 0.002
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -106,6 +108,8 @@ def _fork(chassis: Chassis, program: str) -> int:
         return pid
     status = 1
     try:
+        # The processes of a NETCONF server are struck together.
+        os.setpgid(0, 0)
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         log = os.open(chassis.log(program), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(log, 1)
@@ -143,10 +147,14 @@ def _says_ready(pid: int, manager: socket.socket) -> bool:
 
 
 def _end(pid: int, number: signal.Signals) -> None:
-    """Not reaped before this, a process keeps its id."""
-    os.kill(pid, number)
-    os.kill(pid, signal.SIGCONT)  # one that is stopped hears only SIGKILL
+    """End a program with all its processes. Not reaped before this, it keeps its id."""
+    os.killpg(pid, number)
+    os.killpg(pid, signal.SIGCONT)  # one that is stopped hears only SIGKILL
     os.waitpid(pid, 0)
+    with contextlib.suppress(ProcessLookupError):
+        while True:
+            os.killpg(pid, 0)
+            time.sleep(_POLL_S)
 
 
 if __name__ == "__main__":

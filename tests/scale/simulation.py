@@ -74,10 +74,10 @@ class Switch:
 
     def freeze(self, program: str) -> None:
         """Let a program do nothing; its connections stay, nobody is told."""
-        os.kill(self._pids[program], signal.SIGSTOP)
+        os.killpg(self._pids[program], signal.SIGSTOP)
 
     def thaw(self, program: str) -> None:
-        os.kill(self._pids[program], signal.SIGCONT)
+        os.killpg(self._pids[program], signal.SIGCONT)
 
 
 @dataclass(frozen=True)

@@ -56,16 +56,19 @@ class Footprint:
     threads: int
 
     @classmethod
-    def at_rest(cls, pid):
+    def at_rest(cls, pids):
         """The least of each within two seconds: what is kept is there all the time.
 
         A process has files open for a moment, the agent also after the answer to a change.
         """
         samples = []
         for _ in range(REST_SAMPLES):
-            samples.append(cls.of(pid))
+            samples.append({name: astuple(cls.of(pid)) for name, pid in pids.items()})
             time.sleep(REST_S / REST_SAMPLES)
-        return cls(*map(min, zip(*map(astuple, samples), strict=True)))
+        return {
+            name: cls(*map(min, zip(*(each[name] for each in samples), strict=True)))
+            for name in pids
+        }
 
     @classmethod
     def of(cls, pid):
@@ -165,16 +168,25 @@ def test_thousands_of_changes_leave_the_memory_flat_and_nothing_behind(
         running_agent(agent_state, tmp_path / "notify") as agent_pid,
         server.connect() as client,
     ):
+        (session,) = server.session_pids
+        pids = {
+            "front": server.pid,
+            "spawner": server.spawner_pid,
+            "session": session,
+            "broker": server.broker_pid,
+            "agent": agent_pid,
+        }
 
         def measure():
-            footprints = Footprint.at_rest(server.pid), Footprint.at_rest(agent_pid)
-            return *footprints, left_behind(sysrepo_repository, agent_state, server.state_dir)
+            files = left_behind(sysrepo_repository, agent_state, server.state_dir)
+            return Footprint.at_rest(pids), files
 
         change(server, client, range(WARM_UP))
-        *before, files_before = measure()
+        before, files_before = measure()
         change(server, client, range(WARM_UP, CHANGES))
-        *after, files_after = measure()
-    for name, early, late in zip(("server", "agent"), before, after, strict=True):
+        after, files_after = measure()
+    for name, early in before.items():
+        late = after[name]
         growth = late.rss_octets / early.rss_octets
         print(f"{name}: {early} after {WARM_UP} changes, {late} after {CHANGES}: {growth:.3f}")
         assert growth < MAX_GROWTH

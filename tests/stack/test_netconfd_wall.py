@@ -10,7 +10,8 @@ import os
 import re
 import signal
 import sys
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,9 @@ def stopped(pid):
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        # It may have ended since it was let go on.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def cpu_s(pid):
@@ -160,6 +163,22 @@ def test_a_commit_of_a_killed_broker_is_undone_by_the_next(netconfd, client):
     netconfd.start()
 
     assert goes_back(client)
+
+
+def test_a_server_waits_for_the_end_of_one_whose_front_was_killed(netconfd, client):
+    operator = netconfd.connect()
+    commit_unconfirmed(operator, persist=ID)
+    former = netconfd.broker_pid
+    with stopped(former), ThreadPoolExecutor() as service_manager:
+        os.kill(netconfd.pid, signal.SIGKILL)
+        netconfd.wait()
+        restart = service_manager.submit(netconfd.start)
+        assert logs(netconfd, "waiting for its end")
+        os.kill(former, signal.SIGCONT)
+        restart.result()
+
+        assert not runs(former)
+        assert goes_back(client, timeout_s=0)
 
 
 # --- a session that computes ---

@@ -6,12 +6,15 @@ It keeps the promise of a confirmed commit, so nothing here parses or evaluates 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import functools
 import logging
+import os
 import signal
 import socket
 import sqlite3
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -234,6 +237,25 @@ async def _run(state_dir: Path, serve: Serve) -> None:
             await broker.close()
 
 
+@contextmanager
+def _held(state_dir: Path) -> Iterator[None]:
+    """Be the only broker with this state, from now on. Raises OSError.
+
+    One whose front was killed still undoes what nobody has confirmed, and would undo what is
+    committed here meanwhile.
+    """
+    lock = os.open(state_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            LOG.warning("another server uses %s; waiting for its end", state_dir)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
 def serve_front(front: socket.socket, state_dir: Path) -> int:
     """Serve one front until it ends or SIGTERM comes; returns the exit code."""
     return run(state_dir, lambda broker: broker.serve(front))
@@ -246,7 +268,8 @@ def run(state_dir: Path, serve: Serve) -> int:
     """
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        asyncio.run(_run(state_dir, serve))
+        with _held(state_dir):
+            asyncio.run(_run(state_dir, serve))
     except (OSError, sqlite3.Error, SysrepoError, NotInstalled, Unreadable) as error:
         LOG.error("cannot serve: %s", error)
         return 1
