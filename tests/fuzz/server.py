@@ -390,13 +390,25 @@ class FuzzedServer:
 
     def _restore(self) -> None:
         """Bring back what was there before; inputs may lock even the good client out."""
-        for datastore, kept in self._kept.items():
-            if self._configuration(datastore) == kept:
-                continue
-            with self._connection.start_session(datastore) as session:
-                with session.get_ly_ctx() as context:
-                    tree = context.parse_data_mem(kept, "xml", parse_only=True, strict=True)
+        for datastore in self._kept:
+            # The locks of a session are released a moment after its connection has closed.
+            if not wait_until(lambda name=datastore: self._is_restored(name), PATIENCE_S):
+                raise Failure(f"{datastore} is locked by a session that has ended")
+
+    def _is_restored(self, datastore: str) -> bool:
+        from sysrepo.errors import SysrepoLockedError  # noqa: PLC0415  as above
+
+        kept = self._kept[datastore]
+        if self._configuration(datastore) == kept:
+            return True
+        with self._connection.start_session(datastore) as session:
+            with session.get_ly_ctx() as context:
+                tree = context.parse_data_mem(kept, "xml", parse_only=True, strict=True)
+            try:
                 session.replace_config_ly(tree, None, 20_000)
+            except SysrepoLockedError:
+                return False
+        return True
 
 
 def _rpc(operation: bytes) -> bytes:
