@@ -150,13 +150,6 @@ class Fields:
         """A non-negative integer, None if it is absent or null."""
         return None if self._members.get(name) is None else self.number(name)
 
-    def texts(self, name: str) -> list[str]:
-        """A list of strings."""
-        value = self._members.get(name)
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise ProtocolError(f"{name} is not a list of strings")
-        return value
-
     def numbers(self, name: str) -> list[int]:
         """A list of non-negative integers."""
         value = self._members.get(name)
@@ -178,13 +171,6 @@ class Fields:
             ]
         except (KeyError, TypeError, ValueError):
             raise ProtocolError(f"{name} are not paths") from None
-
-    def members(self, name: str) -> Mapping[str, Any]:
-        """An object."""
-        value = self._members.get(name)
-        if not isinstance(value, dict):
-            raise ProtocolError(f"{name} is not an object")
-        return value
 
     def is_null(self, name: str) -> bool:
         """Whether it is absent or null."""

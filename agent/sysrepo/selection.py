@@ -31,7 +31,6 @@ _LY_VALUE_JSON = 4
 _ANY_DATA = '<yang-library xmlns="urn:ietf:params:xml:ns:yang:ietf-yang-library"/>'
 
 _OPERATIONS = lib.LYS_RPC | lib.LYS_ACTION | lib.LYS_NOTIF
-_SCHEMA_ONLY = lib.LYS_CHOICE | lib.LYS_CASE
 _INNER = lib.LYS_CONTAINER | lib.LYS_LIST
 
 # Unions of paths downwards, whose conditions compare what is below a node with constants: what such
@@ -55,17 +54,6 @@ _DOWNWARDS = re.compile(rf"{_PATH}(?:\|{_PATH})*+", re.ASCII)
 _PIECE = re.compile(rf"(?:{LITERAL}|[^|'\"])++")
 # The steps are read along, so that no condition is seen in a literal of theirs.
 _CONDITION = re.compile(rf"{_ANY_NAMESPACE}|\[\s*+({_OPERAND}|\.)(?:{_COMPARED})?+\s*+\]", re.ASCII)
-
-
-def data_paths(context: libyang.Context) -> frozenset[str]:
-    """The paths of all schema nodes of data: every path that `needed_paths` may return."""
-    return frozenset(
-        _path(node)
-        for module in context
-        if module.implemented()
-        for top in _top_nodes(module.cdata)
-        for node in _with_descendants(top)
-    )
 
 
 def union_of_paths(xpath: str) -> tuple[str, ...]:
@@ -259,15 +247,6 @@ def _top_nodes(module: Any) -> Iterator[Any]:
     while node := lib.lys_getnext(node, ffi.NULL, module.compiled, 0):
         if not node.nodetype & _OPERATIONS:
             yield node
-
-
-def _with_descendants(node: Any) -> Iterator[Any]:
-    if not node.nodetype & _SCHEMA_ONLY:
-        yield node
-    child = lib.lysc_node_child(node)
-    while child:
-        yield from _with_descendants(child)
-        child = child.next
 
 
 def _path(node: Any) -> str:

@@ -20,7 +20,6 @@ from agent.sysrepo.data import (
     print_xml,
 )
 from agent.sysrepo.schema_context import build, export
-from agent.sysrepo.selection import data_paths
 from tests.stack.filtered_switch import IF
 
 YANG = Path(__file__).parents[2] / "yang"
@@ -78,11 +77,8 @@ def _compiled(module):
 def test_every_module_is_compiled_to_what_it_is_in_sysrepo(data_switch, context):
     with data_switch.get_ly_ctx() as context_of_sysrepo:
         expected = compiled(context_of_sysrepo)
-        paths = data_paths(context_of_sysrepo)
     assert set(OURS) <= set(expected)
     assert compiled(context) == expected
-    assert data_paths(context) == paths
-    assert f"{IF}/interface/ieee802-dot1dc-sched-if:gate-parameter-table/gate-enabled" in paths
 
 
 @pytest.mark.usefixtures("sysrepo_repository")
@@ -99,15 +95,8 @@ def test_submodules_features_deviations_and_older_revisions_come_along(tmp_path)
             expected = compiled(context_of_sysrepo)
         built = build(export(connection))
     assert compiled(built) == expected
-    assert {path for path in data_paths(built) if path.startswith(("/base", "/types"))} == {
-        "/base:c",
-        "/base:c/kept",
-        "/base:c/if-on",
-        "/base:c/other:added",
-        "/base:from-part",
-        "/base:from-part/typed",
-        "/types:unused",
-    }
+    there = ("/base:c/kept", "/base:c/if-on", "/base:c/other:added", "/base:from-part/typed")
+    assert all(next(built.find_path(path)).name() for path in there)
     with pytest.raises(LibyangError, match="length"):
         built.parse_data_mem(
             '<from-part xmlns="urn:base"><typed>four</typed></from-part>', "xml", parse_only=True
