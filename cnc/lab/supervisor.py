@@ -18,6 +18,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -42,11 +43,13 @@ def main(directory: Path, shm_prefix: str) -> None:
                 sys.stdin.buffer.read()
     finally:
         for program in running:
-            program.kill()
+            # All of its processes: tsn-netconfd has several.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
         for program in running:
             program.wait()
         for segment in SHARED_MEMORY.glob(f"{shm_prefix}*"):
-            segment.unlink()
+            segment.unlink(missing_ok=True)
         shutil.rmtree(directory)
 
 
@@ -66,6 +69,7 @@ def _start(
                         stdin=subprocess.DEVNULL,
                         stdout=log,
                         stderr=subprocess.STDOUT,
+                        start_new_session=True,
                     )
                 )
         names = {r.pid: each["name"] for r, each in zip(running, programs, strict=True)}

@@ -55,9 +55,12 @@ class SessionConnection:
         self._delivery: asyncio.Task[None] | None = None
         self._ending = Ending("dropped", "the transport closed")
         self._writer: asyncio.StreamWriter | None = None
+        self._is_over = False
+        self._has_greeted = False
 
     def end(self) -> None:
         """Take no further call; `run` returns when the one in progress is done."""
+        self._is_over = True
         if self._writer is not None:
             self._writer.transport.abort()
 
@@ -65,8 +68,13 @@ class SessionConnection:
         """Serve until the other end is closed; returns why the session ended."""
         reader, self._writer = await asyncio.open_unix_connection(sock=end)
         try:
-            while message := await wire.read(reader, self._max_body_octets()):
+            while not self._is_over:
+                message = await wire.read(reader, self._max_body_octets())
+                if message is None:
+                    break
                 await self._take(message)
+                # Messages without an answer are no reason to make the others wait.
+                await asyncio.sleep(0)
         except wire.ProtocolError as error:
             LOG.error("%s: its process broke the protocol: %s", self._session, error)
             return Ending("other", "its process broke the protocol")
@@ -82,7 +90,8 @@ class SessionConnection:
         if not fields.is_null("counters"):
             self._session.counters = _counters(fields)
         name = fields.text("call")
-        if name == "greeted":
+        if name == "greeted" and not self._has_greeted:
+            self._has_greeted = True
             self._notifications.events.session_started(self._session)
         elif name == "ended":
             reason = _REASONS[fields.choice("reason", tuple(_REASONS))]
