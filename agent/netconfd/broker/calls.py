@@ -6,6 +6,7 @@ that operation here: a session process decides nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from agent.netconfd.broker.current_library import CurrentLibrary
 from agent.netconfd.broker.datastore import Read
 from agent.netconfd.broker.memory_budget import MemoryBudget
 from agent.netconfd.broker.sessions import Session, Sessions, SubscriptionParameters
+from agent.netconfd.capabilities import CAPABILITIES
 from agent.netconfd.errors import RpcError, RpcErrors, bad_element
 from agent.netconfd.wire import Fields, Message, ProtocolError
 
@@ -90,6 +92,9 @@ class Calls:
         if name == "hold":
             self._services.budget.hold(self._session, fields.number("octets"))
             return _OK
+        if name == "capabilities":
+            modules = await self._session.call(lambda: self._services.library.get().capabilities())
+            return Message({"reply": True}, json.dumps([*CAPABILITIES, *modules]).encode())
         if name == "modules":
             return Message({"reply": True}, await self._session.call(self._services.modules))
         if not fields.is_null("content_id") and (

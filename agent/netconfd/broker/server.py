@@ -152,11 +152,9 @@ class Broker:
         self._connections[task] = connection
         task.add_done_callback(self._connections.pop)
         LOG.info("%s opened", session)
-        modules = await session.call(lambda: self._library.get().capabilities())
         return {
             "opened": session.number,
             "name": str(session),
-            "capabilities": [*CAPABILITIES, *modules],
             "may_commit": may_commit,
             "limits": self.settings.limits_json,
         }

@@ -86,7 +86,7 @@ class Control:
     async def open(self, user: str, peer: str, end: socket.socket) -> Mapping[str, Any]:
         """Open a session whose process has the other end of `end`. Raises BrokerGone.
 
-        Returns its number (`opened`), `limits` and `capabilities`, or why not (`refused`).
+        Returns its number (`opened`), `name`, `limits` and `may_commit`, or why not (`refused`).
         """
         answer, _ = await self._ask({"call": "open", "user": user, "peer": peer}, [end.fileno()])
         return answer

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from contextlib import suppress
 
 from agent.netconfd.data_model import DataModel
 from agent.netconfd.limits import Limits
-from agent.netconfd.session.broker import Broker
+from agent.netconfd.session.broker import Broker, Gone
 from agent.netconfd.session.netconf_session import NetconfSession
 from agent.netconfd.session_process import SessionProcess
 
@@ -39,7 +40,11 @@ async def _serve(process: SessionProcess[DataModel]) -> None:
         limits=Limits.from_json(process.start["limits"]),
         begin_request=process.begin_request,
     )
-    running = asyncio.create_task(session.run(process.start["capabilities"]))
+    try:
+        capabilities = json.loads(await broker.call("capabilities"))
+    except Gone:
+        return
+    running = asyncio.create_task(session.run(capabilities))
     await asyncio.wait((running, broker.reading), return_when=asyncio.FIRST_COMPLETED)
     if not running.done():
         # The broker has ended the session: there is nobody to answer a request.
