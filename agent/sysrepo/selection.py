@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import libyang
@@ -57,8 +57,12 @@ _CONDITION = re.compile(rf"{_ANY_NAMESPACE}|\[\s*+({_OPERAND}|\.)(?:{_COMPARED})
 
 
 def union_of_paths(xpath: str) -> tuple[str, ...]:
-    """The paths whose union `xpath` is, if they all lead downwards; else ()."""
-    return tuple(_PIECE.findall(xpath)) if _DOWNWARDS.fullmatch(xpath) else ()
+    """The paths whose union `xpath` is, each once, if they all lead downwards; else ().
+
+    libyang puts the nodes of a union in order after each path, which takes as long as there are
+    nodes in the tree; and of schemas it does not tell which nodes one path ends at and one passes.
+    """
+    return tuple(dict.fromkeys(_PIECE.findall(xpath))) if _DOWNWARDS.fullmatch(xpath) else ()
 
 
 def needed_paths(context: libyang.Context, xpath: str) -> tuple[str, ...]:
@@ -69,8 +73,8 @@ def needed_paths(context: libyang.Context, xpath: str) -> tuple[str, ...]:
     Operations and notifications are not data. () where no data can be selected.
     """
     _check_selects_nodes(context, xpath)
-    if _DOWNWARDS.fullmatch(xpath):
-        nodes = _ends(context, xpath)
+    if paths := union_of_paths(xpath):
+        nodes = _ends(context, paths)
     else:
         # Position, count and text of a node may depend on anything that is there.
         atoms = _schema_nodes(lib.lys_find_xpath_atoms, context, xpath)
@@ -89,7 +93,8 @@ def select(tree: libyang.DNode | None, xpath: str, max_depth: int = 0) -> libyan
     if tree is None:
         return None
     first = lib.lyd_first_sibling(tree.cdata)
-    selected = {node for path in _union(xpath) for node in _data_nodes(tree.context, first, path)}
+    paths = union_of_paths(xpath) or (xpath,)
+    selected = {node for path in paths for node in _data_nodes(tree.context, first, path)}
     ancestors: set[Any] = set()
     for node in selected:
         parent = node.parent
@@ -114,17 +119,6 @@ def select(tree: libyang.DNode | None, xpath: str, max_depth: int = 0) -> libyan
 def selects(tree: libyang.DNode, xpath: str) -> bool:
     """Whether `xpath` selects anything in the tree, such as a notification, and its siblings."""
     return bool(_data_nodes(tree.context, tree.cdata, xpath))
-
-
-def _union(xpath: str) -> list[str]:
-    """The paths of a union, where all lead downwards; else the expression as it is.
-
-    libyang puts the nodes of a union in order after each path, which takes as long as there are
-    nodes in the tree; and of schemas it does not tell which nodes one path ends at and one passes.
-    """
-    if not _DOWNWARDS.fullmatch(xpath):
-        return [xpath]
-    return list(dict.fromkeys(_PIECE.findall(xpath)))
 
 
 def _check_selects_nodes(context: libyang.Context, xpath: str) -> None:
@@ -169,7 +163,7 @@ def _schema_nodes(find: Any, context: libyang.Context, xpath: str) -> list[Any]:
     return [node for node in nodes if not _in_operation(node)]
 
 
-def _ends(context: libyang.Context, xpath: str) -> list[Any]:
+def _ends(context: libyang.Context, paths: Iterable[str]) -> list[Any]:
     """The results and the operands of conditions, without those below another of them."""
     operands: set[str] = set()
 
@@ -183,7 +177,7 @@ def _ends(context: libyang.Context, xpath: str) -> list[Any]:
 
     atoms: list[Any] = []
     ends: set[Any] = set()
-    for path in {_CONDITION.sub(in_schema, each) for each in _union(xpath)}:
+    for path in {_CONDITION.sub(in_schema, each) for each in paths}:
         results = _schema_nodes(lib.lys_find_xpath, context, path)
         if results:
             ends.update(results)

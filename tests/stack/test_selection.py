@@ -64,7 +64,7 @@ def selected_by_sysrepo(session, datastore, xpath, max_depth):
 
 def readable(context, session, datastore, xpath):
     """The data at the paths that the expression needs, as they come from the other process."""
-    wanted = Read("get-data", datastore, needed_instances(context, xpath))
+    wanted = Read(datastore, needed_instances(context, xpath))
     if not wanted.instances:
         return b""
     with read(session, datastore, wanted.xpath) as tree:
@@ -250,11 +250,11 @@ BOTH_LEAVES = ("enabled", "name")
 )
 def test_of_a_list_whose_keys_are_given_only_those_entries_are_read(xpath, read, context):
     instances = needed_instances(context, xpath)
-    assert sorted(Read("get-data", "running", [each]).xpath for each in instances) == read
+    assert sorted(Read("running", [each]).xpath for each in instances) == read
 
 
 def test_no_constant_of_a_client_is_more_than_a_constant_in_what_the_broker_evaluates(context):
     (wanted, *_) = needed_instances(context, f"{ONE}[name=\"'] | //*[.='\"]")
-    xpath = Read("get-data", "running", [wanted]).xpath
+    xpath = Read("running", [wanted]).xpath
     assert xpath.endswith("[name=\"'] | //*[.='\"]")
     assert union_of_paths(xpath) == (xpath,)

@@ -17,14 +17,16 @@ from agent.netconfd.broker.current_library import CurrentLibrary
 from agent.netconfd.broker.datastore import Read
 from agent.netconfd.broker.memory_budget import MemoryBudget
 from agent.netconfd.broker.sessions import Session, Sessions, SubscriptionParameters
-from agent.netconfd.capabilities import CAPABILITIES
+from agent.netconfd.capabilities import (
+    CAPABILITIES,
+    DATASTORES,
+    DEFAULT_OPERATIONS,
+    EDITABLE,
+    REPLACEABLE,
+    TEST_OPTIONS,
+)
 from agent.netconfd.errors import RpcError, RpcErrors, bad_element
 from agent.netconfd.wire import Fields, Message, ProtocolError
-
-DATASTORES = ("running", "candidate", "startup")
-# Without :writable-running, running changes by <commit> alone.
-EDITABLE = ("candidate",)
-REPLACEABLE = ("candidate", "startup")
 
 # The module that defines each operation, by which access control knows it.
 MODULES: Mapping[str, str] = {
@@ -115,11 +117,10 @@ class Calls:
             raise
 
     async def _read(self, fields: Fields, _: bytes) -> Message:
-        operation = fields.text("operation")
         what = Read(
-            operation="get" if operation == "get" else "get-data",
-            datastore=fields.choice("datastore", (*DATASTORES, "operational")),
-            instances=None if fields.is_null("instances") else fields.instances("instances"),
+            fields.choice("datastore", (*DATASTORES, "operational")),
+            None if fields.is_null("instances") else fields.instances("instances"),
+            merges_state=fields.text("operation") == "get",
             config=fields.optional_flag("config"),
             with_origin=fields.flag("with_origin"),
         )
@@ -132,8 +133,8 @@ class Calls:
             session.datastores.edit,
             fields.choice("target", EDITABLE),
             _text(body),
-            fields.choice("default_operation", ("merge", "replace", "none")),
-            fields.choice("test_option", ("test-then-set", "set", "test-only")),
+            fields.choice("default_operation", DEFAULT_OPERATIONS),
+            fields.choice("test_option", TEST_OPTIONS),
             opaque=fields.flag("opaque"),
         )
         return _OK

@@ -7,33 +7,17 @@ import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import cast, get_args
 
 from agent.netconfd import wire
 from agent.netconfd.broker.calls import Calls, Services, errors_message
-from agent.netconfd.broker.events.events import TerminationReason
 from agent.netconfd.broker.events.sources import Notifications
 from agent.netconfd.broker.events.subscription import Subscription
-from agent.netconfd.broker.sessions import Counters, Session
+from agent.netconfd.broker.sessions import Session
 from agent.netconfd.errors import RpcError, RpcErrors, printable, shortened
+from agent.netconfd.session_report import Counters, Ending, Reason
 
 LOG = logging.getLogger(__name__)
-
-# RFC 6470's reasons that a session process can give.
-_REASONS: dict[str, TerminationReason] = {
-    "closed": "closed",
-    "dropped": "dropped",
-    "timeout": "timeout",
-    "bad-hello": "bad-hello",
-    "other": "other",
-}
-
-
-class Ending(NamedTuple):
-    """Why a session ended: one of RFC 6470's reasons, and a text for the log."""
-
-    reason: TerminationReason
-    text: str
 
 
 class SessionConnection:
@@ -94,7 +78,7 @@ class SessionConnection:
             self._has_greeted = True
             self._notifications.events.session_started(self._session)
         elif name == "ended":
-            reason = _REASONS[fields.choice("reason", tuple(_REASONS))]
+            reason = cast("Reason", fields.choice("reason", get_args(Reason)))
             self._ending = Ending(reason, printable(shortened(fields.text("text"))))
         elif name != "counters":
             await self._send(await self._answer(name, fields, message.body))

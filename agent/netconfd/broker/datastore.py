@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from agent.netconfd import sysrepo_errors
 from agent.netconfd.broker.read_access import Step as NodeStep
@@ -72,14 +72,14 @@ class Unreadable(Exception):
 class Read:
     """What to read for one request, before the client's filter.
 
-    `get` merges state into running. `instances` as `agent.sysrepo.instances` has them, None:
-    everything. `config` is True for configuration only, False for state only. Raises ProtocolError
-    for a name that is none.
+    `instances` as `agent.sysrepo.instances` has them, None: everything. `merges_state`: running
+    with the state, whatever `datastore` says. `config` is True for configuration only, False for
+    state only. Raises ProtocolError for a name that is none.
     """
 
-    operation: Literal["get", "get-data"]
     datastore: str
     instances: Sequence[Instances] | None
+    merges_state: bool = False
     config: bool | None = None
     with_origin: bool = False
 
@@ -127,7 +127,7 @@ class Datastores:
         """The data that the user may read, as LYB with implicit defaults; b"" for none."""
         if what.instances is not None and not what.instances:
             return b""
-        if what.operation == "get":
+        if what.merges_state:
             return self._running_with_state(what.xpath)
         if what.datastore == "operational":
             options = WITH_ORIGIN if what.with_origin else 0

@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.netconfd.broker.current_library import CurrentLibrary
-from agent.netconfd.broker.sessions import Counters, Session, Sessions
+from agent.netconfd.broker.sessions import Session, Sessions
+from agent.netconfd.capabilities import DATASTORES
+from agent.netconfd.session_report import Counters
 from agent.sysrepo import SysrepoConnection
 
 MODULE = "ietf-netconf-monitoring"
-DATASTORES = ("running", "candidate", "startup")
 
 
 class Monitoring:

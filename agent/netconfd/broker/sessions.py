@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ParamSpec, TypeVar
 
 from agent.netconfd.broker.access import Account
 from agent.netconfd.broker.datastore import Datastores
+from agent.netconfd.session_report import Counters
 from agent.sysrepo import SysrepoConnection
 
 P = ParamSpec("P")
@@ -21,22 +22,6 @@ R = TypeVar("R")
 # them, and a call that finds none fails with an internal error. More than these at once
 # would not be faster either.
 MAX_CALLS = 12
-
-
-@dataclass
-class Counters:
-    """The counters of RFC 6022 for each session."""
-
-    in_rpcs: int = 0
-    in_bad_rpcs: int = 0
-    out_rpc_errors: int = 0
-    out_notifications: int = 0
-
-    def add(self, other: Counters) -> None:
-        """Add the other counters."""
-        for each in fields(other):
-            name = each.name
-            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import asyncssh
 from agent import journal
 from agent.netconfd import confinement
 from agent.netconfd.broker.server import serve_front
+from agent.netconfd.data_model import DataModel
 from agent.netconfd.front import options
 from agent.netconfd.front.call_home import CallHome
 from agent.netconfd.front.control import BrokerGone, Control, connect
@@ -201,7 +202,7 @@ def main() -> int:
     try:
         # Before this process has threads, a host key, or anything of a client's.
         with _broker(arguments) as broker:
-            spawner = Spawner.fork(process.serve, process.prepare)
+            spawner = Spawner.fork(process.serve, DataModel.build)
             confinement.forbid_inspection()
             return asyncio.run(_run(arguments, broker, spawner))
     except BrokerGone as error:

@@ -5,21 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import Any
 
 from agent.netconfd import wire
 from agent.netconfd.errors import RpcError, RpcErrors
-
-
-@dataclass
-class Counters:
-    """The counters of RFC 6022 for this session, in the order in which the broker takes them."""
-
-    in_rpcs: int = 0
-    in_bad_rpcs: int = 0
-    out_rpc_errors: int = 0
-    out_notifications: int = 0
+from agent.netconfd.session_report import Counters
 
 
 class OtherModules(Exception):

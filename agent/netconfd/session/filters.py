@@ -1,7 +1,7 @@
-"""Which part of a datastore a client asks for, as one XPath that sysrepo evaluates.
+"""Which part of a datastore a client asks for, as one XPath (see `agent.sysrepo.selection`).
 
-sysrepo reads prefixes in an XPath as module names and always returns the keys of the list entries
-it selects, so a subtree filter (RFC 6241 section 6) becomes a union of paths.
+Prefixes in it are module names. The keys of the list entries that it selects are always kept, so a
+subtree filter (RFC 6241 section 6) becomes a union of paths.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOKEN = re.compile(
     r"""("[^"]*"|'[^']*')|(@)|([^\0-\x7f])|([A-Za-z_][\w.-]*+)(?:(:)(?=[A-Za-z_*])|\s*+(\(|::))?""",
     re.ASCII,
 )
-# Of what goes to sysrepo for one filter. Each path of a subtree filter repeats the content matches
+# Of what one filter becomes. Each path of a subtree filter repeats the content matches
 # around it, so that a message of 1 MB would else become 20 GB.
 MAX_XPATH_OCTETS = 2**20
 # A string literal, or a name, which may be an operator, or another operator.
@@ -35,7 +35,6 @@ MAX_OPERATORS = 5_000
 # What makes libyang 3.13.6 read invalid memory: the first for a leaf that is not a leafref, the
 # others for the root node. Only sum() is one of the functions that RFC 6241 section 8.9.1 asks for.
 _UNSAFE_FUNCTIONS = frozenset({"deref", "bit-is-set", "enum-value", "sum"})
-
 # libyang 3.13.6 has crashed while it put what these select in order (set_assign_pos).
 _UNSAFE_AXES = frozenset({"ancestor", "ancestor-or-self"})
 
@@ -181,7 +180,7 @@ def _step(node: etree._Element, modules: Mapping[str, str]) -> str | None:
 
 
 def _value(node: etree._Element, modules: Mapping[str, str]) -> str:
-    """The text to compare; an identity's prefix becomes the module name sysrepo compares with."""
+    """The text to compare; an identity's prefix becomes the module name libyang compares with."""
     text = (node.text or "").strip()
     prefix, colon, rest = text.partition(":")
     module = modules.get(node.nsmap.get(prefix, "")) if colon else None

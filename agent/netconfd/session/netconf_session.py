@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Literal, NamedTuple, Protocol
+from typing import Protocol
 
 from lxml import etree
 
@@ -27,6 +27,7 @@ from agent.netconfd.session.framing import (
 from agent.netconfd.session.notifications import message as notification_message
 from agent.netconfd.session.operations import Parameters, Request, function_of
 from agent.netconfd.session.operations.request import Session
+from agent.netconfd.session_report import Ending
 
 LOG = logging.getLogger(__name__)
 
@@ -44,13 +45,6 @@ class Transport(Source, Protocol):
 
 class _TooSlow(Exception):
     """The client exceeds a time limit; the text names it."""
-
-
-class Ending(NamedTuple):
-    """Why a session ended: one of RFC 6470's reasons, and a text for the log."""
-
-    reason: Literal["closed", "dropped", "timeout", "bad-hello", "other"]
-    text: str
 
 
 class BrokerBudget:

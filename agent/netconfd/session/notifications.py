@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"
-# The only stream.
-NETCONF = "NETCONF"
 
 
 class Filter(NamedTuple):

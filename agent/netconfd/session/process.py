@@ -16,11 +16,6 @@ from agent.netconfd.session_process import SessionProcess
 READ_OCTETS = 65_536
 
 
-def prepare(modules: bytes) -> DataModel:
-    """Load what all session processes share. Raises LibyangError."""
-    return DataModel.build(modules)
-
-
 def serve(process: SessionProcess[DataModel]) -> None:
     """Serve one session until it ends."""
     asyncio.run(_serve(process))

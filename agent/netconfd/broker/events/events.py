@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 from agent.netconfd.broker.events.log import Stream
 from agent.netconfd.broker.sessions import Session
+from agent.netconfd.session_report import Reason
 from agent.sysrepo import LibyangError, SysrepoConnection, SysrepoError
 
 LOG = logging.getLogger(__name__)
 
 MODULE = "ietf-netconf-notifications"
 
-TerminationReason = Literal["closed", "killed", "dropped", "timeout", "bad-hello", "other"]
 ConfirmEvent = Literal["start", "cancel", "timeout", "extend", "complete"]
 Content = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ class Events:
         """netconf-session-start."""
         self._send("netconf-session-start", by(session))
 
-    def session_ended(self, session: Session, reason: TerminationReason) -> None:
+    def session_ended(self, session: Session, reason: Reason) -> None:
         """netconf-session-end; a killed session has no other reason."""
         content = {**by(session), "termination-reason": reason}
         if session.killed_by is not None:

@@ -139,9 +139,6 @@ def _open(path: Path | None) -> sqlite3.Connection:
     return database
 
 
-NETCONF = "NETCONF"
-
-
 class Listener(Protocol):
     """A subscription that waits for new notifications. Called in the event loop."""
 

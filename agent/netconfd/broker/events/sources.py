@@ -15,7 +15,8 @@ from typing import Any
 from agent.netconfd.broker.current_library import CurrentLibrary
 from agent.netconfd.broker.events.config import ConfigWatch
 from agent.netconfd.broker.events.events import MODULE, Events
-from agent.netconfd.broker.events.log import NETCONF, EventLog, Stream
+from agent.netconfd.broker.events.log import EventLog, Stream
+from agent.netconfd.capabilities import STREAM
 from agent.netconfd.errors import RpcErrors
 from agent.sysrepo import SysrepoConnection, SysrepoError
 from agent.sysrepo.data import module_names
@@ -84,7 +85,7 @@ class Sources:
     def _streams(self, _xpath: str, _private: object) -> dict[str, Any]:
         created = datetime.fromtimestamp(self._stream.created_ns() // 10**9, UTC)
         stream = {
-            "name": NETCONF,
+            "name": STREAM,
             "description": "All notifications of all modules of this switch",
             "replaySupport": True,
             "replayLogCreationTime": f"{created:%Y-%m-%dT%H:%M:%SZ}",

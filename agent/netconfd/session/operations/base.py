@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from lxml import etree
 
-from agent.netconfd.capabilities import BASIC_MODE
+from agent.netconfd.capabilities import (
+    BASIC_MODE,
+    DATASTORES,
+    DEFAULT_OPERATIONS,
+    EDITABLE,
+    REPLACEABLE,
+    TEST_OPTIONS,
+)
 from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
 from agent.netconfd.session.get import Selection
 from agent.netconfd.session.operations.request import (
-    DATASTORES,
-    EDITABLE,
     Operations,
     Parameters,
     Request,
@@ -23,7 +28,6 @@ from agent.sysrepo.data import DEFAULTS_MODES
 
 WITH_DEFAULTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults"
 
-REPLACEABLE = ("candidate", "startup")
 ERROR_OPTIONS = ("stop-on-error", "continue-on-error", "rollback-on-error")
 COPY_MODES = ("explicit", "report-all", "trim")
 
@@ -47,12 +51,8 @@ def _selection(parameters: Parameters) -> Selection:
 async def _edit_config(request: Request) -> list[etree._Element]:
     parameters = request.parameters
     target = parameters.datastore("target", EDITABLE)
-    default_operation = parameters.choice(
-        "default-operation", ("merge", "replace", "none"), "merge"
-    )
-    test_option = parameters.choice(
-        "test-option", ("test-then-set", "set", "test-only"), "test-then-set"
-    )
+    default_operation = parameters.choice("default-operation", DEFAULT_OPERATIONS, "merge")
+    test_option = parameters.choice("test-option", TEST_OPTIONS, "test-then-set")
     error_option = parameters.choice("error-option", ERROR_OPTIONS, "stop-on-error")
     if error_option == "continue-on-error":
         # An edit is one sysrepo change: the first error always undoes all of it.

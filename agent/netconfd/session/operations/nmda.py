@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lxml import etree
 
+from agent.netconfd.capabilities import DATASTORES, DEFAULT_OPERATIONS, EDITABLE
 from agent.netconfd.errors import (
     NMDA,
     RpcError,
@@ -13,8 +14,6 @@ from agent.netconfd.errors import (
 )
 from agent.netconfd.session.get import Selection
 from agent.netconfd.session.operations.request import (
-    DATASTORES,
-    EDITABLE,
     Operations,
     Parameters,
     Request,
@@ -54,9 +53,7 @@ async def _get_data(request: Request) -> list[etree._Element]:
 async def _edit_data(request: Request) -> list[etree._Element]:
     parameters = request.parameters
     datastore = datastore_identity(parameters.required("datastore"), EDITABLE)
-    default_operation = parameters.choice(
-        "default-operation", ("merge", "replace", "none"), "merge"
-    )
+    default_operation = parameters.choice("default-operation", DEFAULT_OPERATIONS, "merge")
     config = parameters.element("config")
     parameters.end()
     if config is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from agent.netconfd.capabilities import DATASTORES
 from agent.netconfd.errors import (
     BASE,
     NMDA,
@@ -20,10 +21,6 @@ from agent.netconfd.session.datastore import Datastores
 from agent.netconfd.session.notifications import Filter
 
 MAX_UINT32 = 4_294_967_295
-
-DATASTORES = ("running", "candidate", "startup")
-# Without :writable-running, running changes by <commit> alone.
-EDITABLE = ("candidate",)
 
 IETF_DATASTORES = "urn:ietf:params:xml:ns:yang:ietf-datastores"
 

@@ -8,8 +8,9 @@ from datetime import datetime
 
 from lxml import etree
 
+from agent.netconfd.capabilities import STREAM
 from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
-from agent.netconfd.session.notifications import NETCONF, NOTIFICATION, Filter
+from agent.netconfd.session.notifications import NOTIFICATION, Filter
 from agent.netconfd.session.operations.request import Operations, Parameters, Request
 
 # datetime takes more than the standard's date-and-time allows, which always has an offset.
@@ -29,8 +30,8 @@ async def _create_subscription(request: Request) -> list[etree._Element]:
     session = request.session
     if session.subscription_filter is not None:
         raise RpcError("in-use", "this session has a subscription already", "protocol")
-    if stream not in {None, NETCONF}:
-        raise bad_element("stream", stream or "", f"the name of a stream: {NETCONF}")
+    if stream not in {None, STREAM}:
+        raise bad_element("stream", stream or "", f"the name of a stream: {STREAM}")
     if start_ns is not None and start_ns > time.time_ns():
         raise _bad_time("startTime", "is in the future")
     if stop_ns is not None and start_ns is None:
