@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from tests.stack.front_end import BASE, FrontEnd
@@ -37,20 +38,26 @@ class BusySession:
         return reply
 
 
+@asynccontextmanager
+async def busy_session(server: FrontEnd, number: int = 0) -> AsyncIterator[BusySession]:
+    """One that is open in this block."""
+    connection, reader, writer = await server.connect_raw()
+    try:
+        session = BusySession(number, reader, writer)
+        await session.greet()
+        yield session
+    finally:
+        connection.close()
+        await connection.wait_closed()
+
+
 async def busy_sessions(
     server: FrontEnd, count: int, work: Callable[[BusySession], Awaitable[None]]
 ) -> int:
     """Open `count` sessions, have them work at once, and close them; their errors in all."""
-    connections = []
-    try:
-        sessions = []
-        for number in range(count):
-            connection, reader, writer = await server.connect_raw()
-            connections.append(connection)
-            sessions.append(BusySession(number, reader, writer))
-            await sessions[-1].greet()
+    async with AsyncExitStack() as stack:
+        sessions = [
+            await stack.enter_async_context(busy_session(server, number)) for number in range(count)
+        ]
         await asyncio.gather(*map(work, sessions))
         return sum(session.errors for session in sessions)
-    finally:
-        for connection in connections:
-            connection.close()

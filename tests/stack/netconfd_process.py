@@ -135,6 +135,17 @@ class NetconfdProcess(FrontEnd):
         return [self.pid, *_descendants(self.pid)]
 
     @property
+    def cpu_s(self) -> float:
+        """The CPU time of all its processes so far, and of those that have ended."""
+        fields = [_text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split() for pid in self.pids]
+        return sum(sum(map(int, each[11:15])) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def private_octets(self) -> int:
+        """The memory of all its processes that each of them shares with no other."""
+        return sum(map(private_octets, self.pids))
+
+    @property
     def broker_pid(self) -> int:
         """The id of the process that holds sysrepo."""
         (broker,) = self._named("netconf-broker")
@@ -164,6 +175,12 @@ class NetconfdProcess(FrontEnd):
                 os.kill(pid, signal.SIGKILL)
         self._process.wait(START_TIMEOUT_S)
         assert wait_until(lambda: not any(map(runs, pids)))
+
+
+def private_octets(pid: int) -> int:
+    """The memory that a process shares with no other; 0 if it has ended."""
+    lines = _text(Path(f"/proc/{pid}/smaps_rollup")).splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
 
 
 def _descendants(pid: int) -> list[int]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from agent.netconfd.session.framing import encode
@@ -12,30 +9,23 @@ from agent.netconfd.session.notifications import NOTIFICATION
 from agent.netconfd.session.operations.request import IETF_DATASTORES as DATASTORES
 from tests.stack.netconf_client import BASE, INTERFACES, NMDA
 from tests.stack.test_netconfd_access import HELLO_1_1, said_until_the_end
-from tests.stack.test_netconfd_limits import rss_mib
 
+MIB = 2**20
 CLOSE = f'<rpc xmlns="{BASE}" message-id="close"><close-session/></rpc>'
 # Far more than these messages need, and far less than they took.
 CPU_S = 1.0
 
 
-def cpu_s(netconfd):
-    """Of all processes of the server, and of those that have ended."""
-    files = (Path(f"/proc/{pid}/stat") for pid in netconfd.pids)
-    fields = (file.read_text().rpartition(")")[2].split() for file in files)
-    return sum(sum(map(int, each[11:15])) for each in fields) / os.sysconf("SC_CLK_TCK")
-
-
 def answer(netconfd, *messages, username="operator"):
     """What the server says to these messages in one session, and its processor time for that."""
-    before_s = cpu_s(netconfd)
+    before_s = netconfd.cpu_s
     said = said_until_the_end(
         netconfd,
         HELLO_1_1,
         *(encode(each.encode(), chunked=True) for each in (*messages, CLOSE)),
         username=username,
     )
-    return said.decode(), cpu_s(netconfd) - before_s
+    return said.decode(), netconfd.cpu_s - before_s
 
 
 def markup(octets, pattern):
@@ -124,7 +114,7 @@ def test_what_no_number_and_no_expression_can_be_is_an_invalid_value(shared_netc
 
 
 def test_a_filter_that_repeats_a_long_value_takes_no_memory(netconfd):
-    before_mib = rss_mib(netconfd)
+    before_mib = netconfd.private_octets / MIB
     leaves = "".join(f"<a{number}/>" for number in range(20_000))
     interface = f"<interface><name>{'x' * 1_000_000}</name>{leaves}</interface>"
     filter_ = f'<filter><interfaces xmlns="{INTERFACES}">{interface}</interfaces></filter>'
@@ -135,5 +125,5 @@ def test_a_filter_that_repeats_a_long_value_takes_no_memory(netconfd):
     )
 
     assert "<error-tag>too-big</error-tag>" in said
-    assert rss_mib(netconfd) - before_mib < 60
+    assert netconfd.private_octets / MIB - before_mib < 60
     assert taken_s < CPU_S

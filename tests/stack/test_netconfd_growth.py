@@ -8,13 +8,13 @@ meaning and not by its length, such as a query over all nodes for each node, is 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.scale.stopwatch import cpu_s
 from tests.stack.attacks import AttackersSession, names
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconf_client import INTERFACES
@@ -120,11 +120,6 @@ class Cost:
     memory_octets: int
 
 
-def cpu_s(pid):
-    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def most_memory_octets(pid):
     """The most that the process has had in memory since `forget_memory`."""
     status = Path(f"/proc/{pid}/status").read_text()
@@ -154,10 +149,10 @@ async def _cost(netconfd, request):
         pids = [netconfd.broker_pid, own]
         for pid in pids:
             forget_memory(pid)
-        before = Cost(sum(map(cpu_s, pids)), sum(map(most_memory_octets, pids)))
+        before = Cost(cpu_s(pids), sum(map(most_memory_octets, pids)))
         session.send(request.operation, request.attributes, request.chunk_octets)
         await session.receive()
-        after = Cost(sum(map(cpu_s, pids)), sum(map(most_memory_octets, pids)))
+        after = Cost(cpu_s(pids), sum(map(most_memory_octets, pids)))
         session.send("<close-session/>")
         while await session.receive() is not None:
             pass

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
-from pathlib import Path
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 
 import asyncssh
 import pytest
@@ -51,21 +50,6 @@ def set_limits(client, **limits):
 
 def is_served(client):
     return client.get_config("running").ok
-
-
-def rss_mib(netconfd):
-    """The memory that belongs to one of the server's processes alone, of all of them together."""
-    rollups = []
-    for pid in netconfd.pids:
-        # A session may end meanwhile.
-        with suppress(FileNotFoundError, ProcessLookupError):
-            rollups.append(Path(f"/proc/{pid}/smaps_rollup").read_text())
-    return sum(
-        int(line.split()[1]) / 1024
-        for rollup in rollups
-        for line in rollup.splitlines()
-        if line.startswith("Private_")
-    )
 
 
 @contextmanager
@@ -258,7 +242,7 @@ def test_a_message_that_never_ends_ends_its_session(netconfd, good):
 
 def test_many_unfinished_messages_take_bounded_memory(netconfd, good):
     set_limits(good, max_messages_held=4 * MIB)
-    before_mib = rss_mib(netconfd)
+    before_mib = netconfd.private_octets / MIB
 
     async def stuff(count):
         async with AsyncExitStack() as stack:
@@ -275,7 +259,7 @@ def test_many_unfinished_messages_take_bounded_memory(netconfd, good):
             )
 
     assert asyncio.run(stuff(20))
-    assert rss_mib(netconfd) - before_mib < 60
+    assert netconfd.private_octets / MIB - before_mib < 60
     # the room is free again
     body = f"<rpc xmlns='{BASE}' message-id='1'><get/><!--{' ' * 3 * MIB}--></rpc>".encode()
     close = f"<rpc xmlns='{BASE}' message-id='2'><close-session/></rpc>".encode()
@@ -287,7 +271,7 @@ def test_many_unfinished_messages_take_bounded_memory(netconfd, good):
 
 @pytest.mark.parametrize("piece", ["<a/>", "<a b='' c='' d=''/>"])
 def test_a_message_of_nothing_but_markup_takes_bounded_memory(netconfd, good, piece):
-    before_mib = rss_mib(netconfd)
+    before_mib = netconfd.private_octets / MIB
     markup = piece * (4_190_000 // len(piece))
     bomb = f'<rpc xmlns="{BASE}" message-id="1"><edit-config>{markup}</edit-config></rpc>'
     close = f'<rpc xmlns="{BASE}" message-id="2"><close-session/></rpc>'
@@ -295,7 +279,7 @@ def test_a_message_of_nothing_but_markup_takes_bounded_memory(netconfd, good, pi
         netconfd, HELLO_1_1, *(encode(each.encode(), chunked=True) for each in (bomb, close))
     )
     assert b"<error-tag>too-big</error-tag>" in said
-    assert rss_mib(netconfd) - before_mib < 60
+    assert netconfd.private_octets / MIB - before_mib < 60
     assert is_served(good)
 
 
@@ -306,14 +290,14 @@ def test_a_client_that_never_reads_blocks_nobody_and_takes_bounded_memory(netcon
             await reader.readuntil(END)
             writer.channel.pause_reading()
             writer.write(HELLO_1_0)
-            before_mib = rss_mib(netconfd)
+            before_mib = netconfd.private_octets / MIB
             for _ in range(40_000):
                 writer.write(GET_LARGE.encode() + END)
             # its requests pile up at the client: the server reads no more of them
             for _ in range(5):
                 assert await asyncio.to_thread(is_served, good)
             assert writer.channel.get_write_buffer_size() > 0
-            assert rss_mib(netconfd) - before_mib < 60
+            assert netconfd.private_octets / MIB - before_mib < 60
 
     asyncio.run(ask_and_never_read())
     assert wait_until(lambda: "the transport closed" in netconfd.log)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scale.stopwatch import cpu_s
 from tests.stack.attacks import ATTACKS, attacked
 from tests.stack.netconfd_probed import BROKER, FRONT, Probe
 from tests.stack.netconfd_process import NetconfdProcess, runs, wait_until
@@ -83,16 +84,10 @@ def stopped(pid):
             os.kill(pid, signal.SIGCONT)
 
 
-def cpu_s(pid):
-    """The CPU time of one process."""
-    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def process_that_computes(server):
     """The session process that has used more than half a second."""
-    assert wait_until(lambda: any(cpu_s(pid) > 0.5 for pid in server.session_pids), PATIENCE_S)
-    return max(server.session_pids, key=cpu_s)
+    assert wait_until(lambda: any(cpu_s([pid]) > 0.5 for pid in server.session_pids), PATIENCE_S)
+    return max(server.session_pids, key=lambda pid: cpu_s([pid]))
 
 
 def number_of_observers_session(server):

@@ -8,6 +8,7 @@ from agent.netconfd.broker.access import Account
 from agent.netconfd.broker.confirmed_commit import Commits, Confirmation
 from agent.netconfd.broker.sessions import Session, Sessions
 from agent.netconfd.errors import RpcError
+from tests.unit.test_netconfd_confirm_timer import KeptSnapshot, NoEvents
 
 TIMEOUT_S = 20
 
@@ -28,23 +29,6 @@ class Datastores:
         if self.fails:
             raise self.fails.pop(0)
         setattr(self, target, getattr(self, source))
-
-
-class KeptSnapshot:
-    """The configuration to revert to, in memory."""
-
-    config = None
-
-    def write(self, config):
-        self.config = config
-
-    def remove(self):
-        self.config = None
-
-
-class NoEvents:
-    def confirmed_commit(self, *_):
-        pass
 
 
 class SlowSession(Session):
