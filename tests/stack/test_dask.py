@@ -81,12 +81,19 @@ def cluster(directory: Path, *, workers: int = 2, allowed_failures: int = 3) -> 
 
         scheduler = start("scheduler", "--host", "tcp://127.0.0.1", "--port", "0")
         one = ("--nworkers", "1", "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
-        wait_until(scheduler_file.exists, START_TIMEOUT_S)
-        address = json.loads(scheduler_file.read_text())["address"]
+        address = wait_until(lambda: address_in(scheduler_file), START_TIMEOUT_S)
         started = [start("worker", *one) for _ in range(workers)]
         if workers:
             wait_for_workers(address, workers)
         yield Cluster(address.replace("tcp", "dask"), scheduler, started)
+
+
+def address_in(scheduler_file: Path) -> str | None:
+    """Where a scheduler is reached, None before it has written all of its file."""
+    try:
+        return json.loads(scheduler_file.read_text())["address"]
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
 
 
 def wait_for_workers(address: str, count: int) -> None:
