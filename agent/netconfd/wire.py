@@ -40,8 +40,10 @@ class Message(NamedTuple):
 
 
 def encode(message: Message) -> bytes:
-    """The message as octets."""
+    """The message as octets. Raises ProtocolError if its head is longer than one may be."""
     head = json.dumps(message.head, separators=(",", ":")).encode()
+    if len(head) > MAX_HEAD_OCTETS:
+        raise ProtocolError(f"a head of {len(head)} octets, of {MAX_HEAD_OCTETS} at most")
     return b"".join((_LENGTHS.pack(len(head), len(message.body)), head, message.body))
 
 

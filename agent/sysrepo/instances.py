@@ -15,8 +15,10 @@ from libyang import Context, SList
 
 from agent.sysrepo.selection import CONDITIONS, LITERAL, NAME, needed_paths, union_of_paths
 
-# Of the paths in a union. Beyond it, all instances are read.
+# Of the paths in a union, and of all keys together. Beyond them, all instances are read: paths are
+# sent to whoever reads, and this much fits into a message whatever the keys are written in.
 MAX_PATHS = 64
+MAX_KEY_CHARACTERS = 10_000
 
 _STEP = re.compile(rf"\s*+/(?:{NAME}:)?({NAME})(?!\s*+[(:])({CONDITIONS})", re.ASCII)
 _KEY = re.compile(rf"\[\s*+(?:{NAME}:)?({NAME})\s*+=\s*+({LITERAL})\s*+\]", re.ASCII)
@@ -41,15 +43,16 @@ def needed_instances(context: Context, xpath: str) -> tuple[Instances, ...]:
     Raises LibyangError.
     """
     paths = union_of_paths(xpath)
-    if not paths or len(paths) > MAX_PATHS:
-        return tuple(_with_keys(context, path, ()) for path in needed_paths(context, xpath))
-    return tuple(
-        dict.fromkeys(
+    if 0 < len(paths) <= MAX_PATHS:
+        with_keys = dict.fromkeys(
             _with_keys(context, path, tuple(_steps(each)))
             for each in paths
             for path in needed_paths(context, each)
         )
-    )
+        keys = (value for path in with_keys for step in path for _, value in step.keys)
+        if sum(map(len, keys)) <= MAX_KEY_CHARACTERS:
+            return tuple(with_keys)
+    return tuple(_with_keys(context, path, ()) for path in needed_paths(context, xpath))
 
 
 def _steps(path: str) -> Iterator[tuple[str, str]]:

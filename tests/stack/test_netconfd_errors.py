@@ -278,6 +278,10 @@ REFUSED = {
         "<commit><persist-id>a</persist-id></commit>",
         protocol("invalid-value", bad_element="persist-id"),
     ),
+    "persist-id that is too long": (
+        f"<commit><persist-id>{'a' * 300_000}</persist-id></commit>",
+        application("too-big"),
+    ),
     "cancel of nothing": ("<cancel-commit/>", protocol("operation-failed")),
     "no session": ("<kill-session/>", protocol("missing-element", bad_element="session-id")),
 }

@@ -151,7 +151,7 @@ async def _cost(netconfd, request):
             forget_memory(pid)
         before = Cost(cpu_s(pids), sum(map(most_memory_octets, pids)))
         session.send(request.operation, request.attributes, request.chunk_octets)
-        await session.receive()
+        assert await session.receive(), "the session ended without an answer"
         after = Cost(cpu_s(pids), sum(map(most_memory_octets, pids)))
         session.send("<close-session/>")
         while await session.receive() is not None:

@@ -17,7 +17,7 @@ from agent.sysrepo.data import (
     print_lyb,
     print_xml,
 )
-from agent.sysrepo.instances import needed_instances
+from agent.sysrepo.instances import MAX_KEY_CHARACTERS, needed_instances
 from agent.sysrepo.nacm import Nacm, set_nacm_user
 from agent.sysrepo.schema_context import build, export
 from agent.sysrepo.selection import needed_paths, select, selects, union_of_paths
@@ -246,6 +246,7 @@ BOTH_LEAVES = ("enabled", "name")
         (f"{ONE}[name='a'] | {ONE}[name='b']", [f"{ENTRIES}[name='{key}']" for key in "ab"]),
         (f"{ONE}[enabled='true']", [ENTRIES]),
         (f"{ONE}[name!='p1']", [ENTRIES]),
+        (f"{ONE}[name='{'x' * (MAX_KEY_CHARACTERS + 1)}']", [ENTRIES]),
     ],
 )
 def test_of_a_list_whose_keys_are_given_only_those_entries_are_read(xpath, read, context):

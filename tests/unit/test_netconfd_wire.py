@@ -40,6 +40,11 @@ def test_a_body_that_is_too_long_is_not_read():
         read(encode(Message({}, b"x" * 101)))
 
 
+def test_a_head_that_would_be_refused_is_not_sent():
+    with pytest.raises(ProtocolError, match="of 262144 at most"):
+        encode(Message({"call": "x" * wire.MAX_HEAD_OCTETS}))
+
+
 @pytest.mark.parametrize("head", [b"", b"[]", b"1", b"{", b"\xff", b"[" * 100_000])
 def test_a_head_that_is_no_object_is_refused(head):
     with pytest.raises(ProtocolError):

@@ -44,7 +44,12 @@ class Broker:
 
         Raises RpcErrors, OtherModules or Gone.
         """
-        self._write(name, body, parameters)
+        try:
+            self._write(name, body, parameters)
+        except wire.ProtocolError as error:
+            # Such as the name of a schema, or a persist-id.
+            message = f"what the request names is too long to be passed on: {error}"
+            raise RpcErrors([RpcError("too-big", message)]) from None
         await self._writer.drain()
         answer = await self._answers.get()
         if answer is None:

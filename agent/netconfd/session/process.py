@@ -8,6 +8,7 @@ import socket
 from contextlib import suppress
 
 from agent.netconfd.data_model import DataModel
+from agent.netconfd.errors import shortened
 from agent.netconfd.limits import Limits
 from agent.netconfd.session.broker import Broker, Gone
 from agent.netconfd.session.netconf_session import NetconfSession
@@ -48,7 +49,7 @@ async def _serve(process: SessionProcess[DataModel]) -> None:
             await running
         return
     ending = running.result()
-    broker.tell("ended", reason=ending.reason, text=ending.text)
+    broker.tell("ended", reason=ending.reason, text=shortened(ending.text))
     await broker.close()
     await transport.close()
 
