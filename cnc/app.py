@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cnc import check, planfile, planner, rollout
     from cnc import intent as intents
     from cnc.check import Violation
+    from cnc.planner import Move
     from cnc.rollout import Finding, History, Rollout
     from cnc.switch import ConnectOptions
 else:
@@ -86,6 +87,11 @@ def load(file: Path) -> Plan | Intent:
     return load_plan(file) if is_plan(file) else load_intent(file)
 
 
+def network_of(document: Plan | Intent) -> str:
+    """The name of the network, by which the history knows it."""
+    return document.intent.name if isinstance(document, Plan) else document.name
+
+
 def load_running_plan(file: Path) -> Plan:
     """The plan to plan around. Raises PlanRejected: nothing can be promised around one that breaks
     its own promises."""
@@ -100,19 +106,30 @@ def plan_of(document: Plan | Intent, *, listener: SearchListener | None = None) 
 
 
 def plan_to_push(
-    document: Plan | Intent, *, connect: ConnectOptions, listener: SearchListener | None = None
+    document: Plan | Intent,
+    *,
+    connect: ConnectOptions,
+    running: Plan | None = None,
+    listener: SearchListener | None = None,
 ) -> Plan:
     """A plan as it is; of an intent one within the limits that its switches report.
 
-    Not judged yet: `push` does. Raises RolloutError when a switch does not report its limits.
+    The streams of `running` that have not changed stay where they are, unless nothing can be
+    promised around it: it was made for another clock error, gate margin, frame overhead or control
+    classes, or the judge refuses it. Not judged yet: `push` does. Raises RolloutError when a switch
+    does not report its limits, Unschedulable when a stream has no place.
     """
     if isinstance(document, Plan):
         return document
-    return _complete(search(limit(document, connect=connect), listener=listener))
+    return _complete(_around(limit(document, connect=connect), running, listener))
 
 
 def plan_to_compare(
-    document: Plan | Intent, *, connect: ConnectOptions, listener: SearchListener | None = None
+    document: Plan | Intent,
+    *,
+    connect: ConnectOptions,
+    running: Plan | None = None,
+    listener: SearchListener | None = None,
 ) -> Plan:
     """What the switches are to run: a plan as it is, an intent as a push of it would plan it.
 
@@ -120,7 +137,23 @@ def plan_to_compare(
     """
     if isinstance(document, Plan):
         return document
-    return plan(limit(document, connect=connect, partial=True), listener=listener)
+    searched = _around(limit(document, connect=connect, partial=True), running, listener)
+    return _sound_and_complete(searched)
+
+
+def _around(intent: Intent, running: Plan | None, listener: SearchListener | None) -> Search:
+    if running and (planner.other_foundation(intent, running) or judge(running)):
+        running = None
+    try:
+        return search(intent, keep=running, listener=listener)
+    except Unschedulable as error:
+        if running is None:
+            raise
+        hint = (
+            "change what the reasons name, take a stream out, or allow the streams that run to "
+            "move: cnc push --reoptimise"
+        )
+        raise Unschedulable(error.reasons, hint=hint) from None
 
 
 # --- plan ----------------------------------------------------------------------------------------
@@ -189,8 +222,7 @@ def plan(
         seed=seed,
         listener=listener,
     )
-    _complete(searched)
-    return sound(searched)
+    return _sound_and_complete(searched)
 
 
 def sound(searched: Search) -> Plan:
@@ -205,6 +237,11 @@ def sound(searched: Search) -> Plan:
 def judge(plan: Plan) -> list[Violation]:
     """Every promise that a plan breaks; an empty list is the verdict "sound"."""
     return check.judge(plan)
+
+
+def _sound_and_complete(searched: Search) -> Plan:
+    _complete(searched)
+    return sound(searched)
 
 
 def _complete(searched: Search) -> Plan:
@@ -248,12 +285,16 @@ def open_history(state_dir: Path) -> History:
 
 
 def doctor(
-    document: Plan | Intent, *, connect: ConnectOptions, listener: SearchListener | None = None
+    document: Plan | Intent,
+    *,
+    connect: ConnectOptions,
+    running: Plan | None = None,
+    listener: SearchListener | None = None,
 ) -> Diagnosis:
     """Ask every switch of a plan or an intent whether a push would go through; change nothing.
 
-    An intent is planned within the limits that the switches report. If that fails, the switches are
-    examined all the same.
+    An intent is planned as `plan_to_push` does. If that fails, the switches are examined all the
+    same.
     """
     if isinstance(document, Plan):
         visits = rollout.visit(document.intent, connect=connect)
@@ -262,10 +303,21 @@ def doctor(
     intent = document.within(rollout.stated(document.network, rollout.states(visits)))
     no_plan = None
     try:
-        examined = plan(intent, listener=listener)
+        examined = _sound_and_complete(_around(intent, running, listener))
     except Unschedulable as error:
         examined, no_plan = Plan(intent, {}, {}, algorithm="none"), str(error)
     return Diagnosis(rollout.diagnose(examined, visits), no_plan)
+
+
+def running_plan(history: History, document: Plan | Intent) -> Plan | None:
+    """The plan of the newest completed rollout of a network; None where the history has none."""
+    last = history.rollouts(network_of(document), phase=rollout.Phase.DONE, limit=1)
+    return history.plan_of(last[0].number) if last else None
+
+
+def moves(running: Plan | None, plan: Plan) -> list[Move]:
+    """The streams whose talkers have to learn another offset, way or class, and why."""
+    return planner.moves(running, plan) if running else []
 
 
 def former_rollout(history: History, number: int | None = None) -> Rollout:

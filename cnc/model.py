@@ -280,6 +280,11 @@ class StreamPlan:
         """The hops of all paths, one path after the other."""
         return tuple(hop for path in self.paths for hop in path)
 
+    @property
+    def talker_offsets_ns(self) -> tuple[int, ...]:
+        """When the talker starts to send, from the start of each period: one for each path."""
+        return tuple(path[0].offset_ns for path in self.paths)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

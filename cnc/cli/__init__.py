@@ -2,7 +2,7 @@
 
 commands   check, plan, show           rollout    push, rollback, status
 doctor     doctor                      watch      watch
-history    history, diff               lab        the emulated network's own commands
+history    history, diff, talkers      lab        the emulated network's own commands
 init       init                        config     config
 discover   discover
 planning   how a search is shown       progress   what is printed while work goes on
@@ -25,7 +25,7 @@ from cnc.cli.completion import Files, completion
 from cnc.cli.config import config
 from cnc.cli.discover import discover
 from cnc.cli.doctor import doctor
-from cnc.cli.history import diff, history
+from cnc.cli.history import diff, history, talkers
 from cnc.cli.init import init
 from cnc.cli.lab import lab
 from cnc.cli.options import Invocation
@@ -70,7 +70,7 @@ def cnc() -> None:
 
 
 for _command in (
-    *(check, plan, show, doctor, push, rollback, status, watch, history, diff, lab),
+    *(check, plan, show, doctor, push, rollback, status, watch, history, diff, talkers, lab),
     *(init, discover, config, completion),
 ):
     cnc.add_command(_command)

@@ -8,7 +8,7 @@ import click
 
 from cnc import app
 from cnc.cli import planning, progress, render
-from cnc.cli.options import FILE, JSON, connect_options, connection
+from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.errors import CncError
 from cnc.format import counted
 from cnc.model import Plan
@@ -17,8 +17,16 @@ from cnc.model import Plan
 @click.command()
 @click.argument("file", type=FILE)
 @connection
+@history_option
 @JSON
-def doctor(file: Path, identity: Path, known_hosts: Path, timeout_s: float, as_json: bool) -> None:
+def doctor(  # noqa: PLR0917  one parameter an option
+    file: Path,
+    identity: Path,
+    known_hosts: Path,
+    timeout_s: float,
+    state_dir: Path,
+    as_json: bool,
+) -> None:
     """Run the checks of a push on every switch of FILE, a plan or an intent.
 
     Nothing is changed: each switch's configuration is locked for a moment and unlocked again. An
@@ -27,10 +35,12 @@ def doctor(file: Path, identity: Path, known_hosts: Path, timeout_s: float, as_j
     """
     document = app.load(file)
     intent = document.intent if isinstance(document, Plan) else document
+    with open_history(state_dir) as history:
+        running = app.running_plan(history, document)
     with progress.steps() as say, planning.shown_search() as listener:
         say(f"asking {counted(len(intent.network.bridges), 'switch')}")
         connect = connect_options(identity, known_hosts, timeout_s)
-        found = app.doctor(document, connect=connect, listener=listener)
+        found = app.doctor(document, connect=connect, running=running, listener=listener)
     render.diagnosis(intent.name, found.findings, no_plan=found.no_plan, as_json=as_json)
     if found.has_failures:
         raise click.exceptions.Exit(CncError.exit_code)

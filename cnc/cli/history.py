@@ -1,4 +1,4 @@
-"""`cnc history` and `cnc diff`: what was brought to the switches, and how plans differ."""
+"""history, diff, talkers: the rollouts of this controller, and what plans say."""
 
 from __future__ import annotations
 
@@ -52,6 +52,24 @@ def diff(before: str, after: str, state_dir: Path, as_json: bool) -> None:
 
     found = difference(_plan(before, state_dir), _plan(after, state_dir))
     render.plan_difference(found, as_json=as_json)
+
+
+@click.command()
+@click.argument("plan", shell_complete=PLAN.shell_complete)
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@history_option
+@JSON
+def talkers(plan: str, as_csv: bool, state_dir: Path, as_json: bool) -> None:
+    """List when each talker of PLAN, a plan file or the number of a rollout, has to send.
+
+    Offsets count from the multiples of the period on TAI. A talker marks its frames with a DSCP of
+    their class, or with its priority in a VLAN tag.
+    """
+    from cnc.talkers import transmissions  # noqa: PLC0415
+
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json exclude each other")
+    render.talkers(transmissions(_plan(plan, state_dir)), as_csv=as_csv, as_json=as_json)
 
 
 def _plan(which: str, state_dir: Path) -> Plan:

@@ -14,7 +14,6 @@ from cnc.cli.commands import warn_of_margin
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.errors import CncError
 from cnc.lazy import lazy_import
-from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
     from cnc import rollout
@@ -38,6 +37,11 @@ TAKE_OVER = click.option(
 @click.option(
     "--rollback", is_flag=True, help="Roll back a rollout that was not confirmed everywhere."
 )
+@click.option(
+    "--reoptimise",
+    is_flag=True,
+    help="Plan an intent from scratch: every stream may move.",
+)
 @TAKE_OVER
 @connection
 @history_option
@@ -47,6 +51,7 @@ def push(  # noqa: PLR0917  one parameter an option
     dry_run: bool,
     resume: bool,
     rollback: bool,
+    reoptimise: bool,
     take_over: bool,
     identity: Path,
     known_hosts: Path,
@@ -57,16 +62,20 @@ def push(  # noqa: PLR0917  one parameter an option
     """Deploy FILE, a plan or an intent, to all its switches, or to none.
 
     Ports that already run their gate control list are not changed. An intent is planned first,
-    within the limits that the switches report; a plan beyond them is refused.
+    within the limits that the switches report; a plan beyond them is refused. Streams that the last
+    rollout placed stay where they are if nothing they rest on has changed; those that move are
+    listed, since their talkers need the new offset.
 
     A rollout that was interrupted while the switches confirmed it has to be resolved before the
     next: --resume or --rollback, of the network of FILE if one is given.
     """
     connect = connect_options(identity, known_hosts, timeout_s)
     if resume or rollback:
-        if (resume and rollback) or dry_run:
-            raise click.UsageError("--resume, --rollback and --dry-run exclude each other")
-        network = _name(app.load(file)) if file else None
+        if (resume and rollback) or dry_run or reoptimise:
+            raise click.UsageError(
+                "--resume and --rollback exclude each other, and --dry-run and --reoptimise"
+            )
+        network = app.network_of(app.load(file)) if file else None
         with open_history(state_dir) as history, progress.steps() as say:
             resolve = rollout.resume if resume else rollout.roll_back
             report = resolve(
@@ -76,25 +85,35 @@ def push(  # noqa: PLR0917  one parameter an option
                 take_over=take_over,
                 listener=say,
             )
-        render.push(report, dry_run=False, as_json=as_json)
+        render.push(report, [], dry_run=False, as_json=as_json)
         return
     if file is None:
         raise click.UsageError("FILE is missing: a plan or an intent")
-    with planning.shown_search() as listener:
-        plan = app.plan_to_push(app.load(file), connect=connect, listener=listener)
-    if not as_json:
-        warn_of_margin(plan)
-    with open_history(state_dir) as history, progress.steps() as say:
-        report = rollout.push(
-            plan,
-            connect=connect,
-            history=history,
-            dry_run=dry_run,
-            take_over=take_over,
-            what=f"push {file.name}",
-            listener=say,
-        )
-    render.push(report, dry_run=dry_run, as_json=as_json)
+    document = app.load(file)
+    with open_history(state_dir) as history:
+        running = app.running_plan(history, document)
+        with planning.shown_search() as listener:
+            plan = app.plan_to_push(
+                document,
+                connect=connect,
+                running=None if reoptimise else running,
+                listener=listener,
+            )
+        moves = app.moves(running, plan)
+        if not as_json:
+            warn_of_margin(plan)
+            render.moves(moves, dry_run=dry_run)
+        with progress.steps() as say:
+            report = rollout.push(
+                plan,
+                connect=connect,
+                history=history,
+                dry_run=dry_run,
+                take_over=take_over,
+                what=f"push {file.name}",
+                listener=say,
+            )
+    render.push(report, moves, dry_run=dry_run, as_json=as_json)
     if not as_json:
         render.refused(plan)
 
@@ -123,8 +142,12 @@ def rollback(  # noqa: PLR0917  one parameter an option
     connect = connect_options(identity, known_hosts, timeout_s)
     with open_history(state_dir) as history, progress.steps() as say:
         chosen = app.former_rollout(history, number)
+        plan = app.plan_of_rollout(history, chosen.number)
+        moves = app.moves(app.running_plan(history, plan), plan)
+        if not as_json:
+            render.moves(moves, dry_run=dry_run)
         report = rollout.push(
-            app.plan_of_rollout(history, chosen.number),
+            plan,
             connect=connect,
             history=history,
             dry_run=dry_run,
@@ -132,7 +155,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
             what=f"back to rollout {chosen.number}",
             listener=say,
         )
-    render.push(report, dry_run=dry_run, as_json=as_json)
+    render.push(report, moves, dry_run=dry_run, as_json=as_json)
 
 
 @click.command()
@@ -154,9 +177,15 @@ def status(  # noqa: PLR0917  one parameter an option
     reported on the error stream.
     """
     connect = connect_options(identity, known_hosts, timeout_s)
-    with planning.shown_search() as listener:
-        plan = app.plan_to_compare(app.load(file), connect=connect, listener=listener)
+    document = app.load(file)
     with open_history(state_dir) as history:
+        with planning.shown_search() as listener:
+            plan = app.plan_to_compare(
+                document,
+                connect=connect,
+                running=app.running_plan(history, document),
+                listener=listener,
+            )
         unresolved = rollout.unresolved(plan.intent.network.bridges.values(), history)
     ports = rollout.status(plan, connect=connect)
     render.status(ports, as_json=as_json)
@@ -168,7 +197,3 @@ def status(  # noqa: PLR0917  one parameter an option
 def _report(unresolved: Sequence[Rollout]) -> None:
     for each in unresolved:
         render.error(CncError(rollout.describe(each), hint=rollout.CHOICES))
-
-
-def _name(document: Plan | Intent) -> str:
-    return document.intent.name if isinstance(document, Plan) else document.name

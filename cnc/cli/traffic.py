@@ -13,7 +13,7 @@ import click
 
 from cnc import app
 from cnc.cli import planning
-from cnc.cli.options import FILE, JSON
+from cnc.cli.options import FILE, JSON, history_option, open_history
 from cnc.cli.render import lab_without_gates
 from cnc.cli.render import traffic as render
 from cnc.cli.terminal import echo
@@ -58,6 +58,7 @@ def _quantity(kind: str) -> Callable[[click.Context, click.Parameter, str | None
 )
 @click.option("--iperf3", nargs=2, metavar="TALKER LISTENER", help="Let iperf3 send, TCP or UDP.")
 @click.option("--rate", "rate_bps", callback=_quantity("RATE"), help="Of iperf3: then UDP.")
+@history_option
 @JSON
 def traffic(  # noqa: PLR0917  one parameter an option
     file: Path,
@@ -68,6 +69,7 @@ def traffic(  # noqa: PLR0917  one parameter an option
     output: Path | None,
     iperf3: tuple[str, str] | None,
     rate_bps: int | None,
+    state_dir: Path,
     as_json: bool,
 ) -> None:
     """Send frames through the lab that is up for FILE, an intent or a plan.
@@ -105,8 +107,13 @@ def traffic(  # noqa: PLR0917  one parameter an option
         plan = document if isinstance(document, Plan) else Plan(intent, {}, {}, "none")
         sent = flowfile.load(flows_file, intent)
     else:
-        with planning.shown_search() as listener:
-            plan = app.plan_to_push(document, connect=lab.connect, listener=listener)
+        with open_history(state_dir) as history, planning.shown_search() as listener:
+            plan = app.plan_to_push(
+                document,
+                connect=lab.connect,
+                running=app.running_plan(history, document),
+                listener=listener,
+            )
         sent = sending.flows(plan)
     if pending_ns := lab.pending_ns():
         echo(f"waiting {duration(pending_ns)} for the schedule to begin", err=True)

@@ -81,8 +81,10 @@ def watch(  # noqa: PLR0917  one parameter an option
     from cnc.watch import Watcher, service_manager  # noqa: PLC0415
 
     connect = connect_options(identity, known_hosts, timeout_s)
-    with planning.shown_search() as listener:
-        plan = app.plan_to_compare(app.load(file), connect=connect, listener=listener)
+    document = app.load(file)
+    with open_history(state_dir) as history, planning.shown_search() as listener:
+        running = app.running_plan(history, document)
+        plan = app.plan_to_compare(document, connect=connect, running=running, listener=listener)
     name, count = plan.intent.name, len(plan.intent.network.bridges)
     watchdog = service_manager.Watchdog()
 

@@ -28,7 +28,7 @@ from cnc.planner.executors import open_executor
 from cnc.planner.gates import Lists, gate_control_lists
 from cnc.planner.graph import Tree
 from cnc.planner.greedy import NoWait, Waiting
-from cnc.planner.incremental import moved
+from cnc.planner.incremental import Move, moves, other_foundation
 from cnc.planner.live import Changes, Live
 from cnc.planner.neighbourhood import Neighbourhood
 from cnc.planner.problem import Member, Placement, Problem, complete, stream_plans
@@ -41,11 +41,13 @@ __all__ = [
     "Budget",
     "Changes",
     "Live",
+    "Move",
     "Problem",
     "Progress",
     "Result",
-    "moved",
+    "moves",
     "open_executor",
+    "other_foundation",
     "plan",
 ]
 

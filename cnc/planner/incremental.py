@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import gcd, lcm
 from typing import NamedTuple
 
 from cnc.errors import InputError
-from cnc.model import ClassRole, Intent, Link, Plan, PortRef, StreamPlan
+from cnc.model import ClassRole, Intent, Link, Plan, PortRef, Stream, StreamPlan
 from cnc.planner.gates import gate_control_lists
 from cnc.planner.graph import Tree
 from cnc.planner.problem import (
@@ -34,20 +34,44 @@ def unchanged(intent: Intent, running: Plan) -> dict[str, StreamPlan]:
     A stream whose requirements changed is a new one: it is placed again. Raises `InputError` where
     the figures differ on which every offset rests.
     """
-    before, after = running.intent, intent
-    for what, its_figure in _FOUNDATIONS.items():
-        if its_figure(before) != its_figure(after):
-            raise InputError(
-                f"the running plan was made for another {what} than {intent.name} has now",
-                hint="its offsets may no longer hold: plan again without --keep",
-            )
+    if what := other_foundation(intent, running):
+        raise InputError(
+            f"the running plan was made for another {what} than {intent.name} has now",
+            hint="its offsets may no longer hold: plan again without --keep",
+        )
     return {
         name: planned
         for name, planned in running.streams.items()
-        if after.streams.get(name) == before.streams.get(name)
-        and running.class_of(name) in after.classes.values()
-        and all(_is_same(before, after, hop.egress) for hop in planned.hops)
+        if name in intent.streams and _change(intent, running, name) is None
     }
+
+
+def other_foundation(intent: Intent, running: Plan) -> str | None:
+    """The first of the figures on which every offset rests that the two do not share."""
+    for what, its_figure in _FOUNDATIONS.items():
+        if its_figure(running.intent) != its_figure(intent):
+            return what
+    return None
+
+
+def _change(intent: Intent, running: Plan, name: str) -> str | None:
+    """What a stream of both rests on that has changed, in words; None if nothing has."""
+    before, after = running.intent, intent
+    if one := _differing(before.streams[name], after.streams[name]):
+        return f"its {one} changed"
+    if (traffic_class := running.class_of(name)) not in after.classes.values():
+        return f"class {traffic_class.name} changed"
+    ports = (hop.egress for hop in running.streams[name].hops)
+    changed = next((port for port in ports if not _is_same(before, after, port)), None)
+    return changed and f"{changed} changed"
+
+
+def _differing(one: Stream, other: Stream) -> str | None:
+    """The field in which two streams differ first, in words."""
+    for field in fields(one):
+        if getattr(one, field.name) != getattr(other, field.name):
+            return field.name.removesuffix("_ns").removesuffix("_octets").replace("_", " ")
+    return None
 
 
 def _is_same(before: Intent, after: Intent, port: PortRef) -> bool:
@@ -221,10 +245,29 @@ def _overlap(one: _Span, other: _Span) -> bool:
     return behind < duration or repeat - behind < its_duration
 
 
-def moved(running: Plan, plan: Plan) -> list[str]:
-    """The streams of both plans that do not keep their route, offsets and class."""
+class Move(NamedTuple):
+    """A stream of two plans that does not keep its route, offsets and class, and why."""
+
+    stream: str
+    talker: str
+    before: StreamPlan
+    after: StreamPlan
+    reason: str
+
+
+def moves(running: Plan, plan: Plan) -> list[Move]:
+    """What the talkers and listeners of a network notice when `plan` replaces `running`."""
+    foundation = other_foundation(plan.intent, running)
     return [
-        name
+        Move(
+            name,
+            plan.intent.streams[name].talker,
+            running.streams[name],
+            planned,
+            f"{foundation} changed"
+            if foundation
+            else _change(plan.intent, running, name) or "planned anew",
+        )
         for name, planned in plan.streams.items()
         if name in running.streams and running.streams[name].paths != planned.paths
     ]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lxml import etree
 
 from cnc import planfile
+from cnc.intent import from_document
 from cnc.model import Plan
+from cnc.planner import moves
 from cnc.planner import plan as compute
 from cnc.rollout.history import FILE_NAME, History, Phase
 from cnc.switch.device import Device
@@ -83,6 +89,13 @@ class Operator:
         planfile.dump(plan, self.plan_file)
         return self.cnc("push", *options)
 
+    def push_intent(
+        self, document: Mapping[str, Any], *options: str
+    ) -> subprocess.CompletedProcess[str]:
+        self.plan_file = self.plan_file.with_name("intent.yaml")
+        self.plan_file.write_text(json.dumps(document))
+        return self.cnc("push", *options)
+
     def cnc(self, *words: str) -> subprocess.CompletedProcess[str]:
         """A command; one that is about the network gets the plan's file."""
         file = [] if words[0] in {"discover", "history", "rollback"} else [str(self.plan_file)]
@@ -107,7 +120,8 @@ class Operator:
             text=True,
         ) as pushing:
             assert pushing.stdout is not None
-            assert pushing.stdout.readline() == "held\n", pushing.communicate()[1]
+            # The streams that move are told before.
+            assert any(line == "held\n" for line in pushing.stdout), pushing.communicate()[1]
             pushing.send_signal(signal.SIGINT)
             _, told = pushing.communicate("\n\n", timeout=120)
             return pushing.returncode, told
@@ -223,6 +237,65 @@ def test_what_programs_get_of_the_switches_is_documented(operator: Operator, new
     assert documented(
         "history", operator.cnc("history", "--json", str(rollouts[0]["number"])).stdout
     )
+
+
+@pytest.fixture
+def edited(operator: Operator, former: Plan) -> dict[str, Any]:
+    """What the operator's plan was made from, in a file of its own, to be edited.
+
+    Its streams run where a plan from the beginning would not place them.
+    """
+    document = former.intent.document
+    alone = {**document, "streams": {"head-h1": document["streams"]["head-h1"]}}
+    running = compute(former.intent, keep=compute(from_document(alone, "alone")))
+    assert moves(running, compute(former.intent))
+    assert operator.push(running).returncode == 0
+    return copy.deepcopy(dict(document))
+
+
+def test_a_push_of_an_edited_intent_moves_no_other_stream(
+    operator: Operator, edited: dict[str, Any]
+):
+    edited["streams"]["h2-h1"]["payload"] = "300B"
+    dry = operator.push_intent(edited, "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert "would move" in dry.stdout
+    assert "its payload changed" in dry.stdout
+    pushed = documented("push", operator.push_intent(edited, "--json").stdout)
+    assert [move["stream"] for move in pushed["moved"]] == ["h2-h1"]
+    assert pushed["changed"]
+    # What it compares with is planned as the push has planned.
+    assert operator.cnc("status").returncode == 0
+    again = operator.push_intent(edited)
+    assert "no change" in again.stdout
+
+
+def test_streams_that_run_move_when_the_operator_asks_for_all_anew(
+    operator: Operator, edited: dict[str, Any], former: Plan
+):
+    kept = documented("push", operator.push_intent(edited, "--dry-run", "--json").stdout)
+    assert (kept["moved"], kept["changes"]) == ([], [])
+    anew = documented("push", operator.push_intent(edited, "--reoptimise", "--json").stdout)
+    assert {move["reason"] for move in anew["moved"]} == {"planned anew"}
+    fresh = compute(former.intent).streams
+    assert {move["stream"]: tuple(move["offsets_ns"]) for move in anew["moved"]} == {
+        move["stream"]: fresh[move["stream"]].talker_offsets_ns for move in anew["moved"]
+    }
+
+
+def test_a_stream_without_a_place_around_those_that_run_is_refused_with_the_way_out(
+    operator: Operator, edited: dict[str, Any]
+):
+    with History(operator.state_dir / FILE_NAME) as history:
+        running = history.plan_of(history.rollouts()[0].number)
+    assert running is not None
+    (at_ns,) = running.streams["head-h1"].talker_offsets_ns
+    new = {"window": {"earliest": f"{at_ns}ns", "latest": f"{at_ns}ns"}}
+    edited["streams"]["new"] = edited["streams"]["head-h1"] | new
+    refused = operator.push_intent(edited)
+    assert refused.returncode == 1
+    assert "new: no free slot" in refused.stderr
+    assert "cnc push --reoptimise" in refused.stderr
 
 
 def test_an_error_of_a_push_is_documented_and_on_the_error_stream(operator: Operator, new: Plan):

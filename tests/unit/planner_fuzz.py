@@ -29,7 +29,7 @@ from cnc.model import (
     PortRef,
     Stream,
 )
-from cnc.planner import Budget, Live, moved, plan
+from cnc.planner import Budget, Live, moves, plan
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     CONTROL,
@@ -137,7 +137,7 @@ def faults_of_kept(seed: int) -> list[Violation]:
     if running is None or planned is None:
         return []
     violations = judge(planned)
-    if moved(running, planned) or not running.streams.keys() <= planned.streams.keys():
+    if moves(running, planned) or not running.streams.keys() <= planned.streams.keys():
         violations.append(Violation("kept", "stream", "a stream that was to be kept is not"))
     return violations
 

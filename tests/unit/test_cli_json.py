@@ -109,6 +109,7 @@ def test_differences(tmp_path: Path) -> None:
     )
     after = tmp_path / "after.json"
     after.write_text(printed("plan", other))
+    assert documented("talkers", printed("talkers", PLAN))
     found = documented("diff", printed("diff", PLAN, after))
     assert (found["added"], found["removed"]) == (["photo"], ["camera"])
     assert all(found[part] for part in ("wanted", "placed", "foundations", "gates"))
@@ -131,7 +132,7 @@ def test_what_switches_run_and_what_a_push_changes(capsys: pytest.CaptureFixture
     change = PortChange(port, before=None, after=gates, why="it has no gates")
     report = rollout.Report((change,), 1, 7, {"s1": SwitchTimes(1, 2, 3)}, 6)
     for dry_run in (False, True):
-        render.push(report, dry_run=dry_run, as_json=True)
+        render.push(report, [], dry_run=dry_run, as_json=True)
         pushed = documented("push", capsys.readouterr().out)
         assert (pushed["changed"], pushed["dry_run"]) == (not dry_run, dry_run)
         assert (pushed["changes"][0]["before"], pushed["changes"][0]["after"]) == (None, gates_json)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.model import Intent, Plan, PortRef, Stream
-from cnc.planner import Live, moved, plan
+from cnc.planner import Live, moves, plan
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     CLASSES,
@@ -42,9 +42,9 @@ def running() -> Plan:
 def test_kept_streams_keep_every_nanosecond(running: Plan) -> None:
     wanted = intent(FORK, A, B, C, stream("d", "u", "m", period_ns=100 * US))
     anew = plan(wanted)
-    assert moved(running, anew)
+    assert moves(running, anew)
     planned = plan(wanted, keep=running)
-    assert moved(running, planned) == []
+    assert moves(running, planned) == []
     assert {name: planned.streams[name] for name in "abc"} == running.streams
     assert judge(planned) == []
 
@@ -96,7 +96,7 @@ def test_a_stream_whose_class_changed_is_placed_anew(running: Plan) -> None:
     wanted = intent(FORK, A, B, C)
     wanted = replace(wanted, classes={**wanted.classes, "cyclic": moved_class})
     planned = plan(wanted, keep=running)
-    assert moved(running, planned) == ["a", "b", "c"]
+    assert [each.stream for each in moves(running, planned)] == ["a", "b", "c"]
     assert judge(planned) == []
 
 
@@ -108,6 +108,25 @@ def test_a_stream_through_a_switch_that_changed_is_placed_anew(running: Plan) ->
     planned = plan(wanted, keep=before)
     assert [n for n in "abcd" if planned.streams[n] == before.streams[n]] == ["d"]
     assert judge(planned) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (intent(FORK, replace(A, period_ns=2 * MS), B, C), "its period changed"),
+        (intent(FORK, replace(A, listeners=("m",)), B, C), "its listeners changed"),
+        (with_links(intent(FORK, A, B, C), PortRef("s2", "l"), rate_bps=10**8), "s2/l changed"),
+        (intent(replace(FORK, gate_margin_ns=100), A, B, C), "gate margin changed"),
+        (intent(FORK, A, B, C), "planned anew"),
+    ],
+)
+def test_a_stream_that_moves_is_told_with_the_reason(
+    running: Plan, wanted: Intent, reason: str
+) -> None:
+    told = {each.stream: each for each in moves(running, plan(wanted))}
+    assert told["a"].reason == reason
+    assert told["a"].talker == "t"
+    assert told["a"].before.talker_offsets_ns == running.streams["a"].talker_offsets_ns
 
 
 @pytest.mark.parametrize(
@@ -142,7 +161,7 @@ def test_a_stream_that_was_refused_is_tried_again(running: Plan) -> None:
     )
     planned = plan(running.intent, keep=without)
     assert planned.refused == {}
-    assert moved(without, planned) == []
+    assert moves(without, planned) == []
     assert judge(planned) == []
 
 
@@ -163,8 +182,8 @@ def test_moved_names_those_of_both_plans_that_differ_in_route_offset_or_class(
             "new": running.streams["b"],
         },
     )
-    assert moved(running, other) == ["a", "c"]
-    assert moved(running, running) == []
+    assert [each.stream for each in moves(running, other)] == ["a", "c"]
+    assert moves(running, running) == []
 
 
 @examples(max_examples=60)
@@ -180,7 +199,7 @@ def test_whatever_is_kept_the_plan_is_sound_and_nothing_moves(
     except Unschedulable:  # a port whose list stays too long, or where others would starve
         return
     assert judge(planned) == []
-    assert moved(running, planned) == []
+    assert moves(running, planned) == []
     assert running.streams.keys() <= planned.streams.keys()
 
 
@@ -200,7 +219,7 @@ def test_a_live_plan_takes_streams_in_and_stays_sound(running: Plan) -> None:
     wanted = intent(FORK, A, B, C, stream("d", "u", "m"), stream("e", "t", "n"))
     after = applied(running, live, wanted, "d", "e")
     assert judge(after) == []
-    assert moved(running, after) == []
+    assert moves(running, after) == []
 
 
 def test_a_live_plan_names_the_ports_that_a_stream_leaves(running: Plan) -> None:
@@ -246,7 +265,7 @@ def test_others_keep_clear_of_kept_streams_that_follow_each_other() -> None:
     more = [*followers(80), *followers(5, talker="u")]
     after = plan(intent(fork, *more, classes=NOTHING_BLOCKS), keep=before)
     assert len(after.streams) == 85
-    assert moved(before, after) == []
+    assert moves(before, after) == []
     assert judge(after) == []
 
 
@@ -341,6 +360,6 @@ def test_a_link_that_kept_streams_fill_is_left_to_them() -> None:
     ]
     before = plan(intent(net, *full, classes=short))
     after = plan(intent(net, *full, stream("new", "u", "m"), classes=short), keep=before)
-    assert moved(before, after) == []
+    assert moves(before, after) == []
     assert judge(after) == []
     assert "new" in after.streams

@@ -12,6 +12,7 @@ from cnc.cli.json_output.planning import CheckedIntent, CheckedPlan, Discovered,
 from cnc.cli.json_output.switches import Diagnosis, PortState, Push
 from cnc.cli.json_output.watch import Event
 from cnc.lab import NodeStatus
+from cnc.talkers import Transmission
 
 # By the words of the command. What each prints is one of these.
 BY_COMMAND: dict[str, Any] = {
@@ -30,6 +31,7 @@ BY_COMMAND: dict[str, Any] = {
     "rollback": Push,
     "show": PlanFile,
     "status": list[PortState],
+    "talkers": list[Transmission],
     "watch": Event,
     "error": Error,
 }

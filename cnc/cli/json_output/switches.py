@@ -28,6 +28,18 @@ class PortChange(Document):
     """null: no gates."""
 
 
+class Moved(Document):
+    """A stream that leaves at other times, on another way or in another class than before."""
+
+    stream: str
+    talker: str
+    offsets_before_ns: list[int]
+    """When its talker has sent each frame, from the start of the period; one for each path."""
+    offsets_ns: list[int]
+    """When it is to send from now on."""
+    reason: str
+
+
 class Push(Document):
     """`cnc push` and `cnc rollback`."""
 
@@ -39,6 +51,8 @@ class Push(Document):
     total_ns: int
     """What the push took."""
     changes: list[PortChange]
+    moved: list[Moved]
+    """Compared with the plan of the last completed rollout; empty without one."""
     times: dict[str, SwitchTimes]
     """Where the time went, by switch: making the payload, NETCONF, from YANG to the kernel."""
 

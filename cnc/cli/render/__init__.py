@@ -6,7 +6,8 @@ from cnc.cli.render.history import rollout, rollouts
 from cnc.cli.render.lab import lab_status, lab_up, lab_without_gates
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
-from cnc.cli.render.switches import push, status
+from cnc.cli.render.switches import moves, push, status
+from cnc.cli.render.talkers import talkers
 
 __all__ = [
     "INTERRUPTED",
@@ -21,6 +22,7 @@ __all__ = [
     "lab_without_gates",
     "limits",
     "misuse",
+    "moves",
     "plan",
     "plan_difference",
     "push",
@@ -28,6 +30,7 @@ __all__ = [
     "rollout",
     "rollouts",
     "status",
+    "talkers",
     "verdict",
     "warning",
 ]

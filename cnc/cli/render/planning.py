@@ -92,7 +92,7 @@ def plan(computed: Plan, output: Path | None) -> None:
             computed.class_of(name).name,
             f"{stream.talker} → {', '.join(stream.listeners)} ({_hops(placed)})",
             duration(stream.period_ns),
-            ", ".join(duration(path[0].offset_ns) for path in placed.paths),
+            ", ".join(map(duration, placed.talker_offsets_ns)),
             duration(placed.latency_bound_ns),
             duration(stream.max_latency_ns),
         )
@@ -109,12 +109,12 @@ def plan(computed: Plan, output: Path | None) -> None:
 
 def difference(running: Plan, computed: Plan, *, anew: bool) -> None:
     """What a plan changes for those who run by another: one made around it, or all `anew`."""
-    from cnc.planner import moved  # noqa: PLC0415
+    from cnc.planner import moves  # noqa: PLC0415
     from cnc.planner.incremental import unchanged  # noqa: PLC0415
 
     both = [name for name in computed.streams if name in running.streams]
     if anew:
-        movers = moved(running, computed)
+        movers = [move.stream for move in moves(running, computed)]
         names = f": {some(movers, ', ')}" if movers else ""
         echo(f"{len(movers)} of {counted(len(both), 'running stream')} would move{names}")
         return

@@ -8,15 +8,51 @@ from typing import TYPE_CHECKING
 from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
 from cnc.format import duration, gate_summary
-from cnc.model import NS_PER_S
+from cnc.model import NS_PER_S, StreamPlan
 
 if TYPE_CHECKING:
+    from cnc.planner import Move
     from cnc.rollout import PortStatus, Report
 
+_MOVES_MAX = 100
 
-def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
+
+def moves(moved: Sequence[Move], *, dry_run: bool) -> None:
+    """The talkers that have to learn something, before anything is sent."""
+    if not moved:
+        return
+    table = new_table(
+        "would move" if dry_run else "moves", "stream", "talker", "leaves at", "way", "why"
+    )
+    for move in moved[:_MOVES_MAX]:
+        table.add_row(
+            move.stream,
+            move.talker,
+            _difference(*map(_departures, (move.before, move.after))),
+            _difference(*map(_way, (move.before, move.after))),
+            move.reason,
+        )
+    print_table(table, len(moved), whole="--json")
+
+
+def _difference(before: str, after: str) -> str:
+    return after if before == after else f"{before} → {after}"
+
+
+def _departures(placed: StreamPlan) -> str:
+    return ", ".join(map(duration, placed.talker_offsets_ns))
+
+
+def _way(placed: StreamPlan) -> str:
+    ways = " and ".join(
+        " ".join(dict.fromkeys(hop.egress.node for hop in path[1:])) for path in placed.paths
+    )
+    return f"{ways} in class {placed.hops[0].traffic_class}"
+
+
+def push(report: Report, moved: Sequence[Move], *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        from cnc.cli.json_output.switches import PortChange, Push  # noqa: PLC0415
+        from cnc.cli.json_output.switches import Moved, PortChange, Push  # noqa: PLC0415
 
         document = Push(
             changed=bool(report.changes) and not dry_run,
@@ -24,6 +60,16 @@ def push(report: Report, *, dry_run: bool, as_json: bool) -> None:
             base_time_ns=report.base_time_ns,
             total_ns=report.total_ns,
             changes=[PortChange.model_validate(change) for change in report.changes],
+            moved=[
+                Moved(
+                    stream=move.stream,
+                    talker=move.talker,
+                    offsets_before_ns=list(move.before.talker_offsets_ns),
+                    offsets_ns=list(move.after.talker_offsets_ns),
+                    reason=move.reason,
+                )
+                for move in moved
+            ],
             times=dict(report.times),
         )
         print_json(document)
