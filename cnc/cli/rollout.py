@@ -160,11 +160,13 @@ def rollback(  # noqa: PLR0917  one parameter an option
 
 @click.command()
 @click.argument("file", type=FILE)
+@click.option("--problems", is_flag=True, help="Only the ports that are not as planned.")
 @connection
 @history_option
 @JSON
 def status(  # noqa: PLR0917  one parameter an option
     file: Path,
+    problems: bool,
     identity: Path,
     known_hosts: Path,
     timeout_s: float,
@@ -188,7 +190,7 @@ def status(  # noqa: PLR0917  one parameter an option
             )
         unresolved = rollout.unresolved(plan.intent.network.bridges.values(), history)
     ports = rollout.status(plan, connect=connect)
-    render.status(ports, as_json=as_json)
+    render.status(ports, only_problems=problems, as_json=as_json)
     _report(unresolved)
     if unresolved or not all(port.agrees for port in ports):
         raise click.exceptions.Exit(CncError.exit_code)

@@ -125,8 +125,10 @@ def test_what_switches_run_and_what_a_push_changes(capsys: pytest.CaptureFixture
         PortStatus(port, gates, running, None, "running", agrees=True),
         PortStatus(port, gates, None, None, "no gates", agrees=False),
     ]
-    render.status(ports, as_json=True)
+    render.status(ports, only_problems=False, as_json=True)
     agreeing, other = documented("status", capsys.readouterr().out)
+    render.status(ports, only_problems=True, as_json=True)
+    assert documented("status", capsys.readouterr().out) == [other]
     assert (agreeing["port"], agreeing["running"]) == ("s1/s2", {"base_time_ns": 7, **gates_json})
     assert (other["agrees"], other["running"]) == (False, None)
     change = PortChange(port, before=None, after=gates, why="it has no gates")

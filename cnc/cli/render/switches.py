@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cnc.cli.render.output import new_table, print_json, print_table
+from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.format import duration, gate_summary
+from cnc.format import counted, duration, gate_summary
 from cnc.model import NS_PER_S, StreamPlan
 
 if TYPE_CHECKING:
@@ -93,22 +93,37 @@ def push(report: Report, moved: Sequence[Move], *, dry_run: bool, as_json: bool)
     )
 
 
-def status(ports: Sequence[PortStatus], *, as_json: bool) -> None:
+def status(ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool) -> None:
+    """The ports, or those that differ; and in a line how many of all do."""
+    differing = [port for port in ports if not port.agrees]
+    shown = differing if only_problems else ports
     if as_json:
         from cnc.cli.json_output.switches import PortState  # noqa: PLC0415
 
-        print_json([PortState.model_validate(port) for port in ports])
+        print_json([PortState.model_validate(port) for port in shown])
         return
-    table = new_table("", "port", "intended", "running", "pending", "verdict")
-    for port in ports:
-        table.add_row(
-            str(port.port),
-            gate_summary(port.intended),
-            gate_summary(port.running.gates if port.running else None),
-            gate_summary(port.pending.gates if port.pending else None),
-            port.verdict,
-            style=None if port.agrees else "bold red",
-        )
-    print_table(table)
-    for hint in dict.fromkeys(hint for port in ports for hint in port.hints):
+    if shown:
+        table = new_table("", "port", "intended", "running", "pending", "verdict")
+        for port in shown:
+            table.add_row(
+                str(port.port),
+                gate_summary(port.intended),
+                gate_summary(port.running.gates if port.running else None),
+                gate_summary(port.pending.gates if port.pending else None),
+                port.verdict,
+                style=None if port.agrees else "bold red",
+            )
+        print_table(table)
+    echo(_summary(ports, differing))
+    for hint in dict.fromkeys(hint for port in shown for hint in port.hints):
         echo(f"hint: {hint}")
+
+
+def _summary(ports: Sequence[PortStatus], differing: Sequence[PortStatus]) -> str:
+    switches = counted(len({port.port.node for port in ports}), "switch")
+    if not differing:
+        return f"{counted(len(ports), 'port')} on {switches}: all as planned"
+    names = some([str(port.port) for port in differing], ", ")
+    return (
+        f"{len(differing)} of {counted(len(ports), 'port')} on {switches} not as planned: {names}"
+    )
