@@ -12,6 +12,7 @@ from cnc import app
 from cnc.cli import planning, progress, render
 from cnc.cli.commands import warn_of_margin
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli.terminal import echo
 from cnc.errors import CncError
 from cnc.lazy import lazy_import
 
@@ -145,6 +146,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
         plan = app.plan_of_rollout(history, chosen.number)
         moves = app.moves(app.running_plan(history, plan), plan)
         if not as_json:
+            echo(f"to rollout {chosen.number} of {chosen.network}: {chosen.what}")
             render.moves(moves, dry_run=dry_run)
         report = rollout.push(
             plan,

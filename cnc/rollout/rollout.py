@@ -51,12 +51,14 @@ class PortChange:
 class Report:
     """The result of a push: changes, base time (TAI) and durations.
 
-    `number` is the rollout's in the history; None where no port had to change.
+    `number` is the rollout's in the history; None where no port had to change. `starts_in_ns` is
+    what was left until the base time when all switches had confirmed, by the clock that is ahead.
     """
 
     changes: tuple[PortChange, ...]
     number: int | None
     base_time_ns: int | None
+    starts_in_ns: int | None
     times: Mapping[str, SwitchTimes]
     total_ns: int
 
@@ -132,7 +134,7 @@ def roll_out(
                 comparison.refuse_foreign(history)
         if dry_run or not comparison.reasons:
             spent_ns = time.monotonic_ns() - begun_ns
-            return Report(tuple(comparison.port_changes()), None, None, {}, spent_ns)
+            return Report(tuple(comparison.port_changes()), None, None, None, {}, spent_ns)
         recorded_in = history or stack.enter_context(History(None))
         return _change(comparison, open_sessions, recorded_in, listener, begun_ns)
 
@@ -267,6 +269,7 @@ def _change(
         changes=tuple(comparison.port_changes()),
         number=journal.number,
         base_time_ns=start_ns,
+        starts_in_ns=start_ns - comparison.now_tai_ns(),
         times=transaction.times,
         total_ns=time.monotonic_ns() - begun_ns,
     )

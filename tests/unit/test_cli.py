@@ -16,7 +16,7 @@ from cnc import check, cli, planfile, planner, rollout
 from cnc.cli import planning
 from cnc.model import GateLimits, Network, Plan, PortRef
 
-NOTHING_PUSHED = rollout.Report((), None, None, {}, 0)
+NOTHING_PUSHED = rollout.Report((), None, None, None, {}, 0)
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 HEAVY = ("distributed", "ncclient", "numpy", "ortools", "pandas")
 

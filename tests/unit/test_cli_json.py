@@ -132,7 +132,7 @@ def test_what_switches_run_and_what_a_push_changes(capsys: pytest.CaptureFixture
     assert (agreeing["port"], agreeing["running"]) == ("s1/s2", {"base_time_ns": 7, **gates_json})
     assert (other["agrees"], other["running"]) == (False, None)
     change = PortChange(port, before=None, after=gates, why="it has no gates")
-    report = rollout.Report((change,), 1, 7, {"s1": SwitchTimes(1, 2, 3)}, 6)
+    report = rollout.Report((change,), 1, 7, 5, {"s1": SwitchTimes(1, 2, 3)}, 6)
     for dry_run in (False, True):
         render.push(report, [], dry_run=dry_run, as_json=True)
         pushed = documented("push", capsys.readouterr().out)

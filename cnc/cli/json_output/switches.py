@@ -48,6 +48,8 @@ class Push(Document):
     dry_run: bool
     base_time_ns: int | None
     """When the schedule starts: TAI, in nanoseconds since 1970. null where nothing has changed."""
+    starts_in_ns: int | None
+    """How long until then when all switches had confirmed."""
     total_ns: int
     """What the push took."""
     changes: list[PortChange]

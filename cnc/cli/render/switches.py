@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
@@ -58,6 +59,7 @@ def push(report: Report, moved: Sequence[Move], *, dry_run: bool, as_json: bool)
             changed=bool(report.changes) and not dry_run,
             dry_run=dry_run,
             base_time_ns=report.base_time_ns,
+            starts_in_ns=report.starts_in_ns,
             total_ns=report.total_ns,
             changes=[PortChange.model_validate(change) for change in report.changes],
             moved=[
@@ -86,10 +88,17 @@ def push(report: Report, moved: Sequence[Move], *, dry_run: bool, as_json: bool)
     if dry_run:
         echo("dry run: nothing was sent")
         return
+    echo(f"all switches confirmed in {duration(report.total_ns)}; {_start(report)}")
+
+
+def _start(report: Report) -> str:
+    """When the schedule starts, for people and for their talkers."""
     seconds, nanoseconds = divmod(report.base_time_ns or 0, NS_PER_S)
-    echo(
-        f"all switches confirmed in {duration(report.total_ns)}; the schedule starts at TAI "
-        f"{seconds}.{nanoseconds:09}"
+    starts_in_s = (report.starts_in_ns or 0) / NS_PER_S
+    at = datetime.now(UTC) + timedelta(seconds=starts_in_s)
+    return (
+        f"the schedule starts in {starts_in_s:.1f} s, at {at:%Y-%m-%d %H:%M:%S} UTC "
+        f"(TAI {seconds}.{nanoseconds:09})"
     )
 
 
