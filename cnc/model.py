@@ -190,7 +190,7 @@ class Stream:
     the last listener. The talker may start between `earliest_ns` and `latest_ns` of each period.
     A plan chooses one of `traffic_classes` for the whole way, since a frame's DSCP names it.
     With two `paths` each frame is sent twice, over trees that share no link between bridges, for
-    the listener to keep the first copy (IEEE 802.1CB).
+    the listener to keep the first copy (IEEE 802.1CB); the latency of both counts from the first.
     """
 
     name: str
@@ -268,8 +268,8 @@ class StreamPlan:
     """The way of one stream, and the latency it is promised.
 
     Each of `paths` is a tree, parents before children; streams that are sent twice have two.
-    `latency_bound_ns` runs from the start of a path's first hop to the last bit at its last
-    listener, and holds for every path.
+    `latency_bound_ns` runs from the talker's first start to the last bit at the last listener, by
+    whichever path it comes.
     """
 
     paths: tuple[tuple[Hop, ...], ...]

@@ -62,14 +62,19 @@ def judge_streams(
             violations.append(Violation("route", name, "is both planned and refused"))
         planned = plan.streams[name]
         violations += _judge_paths(plan.intent, stream, planned)
+        paths = []
         for hops in planned.paths:
             try:
-                path = travel.along(stream, hops)
+                paths.append(travel.along(stream, hops))
             except _BrokenRoute as error:
                 violations.append(Violation("route", name, str(error)))
-                continue
+        # The data are there to be sent when the first copy starts, on whatever path they arrive.
+        start_ns = min(
+            (t.offset_ns for path in paths for t in path if t.ingress is None), default=0
+        )
+        for path in paths:
             transmissions += path
-            violations += _judge_times(stream, path, planned.latency_bound_ns)
+            violations += _judge_times(stream, path, start_ns, planned.latency_bound_ns)
     return transmissions, violations
 
 
@@ -187,7 +192,10 @@ class _Travel:
         return gate.earliest_start_ns(earliest_ns, hop.offset_ns, stream.period_ns)
 
 
-def _judge_times(stream: Stream, path: list[Transmission], bound_ns: int) -> Iterator[Violation]:
+def _judge_times(
+    stream: Stream, path: list[Transmission], start_ns: int, bound_ns: int
+) -> Iterator[Violation]:
+    """What is wrong with the times of a path, if the latency counts from `start_ns`."""
     last_start = stream.period_ns - 1 if stream.latest_ns is None else stream.latest_ns
     for t in path:
         if t.ingress is None and not stream.earliest_ns <= t.offset_ns <= last_start:
@@ -202,11 +210,10 @@ def _judge_times(stream: Stream, path: list[Transmission], bound_ns: int) -> Ite
                 f"{t.latest_ns} ns"
             )
             yield Violation("precedence", stream.name, text)
-    start = min(t.offset_ns for t in path if t.ingress is None)
     for t in path:
         if t.target not in stream.listeners:
             continue
-        latency = t.received_ns - start
+        latency = t.received_ns - start_ns
         if latency > stream.max_latency_ns:
             text = f"may reach {t.target} after {latency} ns, {stream.max_latency_ns} ns allowed"
             yield Violation("deadline", stream.name, text)

@@ -45,7 +45,7 @@ def _cheapest_offset(
     Each reservation makes a stretch of starts dearer by its owner's cost: sweeping over the
     beginnings and ends of all stretches finds the cheapest.
     """
-    earliest, latest = table.problem.window_ns(route.member)
+    earliest, latest = table.window_ns(route)
     changes, always = _price_changes(table, route, cost)
     changes += _edge_bans(route)
     changes.append((earliest, 0.0, 0))

@@ -90,6 +90,9 @@ class PlacementModel:
             self._reserve(self._ruled(route), kept, (), {number: ()})
         for member in problem.members:
             self._add(self._ruled(problem.route(member, self._tree(member))))
+        for member in self._members:
+            if (twin := member._replace(path=1 - member.path)) in self._members:
+                self._bound_after(twin, member)
         for spans in (*self._links.values(), *self._queues.values()):
             for one, other in combinations(spans, 2):
                 if one.conditions or other.conditions:  # else both are kept
@@ -218,6 +221,18 @@ class PlacementModel:
                 latency = offset.at_ns + leg.delivery_ns - root.at_ns
                 bound = route.least_latency_ns + wait
                 self._cp.add(latency <= bound).only_enforce_if(placed)
+
+    def _bound_after(self, first: Member, second: Member) -> None:
+        """The second copy arrives in time, counted from the start of the first as well."""
+        (first_route, first_offsets), (route, offsets) = self._members[first], self._members[second]
+        latency_max = self._problem.stream(second).max_latency_ns
+        for leg, offset in zip(route.legs, offsets, strict=True):
+            if leg.delivery_ns is None:
+                continue
+            for root, start in zip(first_route.legs, first_offsets, strict=True):
+                if root.parent is None:
+                    arrives_in_time = offset.at_ns + leg.delivery_ns <= start.at_ns + latency_max
+                    self._cp.add(arrives_in_time).only_enforce_if(self.placed[second.stream])
 
     def _choose_class(self, route: Route) -> Mapping[int, _Literal]:
         """A literal for each class, one of which is true if the stream is placed.

@@ -101,6 +101,8 @@ class Greedy:
                 if placement := self.fit(member):
                     self.table.place(placement)
                     continue
+                if self._fit_before_other_copy(member):
+                    continue
                 self.unplaced.append(member)
                 if unplaced_max is not None and len(self.unplaced) > unplaced_max:
                     break
@@ -109,11 +111,15 @@ class Greedy:
         self.unplaced = [member for member in order if member not in self.table.placements]
 
     def _order(self) -> list[Member]:
+        """Both paths of a stream one after the other: the second has to lie near the first."""
+        demand: dict[str, float] = {}
+        for member, its in self.demand.items():
+            demand[member.stream] = max(its, demand.get(member.stream, its))
         if self._waiting:
-            return sorted(self.routes, key=lambda member: (-self.demand[member], member))
+            return sorted(self.routes, key=lambda member: (-demand[member.stream], member))
         return sorted(
             self.routes,
-            key=lambda member: (self.routes[member].period_ns, -self.demand[member], member),
+            key=lambda member: (self.routes[member].period_ns, -demand[member.stream], member),
         )
 
     def fit(self, member: Member) -> Placement | None:
@@ -136,6 +142,21 @@ class Greedy:
         if detour is None:
             return None
         return without_waiting(self.table, detour) or self._fit_waiting(detour)
+
+    def _fit_before_other_copy(self, member: Member) -> bool:
+        """Whether both copies of a stream have a place if this one is placed first."""
+        other = self.table.other_copy(member)
+        if other is None or other.route.member not in self.routes:
+            return False
+        self.table.remove(other.route.member)
+        if placement := self.fit(member):
+            self.table.place(placement)
+            if near := self.fit(other.route.member):
+                self.table.place(near)
+                return True
+            self.table.remove(member)
+        self.table.place(other)
+        return False
 
     def _fit_waiting(self, route: Route) -> Placement | None:
         latency_max = self.problem.stream(route.member).max_latency_ns

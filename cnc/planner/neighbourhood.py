@@ -8,7 +8,7 @@ from random import Random
 from cnc.planner.algorithm import Budget, Progress, Result
 from cnc.planner.ejection import cheapest_ejection
 from cnc.planner.greedy import Greedy
-from cnc.planner.problem import Problem
+from cnc.planner.problem import Member, Problem
 
 _REPORT_EVERY = 16
 _GIVE_UP_AFTER = 1500  # ejections without a new best: this start leads nowhere
@@ -88,11 +88,24 @@ class _Search:
             self._cost[member] += self._value[member]
             route = self._greedy.routes[member]
             ejection = cheapest_ejection(self._table, route, self._cost, self._random)
+            if ejection is None and self._eject_other_copy(member):
+                ejection = cheapest_ejection(self._table, route, self._cost, self._random)
             if ejection is None:
                 self._stuck += 1  # behind kept streams: nobody who could leave would help
                 return
             placement, leaving = ejection
             for other in sorted(leaving):
-                self._table.remove(other)
-                heapq.heappush(self._waiting, (-self._value[other], other))
+                self._eject(other)
         self._table.place(placement)
+
+    def _eject_other_copy(self, member: Member) -> bool:
+        """Let the stream's other path be placed again, if it is what leaves this one no room."""
+        other = self._table.other_copy(member)
+        if other is None or other.route.member not in self._value:
+            return False
+        self._eject(other.route.member)
+        return True
+
+    def _eject(self, member: Member) -> None:
+        self._table.remove(member)
+        heapq.heappush(self._waiting, (-self._value[member], member))

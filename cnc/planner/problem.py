@@ -328,8 +328,13 @@ def stream_plans(problem: Problem, placements: Mapping[Member, Placement]) -> di
     plans = {}
     for name in sorted({member.stream for member in placed}, key=problem.position.__getitem__):
         paths = [placed[Member(name, k)] for k in range(problem.intent.streams[name].paths)]
-        bound = max(placement.route.latency_ns(placement.offsets_ns) for placement in paths)
-        plans[name] = StreamPlan(tuple(problem.hops(placement) for placement in paths), bound)
+        starts = [each.route.start_ns(each.offsets_ns) for each in paths]
+        ends = [
+            start + each.route.latency_ns(each.offsets_ns)
+            for start, each in zip(starts, paths, strict=True)
+        ]
+        hops = tuple(problem.hops(placement) for placement in paths)
+        plans[name] = StreamPlan(hops, max(ends) - min(starts))
     return plans
 
 

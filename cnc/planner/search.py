@@ -17,7 +17,7 @@ _PUSHES_MAX = 3000  # of one search: what needs more is all but full, and better
 
 def without_waiting(table: Timetable, route: Route) -> Placement | None:
     """The first start of the talker's window from which every frame leaves at once everywhere."""
-    found = _WithoutWaiting(table, route).earliest(*table.problem.window_ns(route.member))
+    found = _WithoutWaiting(table, route).earliest(*table.window_ns(route))
     return found[1] if found else None
 
 
@@ -27,7 +27,7 @@ def in_beat(table: Timetable, route: Route) -> Placement | None:
     Frames of long periods then lie behind each other, beat by beat, and leave the same time free
     in every beat, for streams of short periods that come later. Frames lie less densely, though.
     """
-    first, last = table.problem.window_ns(route.member)
+    first, last = table.window_ns(route)
     beat = table.problem.beat_ns(route.period_ns)
     search = _WithoutWaiting(table, route)
     best: Placement | None = None
@@ -168,7 +168,10 @@ class _Waiting:
         self._route = route
         self._number = number
         self._latency_max_ns = latency_max_ns
-        first, self._latest_ns = table.problem.window_ns(route.member)
+        first, self._latest_ns = table.window_ns(route)
+        other = table.other_copy(route.member)
+        # Latency counts from this, if it is before the own start.
+        self._other_start_ns = other.route.start_ns(other.offsets_ns) if other else None
         self._links = [table.links[leg.link].circle(period) for leg in route.legs]
         self._queues = [
             [others.circle(period) for others in table.rivals(route, leg, number)]
@@ -184,10 +187,13 @@ class _Waiting:
         pushes = index = 0
         while pushes < _PUSHES_MAX and self._starts_in_time():
             if index == len(legs):
-                late = self._route.latency_ns(self._offsets) - self._latency_max_ns
+                late = self._late_ns()
                 if late <= 0:
                     return Placement(self._route, tuple(self._offsets), self._number)
-                start = self._route.start_ns(self._offsets) + late
+                start = self._route.start_ns(self._offsets)
+                if self._other_start_ns is not None and start >= self._other_start_ns:
+                    return None
+                start += late
             else:
                 upstream = self._settle(index)
                 if upstream is None:
@@ -207,6 +213,12 @@ class _Waiting:
                     self._offsets[root] = start
                     index = 0
         return None
+
+    def _late_ns(self) -> int:
+        """How much later than allowed the frame may arrive."""
+        start = self._route.start_ns(self._offsets)
+        first = start if self._other_start_ns is None else min(start, self._other_start_ns)
+        return self._route.latency_ns(self._offsets) + start - first - self._latency_max_ns
 
     def _starts_in_time(self) -> bool:
         return all(self._offsets[root] <= self._latest_ns for root in self._roots)

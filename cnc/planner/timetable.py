@@ -73,12 +73,28 @@ class Timetable:
 
     def classes(self, route: Route) -> tuple[int, ...]:
         """The classes a member may use now: that of the stream's other path, if it has a place."""
-        stream, path = route.member
-        if self.problem.stream(route.member).paths > 1:
-            other = self.placements.get(Member(stream, 1 - path))
-            if other:
-                return (other.traffic_class,)
-        return self.problem.classes(route)
+        other = self.other_copy(route.member)
+        return (other.traffic_class,) if other else self.problem.classes(route)
+
+    def other_copy(self, member: Member) -> Placement | None:
+        """Where the stream's other path lies, if it has one with a place."""
+        if self.problem.stream(member).paths == 1:
+            return None
+        return self.placements.get(Member(member.stream, 1 - member.path))
+
+    def window_ns(self, route: Route) -> tuple[int, int]:
+        """The first and the last moment of its period at which the talker may start; the last may
+        be before the first.
+
+        The latency of a stream that is sent twice counts from the first copy, whichever arrives.
+        """
+        first, last = self.problem.window_ns(route.member)
+        if other := self.other_copy(route.member):
+            allowed = self.problem.stream(route.member).max_latency_ns
+            start = other.route.start_ns(other.offsets_ns)
+            first = max(first, start + other.route.latency_ns(other.offsets_ns) - allowed)
+            last = min(last, start + allowed - route.least_latency_ns)
+        return first, last
 
     def place(self, placement: Placement) -> None:
         route, offsets, number = placement

@@ -113,7 +113,9 @@ def judged(problem: Problem, result: Result) -> Plan:
         if not result.placements.keys() >= set(members):
             continue
         placements = [result.placements[member] for member in members]
-        bound = max(p.route.latency_ns(p.offsets_ns) for p in placements)
+        starts = [p.route.start_ns(p.offsets_ns) for p in placements]
+        latencies = [p.route.latency_ns(p.offsets_ns) for p in placements]
+        bound = max(map(sum, zip(starts, latencies, strict=True))) - min(starts)
         placed[name] = wanted
         streams[name] = StreamPlan(tuple(problem.hops(p) for p in placements), bound)
     used = (p for p in result.placements.values() if p.route.member.stream in placed)

@@ -185,6 +185,20 @@ def test_a_stream_of_two_paths_is_planned_whole_or_not_at_all() -> None:
     assert all(len(planned.streams[name].paths) == 2 for name in planned.streams)
 
 
+@pytest.mark.parametrize("algorithm", ["no-wait", "waiting", "ejection", "exact"])
+def test_both_copies_start_so_near_that_either_is_in_time(algorithm: str) -> None:
+    """What else crosses the longer way would leave the second copy a place much later only."""
+    triangle = network("t-s1", "n-s3", "s1-s2", "s1-s3", "s3-s2", "s2-l", "s2-m")
+    frames = {"payload_octets": 1400, "period_ns": 500 * US}
+    others = [stream(f"f{i}", "n", "m", **frames) for i in range(12)]
+    safe = stream("safe", "t", "l", max_latency_ns=60 * US, paths=2)
+    planned = plan(intent(triangle, *others, safe), algorithm=algorithm)
+    assert judge(planned) == []
+    first, second = planned.streams["safe"].talker_offsets_ns
+    assert abs(first - second) < safe.max_latency_ns
+    assert planned.streams["safe"].latency_bound_ns <= safe.max_latency_ns
+
+
 class Impatient:
     """An operator who presses Ctrl-C at the n-th sign of progress."""
 
