@@ -13,6 +13,8 @@ EDITABLE = ("candidate",)
 REPLACEABLE = ("candidate", "startup")
 DEFAULT_OPERATIONS = ("merge", "replace", "none")
 TEST_OPTIONS = ("test-then-set", "set", "test-only")
+# Whose changes are seen as they happen. Operational data are read when they are asked for.
+WATCHED = ("running", "startup")
 # The only stream of notifications (RFC 5277, section 3.2.3).
 STREAM = "NETCONF"
 

@@ -1,6 +1,7 @@
 """The error reports of failed operations: the errors of RFC 6241 appendix A.
 
 RpcError          one <rpc-error>
+Details           what a module defines for the <error-info> of one
 RpcErrors         several of them, in one reply
 """
 
@@ -21,6 +22,30 @@ MAX_TEXT_OCTETS = 4096
 Layer = Literal["transport", "rpc", "protocol", "application"]
 
 
+@dataclass(frozen=True)
+class Details:
+    """The yang-data that a module defines for an error: a container with leaves (RFC 8040).
+
+    `prefixes` maps those in the values of the leaves to namespaces.
+    """
+
+    namespace: str
+    name: str
+    leaves: Mapping[str, str]
+    prefixes: Mapping[str, str]
+
+    def element(self) -> etree._Element:
+        """The container."""
+        nsmap: dict[str | None, str] = {None: self.namespace}
+        for prefix, namespace in self.prefixes.items():
+            nsmap[prefix] = namespace
+        container = etree.Element(f"{{{self.namespace}}}{self.name}", nsmap=nsmap)
+        for name, value in self.leaves.items():
+            leaf = etree.SubElement(container, f"{{{self.namespace}}}{name}")
+            leaf.text = printable(shortened(value))
+        return container
+
+
 @dataclass(eq=False)
 class RpcError(Exception):
     """One error: `tag` as in appendix A, `message` for a person, `info` the tag's own elements."""
@@ -32,6 +57,7 @@ class RpcError(Exception):
     path: str | None = None
     path_namespaces: Mapping[str, str] = field(default_factory=dict)
     info: Mapping[str, str] = field(default_factory=dict)
+    details: Details | None = None
 
     def __str__(self) -> str:
         return f"{self.tag}: {self.message}"
@@ -53,10 +79,12 @@ class RpcError(Exception):
             path.text = self.path
         message = _add(error, "error-message", printable(shortened(self.message)))
         message.set("{http://www.w3.org/XML/1998/namespace}lang", "en")
-        if self.info:
+        if self.info or self.details:
             info = etree.SubElement(error, f"{{{BASE}}}error-info")
             for name, value in self.info.items():
                 _add(info, name, printable(shortened(value)))
+            if self.details:
+                info.append(self.details.element())
         return error
 
 

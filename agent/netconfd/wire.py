@@ -159,6 +159,15 @@ class Fields:
             raise ProtocolError(f"{name} is not a list")
         return [Fields({name: each}).number(name) for each in value]
 
+    def choices(self, name: str, among: Sequence[str]) -> list[str]:
+        """A list of these strings; [] if it is absent or null."""
+        value = self._members.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list) or len(value) > len(among):
+            raise ProtocolError(f"{name} is not a list of {', '.join(among)}")
+        return [Fields({name: each}).choice(name, among) for each in value]
+
     def instances(self, name: str) -> list[Instances]:
         """A list of lists of steps, each a name and a list of pairs of a key and its value."""
         try:

@@ -92,18 +92,26 @@ def get_json(session: Any, xpath: str, *, with_defaults: bool = False) -> dict[s
 def print_xml(tree: Any, defaults_mode: str, *, empty_containers: bool = False) -> str:
     """The tree and its siblings as XML, in one of `DEFAULTS_MODES`; "" for None.
 
-    Calls `lyd_print_mem`; its text is copied and freed here. Raises libyang.LibyangError.
+    Raises libyang.LibyangError.
     """
     if tree is None:
         return ""
-    flags = (
-        ly_lib.LYD_PRINT_WITHSIBLINGS
-        | ly_lib.LYD_PRINT_SHRINK
-        | _DEFAULTS_FLAGS[defaults_mode]
-        | (ly_lib.LYD_PRINT_KEEPEMPTYCONT if empty_containers else 0)
-    )
+    keep = ly_lib.LYD_PRINT_KEEPEMPTYCONT if empty_containers else 0
+    return _printed(tree, ly_lib.LYD_PRINT_WITHSIBLINGS | _DEFAULTS_FLAGS[defaults_mode] | keep)
+
+
+def print_xml_of(node: Any) -> str:
+    """One node with what is below it, without values that are there by default.
+
+    Raises libyang.LibyangError.
+    """
+    return _printed(node, ly_lib.LYD_PRINT_WD_EXPLICIT | ly_lib.LYD_PRINT_KEEPEMPTYCONT)
+
+
+def _printed(tree: Any, flags: int) -> str:
+    """Calls `lyd_print_mem`; its text is copied and freed here."""
     text = ly_ffi.new("char **")
-    if ly_lib.lyd_print_mem(text, tree.cdata, ly_lib.LYD_XML, flags):
+    if ly_lib.lyd_print_mem(text, tree.cdata, ly_lib.LYD_XML, flags | ly_lib.LYD_PRINT_SHRINK):
         raise tree.context.error("cannot print the data")
     try:
         return bytes(ly_ffi.string(text[0])).decode() if text[0] else ""

@@ -31,6 +31,8 @@ PREFIXES = {
     "tsn": "urn:tsn-control-plane:yang:tsn-linux",
     "nacm": "urn:ietf:params:xml:ns:yang:ietf-netconf-acm",
     "yang": "urn:ietf:params:xml:ns:yang:1",
+    "sn": "urn:ietf:params:xml:ns:yang:ietf-subscribed-notifications",
+    "yp": "urn:ietf:params:xml:ns:yang:ietf-yang-push",
     "lib": "urn:ietf:params:xml:ns:yang:ietf-yang-library",
 }
 

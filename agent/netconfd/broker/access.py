@@ -24,7 +24,11 @@ NACM = "/ietf-netconf-acm:nacm"
 
 _ANY = "*"
 # Section 3.4.4 step 11: denied unless a rule permits it.
-_DENIED_BY_DEFAULT = {("ietf-netconf", "kill-session"), ("ietf-netconf", "delete-config")}
+_DENIED_BY_DEFAULT = {
+    ("ietf-netconf", "kill-session"),
+    ("ietf-netconf", "delete-config"),
+    ("ietf-subscribed-notifications", "kill-subscription"),
+}
 _ALWAYS_PERMITTED = ("ietf-netconf", "close-session")
 
 

@@ -17,6 +17,7 @@ from agent.netconfd.broker.current_library import CurrentLibrary
 from agent.netconfd.broker.datastore import Read
 from agent.netconfd.broker.memory_budget import MemoryBudget
 from agent.netconfd.broker.sessions import Session, Sessions, SubscriptionParameters
+from agent.netconfd.broker.subscriptions import Subscriptions, Terms
 from agent.netconfd.capabilities import (
     CAPABILITIES,
     DATASTORES,
@@ -26,6 +27,7 @@ from agent.netconfd.capabilities import (
     TEST_OPTIONS,
 )
 from agent.netconfd.errors import RpcError, RpcErrors, bad_element
+from agent.netconfd.subscription_errors import PUSH_MODULE, SUBSCRIBED_MODULE
 from agent.netconfd.wire import Fields, Message, ProtocolError
 
 # The module that defines each operation, by which access control knows it.
@@ -41,10 +43,18 @@ MODULES: Mapping[str, str] = {
     **dict.fromkeys(("get-data", "edit-data"), "ietf-netconf-nmda"),
     "get-schema": "ietf-netconf-monitoring",
     "create-subscription": "notifications",
+    **dict.fromkeys(
+        (
+            *("establish-subscription", "modify-subscription"),
+            *("delete-subscription", "kill-subscription"),
+        ),
+        SUBSCRIBED_MODULE,
+    ),
+    "resync-subscription": PUSH_MODULE,
 }
 # The operations that a call may be for, if it is not named like its only one.
 _OPERATIONS = {
-    "read": ("get", "get-config", "get-data", "copy-config"),
+    "read": ("get", "get-config", "get-data", "copy-config", "establish-subscription"),
     "edit": ("edit-config", "edit-data"),
     "replace": ("copy-config", "delete-config"),
     "copy": ("copy-config", "discard-changes"),
@@ -62,6 +72,7 @@ class Services:
     access: AccessControl
     library: CurrentLibrary
     budget: MemoryBudget
+    subscriptions: Subscriptions
     # sysrepo's number for the installed modules, and what `DataModel.build` takes.
     content_id: Callable[[], int]
     modules: Callable[[], bytes]
@@ -87,6 +98,11 @@ class Calls:
             "kill-session": self._kill_session,
             "get-schema": self._get_schema,
             "create-subscription": self._create_subscription,
+            "establish-subscription": self._establish_subscription,
+            "modify-subscription": self._modify_subscription,
+            "delete-subscription": self._delete_subscription,
+            "kill-subscription": self._kill_subscription,
+            "resync-subscription": self._resync_subscription,
         }
 
     async def perform(self, name: str, fields: Fields, body: bytes) -> Message:
@@ -117,8 +133,15 @@ class Calls:
             raise
 
     async def _read(self, fields: Fields, _: bytes) -> Message:
+        datastore = fields.choice("datastore", (*DATASTORES, "operational"))
+        if fields.text("operation") == "establish-subscription":
+            subscription = self._services.subscriptions.of(
+                self._session, fields.number("subscription")
+            )
+            if subscription.terms.datastore != datastore:
+                raise ProtocolError("a subscription is to one datastore")
         what = Read(
-            fields.choice("datastore", (*DATASTORES, "operational")),
+            datastore,
             None if fields.is_null("instances") else fields.instances("instances"),
             merges_state=fields.text("operation") == "get",
             config=fields.optional_flag("config"),
@@ -239,6 +262,30 @@ class Calls:
         self._session.subscription = SubscriptionParameters(
             fields.optional_number("start_ns"), fields.optional_number("stop_ns")
         )
+        return _OK
+
+    async def _establish_subscription(self, fields: Fields, _: bytes) -> Message:
+        number = self._services.subscriptions.establish(self._session, Terms.of(fields))
+        return Message({"reply": True}, str(number).encode())
+
+    async def _modify_subscription(self, fields: Fields, _: bytes) -> Message:
+        number = fields.number("subscription")
+        self._services.subscriptions.modify(self._session, number, Terms.of(fields))
+        return _OK
+
+    async def _delete_subscription(self, fields: Fields, _: bytes) -> Message:
+        subscriptions = self._services.subscriptions
+        subscription = subscriptions.of(self._session, fields.number("subscription"))
+        subscriptions.end(self._session, subscription.number)
+        return _OK
+
+    async def _kill_subscription(self, fields: Fields, _: bytes) -> Message:
+        self._services.subscriptions.kill(fields.number("subscription"))
+        return _OK
+
+    async def _resync_subscription(self, fields: Fields, _: bytes) -> Message:
+        # The session process sends it; here is asked whether the user may have it.
+        self._services.subscriptions.of(self._session, fields.number("subscription"))
         return _OK
 
 

@@ -33,10 +33,12 @@ class SessionConnection:
         self._session = session
         self._calls = Calls(session, services)
         self._access = services.access
+        self._subscriptions = services.subscriptions
         self._notifications = notifications
         self._max_body_octets = max_body_octets
         self._sending = asyncio.Lock()
         self._delivery: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
         self._ending = Ending("dropped", "the transport closed")
         self._writer: asyncio.StreamWriter | None = None
         self._is_over = False
@@ -65,7 +67,9 @@ class SessionConnection:
         except OSError:
             pass
         finally:
-            await self._end_delivery()
+            self._subscriptions.session_ended(self._session)
+            await _cancel(self._telling)
+            await _cancel(self._delivery)
             self._writer.close()
         return self._ending
 
@@ -80,8 +84,14 @@ class SessionConnection:
         elif name == "ended":
             reason = cast("Reason", fields.choice("reason", get_args(Reason)))
             self._ending = Ending(reason, printable(shortened(fields.text("text"))))
+        elif name == "sent":
+            self._count_sent(fields)
+        elif name == "subscription-ended":
+            self._subscriptions.end(self._session, fields.number("subscription"))
         elif name != "counters":
             await self._send(await self._answer(name, fields, message.body))
+            if name == "establish-subscription" and self._telling is None:
+                self._telling = asyncio.create_task(self._tell())
             if name == "create-subscription" and self._delivery is None:
                 self._deliver_from_here()
 
@@ -110,6 +120,25 @@ class SessionConnection:
             self._writer.write(wire.encode(message))
             await self._writer.drain()
 
+    def _count_sent(self, fields: wire.Fields) -> None:
+        # It may have been ended meanwhile.
+        with suppress(RpcError):
+            subscription = self._subscriptions.of(self._session, fields.number("subscription"))
+            subscription.records = fields.number("records")
+
+    async def _tell(self) -> None:
+        """Tell of changes and of ended subscriptions, as fast as the process takes it."""
+        news = self._subscriptions.news(self._session)
+        # `run` notices when the process has ended.
+        with suppress(OSError):
+            while True:
+                datastores, ended = await news.take()
+                for datastore in datastores:
+                    await self._send(wire.Message({"changed": datastore}))
+                for number, reason in ended.items():
+                    head = {"ended-subscription": number, "reason": reason}
+                    await self._send(wire.Message(head))
+
     def _deliver_from_here(self) -> None:
         if self._session.subscription is not None:
             subscription = Subscription(
@@ -137,12 +166,12 @@ class SessionConnection:
             self._session.subscription = None
             self._delivery = None
 
-    async def _end_delivery(self) -> None:
-        if self._delivery is not None:
-            delivery = self._delivery
-            delivery.cancel()
-            with suppress(asyncio.CancelledError):
-                await delivery
+
+async def _cancel(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def _counters(fields: wire.Fields) -> Counters:

@@ -30,6 +30,7 @@ from agent.netconfd.broker.memory_budget import MemoryBudget
 from agent.netconfd.broker.monitoring import Monitoring
 from agent.netconfd.broker.sessions import Session, Sessions
 from agent.netconfd.broker.settings import NotInstalled, Settings
+from agent.netconfd.broker.subscriptions import Subscriptions
 from agent.netconfd.capabilities import CAPABILITIES
 from agent.netconfd.data_model import export
 from agent.service_manager import notify, stay_alive_until
@@ -61,8 +62,15 @@ class Broker:
         # Session id 0 stands for the server itself.
         self._own = Session(0, access.Account("server"), "localhost", Datastores(connection))
         self._library = CurrentLibrary(connection)
+        self._subscriptions = Subscriptions(
+            lambda: self.settings.limits.max_subscriptions_per_session
+        )
         self._notifications = Notifications(
-            connection, self._library, state_dir, self._modules_changed
+            connection,
+            self._library,
+            state_dir,
+            self._modules_changed,
+            self._subscriptions.config_changed,
         )
         self._monitoring = Monitoring(connection, self._sessions, CAPABILITIES, self._library)
         self._commits = Commits(
@@ -77,6 +85,7 @@ class Broker:
             self._access,
             self._library,
             MemoryBudget(lambda: self.settings.limits.max_held_octets),
+            self._subscriptions,
             lambda: content_id(connection),
             self._export,
         )

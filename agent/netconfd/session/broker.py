@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple
 from typing import Any
@@ -32,7 +33,11 @@ class Broker:
         self.counters = Counters()
         # None: the subscription is over.
         self.events: asyncio.Queue[wire.Message | None] = asyncio.Queue(MAX_EVENTS)
+        # What of the datastores has changed, and which subscription has been ended, and why.
+        self.on_change: Callable[[str], None] = lambda _datastore: None
+        self.on_subscription_end: Callable[[int, str], None] = lambda _number, _reason: None
         self._answers: asyncio.Queue[wire.Message | None] = asyncio.Queue()
+        self._turn = asyncio.Lock()
 
     async def connect(self, end: socket.socket) -> None:
         """Use this socket, and read from it from now on; `reading` ends with the broker."""
@@ -42,23 +47,31 @@ class Broker:
     async def call(self, name: str, body: bytes = b"", **parameters: Any) -> bytes:
         """Perform a call; returns the answer's body.
 
-        Raises RpcErrors, OtherModules or Gone.
+        Raises RpcErrors, OtherModules or Gone. A call goes on if who waits for it is cancelled: its
+        answer must not be taken for that of the next one.
         """
-        try:
-            self._write(name, body, parameters)
-        except wire.ProtocolError as error:
-            # Such as the name of a schema, or a persist-id.
-            message = f"what the request names is too long to be passed on: {error}"
-            raise RpcErrors([RpcError("too-big", message)]) from None
-        await self._writer.drain()
-        answer = await self._answers.get()
-        if answer is None:
-            raise Gone
+        answer = await asyncio.shield(asyncio.ensure_future(self._exchange(name, body, parameters)))
         if "other-modules" in answer.head:
             raise OtherModules
         if "errors" in answer.head:
             raise RpcErrors([RpcError(**each) for each in answer.head["errors"]])
         return answer.body
+
+    async def _exchange(self, name: str, body: bytes, parameters: dict[str, Any]) -> wire.Message:
+        async with self._turn:
+            try:
+                self._write(name, body, parameters)
+            except wire.ProtocolError as error:
+                # Such as the name of a schema, or a persist-id.
+                message = f"what the request names is too long to be passed on: {error}"
+                raise RpcErrors([RpcError("too-big", message)]) from None
+            await self._writer.drain()
+            answer = await self._answers.get()
+            if answer is None:
+                # For the next call, too.
+                self._answers.put_nowait(None)
+                raise Gone
+            return answer
 
     def tell(self, name: str, **parameters: Any) -> None:
         """Tell what needs no answer."""
@@ -82,6 +95,12 @@ class Broker:
                     await self.events.put(message)
                 elif "subscription-ended" in message.head:
                     await self.events.put(None)
+                elif "changed" in message.head:
+                    self.on_change(message.head["changed"])
+                elif "ended-subscription" in message.head:
+                    self.on_subscription_end(
+                        message.head["ended-subscription"], message.head["reason"]
+                    )
                 else:
                     self._answers.put_nowait(message)
         finally:

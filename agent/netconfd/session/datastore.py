@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from lxml import etree
 
+from agent.netconfd.capabilities import BASIC_MODE
 from agent.netconfd.data_model import DataModel
-from agent.netconfd.errors import BASE, NMDA
+from agent.netconfd.errors import BASE, NMDA, RpcError
 from agent.netconfd.session import edit_config, filters
 from agent.netconfd.session.broker import Broker
-from agent.netconfd.session.get import Selection, element_of
+from agent.netconfd.session.get import Selection, default_mode, element_of
 from agent.netconfd.session.origins import strip as strip_origins
-from agent.sysrepo import LibyangError
+from agent.sysrepo import DNode, LibyangError
 from agent.sysrepo.data import parse_lyb, parse_notification, print_xml
+from agent.sysrepo.differences import Edit, differences
 from agent.sysrepo.instances import Instances, needed_instances
 from agent.sysrepo.selection import select, selects
 
@@ -115,38 +118,88 @@ class Datastores:
             finally:
                 tree.free()
 
+    def check_filter(self, filter_: etree._Element | None) -> None:
+        """Refuse a filter that cannot be evaluated, or could never select anything."""
+        xpath = filters.to_xpath(filter_, self._model.modules)
+        with self._errors():
+            if xpath is None or not needed_instances(self._model.context, xpath):
+                raise RpcError("invalid-value", "the filter can select nothing in these modules")
+
+    async def subscribed(
+        self, number: int, datastore: str, filter_: etree._Element | None
+    ) -> DNode | None:
+        """What a subscription's filter selects now; the tree is the caller's to free."""
+        return await self._selected(
+            Selection(filter_),
+            operation="establish-subscription",
+            datastore=datastore,
+            subscription=number,
+        )
+
+    def printed(self, tree: DNode | None, datastore: str) -> str:
+        """The tree as XML, with the defaults in use where `get-data` shows them, too."""
+        with self._errors():
+            return print_xml(tree, default_mode(datastore))
+
+    def differences(self, before: DNode | None, after: DNode | None) -> list[Edit]:
+        """What has changed from one tree to another; the former may be of earlier modules."""
+        context = self._model.context
+        with self._errors():
+            if before is None or before.context is context:
+                return differences(context, before, after)
+            xml = print_xml(before, BASIC_MODE)
+            converted = context.parse_data_mem(xml, "xml", parse_only=True) if xml else None
+            try:
+                return differences(context, converted, after)
+            finally:
+                if converted is not None:
+                    converted.free()
+
     async def _get(
         self, operation: str, datastore: str, selection: Selection, namespace: str
     ) -> etree._Element:
+        origins = selection.origin_filters() if datastore == "operational" else ()
+        for filter_ in origins:
+            filter_.check(self._model.context, self._model.modules)
+        tree = await self._selected(
+            selection,
+            operation=operation,
+            datastore=datastore,
+            config=selection.config,
+            with_origin=bool(origins) or selection.with_origin,
+        )
+        with self._errors():
+            empty_containers = selection.max_depth > 0
+            xml = print_xml(tree, selection.with_defaults, empty_containers=empty_containers)
+            if tree is not None:
+                tree.free()
+        return element_of(xml, selection.with_defaults, namespace)
+
+    async def _selected(
+        self, selection: Selection, *, datastore: str, **parameters: Any
+    ) -> DNode | None:
+        """What is selected of what the user may read; the tree is the caller's to free."""
         context = self._model.context
         xpath = filters.to_xpath(selection.filter_, self._model.modules)
         wanted: tuple[Instances, ...] | None = ()
         is_empty = datastore != "operational" and selection.config is False
-        origins = selection.origin_filters() if datastore == "operational" else ()
-        for filter_ in origins:
-            filter_.check(context, self._model.modules)
         if xpath is not None and not is_empty:
             with self._errors():
                 wanted = None if xpath == filters.EVERYTHING else needed_instances(context, xpath)
-        octets = await self._call(
+        octets = await self._broker.call(
             "read",
-            operation=operation,
+            content_id=self._model.content_id,
             datastore=datastore,
             instances=wanted,
-            config=selection.config,
-            with_origin=bool(origins) or selection.with_origin,
+            **parameters,
         )
-        xml = ""
-        if octets and xpath is not None:
-            depth = selection.max_depth
-            with self._errors():
-                tree = parse_lyb(context, octets)
-                if tree is not None and (depth or xpath != filters.EVERYTHING):
-                    tree = select(tree, xpath, depth)
-                xml = print_xml(tree, selection.with_defaults, empty_containers=depth > 0)
-                if tree is not None:
-                    tree.free()
-        return element_of(xml, selection.with_defaults, namespace)
+        if not octets or xpath is None:
+            return None
+        with self._errors():
+            tree = parse_lyb(context, octets)
+            if tree is not None and (selection.max_depth or xpath != filters.EVERYTHING):
+                tree = select(tree, xpath, selection.max_depth)
+            return tree
 
     async def _call(self, name: str, body: bytes = b"", **parameters: object) -> bytes:
         return await self._broker.call(name, body, content_id=self._model.content_id, **parameters)

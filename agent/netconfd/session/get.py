@@ -41,6 +41,12 @@ class Selection:
         return explicit + ((self.origins,) if self.origins else ())
 
 
+def default_mode(datastore: str) -> str:
+    """How a datastore shows values equal to their default where the client does not choose."""
+    # Operational shows every value in use.
+    return "report-all" if datastore == "operational" else BASIC_MODE
+
+
 def element_of(xml: str, with_defaults: str, namespace: str) -> etree._Element:
     """The trees as the content of a <data> of this namespace."""
     data = etree.fromstring(f'<data xmlns="{namespace}">{xml}</data>', _PARSER)

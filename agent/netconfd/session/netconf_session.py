@@ -27,6 +27,7 @@ from agent.netconfd.session.framing import (
 from agent.netconfd.session.notifications import message as notification_message
 from agent.netconfd.session.operations import Parameters, Request, function_of
 from agent.netconfd.session.operations.request import Session
+from agent.netconfd.session.subscriptions import Subscriptions
 from agent.netconfd.session_report import Ending
 
 LOG = logging.getLogger(__name__)
@@ -89,13 +90,27 @@ class NetconfSession:
         self._chunked = False
         self._sending = asyncio.Lock()
         self._delivery: asyncio.Task[None] | None = None
+        self._subscriptions = Subscriptions(
+            broker,
+            lambda: Datastores(self._broker, self._model),
+            self._reload_modules,
+            begin_request,
+            self._notify,
+        )
+        self._running: asyncio.Task[Ending] | None = None
+        self._fault: _TooSlow | None = None
 
     async def run(self, capabilities: Sequence[str]) -> Ending:
         """Hold the session until it ends; returns why it ended."""
+        self._running = asyncio.current_task()
         try:
             return await self._run(capabilities)
         except _TooSlow as error:
             return Ending("timeout", str(error))
+        except asyncio.CancelledError:
+            if self._fault is None:
+                raise
+            return Ending("timeout", str(self._fault))
         except messages.NotAHello as error:
             return Ending("bad-hello", f"protocol violation: {error}")
         except FramingError as error:
@@ -103,6 +118,7 @@ class NetconfSession:
         except Gone:
             return Ending("dropped", "ended by the server")
         finally:
+            await self._subscriptions.end()
             await self._end_delivery()
 
     async def _run(self, capabilities: Sequence[str]) -> Ending:
@@ -137,7 +153,7 @@ class NetconfSession:
             try:
                 return await self._reader.receive(timeout_s or None)
             except TimeoutError:
-                if self._session.subscription_filter is None:
+                if self._session.subscription_filter is None and not len(self._subscriptions):
                     raise _TooSlow(f"no request within {timeout_s} s") from None
         return None
 
@@ -151,6 +167,7 @@ class NetconfSession:
         # Before the reply: a client that has it may ask for the counters in another session.
         self._broker.tell("counters")
         if self._session.is_closing:
+            await self._subscriptions.end()
             await self._end_delivery()
         timeout_s = self._limits.idle_timeout_s
         try:
@@ -160,6 +177,20 @@ class NetconfSession:
             raise _TooSlow(f"a reply not read within {timeout_s} s") from None
         if self._session.subscription_filter is not None and self._delivery is None:
             self._delivery = asyncio.create_task(self._deliver())
+        self._subscriptions.start_new()
+
+    async def _notify(self, notification: str, time_ns: int) -> None:
+        """Send a subscription's notification; one that is not read in time ends the session."""
+        timeout_s = self._limits.idle_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s or None):
+                await self._send(notification_message(notification, time_ns))
+        except TimeoutError:
+            self._fault = _TooSlow(f"a notification not read within {timeout_s} s")
+            assert self._running is not None  # noqa: S101  set by `run`
+            self._running.cancel()
+            raise asyncio.CancelledError from None
+        self._broker.counters.out_notifications += 1
 
     async def _deliver(self) -> None:
         """Send the notifications that the filter admits, until the subscription is over."""
@@ -231,10 +262,20 @@ class NetconfSession:
             return await function(self._request(operation))
         except OtherModules:
             # The operation element may have been taken apart.
-            self._model = DataModel.build(await self._broker.call("modules"))
+            await self._reload_modules()
             again = messages.parse_rpc(messages.parse(message))
             return await function(self._request(again))
 
+    async def _reload_modules(self) -> None:
+        self._model = DataModel.build(await self._broker.call("modules"))
+
     def _request(self, operation: etree._Element) -> Request:
         datastores = Datastores(self._broker, self._model)
-        return Request(Parameters(operation), self._session, self._broker, datastores)
+        return Request(
+            Parameters(operation),
+            self._session,
+            self._broker,
+            datastores,
+            self._subscriptions,
+            self._limits.min_push_period_cs,
+        )

@@ -14,11 +14,15 @@ class Filter(NamedTuple):
     xpath: str | None
 
 
-def message(notification: str, time_ns: int) -> bytes:
-    """The <notification> message, its eventTime exact to the microsecond."""
+def date_and_time(time_ns: int) -> str:
+    """A time in ns since 1970 as YANG writes it, exact to the microsecond."""
     seconds, rest_ns = divmod(time_ns, 10**9)
-    event_time = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1000:06}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1000:06}Z"
+
+
+def message(notification: str, time_ns: int) -> bytes:
+    """The <notification> message."""
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<notification xmlns="{NOTIFICATION}">'
-        f"<eventTime>{event_time}</eventTime>{notification}</notification>"
+        f"<eventTime>{date_and_time(time_ns)}</eventTime>{notification}</notification>"
     ).encode()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from agent.netconfd.broker.current_library import CurrentLibrary
 from agent.netconfd.broker.events.config import ConfigWatch
 from agent.netconfd.broker.events.events import MODULE, Events
 from agent.netconfd.broker.events.log import EventLog, Stream
-from agent.netconfd.capabilities import STREAM
+from agent.netconfd.capabilities import STREAM, WATCHED
 from agent.netconfd.errors import RpcErrors
 from agent.sysrepo import SysrepoConnection, SysrepoError
 from agent.sysrepo.data import module_names
@@ -37,15 +37,22 @@ class Sources:
         stream: Stream,
         events: Events,
         on_module_change: Callable[[], None],
+        on_config_change: Callable[[str, Sequence[str]], None],
     ) -> None:
         self._stream = stream
         self._on_module_change = on_module_change
         self._connection = connection
         self._session = connection.start_session("operational")
         self._subscription = NotificationSubscription(self._session, self._received)
+
+        def config_changed(
+            datastore: str, changed_by: Mapping[str, Any], edits: Sequence[tuple[str, str]]
+        ) -> None:
+            events.config_changed(datastore, changed_by, edits)
+            on_config_change(datastore, [path for path, _ in edits])
+
         self._watches = [
-            ConfigWatch(connection, datastore, events.config_changed)
-            for datastore in ("running", "startup")
+            ConfigWatch(connection, datastore, config_changed) for datastore in WATCHED
         ]
         self._known: set[str] = set()
         self._session.subscribe_oper_data_request(
@@ -105,16 +112,22 @@ class Notifications:
         library: CurrentLibrary,
         state_dir: Path,
         on_module_change: Callable[[], object],
+        on_config_change: Callable[[str, Sequence[str]], object],
     ) -> None:
-        """`on_module_change` is called in the event loop when other modules are installed."""
+        """Both are called in the event loop: when other modules are installed, and when the
+        configuration in a datastore has changed, with the paths of the nodes.
+        """
         self._on_module_change = on_module_change
+        self._on_config_change = on_config_change
         self._library = library
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._log = EventLog(state_dir / "notifications.sqlite")
         self.stream = Stream(self._log)
         self.events = Events(connection, self.stream)
-        self._sources = Sources(connection, self.stream, self.events, self._modules_changed)
+        self._sources = Sources(
+            connection, self.stream, self.events, self._modules_changed, self._config_changed
+        )
 
     async def close(self) -> None:
         """Log the notifications in progress, then end. All sessions must have ended."""
@@ -126,6 +139,10 @@ class Notifications:
     def _modules_changed(self) -> None:
         """Called in a thread of sysrepo's, which must not change subscriptions."""
         self._loop.call_soon_threadsafe(self._start_refresh)
+
+    def _config_changed(self, datastore: str, paths: Sequence[str]) -> None:
+        """Called in a thread of sysrepo's."""
+        self._loop.call_soon_threadsafe(self._on_config_change, datastore, paths)
 
     def _start_refresh(self) -> None:
         self._on_module_change()

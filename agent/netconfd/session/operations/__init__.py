@@ -5,7 +5,7 @@ from __future__ import annotations
 from lxml import etree
 
 from agent.netconfd.errors import RpcError
-from agent.netconfd.session.operations import base, monitoring, nmda, subscription
+from agent.netconfd.session.operations import base, monitoring, nmda, subscribed, subscription
 from agent.netconfd.session.operations.request import Operation, Operations, Parameters, Request
 
 __all__ = ["OPERATIONS", "Parameters", "Request", "function_of"]
@@ -13,6 +13,7 @@ __all__ = ["OPERATIONS", "Parameters", "Request", "function_of"]
 OPERATIONS: Operations = {
     **base.OPERATIONS,
     **subscription.OPERATIONS,
+    **subscribed.OPERATIONS,
     **monitoring.OPERATIONS,
     **nmda.OPERATIONS,
 }

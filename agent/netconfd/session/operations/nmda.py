@@ -8,19 +8,18 @@ from agent.netconfd.capabilities import DATASTORES, DEFAULT_OPERATIONS, EDITABLE
 from agent.netconfd.errors import (
     NMDA,
     RpcError,
-    attribute_error,
     bad_element,
     missing_element,
 )
-from agent.netconfd.session.get import Selection
+from agent.netconfd.session.get import Selection, default_mode
 from agent.netconfd.session.operations.request import (
     Operations,
     Parameters,
     Request,
     datastore_identity,
+    filter_of,
     positive,
     qualified,
-    text_of,
 )
 from agent.netconfd.session.origins import OriginFilter
 from agent.sysrepo.data import DEFAULTS_MODES
@@ -35,10 +34,7 @@ async def _get_data(request: Request) -> list[etree._Element]:
     is_operational = datastore == OPERATIONAL
     selection = Selection(
         filter_=_filter(parameters),
-        # Operational shows every value in use, unless the client chooses.
-        with_defaults=parameters.choice(
-            "with-defaults", DEFAULTS_MODES, "report-all" if is_operational else "explicit"
-        ),
+        with_defaults=parameters.choice("with-defaults", DEFAULTS_MODES, default_mode(datastore)),
         max_depth=_max_depth(parameters),
         config=_config_filter(parameters),
         origins=_origins(parameters) if is_operational else None,
@@ -70,28 +66,11 @@ async def _edit_data(request: Request) -> list[etree._Element]:
 
 def _filter(parameters: Parameters) -> etree._Element | None:
     """The filter as the <filter> that RFC 6241 has."""
-    subtree = parameters.element("subtree-filter")
-    xpath = parameters.element("xpath-filter")
-    if subtree is not None and xpath is not None:
-        raise RpcError(
-            "bad-element",
-            "<get-data> takes one filter, subtree-filter or xpath-filter",
-            "protocol",
-            info={"bad-element": "xpath-filter"},
-        )
-    if subtree is not None:
-        if subtree.attrib:
-            name = etree.QName(next(iter(subtree.attrib))).localname
-            raise attribute_error(
-                "unknown-attribute",
-                f"<subtree-filter> has no attribute {name}",
-                attribute=name,
-                element="subtree-filter",
-            )
-        return subtree
-    if xpath is not None:
-        xpath.attrib.update({"type": "xpath", "select": text_of(xpath)})
-    return xpath
+    return filter_of(
+        parameters.operation,
+        parameters.element("subtree-filter"),
+        parameters.element("xpath-filter"),
+    )
 
 
 def _max_depth(parameters: Parameters) -> int:

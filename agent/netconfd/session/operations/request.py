@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from lxml import etree
 
@@ -12,6 +14,7 @@ from agent.netconfd.errors import (
     BASE,
     NMDA,
     RpcError,
+    attribute_error,
     bad_element,
     missing_element,
     unknown_element,
@@ -19,8 +22,12 @@ from agent.netconfd.errors import (
 from agent.netconfd.session.broker import Broker
 from agent.netconfd.session.datastore import Datastores
 from agent.netconfd.session.notifications import Filter
+from agent.netconfd.session.subscriptions import Subscriptions
 
 MAX_UINT32 = 4_294_967_295
+
+# datetime takes more than the standard's date-and-time allows, which always has an offset.
+_DATE_AND_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 IETF_DATASTORES = "urn:ietf:params:xml:ns:yang:ietf-datastores"
 
@@ -42,6 +49,8 @@ class Request:
     session: Session
     broker: Broker
     datastores: Datastores
+    subscriptions: Subscriptions
+    min_push_period_cs: int
 
 
 Element = etree._Element  # noqa: SLF001  lxml has no public name for it
@@ -150,6 +159,43 @@ def text_of(element: etree._Element) -> str:
         name = etree.QName(element).localname
         raise unknown_element(etree.QName(element[0]).localname, of=name)
     return (element.text or "").strip()
+
+
+def filter_of(
+    operation: str, subtree: etree._Element | None, xpath: etree._Element | None
+) -> etree._Element | None:
+    """The one of these that was given, as the <filter> that RFC 6241 has. Raises RpcError."""
+    if subtree is not None and xpath is not None:
+        name, other = etree.QName(xpath).localname, etree.QName(subtree).localname
+        raise RpcError(
+            "bad-element",
+            f"<{operation}> takes one filter, {other} or {name}",
+            "protocol",
+            info={"bad-element": name},
+        )
+    if subtree is not None and subtree.attrib:
+        name = etree.QName(subtree).localname
+        attribute = etree.QName(next(iter(subtree.attrib))).localname
+        raise attribute_error(
+            "unknown-attribute",
+            f"<{name}> has no attribute {attribute}",
+            attribute=attribute,
+            element=name,
+        )
+    if xpath is not None:
+        xpath.attrib.update({"type": "xpath", "select": text_of(xpath)})
+    return xpath if subtree is None else subtree
+
+
+def date_and_time_ns(name: str, text: str) -> int:
+    """The date-and-time in an element, in ns since 1970. Raises RpcError."""
+    try:
+        if not _DATE_AND_TIME.fullmatch(text):
+            raise ValueError
+        moment = datetime.fromisoformat(text)
+        return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
+    except (ValueError, OverflowError):
+        raise bad_element(name, text, "a date-and-time such as 2026-11-21T14:00:00Z") from None
 
 
 def positive(text: str, most: int) -> int | None:

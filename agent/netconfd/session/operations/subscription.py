@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import time
-from datetime import datetime
 
 from lxml import etree
 
 from agent.netconfd.capabilities import STREAM
 from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
 from agent.netconfd.session.notifications import NOTIFICATION, Filter
-from agent.netconfd.session.operations.request import Operations, Parameters, Request
-
-# datetime takes more than the standard's date-and-time allows, which always has an offset.
-_DATE_AND_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+from agent.netconfd.session.operations.request import (
+    Operations,
+    Parameters,
+    Request,
+    date_and_time_ns,
+)
 
 
 async def _create_subscription(request: Request) -> list[etree._Element]:
@@ -28,6 +28,11 @@ async def _create_subscription(request: Request) -> list[etree._Element]:
     stop_ns = _time_ns(parameters, "stopTime")
     parameters.end()
     session = request.session
+    if len(request.subscriptions):
+        # RFC 8640, section 3: one kind of subscription in a session.
+        raise RpcError(
+            "operation-not-supported", "this session has used establish-subscription", "protocol"
+        )
     if session.subscription_filter is not None:
         raise RpcError("in-use", "this session has a subscription already", "protocol")
     if stream not in {None, STREAM}:
@@ -46,15 +51,7 @@ async def _create_subscription(request: Request) -> list[etree._Element]:
 
 def _time_ns(parameters: Parameters, name: str) -> int | None:
     text = parameters.text(name)
-    if text is None:
-        return None
-    try:
-        if not _DATE_AND_TIME.fullmatch(text):
-            raise ValueError
-        moment = datetime.fromisoformat(text)
-        return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
-    except (ValueError, OverflowError):
-        raise bad_element(name, text, "a date-and-time such as 2026-11-21T14:00:00Z") from None
+    return None if text is None else date_and_time_ns(name, text)
 
 
 def _bad_time(name: str, why: str) -> RpcError:
