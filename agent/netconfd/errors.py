@@ -32,14 +32,13 @@ class Details:
     namespace: str
     name: str
     leaves: Mapping[str, str]
-    prefixes: Mapping[str, str]
+    prefixes: Mapping[str | None, str]
 
     def element(self) -> etree._Element:
         """The container."""
-        nsmap: dict[str | None, str] = {None: self.namespace}
-        for prefix, namespace in self.prefixes.items():
-            nsmap[prefix] = namespace
-        container = etree.Element(f"{{{self.namespace}}}{self.name}", nsmap=nsmap)
+        container = etree.Element(
+            f"{{{self.namespace}}}{self.name}", nsmap={None: self.namespace, **self.prefixes}
+        )
         for name, value in self.leaves.items():
             leaf = etree.SubElement(container, f"{{{self.namespace}}}{name}")
             leaf.text = printable(shortened(value))

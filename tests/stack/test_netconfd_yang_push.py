@@ -137,3 +137,18 @@ def test_a_subscription_on_change_begins_with_everything_and_goes_on_with_what_c
     assert edits(update(client, "push-change-update")) == [
         ("delete", "/ietf-interfaces:interfaces/interface=p1")
     ]
+
+
+def test_a_stream_and_a_datastore_can_be_subscribed_to_in_one_session(client, operator):
+    subscribed(client, ON_CHANGE)
+    assert names(update(client)) == []
+    reply = ask(
+        client,
+        f'<establish-subscription xmlns="{SUBSCRIBED}"><stream>NETCONF</stream>'
+        '<stream-xpath-filter xmlns:ev="urn:ietf:params:xml:ns:yang:ietf-netconf-notifications">'
+        "/ev:netconf-config-change</stream-xpath-filter></establish-subscription>",
+    )
+    assert not errors(reply), etree.tostring(reply)
+    commit(operator, interface("p1"))
+    tags = sorted(etree.QName(notification(client)).localname for _ in range(2))
+    assert tags == ["netconf-config-change", "push-change-update"]

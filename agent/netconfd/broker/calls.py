@@ -58,6 +58,8 @@ _OPERATIONS = {
     "edit": ("edit-config", "edit-data"),
     "replace": ("copy-config", "delete-config"),
     "copy": ("copy-config", "discard-changes"),
+    "subscribe": ("establish-subscription",),
+    "subscribe-stream": ("establish-subscription",),
 }
 
 _OK = Message({"reply": True})
@@ -98,7 +100,8 @@ class Calls:
             "kill-session": self._kill_session,
             "get-schema": self._get_schema,
             "create-subscription": self._create_subscription,
-            "establish-subscription": self._establish_subscription,
+            "subscribe": self._subscribe,
+            "subscribe-stream": self._subscribe_stream,
             "modify-subscription": self._modify_subscription,
             "delete-subscription": self._delete_subscription,
             "kill-subscription": self._kill_subscription,
@@ -123,7 +126,7 @@ class Calls:
         if function is None:
             raise ProtocolError("there is no such call")
         among = _OPERATIONS.get(name, (name,))
-        operation = fields.choice("operation", among) if len(among) > 1 else name
+        operation = fields.choice("operation", among) if len(among) > 1 else among[0]
         access = self._services.access
         access.check_operation(self._session.account, MODULES[operation], operation)
         try:
@@ -264,13 +267,19 @@ class Calls:
         )
         return _OK
 
-    async def _establish_subscription(self, fields: Fields, _: bytes) -> Message:
-        number = self._services.subscriptions.establish(self._session, Terms.of(fields))
+    async def _subscribe(self, fields: Fields, _: bytes) -> Message:
+        return self._subscribed(Terms.of_datastore(fields))
+
+    async def _subscribe_stream(self, fields: Fields, _: bytes) -> Message:
+        return self._subscribed(Terms.of_stream(fields))
+
+    def _subscribed(self, terms: Terms) -> Message:
+        number = self._services.subscriptions.establish(self._session, terms)
         return Message({"reply": True}, str(number).encode())
 
     async def _modify_subscription(self, fields: Fields, _: bytes) -> Message:
         number = fields.number("subscription")
-        self._services.subscriptions.modify(self._session, number, Terms.of(fields))
+        self._services.subscriptions.modify(self._session, number, Terms.of_datastore(fields))
         return _OK
 
     async def _delete_subscription(self, fields: Fields, _: bytes) -> Message:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import cast, get_args
 
@@ -13,7 +13,7 @@ from agent.netconfd import wire
 from agent.netconfd.broker.calls import Calls, Services, errors_message
 from agent.netconfd.broker.events.sources import Notifications
 from agent.netconfd.broker.events.subscription import Subscription
-from agent.netconfd.broker.sessions import Session
+from agent.netconfd.broker.sessions import Session, SubscriptionParameters
 from agent.netconfd.errors import RpcError, RpcErrors, printable, shortened
 from agent.netconfd.session_report import Counters, Ending, Reason
 
@@ -39,6 +39,8 @@ class SessionConnection:
         self._sending = asyncio.Lock()
         self._delivery: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[None] | None = None
+        # By the number of the subscription.
+        self._streams: dict[int, asyncio.Task[None]] = {}
         self._ending = Ending("dropped", "the transport closed")
         self._writer: asyncio.StreamWriter | None = None
         self._is_over = False
@@ -68,8 +70,8 @@ class SessionConnection:
             pass
         finally:
             self._subscriptions.session_ended(self._session)
-            await _cancel(self._telling)
-            await _cancel(self._delivery)
+            for task in (self._telling, self._delivery, *self._streams.values()):
+                await _cancel(task)
             self._writer.close()
         return self._ending
 
@@ -89,15 +91,16 @@ class SessionConnection:
         elif name == "subscription-ended":
             self._subscriptions.end(self._session, fields.number("subscription"))
         elif name != "counters":
-            await self._send(await self._answer(name, fields, message.body))
-            if name == "establish-subscription" and self._telling is None:
-                self._telling = asyncio.create_task(self._tell())
+            answer = await self._answer(name, fields, message.body)
+            await self._send(answer)
+            if name in {"subscribe", "subscribe-stream"} and "reply" in answer.head:
+                self._follow(int(answer.body))
             if name == "create-subscription" and self._delivery is None:
                 self._deliver_from_here()
 
     async def _answer(self, name: str, fields: wire.Fields, body: bytes) -> wire.Message:
         try:
-            if name == "create-subscription":
+            if name in {"create-subscription", "subscribe-stream"}:
                 # Events that are still being logged, such as the start of this session, are none
                 # of its notifications.
                 await self._notifications.events.settle()
@@ -139,32 +142,54 @@ class SessionConnection:
                     head = {"ended-subscription": number, "reason": reason}
                     await self._send(wire.Message(head))
 
+    def _follow(self, number: int) -> None:
+        """Tell the process what its new subscription needs to know from now on."""
+        if self._telling is None:
+            self._telling = asyncio.create_task(self._tell())
+        subscription = self._subscriptions.of(self._session, number)
+        terms = subscription.terms
+        if terms.datastore is None:
+            events = self._events(SubscriptionParameters(terms.start_ns, terms.stop_ns))
+            task = asyncio.create_task(self._deliver_stream(number, events))
+            self._streams[number] = task
+            task.add_done_callback(lambda _: self._streams.pop(number, None))
+            subscription.on_end = task.cancel
+
+    async def _deliver_stream(self, number: int, events: Subscription) -> None:
+        try:
+            await self._deliver(events, {"subscription": number})
+        finally:
+            events.close()
+
+    def _events(self, parameters: SubscriptionParameters) -> Subscription:
+        return Subscription(parameters, self._notifications.stream, self._session, self._access)
+
     def _deliver_from_here(self) -> None:
         if self._session.subscription is not None:
-            subscription = Subscription(
-                self._session.subscription,
-                self._notifications.stream,
-                self._session,
-                self._access,
-            )
-            self._delivery = asyncio.create_task(self._deliver(subscription))
+            events = self._events(self._session.subscription)
+            self._delivery = asyncio.create_task(self._deliver_only(events))
 
-    async def _deliver(self, subscription: Subscription) -> None:
+    async def _deliver_only(self, events: Subscription) -> None:
+        """The subscription of a create-subscription, which has no number."""
         try:
-            async for each in subscription.deliveries():
-                head = {"event": each.time_ns, "is_marker": each.is_marker}
+            await self._deliver(events, {})
+        finally:
+            events.close()
+            self._session.subscription = None
+            self._delivery = None
+
+    async def _deliver(self, events: Subscription, of: Mapping[str, int]) -> None:
+        try:
+            async for each in events.deliveries():
+                head = {"event": each.time_ns, "is_marker": each.is_marker, **of}
                 await self._send(wire.Message(head, each.notification.encode()))
-            await self._send(wire.Message({"subscription-ended": True}))
+            await self._send(wire.Message({"subscription-ended": True, **of}))
         except OSError:
             # The process has ended; `run` notices.
             pass
         except Exception:
             LOG.exception("%s: the subscription failed inside the broker", self._session)
             self._session.disconnect()
-        finally:
-            subscription.close()
-            self._session.subscription = None
-            self._delivery = None
 
 
 async def _cancel(task: asyncio.Task[None] | None) -> None:

@@ -1,7 +1,7 @@
-"""The subscriptions of all sessions to datastores (RFC 8639): who has which, and who is told what.
+"""The numbered subscriptions of all sessions (RFC 8639): who has which, and who is told what.
 
 What a subscription selects is known to its session process alone. Here it has a number, by which
-that process reads, and it is told when a datastore has changed.
+that process reads a datastore, and it is told when one has changed.
 """
 
 from __future__ import annotations
@@ -32,41 +32,54 @@ _RULES = "/ietf-netconf-acm:"
 class Terms:
     """What is shown of a subscription: times in ns since 1970, periods in cs.
 
-    It is periodic if it has a period, else on change.
+    Without a datastore it is to the stream of notifications, from `start_ns` on; to a datastore, it
+    is periodic if it has a period, else on change.
     """
 
-    datastore: str
-    stop_ns: int | None
-    period_cs: int | None
-    anchor_ns: int | None
-    dampening_cs: int
-    sync_on_start: bool
-    excluded: Sequence[str]
+    datastore: str | None = None
+    stop_ns: int | None = None
+    start_ns: int | None = None
+    period_cs: int | None = None
+    anchor_ns: int | None = None
+    dampening_cs: int = 0
+    sync_on_start: bool = False
+    excluded: Sequence[str] = ()
 
     @classmethod
-    def of(cls, fields: Fields) -> Terms:
-        """From a call. Raises ProtocolError."""
+    def of_stream(cls, fields: Fields) -> Terms:
+        """From a call for the stream. Raises ProtocolError."""
+        return cls(
+            stop_ns=fields.optional_number("stop_ns"), start_ns=fields.optional_number("start_ns")
+        )
+
+    @classmethod
+    def of_datastore(cls, fields: Fields) -> Terms:
+        """From a call for a datastore. Raises ProtocolError."""
         period_cs = fields.optional_number("period_cs")
         among = WATCHED if period_cs is None else (*DATASTORES, "operational")
         return cls(
-            fields.choice("datastore", among),
-            fields.optional_number("stop_ns"),
-            period_cs,
-            fields.optional_number("anchor_ns"),
-            fields.optional_number("dampening_cs") or 0,
-            fields.flag("sync_on_start"),
-            fields.choices("excluded", CHANGES),
+            datastore=fields.choice("datastore", among),
+            stop_ns=fields.optional_number("stop_ns"),
+            period_cs=period_cs,
+            anchor_ns=fields.optional_number("anchor_ns"),
+            dampening_cs=fields.optional_number("dampening_cs") or 0,
+            sync_on_start=fields.flag("sync_on_start"),
+            excluded=fields.choices("excluded", CHANGES),
         )
 
 
 @dataclass(eq=False)
 class Subscription:
-    """One subscription; `records` is the number of notifications that were sent for it."""
+    """One subscription; `records` is the number of notifications that were sent for it.
+
+    `on_end` is called when it ends.
+    """
 
     number: int
     session: Session
     terms: Terms
     records: int = 0
+    on_end: Callable[[], object] = lambda: None
 
 
 class News:
@@ -136,6 +149,7 @@ class Subscriptions:
         subscription = self._open.get(number)
         if subscription is not None and subscription.session is session:
             del self._open[number]
+            subscription.on_end()
 
     def kill(self, number: int) -> None:
         """End one of any session, which is told. Raises RpcError."""
@@ -146,12 +160,13 @@ class Subscriptions:
                 f"<id> is {number}, expected that of a subscription",
                 app_tag=NO_SUCH_SUBSCRIPTION,
             )
+        subscription.on_end()
         self.news(subscription.session).ended(number, NO_SUCH_SUBSCRIPTION)
 
     def session_ended(self, session: Session) -> None:
         """End those of a session."""
-        for number in [each.number for each in self.all() if each.session is session]:
-            del self._open[number]
+        for subscription in self.all():
+            self.end(session, subscription.number)
         self._news.pop(session, None)
 
     def news(self, session: Session) -> News:
@@ -172,5 +187,5 @@ class Subscriptions:
     def _tell(self, datastores: Collection[str]) -> None:
         for subscription in self.all():
             terms = subscription.terms
-            if terms.period_cs is None and terms.datastore in datastores:
+            if terms.period_cs is None and terms.datastore and terms.datastore in datastores:
                 self.news(subscription.session).changed(terms.datastore)

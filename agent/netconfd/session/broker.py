@@ -31,7 +31,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.counters = Counters()
-        # None: the subscription is over.
+        # None: the subscription is over that has no number.
         self.events: asyncio.Queue[wire.Message | None] = asyncio.Queue(MAX_EVENTS)
         # What of the datastores has changed, and which subscription has been ended, and why.
         self.on_change: Callable[[str], None] = lambda _datastore: None
@@ -94,7 +94,7 @@ class Broker:
                 if "event" in message.head:
                     await self.events.put(message)
                 elif "subscription-ended" in message.head:
-                    await self.events.put(None)
+                    await self.events.put(message if "subscription" in message.head else None)
                 elif "changed" in message.head:
                     self.on_change(message.head["changed"])
                 elif "ended-subscription" in message.head:

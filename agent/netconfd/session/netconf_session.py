@@ -24,6 +24,7 @@ from agent.netconfd.session.framing import (
     Source,
     encode,
 )
+from agent.netconfd.session.notifications import Filter
 from agent.netconfd.session.notifications import message as notification_message
 from agent.netconfd.session.operations import Parameters, Request, function_of
 from agent.netconfd.session.operations.request import Session
@@ -94,8 +95,9 @@ class NetconfSession:
             broker,
             lambda: Datastores(self._broker, self._model),
             self._reload_modules,
-            begin_request,
-            self._notify,
+            begin_request=begin_request,
+            send=self._notify,
+            is_admitted=self._is_admitted,
         )
         self._running: asyncio.Task[Ending] | None = None
         self._fault: _TooSlow | None = None
@@ -175,7 +177,8 @@ class NetconfSession:
                 await self._send(reply)
         except TimeoutError:
             raise _TooSlow(f"a reply not read within {timeout_s} s") from None
-        if self._session.subscription_filter is not None and self._delivery is None:
+        has_stream = self._session.subscription_filter is not None or self._subscriptions.has_stream
+        if has_stream and self._delivery is None:
             self._delivery = asyncio.create_task(self._deliver())
         self._subscriptions.start_new()
 
@@ -197,7 +200,9 @@ class NetconfSession:
         try:
             while (event := await self._broker.events.get()) is not None:
                 notification = event.body.decode()
-                if event.head["is_marker"] or self._admits(notification):
+                if "subscription" in event.head:
+                    await self._subscriptions.deliver(event.head, notification)
+                elif event.head["is_marker"] or self._admits(notification):
                     await self._send(notification_message(notification, event.head["event"]))
                     self._broker.counters.out_notifications += 1
                     self._broker.tell("counters")
@@ -206,7 +211,9 @@ class NetconfSession:
             self._delivery = None
 
     def _admits(self, notification: str) -> bool:
-        filter_ = self._session.subscription_filter
+        return self._is_admitted(notification, self._session.subscription_filter)
+
+    def _is_admitted(self, notification: str, filter_: Filter | None) -> bool:
         if filter_ is None or filter_.xpath is None:
             return False
         self._begin_request()

@@ -34,6 +34,11 @@ def push_change_update(number: int, patch: int, edits: Iterable[Edit]) -> str:
     )
 
 
+def replay_completed(number: int) -> str:
+    """The earlier notifications that were asked for have been sent."""
+    return f'<replay-completed xmlns="{SUBSCRIBED}"><id>{number}</id></replay-completed>'
+
+
 def terminated(number: int, reason: str) -> str:
     """The subscription has ended; the reason is an identity."""
     return _ended("subscription-terminated", number, reason)

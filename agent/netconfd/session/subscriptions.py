@@ -1,17 +1,19 @@
-"""The subscriptions of one session to datastores (RFC 8639, RFC 8641)."""
+"""The numbered subscriptions of one session (RFC 8639, RFC 8641)."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.netconfd.errors import RpcError, RpcErrors
 from agent.netconfd.session import push_messages
 from agent.netconfd.session.broker import Broker, Gone, OtherModules
 from agent.netconfd.session.datastore import Datastores
+from agent.netconfd.session.notifications import Filter
 from agent.netconfd.session.push import Ended, Push
 from agent.netconfd.session.terms import OnChange, Periodic, Terms
 from agent.netconfd.subscription_errors import (
@@ -26,6 +28,16 @@ from agent.sysrepo.differences import Edit
 
 # Sends a notification's element; returns when the client is ready for more.
 Send = Callable[[str, int], Awaitable[None]]
+# Whether a filter admits a notification of the stream.
+IsAdmitted = Callable[[str, Filter], bool]
+
+
+@dataclass(eq=False)
+class _Stream:
+    """A subscription to the stream. Its notifications wait until it has started."""
+
+    filter_: Filter
+    has_started: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Subscriptions:
@@ -36,8 +48,10 @@ class Subscriptions:
         broker: Broker,
         datastores: Callable[[], Datastores],
         reload_modules: Callable[[], Awaitable[None]],
+        *,
         begin_request: Callable[[], None],
         send: Send,
+        is_admitted: IsAdmitted,
     ) -> None:
         """`datastores` by the modules of now; `begin_request` before anything is evaluated."""
         self._broker = broker
@@ -45,6 +59,8 @@ class Subscriptions:
         self._reload_modules = reload_modules
         self._begin_request = begin_request
         self._send = send
+        self._is_admitted = is_admitted
+        self._streams: dict[int, _Stream] = {}
         self._open: dict[int, Push] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
         self._sent: dict[int, int] = {}
@@ -54,11 +70,16 @@ class Subscriptions:
         broker.on_subscription_end = self._end_by_broker
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open) + len(self._streams)
+
+    @property
+    def has_stream(self) -> bool:
+        """Whether one of them is to the stream."""
+        return bool(self._streams)
 
     async def establish(self, terms: Terms) -> int:
         """Create one; returns its number. Raises RpcErrors."""
-        number = int(await self._broker.call("establish-subscription", **_record(terms)))
+        number = int(await self._broker.call("subscribe", **_record(terms)))
         push = Push(number, terms, self)
         self._open[number] = push
         try:
@@ -70,8 +91,39 @@ class Subscriptions:
             raise no_such_subscription(number) from None
         return number
 
+    async def establish_stream(
+        self, filter_: Filter, start_ns: int | None, stop_ns: int | None
+    ) -> int:
+        """Create one to the stream; times in ns since 1970. Raises RpcErrors."""
+        number = int(
+            await self._broker.call("subscribe-stream", start_ns=start_ns, stop_ns=stop_ns)
+        )
+        self._streams[number] = _Stream(filter_)
+        return number
+
+    async def deliver(self, head: Mapping[str, Any], notification: str) -> None:
+        """A notification of the stream, or the end of it, for the one that the head names."""
+        number = head["subscription"]
+        stream = self._streams.get(number)
+        if stream is None:
+            return
+        await stream.has_started.wait()
+        if "subscription-ended" in head:
+            await self._terminate(number, NO_SUCH_SUBSCRIPTION)
+        elif not head["is_marker"]:
+            if self._is_admitted(notification, stream.filter_):
+                await self.publish(number, notification, head["event"])
+        elif "replayComplete" in notification:
+            await self.publish(number, push_messages.replay_completed(number), head["event"])
+
     def terms_of(self, number: int) -> Terms:
-        """The terms of an open one. Raises RpcError."""
+        """The terms of an open one to a datastore. Raises RpcError."""
+        if number in self._streams:
+            raise RpcError(
+                "operation-not-supported",
+                "a subscription to a stream keeps its terms: delete it and establish another",
+                "protocol",
+            )
         if number not in self._open:
             raise no_such_subscription(number)
         return self._open[number].terms
@@ -88,8 +140,7 @@ class Subscriptions:
         await push.prepare()
 
     async def delete(self, number: int) -> None:
-        """End one, without a notification. Raises RpcError."""
-        self.terms_of(number)
+        """End one, without a notification. Raises RpcErrors."""
         await self._broker.call("delete-subscription", subscription=number)
         await self._cancel(number)
         self._forget(number)
@@ -107,6 +158,8 @@ class Subscriptions:
 
     def start_new(self) -> None:
         """Start what has been established or modified since."""
+        for stream in self._streams.values():
+            stream.has_started.set()
         for number, push in self._open.items():
             if number not in self._running:
                 self._running[number] = asyncio.create_task(self._run(push))
@@ -194,6 +247,7 @@ class Subscriptions:
     def _forget(self, number: int) -> None:
         self._first.pop(number, None)
         self._sent.pop(number, None)
+        self._streams.pop(number, None)
         if push := self._open.pop(number, None):
             push.forget()
 
@@ -204,8 +258,9 @@ class Subscriptions:
 
     def _end_by_broker(self, number: int, reason: str) -> None:
         """Another session has ended one (kill-subscription)."""
-        if number in self._open and (task := self._running.pop(number, None)):
+        if task := self._running.pop(number, None):
             task.cancel()
+        if number in self._open or number in self._streams:
             self._running[number] = asyncio.create_task(self._terminate(number, reason))
 
 

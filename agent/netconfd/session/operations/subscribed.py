@@ -1,4 +1,4 @@
-"""The operations of RFC 8639 and RFC 8641: subscriptions to datastores."""
+"""The operations of RFC 8639 and RFC 8641: subscriptions to the stream and to datastores."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from lxml import etree
 
-from agent.netconfd.capabilities import DATASTORES, WATCHED
+from agent.netconfd.capabilities import DATASTORES, STREAM, WATCHED
 from agent.netconfd.errors import RpcError, RpcErrors, bad_element, missing_element
+from agent.netconfd.session.notifications import Filter
 from agent.netconfd.session.operations.request import (
     IETF_DATASTORES,
     MAX_UINT32,
@@ -47,8 +48,10 @@ async def _establish(request: Request) -> list[etree._Element]:
         raise RpcError(
             "operation-not-supported", "this session has used create-subscription", "protocol"
         )
-    _refuse_stream(parameters)
     _check_encoding(parameters)
+    stream = parameters.text("stream")
+    if stream is not None:
+        return await _establish_stream(request, stream)
     datastore = _datastore(parameters, ESTABLISH)
     filter_, given = _filter(parameters)
     trigger = _periodic(parameters) or _on_change(parameters)
@@ -58,7 +61,31 @@ async def _establish(request: Request) -> list[etree._Element]:
         raise missing_element("periodic", of=f"{ESTABLISH} without <on-change>")
     terms = Terms(datastore, trigger, filter_, given, stop_ns)
     _check(request, ESTABLISH, terms)
-    number = await request.subscriptions.establish(terms)
+    return _reply(await request.subscriptions.establish(terms))
+
+
+async def _establish_stream(request: Request, stream: str) -> list[etree._Element]:
+    parameters = request.parameters
+    subtree = parameters.element("stream-subtree-filter")
+    xpath = parameters.element("stream-xpath-filter")
+    filter_ = filter_of(ESTABLISH, subtree, xpath)
+    start = parameters.text("replay-start-time")
+    stop_ns = _stop_ns(parameters)
+    parameters.end()
+    if stream != STREAM:
+        raise bad_element("stream", stream, f"the name of a stream: {STREAM}")
+    start_ns = None if start is None else date_and_time_ns("replay-start-time", start)
+    if start_ns is not None and start_ns >= time.time_ns():
+        raise bad_element("replay-start-time", start or "", "a time in the past")
+    try:
+        selected = request.datastores.notification_filter(filter_)
+    except (RpcError, RpcErrors) as error:
+        message = f"the filter is not supported: {error}"
+        raise subscription_error(FILTER_UNSUPPORTED, message) from None
+    return _reply(await request.subscriptions.establish_stream(Filter(selected), start_ns, stop_ns))
+
+
+def _reply(number: int) -> list[etree._Element]:
     element = etree.Element(f"{{{SUBSCRIBED}}}id", nsmap={None: SUBSCRIBED})
     element.text = str(number)
     return [element]
@@ -68,7 +95,6 @@ async def _modify(request: Request) -> list[etree._Element]:
     parameters = request.parameters
     number = _number(parameters)
     terms = request.subscriptions.terms_of(number)
-    _refuse_stream(parameters)
     if _datastore(parameters, MODIFY) != terms.datastore:
         raise bad_element("datastore", "another one", f"{terms.datastore}, as established")
     filter_, given = _filter(parameters)
@@ -141,16 +167,6 @@ def _number(parameters: Parameters) -> int:
     if number is None:
         raise missing_element("id", of=parameters.operation)
     return number
-
-
-def _refuse_stream(parameters: Parameters) -> None:
-    if parameters.element("stream") is not None:
-        raise RpcError(
-            "operation-not-supported",
-            "subscribe to a stream with create-subscription (RFC 5277)",
-            "protocol",
-            info={"bad-element": "stream"},
-        )
 
 
 def _check_encoding(parameters: Parameters) -> None:
