@@ -30,6 +30,7 @@ from agent.netconfd.broker.memory_budget import MemoryBudget
 from agent.netconfd.broker.monitoring import Monitoring
 from agent.netconfd.broker.sessions import Session, Sessions
 from agent.netconfd.broker.settings import NotInstalled, Settings
+from agent.netconfd.broker.subscription_state import SubscriptionState
 from agent.netconfd.broker.subscriptions import Subscriptions
 from agent.netconfd.capabilities import CAPABILITIES
 from agent.netconfd.data_model import export
@@ -73,6 +74,9 @@ class Broker:
             self._subscriptions.config_changed,
         )
         self._monitoring = Monitoring(connection, self._sessions, CAPABILITIES, self._library)
+        self._subscription_state = SubscriptionState(
+            connection, self._subscriptions, self._notifications.stream
+        )
         self._commits = Commits(
             Snapshot(state_dir / "confirmed-commit.xml"),
             self._sessions,
@@ -122,6 +126,7 @@ class Broker:
         await self._end_sessions()
         await self._commits.close()
         await self._notifications.close()
+        await asyncio.to_thread(self._subscription_state.close)
         await asyncio.to_thread(self._monitoring.close)
         await self._own.close()
         await asyncio.to_thread(self._access.close)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import NamedTuple
+
+from agent.netconfd import date_and_time
 
 NOTIFICATION = "urn:ietf:params:xml:ns:netconf:notification:1.0"
 
@@ -14,15 +15,9 @@ class Filter(NamedTuple):
     xpath: str | None
 
 
-def date_and_time(time_ns: int) -> str:
-    """A time in ns since 1970 as YANG writes it, exact to the microsecond."""
-    seconds, rest_ns = divmod(time_ns, 10**9)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1000:06}Z"
-
-
 def message(notification: str, time_ns: int) -> bytes:
-    """The <notification> message."""
+    """The <notification> message; the time is in ns since 1970."""
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<notification xmlns="{NOTIFICATION}">'
-        f"<eventTime>{date_and_time(time_ns)}</eventTime>{notification}</notification>"
+        f"<eventTime>{date_and_time.written(time_ns)}</eventTime>{notification}</notification>"
     ).encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
-from agent.netconfd.session.notifications import date_and_time
+from agent.netconfd import date_and_time
 from agent.netconfd.session.terms import OnChange, Periodic, Terms
 from agent.netconfd.subscription_errors import SUBSCRIBED, YANG_PUSH, namespace_of
 from agent.sysrepo.differences import Edit
@@ -56,7 +56,7 @@ def resumed(number: int) -> str:
 
 def modified(number: int, terms: Terms) -> str:
     """The terms from now on."""
-    stop = "" if terms.stop_ns is None else f"<stop-time>{date_and_time(terms.stop_ns)}</stop-time>"
+    stop = _time("stop-time", terms.stop_ns)
     return (
         f'<subscription-modified xmlns="{SUBSCRIBED}"><id>{number}</id>'
         f'<datastore xmlns="{YANG_PUSH}" xmlns:ds="{DATASTORES}">ds:{terms.datastore}</datastore>'
@@ -66,10 +66,9 @@ def modified(number: int, terms: Terms) -> str:
 
 def _trigger(trigger: Periodic | OnChange) -> str:
     if isinstance(trigger, Periodic):
-        anchor = trigger.anchor_ns
-        time = "" if anchor is None else f"<anchor-time>{date_and_time(anchor)}</anchor-time>"
+        anchor = _time("anchor-time", trigger.anchor_ns)
         return (
-            f'<periodic xmlns="{YANG_PUSH}"><period>{trigger.period_cs}</period>{time}</periodic>'
+            f'<periodic xmlns="{YANG_PUSH}"><period>{trigger.period_cs}</period>{anchor}</periodic>'
         )
     excluded = "".join(
         f"<excluded-change>{each}</excluded-change>" for each in sorted(trigger.excluded)
@@ -79,6 +78,10 @@ def _trigger(trigger: Periodic | OnChange) -> str:
         f"</dampening-period><sync-on-start>{str(trigger.sync_on_start).lower()}</sync-on-start>"
         f"{excluded}</on-change>"
     )
+
+
+def _time(name: str, time_ns: int | None) -> str:
+    return "" if time_ns is None else f"<{name}>{date_and_time.written(time_ns)}</{name}>"
 
 
 def _push(name: str, number: int, content: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from lxml import etree
 
+from agent.netconfd import date_and_time
 from agent.netconfd.capabilities import DATASTORES
 from agent.netconfd.errors import (
     BASE,
@@ -25,9 +24,6 @@ from agent.netconfd.session.notifications import Filter
 from agent.netconfd.session.subscriptions import Subscriptions
 
 MAX_UINT32 = 4_294_967_295
-
-# datetime takes more than the standard's date-and-time allows, which always has an offset.
-_DATE_AND_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 IETF_DATASTORES = "urn:ietf:params:xml:ns:yang:ietf-datastores"
 
@@ -190,11 +186,8 @@ def filter_of(
 def date_and_time_ns(name: str, text: str) -> int:
     """The date-and-time in an element, in ns since 1970. Raises RpcError."""
     try:
-        if not _DATE_AND_TIME.fullmatch(text):
-            raise ValueError
-        moment = datetime.fromisoformat(text)
-        return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
-    except (ValueError, OverflowError):
+        return date_and_time.parsed(text)
+    except ValueError:
         raise bad_element(name, text, "a date-and-time such as 2026-11-21T14:00:00Z") from None
 
 
