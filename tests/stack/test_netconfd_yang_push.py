@@ -15,6 +15,7 @@ from lxml import etree
 from ncclient.transport.errors import TransportError
 
 from agent.netconfd.session.framing import END_OF_MESSAGE
+from tests.stack.attacks import ENDLESS_XPATH
 from tests.stack.netconf_client import BASE, INTERFACES, PREFIXES, ask, errors, texts
 from tests.stack.netconfd_process import WAIT_TIMEOUT_S, private_octets, wait_until
 from tests.stack.test_netconfd_notifications import HELLO
@@ -597,6 +598,32 @@ def test_a_client_that_does_not_read_costs_the_broker_no_memory_and_is_told_of_t
         before = private_octets(netconfd.broker_pid)
         asyncio.run(_not_reading(netconfd, operator, commits))
         assert private_octets(netconfd.broker_pid) < before + 8 * 2**20
+
+
+def test_subscriptions_to_everything_hold_up_no_commit(netconfd):
+    with netconfd.connect() as operator, netconfd.connect(username="observer") as observer:
+        set_limits(operator, "<min-push-period>10</min-push-period>")
+        with netconfd.connect(username="observer") as greedy:
+            for _ in range(8):
+                subscribed(greedy, SHORT, "", "operational")
+                subscribed(greedy, ON_CHANGE, "")
+            for number in range(10):
+                update(greedy)
+                commit(operator, interface("p1", _description(number)))
+            assert observer.get_config("running").ok
+
+
+def test_a_filter_that_computes_for_ever_ends_its_session(netconfd):
+    with netconfd.connect() as operator:
+        set_limits(operator, "<max-request-cpu>1</max-request-cpu>")
+        greedy = netconfd.connect(username="observer")
+        filter_ = f"<yp:datastore-xpath-filter>{ENDLESS_XPATH}</yp:datastore-xpath-filter>"
+        with pytest.raises(TransportError):
+            establish(greedy, EVERY_HOUR, filter_, "operational")
+        assert wait_until(lambda: "more than 1 s of CPU for a request" in netconfd.log)
+        assert wait_until(lambda: not greedy.connected)
+        assert operator.get_config("running").ok
+        assert wait_until(lambda: not state_of_subscriptions(operator))
 
 
 async def _not_reading(netconfd, operator, commits):
