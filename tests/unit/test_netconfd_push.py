@@ -9,6 +9,7 @@ import pytest
 from agent.netconfd.errors import RpcError, RpcErrors
 from agent.netconfd.session import push
 from agent.netconfd.session.broker import OtherModules
+from agent.netconfd.session.datastore import Part
 from agent.netconfd.session.push import Push
 from agent.netconfd.session.subscriptions import Subscriptions
 from agent.netconfd.session.terms import OnChange, Periodic, Terms
@@ -167,13 +168,22 @@ class Broker:
 
 
 class Datastores:
-    """Of modules that changed: the filter is valid no more."""
+    """Of modules that change at the first read: the filter is valid no more."""
+
+    has_changed = False
+
+    @property
+    def content_id(self):
+        return int(self.has_changed)
 
     async def subscribed(self, *_arguments):
+        Datastores.has_changed = True
         raise OtherModules
 
-    def check_filter(self, _filter):
-        raise RpcError("invalid-value", "there is no such node")
+    def part(self, _filter):
+        if self.has_changed:
+            raise RpcError("invalid-value", "there is no such node")
+        return Part("/door:doors", ())
 
 
 def test_a_filter_that_the_new_modules_do_not_have_ends_the_subscription():

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from lxml import etree
 
 from agent.netconfd.capabilities import BASIC_MODE
 from agent.netconfd.data_model import DataModel
-from agent.netconfd.errors import BASE, NMDA, RpcError
+from agent.netconfd.errors import BASE, NMDA
 from agent.netconfd.session import edit_config, filters
 from agent.netconfd.session.broker import Broker
 from agent.netconfd.session.get import Selection, default_mode, element_of
@@ -26,12 +26,27 @@ from agent.sysrepo.instances import Instances, needed_instances
 from agent.sysrepo.selection import select, selects
 
 
+class Part(NamedTuple):
+    """What a filter selects: an XPath, None if it can select nothing, and what decides on it.
+
+    `needed` as `agent.sysrepo.instances` has it, None: everything.
+    """
+
+    xpath: str | None
+    needed: tuple[Instances, ...] | None
+
+
 class Datastores:
     """Every function may raise RpcError, RpcErrors, or what `Broker.call` raises."""
 
     def __init__(self, broker: Broker, model: DataModel) -> None:
         self._broker = broker
         self._model = model
+
+    @property
+    def content_id(self) -> int:
+        """sysrepo's number for the modules that they know."""
+        return self._model.content_id
 
     async def get(self, selection: Selection) -> etree._Element:
         """The running configuration and, merged into it, the state, selected, as <data>."""
@@ -118,22 +133,20 @@ class Datastores:
             finally:
                 tree.free()
 
-    def check_filter(self, filter_: etree._Element | None) -> None:
-        """Refuse a filter that cannot be evaluated, or could never select anything."""
+    def part(self, filter_: etree._Element | None) -> Part:
+        """What a <filter> selects in these modules."""
         xpath = filters.to_xpath(filter_, self._model.modules)
+        if xpath is None:
+            return Part(None, ())
+        if xpath == filters.EVERYTHING:
+            return Part(xpath, None)
         with self._errors():
-            if xpath is None or not needed_instances(self._model.context, xpath):
-                raise RpcError("invalid-value", "the filter can select nothing in these modules")
+            return Part(xpath, needed_instances(self._model.context, xpath))
 
-    async def subscribed(
-        self, number: int, datastore: str, filter_: etree._Element | None
-    ) -> DNode | None:
-        """What a subscription's filter selects now; the tree is the caller's to free."""
+    async def subscribed(self, number: int, datastore: str, part: Part) -> DNode | None:
+        """What a subscription selects now; the tree is the caller's to free."""
         return await self._selected(
-            Selection(filter_),
-            operation="establish-subscription",
-            datastore=datastore,
-            subscription=number,
+            part, operation="establish-subscription", datastore=datastore, subscription=number
         )
 
     def printed(self, tree: DNode | None, datastore: str) -> str:
@@ -161,8 +174,12 @@ class Datastores:
         origins = selection.origin_filters() if datastore == "operational" else ()
         for filter_ in origins:
             filter_.check(self._model.context, self._model.modules)
+        part = self.part(selection.filter_)
+        if datastore != "operational" and selection.config is False:
+            part = part._replace(needed=())
         tree = await self._selected(
-            selection,
+            part,
+            selection.max_depth,
             operation=operation,
             datastore=datastore,
             config=selection.config,
@@ -175,30 +192,17 @@ class Datastores:
                 tree.free()
         return element_of(xml, selection.with_defaults, namespace)
 
-    async def _selected(
-        self, selection: Selection, *, datastore: str, **parameters: Any
-    ) -> DNode | None:
+    async def _selected(self, part: Part, max_depth: int = 0, **parameters: Any) -> DNode | None:
         """What is selected of what the user may read; the tree is the caller's to free."""
-        context = self._model.context
-        xpath = filters.to_xpath(selection.filter_, self._model.modules)
-        wanted: tuple[Instances, ...] | None = ()
-        is_empty = datastore != "operational" and selection.config is False
-        if xpath is not None and not is_empty:
-            with self._errors():
-                wanted = None if xpath == filters.EVERYTHING else needed_instances(context, xpath)
         octets = await self._broker.call(
-            "read",
-            content_id=self._model.content_id,
-            datastore=datastore,
-            instances=wanted,
-            **parameters,
+            "read", content_id=self._model.content_id, instances=part.needed, **parameters
         )
-        if not octets or xpath is None:
+        if not octets or part.xpath is None:
             return None
         with self._errors():
-            tree = parse_lyb(context, octets)
-            if tree is not None and (selection.max_depth or xpath != filters.EVERYTHING):
-                tree = select(tree, xpath, selection.max_depth)
+            tree = parse_lyb(self._model.context, octets)
+            if tree is not None and (max_depth or part.xpath != filters.EVERYTHING):
+                tree = select(tree, part.xpath, max_depth)
             return tree
 
     async def _call(self, name: str, body: bytes = b"", **parameters: object) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 from agent.netconfd.errors import RpcError, RpcErrors
 from agent.netconfd.session import push_messages
 from agent.netconfd.session.broker import Broker, Gone, OtherModules
-from agent.netconfd.session.datastore import Datastores
+from agent.netconfd.session.datastore import Datastores, Part
 from agent.netconfd.session.notifications import Filter
 from agent.netconfd.session.push import Ended, Push
 from agent.netconfd.session.terms import OnChange, Periodic, Terms
@@ -64,6 +64,8 @@ class Subscriptions:
         self._open: dict[int, Push] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
         self._sent: dict[int, int] = {}
+        # What the filters select, and for which modules.
+        self._parts: dict[int, tuple[int, Part]] = {}
         # What the client is to know before the next update.
         self._first: dict[int, str] = {}
         broker.on_change = self._changed
@@ -135,6 +137,7 @@ class Subscriptions:
         if number not in self._open:
             raise no_such_subscription(number)
         self._open[number].forget()
+        self._parts.pop(number, None)
         self._open[number] = push = Push(number, terms, self)
         self._first[number] = push_messages.modified(number, terms)
         await push.prepare()
@@ -178,10 +181,6 @@ class Subscriptions:
         except OtherModules:
             await self._reload_modules()
         try:
-            self._datastores().check_filter(terms.filter_)
-        except (RpcError, RpcErrors):
-            raise Ended(FILTER_UNAVAILABLE) from None
-        try:
             return await self._read(number, terms)
         except OtherModules as error:
             # They change one after the other: later, then.
@@ -203,8 +202,10 @@ class Subscriptions:
 
     async def _read(self, number: int, terms: Terms) -> DNode | None:
         self._begin_request()
+        datastores = self._datastores()
+        part = self._part(number, terms, datastores)
         try:
-            return await self._datastores().subscribed(number, terms.datastore, terms.filter_)
+            return await datastores.subscribed(number, terms.datastore, part)
         except RpcErrors as errors:
             # Another session has ended it, or its user may no longer subscribe.
             if errors.errors[0].app_tag == NO_SUCH_SUBSCRIPTION:
@@ -212,6 +213,16 @@ class Subscriptions:
             if errors.errors[0].tag == "access-denied":
                 raise Ended(NO_SUCH_SUBSCRIPTION) from None
             raise
+
+    def _part(self, number: int, terms: Terms, datastores: Datastores) -> Part:
+        content_id, part = self._parts.get(number, (None, None))
+        if part is None or content_id != datastores.content_id:
+            try:
+                part = datastores.part(terms.filter_)
+            except (RpcError, RpcErrors):
+                raise Ended(FILTER_UNAVAILABLE) from None
+            self._parts[number] = datastores.content_id, part
+        return part
 
     async def _run(self, push: Push) -> None:
         number = push.number
@@ -247,6 +258,7 @@ class Subscriptions:
     def _forget(self, number: int) -> None:
         self._first.pop(number, None)
         self._sent.pop(number, None)
+        self._parts.pop(number, None)
         self._streams.pop(number, None)
         if push := self._open.pop(number, None):
             push.forget()

@@ -154,7 +154,8 @@ def _check(request: Request, operation: str, terms: Terms) -> None:
             "<periodic>",
         )
     try:
-        request.datastores.check_filter(terms.filter_)
+        if request.datastores.part(terms.filter_).needed == ():
+            raise RpcError("invalid-value", "it can select nothing in these modules")
     except (RpcError, RpcErrors) as error:
         why = str(error)
         hints: Mapping[str, str] = {"filter-failure-hint": why}
