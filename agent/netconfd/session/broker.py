@@ -65,7 +65,10 @@ class Broker:
                 # Such as the name of a schema, or a persist-id.
                 message = f"what the request names is too long to be passed on: {error}"
                 raise RpcErrors([RpcError("too-big", message)]) from None
-            await self._writer.drain()
+            try:
+                await self._writer.drain()
+            except OSError:
+                raise Gone from None
             answer = await self._answers.get()
             if answer is None:
                 # For the next call, too.

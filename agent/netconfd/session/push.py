@@ -3,9 +3,9 @@
 What is selected is read anew for each update, with the rights that the user has then, and an
 update on change is the difference from what was read before. A node that has become unreadable is
 so reported as deleted (RFC 8641, section 3.9), and of many changes while the client is slow
-nothing is kept but that there were any. sysrepo's own subscriptions (srsn_*) would evaluate the
-client's XPath in the broker, say nothing of nodes that become unreadable, and wait for a client
-that does not read with a lock held that all subscriptions need.
+nothing is kept but that there were any. sysrepo's own subscriptions (srsn_*, 3.7.11) say nothing
+of nodes that become unreadable, miss the multiples of an anchor time, and none of them can be ended
+while the pipe of one is not read.
 """
 
 from __future__ import annotations
