@@ -69,6 +69,11 @@ def test_calls_at_the_same_time_are_made_one_after_the_other():
         calls = [asyncio.create_task(broker.call(f"{n}")) for n in range(3)]
         for n in range(3):
             assert await other.taken() == f"{n}"
+            # Whatever it has sent besides would be here by now.
+            next_call = asyncio.create_task(other.taken())
+            await asyncio.sleep(0.02)
+            assert not next_call.done()
+            next_call.cancel()
             other.answer(f"{n}".encode())
         assert await asyncio.gather(*calls) == [b"0", b"1", b"2"]
 
