@@ -208,3 +208,33 @@ def test_a_filter_that_the_new_modules_do_not_have_ends_the_subscription():
         assert len(all_) == 0
 
     asyncio.run(main())
+
+
+def test_an_update_that_fails_inside_the_server_ends_its_subscription_alone():
+    sent = asyncio.Queue()
+
+    class Full:
+        content_id = 1
+
+        def part(self, _filter):
+            raise MemoryError
+
+    async def nothing():
+        pass
+
+    async def main():
+        all_ = Subscriptions(
+            Broker(),
+            Full,
+            nothing,
+            begin_request=lambda: None,
+            send=lambda notification, _: sent.put(notification),
+            is_admitted=lambda *_: True,
+        )
+        await all_.establish(Terms("running", Periodic(100)))
+        all_.start_new()
+        assert "subscription-terminated" in await asyncio.wait_for(sent.get(), 60)
+        await let_run()
+        assert len(all_) == 0
+
+    asyncio.run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -25,6 +26,8 @@ from agent.netconfd.subscription_errors import (
 )
 from agent.sysrepo import DNode
 from agent.sysrepo.differences import Edit
+
+LOG = logging.getLogger(__name__)
 
 # Sends a notification's element; returns when the client is ready for more.
 Send = Callable[[str, int], Awaitable[None]]
@@ -239,6 +242,10 @@ class Subscriptions:
             await self._terminate(number, ended.reason)
         except Gone:
             pass
+        except Exception:
+            # Such as no more memory; the log has the traceback.
+            LOG.exception("subscription %d ends: an update failed inside the server", number)
+            await self._terminate(number, NO_SUCH_SUBSCRIPTION)
 
     async def _terminate(self, number: int, reason: str | None) -> None:
         """End one from within its task."""
