@@ -61,9 +61,13 @@ class RpcError(Exception):
     def __str__(self) -> str:
         return f"{self.tag}: {self.message}"
 
-    def element(self) -> etree._Element:
-        """The <rpc-error> element."""
-        error = etree.Element(f"{{{BASE}}}rpc-error", nsmap={None: BASE})
+    def add_to(self, reply: etree._Element) -> etree._Element:
+        """Add the <rpc-error> element to a reply; returns it.
+
+        Made elsewhere and moved, it would lose the prefixes of its path to others that the reply
+        declares for the same namespaces.
+        """
+        error = etree.SubElement(reply, f"{{{BASE}}}rpc-error", nsmap={None: BASE})
         _add(error, "error-type", self.layer)
         _add(error, "error-tag", self.tag)
         _add(error, "error-severity", "error")

@@ -117,6 +117,6 @@ def parsing(message: bytes) -> None:
             if etree.QName(child).localname.endswith("filter"):
                 filters.to_xpath(child, _MODULES)
     except RpcError as error:
-        etree.tostring(error.element())
+        messages.reply([error], {}, {})
     else:
         messages.reply([], *messages.reply_attributes(root))

@@ -58,7 +58,7 @@ def test_a_message_with_too_many_attributes_is_refused_and_its_reply_can_be_matc
         messages.parse_rpc(root)
 
     assert (error.value.tag, error.value.layer) == ("too-big", "rpc")
-    reply = messages.parse(messages.reply([error.value.element()], attributes, namespaces))
+    reply = messages.parse(messages.reply([error.value], attributes, namespaces))
     assert reply.get("message-id") == "m"
     assert len(reply.attrib) <= 64
 
@@ -70,6 +70,16 @@ def test_a_reply_repeats_the_attributes_of_its_request_and_what_they_mean():
 
     assert dict(reply.attrib) == dict(root.attrib)
     assert reply.nsmap == root.nsmap
+
+
+def test_the_prefixes_of_an_error_path_are_those_that_the_reply_declares_there():
+    error = RpcError("invalid-value", "no", path="/m:a/b:c", path_namespaces={"m": "u", "b": BASE})
+
+    root = messages.parse(messages.reply([error], {}, {"other": "u"}))
+
+    path = root.find("{*}rpc-error/{*}error-path")
+    assert path.text == "/m:a/b:c"
+    assert (path.nsmap["m"], path.nsmap["b"]) == ("u", BASE)
 
 
 def test_an_edit_does_not_repeat_a_long_namespace_for_each_of_its_nodes():

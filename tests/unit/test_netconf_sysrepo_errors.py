@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from lxml import etree
 
 from agent.netconfd.errors import BASE, MAX_TEXT_OCTETS, RpcError, bad_element
 
@@ -18,7 +19,7 @@ def read(text):
     (error,) = sysrepo_errors.to_rpc_errors(
         [sysrepo_errors.Item(INVALID, text, None)], MODULES
     ).errors
-    return error.element()
+    return error.add_to(etree.Element("reply"))
 
 
 def said(element, name):
@@ -72,8 +73,9 @@ def test_an_attribute_is_named_without_its_prefix():
 
 
 def test_every_part_of_an_error_is_short():
-    long = bad_element("x" * 10_000, "y" * 10_000, "less").element()
-    whole = RpcError("invalid-value", "x" * MAX_TEXT_OCTETS).element()
+    reply = etree.Element("reply")
+    long = bad_element("x" * 10_000, "y" * 10_000, "less").add_to(reply)
+    whole = RpcError("invalid-value", "x" * MAX_TEXT_OCTETS).add_to(reply)
 
     assert all(len(each.text or "") < MAX_TEXT_OCTETS for each in long.iter())
     assert said(whole, "error-message") == "x" * MAX_TEXT_OCTETS

@@ -139,7 +139,7 @@ def reply_attributes(root: etree._Element) -> tuple[dict[str, str], dict[str | N
 
 
 def reply(
-    content: Sequence[etree._Element],
+    content: Sequence[etree._Element | RpcError],
     attributes: dict[str, str],
     nsmap: dict[str | None, str],
 ) -> bytes:
@@ -147,7 +147,11 @@ def reply(
     root = etree.Element(f"{{{BASE}}}rpc-reply", nsmap={None: BASE, **nsmap})
     for key, value in attributes.items():
         root.set(key, value)
-    root.extend(content or [etree.Element(f"{{{BASE}}}ok")])
+    for each in content or [etree.Element(f"{{{BASE}}}ok")]:
+        if isinstance(each, RpcError):
+            each.add_to(root)
+        else:
+            root.append(each)
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
 
 

@@ -12,7 +12,7 @@ from lxml import etree
 
 from agent.netconfd.capabilities import BASE_1_1
 from agent.netconfd.data_model import DataModel
-from agent.netconfd.errors import BASE, RpcError, RpcErrors
+from agent.netconfd.errors import RpcError, RpcErrors
 from agent.netconfd.limits import Limits
 from agent.netconfd.session import messages
 from agent.netconfd.session.broker import Broker, Gone, OtherModules
@@ -234,7 +234,7 @@ class NetconfSession:
     async def _answer(self, message: bytes) -> bytes:
         attributes: dict[str, str] = {}
         nsmap: dict[str | None, str] = {}
-        content: list[etree._Element]
+        content: Sequence[etree._Element | RpcError]
         counters = self._broker.counters
         is_rpc = False
         try:
@@ -248,19 +248,18 @@ class NetconfSession:
             if error.tag == "malformed-message" and not self._chunked:
                 # RFC 6241 appendix A: clients of base:1.0 must not be sent this tag.
                 error.tag = "operation-failed"
-            content = [error.element()]
+            content = [error]
         except RpcErrors as errors:
-            content = [error.element() for error in errors.errors]
+            content = errors.errors
         except Gone:
             raise
         except Exception:
             # The log has the traceback.
             LOG.exception("session %d: a request failed inside the server", self._number)
-            failure = RpcError("operation-failed", "internal server error, see its log")
-            content = [failure.element()]
+            content = [RpcError("operation-failed", "internal server error, see its log")]
         if not is_rpc:
             counters.in_bad_rpcs += 1
-        counters.out_rpc_errors += any(each.tag == f"{{{BASE}}}rpc-error" for each in content)
+        counters.out_rpc_errors += any(isinstance(each, RpcError) for each in content)
         return messages.reply(content, attributes, nsmap)
 
     async def _perform(self, operation: etree._Element, message: bytes) -> list[etree._Element]:
