@@ -124,16 +124,6 @@ def attribute_error(
     return RpcError(tag, message, layer=layer, info=info)
 
 
-def unknown_element(name: str, *, of: str) -> RpcError:
-    """`of` has no place for an element `name`."""
-    return RpcError(
-        "unknown-element",
-        f"<{of}> has no place for <{name}>",
-        layer="protocol",
-        info={"bad-element": name},
-    )
-
-
 def shortened(text: str) -> str:
     """The text, or the beginning and end of one longer than `MAX_TEXT_OCTETS` in UTF-8."""
     # No character takes more than four octets; error texts are mostly ASCII.

@@ -32,6 +32,9 @@ _TEXTS: Sequence[tuple[re.Pattern[str], str, str]] = [
     (re.compile(r'Child element "(.*)" inside a terminal node'), "unknown-element", "bad-element"),
     (re.compile(r'List instance is missing its key "(.*)"'), "missing-element", "bad-element"),
     (re.compile(r'Mandatory node "(.*)" instance does not'), "missing-element", "bad-element"),
+    (re.compile(r'Duplicate instance of "(.*)"'), "bad-element", "bad-element"),
+    (re.compile(r'Data for both cases ".*" and "(.*)"'), "bad-element", "bad-element"),
+    (re.compile(r'inside an inner node "(.*)"'), "invalid-value", "bad-element"),
     (
         re.compile(r'attribute "(?:[^"]*:)?([^:"]*)" not found'),
         "unknown-attribute",

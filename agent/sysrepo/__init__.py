@@ -10,7 +10,7 @@ says otherwise, a failure raises `SysrepoError`.
 
 from __future__ import annotations
 
-from libyang import Context, DContainer, DList, DNode, LibyangError, SLeaf, SList
+from libyang import Context, DContainer, DList, DNode, LibyangError, SLeaf, SLeafList, SList
 from sysrepo import (
     SysrepoConnection,
     SysrepoError,
@@ -29,6 +29,7 @@ __all__ = [
     "DNode",
     "LibyangError",
     "SLeaf",
+    "SLeafList",
     "SList",
     "SysrepoConnection",
     "SysrepoError",

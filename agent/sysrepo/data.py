@@ -164,6 +164,20 @@ def parse_notification(context: Any, xml: str) -> Any:
     return context.parse_op_mem("xml", xml, libyang.util.DataType.NOTIF_YANG).root()
 
 
+def operation_json(context: Any, xml: str) -> dict[str, Any]:
+    """An operation's element, valid input of its `rpc` statement, as RFC 7951 JSON.
+
+    Without what is there by default only. Calls `lyd_parse_op` and `lyd_validate_op`; the tree is
+    freed here. Raises libyang.LibyangError.
+    """
+    tree = context.parse_op_mem("xml", xml, libyang.util.DataType.RPC_YANG)
+    try:
+        tree.validate_op(libyang.util.DataType.RPC_YANG)
+        return dict(json.loads(tree.print_mem("json", pretty=False)))
+    finally:
+        tree.free()
+
+
 def module_names(context: Any) -> dict[str, str]:
     """Namespace to name of every implemented module: those that may hold data."""
     return {

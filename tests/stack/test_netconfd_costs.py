@@ -6,10 +6,10 @@ import pytest
 
 from agent.netconfd.session.framing import encode
 from agent.netconfd.session.notifications import NOTIFICATION
-from agent.netconfd.session.operations.request import IETF_DATASTORES as DATASTORES
 from tests.stack.netconf_client import BASE, INTERFACES, NMDA
 from tests.stack.test_netconfd_access import HELLO_1_1, said_until_the_end
 
+DATASTORES = "urn:ietf:params:xml:ns:yang:ietf-datastores"
 MIB = 2**20
 CLOSE = f'<rpc xmlns="{BASE}" message-id="close"><close-session/></rpc>'
 # Far more than these messages need, and far less than they took.

@@ -54,6 +54,11 @@ def protocol(tag, path=None, app_tag=None, **info):
     return Error("protocol", tag, _info(info), path, app_tag)
 
 
+def rpc(path):
+    """The error-path of an element of RFC 6241: its context is the request (section 4.3)."""
+    return "".join(f"/ietf-netconf:{name}" for name in ("rpc", *path.split("/")))
+
+
 def application(tag, path=None, app_tag=None, **info):
     return Error("application", tag, _info(info), path, app_tag)
 
@@ -98,57 +103,89 @@ REFUSED = {
     "operation": ("<reboot/>", protocol("operation-not-supported", bad_element="reboot")),
     "parameter": (
         "<commit><faster/></commit>",
-        protocol("unknown-element", bad_element="faster"),
+        protocol("unknown-element", rpc("commit"), bad_element="faster"),
     ),
     "parameter of another namespace": (
         "<commit><if:confirmed/></commit>",
-        protocol("unknown-element", bad_element="confirmed"),
+        protocol("unknown-element", rpc("commit"), bad_element="confirmed"),
     ),
     "empty leaf with a value": (
         "<commit><confirmed>yes</confirmed></commit>",
-        protocol("invalid-value", bad_element="confirmed"),
+        protocol("invalid-value", rpc("commit/confirmed"), bad_element="confirmed"),
     ),
     "elements in a leaf": (
+        "<commit><persist-id><ten/></persist-id></commit>",
+        protocol("unknown-element", rpc("commit/persist-id"), bad_element="ten"),
+    ),
+    "elements in place of a number": (
         "<commit><confirmed/><confirm-timeout><ten/></confirm-timeout></commit>",
-        protocol("unknown-element", bad_element="ten"),
+        protocol("invalid-value", rpc("commit/confirm-timeout"), bad_element="confirm-timeout"),
+    ),
+    "parameter of an operation that has none": (
+        "<discard-changes><all/></discard-changes>",
+        protocol("unknown-element", rpc("discard-changes"), bad_element="all"),
+    ),
+    "text beside parameters": (
+        "<get-config>all<source><running/></source></get-config>",
+        protocol("invalid-value", bad_element="get-config"),
+    ),
+    "attribute of an operation": (
+        '<get depth="1"/>',
+        protocol("unknown-attribute", bad_attribute="depth", bad_element="get"),
+    ),
+    "attribute of a parameter": (
+        '<commit><confirmed yang:key="[[["/></commit>',
+        protocol("unknown-attribute", bad_attribute="key", bad_element="confirmed"),
     ),
     "number too large": (
         "<commit><confirmed/><confirm-timeout>4294967296</confirm-timeout></commit>",
-        protocol("invalid-value", bad_element="confirm-timeout"),
+        protocol("invalid-value", rpc("commit/confirm-timeout"), bad_element="confirm-timeout"),
     ),
-    "no source": ("<get-config/>", protocol("missing-element", bad_element="source")),
+    "no source": (
+        "<get-config/>",
+        protocol("missing-element", rpc("get-config/source"), bad_element="source"),
+    ),
     "no datastore": (
         "<get-config><source/></get-config>",
-        protocol("missing-element", bad_element="source"),
+        protocol("missing-element", rpc("get-config/source"), bad_element="source"),
     ),
     "two datastores": (
         "<get-config><source><running/><startup/></source></get-config>",
-        protocol("bad-element", bad_element="source"),
+        protocol("bad-element", bad_element="startup"),
     ),
     "parameter twice": (
         "<get-config><source><running/></source><source><startup/></source></get-config>",
-        protocol("bad-element", bad_element="source"),
+        protocol("bad-element", rpc("get-config/source"), bad_element="source"),
     ),
     # :url is not announced, so the schema has no such element anywhere.
     "edit from a url": (
         f"<edit-config><target><candidate/></target>{URL}</edit-config>",
-        protocol("unknown-element", bad_element="url"),
+        protocol("unknown-element", rpc("edit-config"), bad_element="url"),
+    ),
+    "edit of nothing": (
+        "<edit-config><target><candidate/></target></edit-config>",
+        protocol("missing-element", rpc("edit-config"), bad_element="config"),
+    ),
+    # :writable-running is not announced, either.
+    "edit of running": (
+        "<edit-config><target><running/></target><config/></edit-config>",
+        protocol("unknown-element", rpc("edit-config/target"), bad_element="running"),
     ),
     "copy from a url": (
         f"<copy-config><target><startup/></target><source>{URL}</source></copy-config>",
-        protocol("unknown-element", bad_element="url"),
+        protocol("unknown-element", rpc("copy-config/source"), bad_element="url"),
     ),
     "copy to a url": (
         f"<copy-config><target>{URL}</target><source><running/></source></copy-config>",
-        protocol("unknown-element", bad_element="url"),
+        protocol("unknown-element", rpc("copy-config/target"), bad_element="url"),
     ),
     "delete of a url": (
         f"<delete-config><target>{URL}</target></delete-config>",
-        protocol("unknown-element", bad_element="url"),
+        protocol("unknown-element", rpc("delete-config/target"), bad_element="url"),
     ),
     "validation of a url": (
         f"<validate><source>{URL}</source></validate>",
-        protocol("unknown-element", bad_element="url"),
+        protocol("unknown-element", rpc("validate/source"), bad_element="url"),
     ),
     # Options of an edit.
     "continue on error": (
@@ -157,11 +194,11 @@ REFUSED = {
     ),
     "error option": (
         edit(swp1(), "<error-option>ignore</error-option>"),
-        protocol("invalid-value", bad_element="error-option"),
+        protocol("invalid-value", rpc("edit-config/error-option"), bad_element="error-option"),
     ),
     "test option": (
         edit(swp1(), "<test-option>maybe</test-option>"),
-        protocol("invalid-value", bad_element="test-option"),
+        protocol("invalid-value", rpc("edit-config/test-option"), bad_element="test-option"),
     ),
     # Filters.
     "xpath that is broken": (xpath("/if:interfaces["), application("invalid-value")),
@@ -283,7 +320,10 @@ REFUSED = {
         application("too-big"),
     ),
     "cancel of nothing": ("<cancel-commit/>", protocol("operation-failed")),
-    "no session": ("<kill-session/>", protocol("missing-element", bad_element="session-id")),
+    "no session": (
+        "<kill-session/>",
+        protocol("missing-element", rpc("kill-session"), bad_element="session-id"),
+    ),
 }
 
 

@@ -67,6 +67,12 @@ KINDS = {
     "namespaces": (2 * 2**20, lambda n: Request("<get/>", names('xmlns:a{}="u"', n))),
     "attributes below": (2 * 2**20, lambda n: Request("<get " + names(ATTRIBUTE, n) + "/>")),
     "parameters": (2 * 2**20, lambda n: Request(f"<get>{'<a/>' * (n // 4)}</get>")),
+    "configurations": (
+        2**20,
+        lambda n: Request(
+            f"<edit-config><target><candidate/></target>{'<config/>' * (n // 9)}</edit-config>"
+        ),
+    ),
     "name in an expression": (900 * KIB, lambda n: xpath("/" + "a" * n)),
     "unprefixed steps": (900 * KIB, lambda n: xpath("/a" * (n // 2))),
     "literal": (900 * KIB, lambda n: xpath(f"/*[.='{'x' * n}']")),

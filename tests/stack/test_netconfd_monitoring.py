@@ -178,7 +178,7 @@ def test_a_client_can_compile_the_switch_from_the_schemas_it_fetched(client, tmp
         ("ietf-interfaces", "<format>ncm:xsd</format>", "invalid-value"),
         ("ietf-interfaces", "<format>if:yang</format>", "invalid-value"),
         ("ietf-interfaces", "<colour/>", "unknown-element"),
-        ("", "", "missing-element"),
+        ("", "", "invalid-value"),
         ("../../etc/passwd", "", "invalid-value"),
     ],
 )

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 import pytest
 import sysrepo
 
+from agent.netconfd.session.framing import encode
 from tests.stack.netconf_client import BASE, INTERFACES, NMDA, PREFIXES, ask, errors, texts
+from tests.stack.test_netconfd_access import HELLO_1_1, said_until_the_end
 
 ORIGIN = "{urn:ietf:params:xml:ns:yang:ietf-origin}origin"
 INTERFACE = "/if:interfaces/if:interface"
@@ -98,6 +100,22 @@ def test_each_configuration_datastore_is_read_by_its_identity(client):
 def test_the_reply_is_data_of_the_operation_s_own_namespace(client):
     (data,) = get_data(client, "ds:running")
     assert data.tag == f"{{{NMDA}}}data"
+
+
+@pytest.mark.parametrize("prefix", ["ds", "own"])
+def test_the_prefix_of_a_datastore_may_be_declared_anywhere_around_it(shared_netconfd, prefix):
+    # ncclient would leave the second declaration out.
+    datastores = PREFIXES["ds"]
+    read = (
+        f'<rpc xmlns="{BASE}" xmlns:ds="{datastores}" message-id="1"><get-data xmlns="{NMDA}">'
+        f'<datastore xmlns:own="{datastores}">{prefix}:running</datastore></get-data></rpc>'
+    )
+    close = f'<rpc xmlns="{BASE}" message-id="2"><close-session/></rpc>'
+    said = said_until_the_end(
+        shared_netconfd, HELLO_1_1, *(encode(each.encode(), chunked=True) for each in (read, close))
+    )
+    assert b"<data" in said
+    assert b"rpc-error" not in said
 
 
 @pytest.mark.parametrize(
@@ -217,7 +235,7 @@ def test_an_origin_filter_keeps_what_matches_its_keys_and_all_state(
 @pytest.mark.parametrize(
     ("datastore", "parameter", "expected"),
     [
-        ("ds:running", "<with-origin/>", "invalid-value"),
+        ("ds:running", "<with-origin/>", "unknown-element"),
         ("ds:running", "<origin-filter>or:intended</origin-filter>", "unknown-element"),
         ("ds:operational", "<origin-filter>or:heaven</origin-filter>", "invalid-value"),
         ("ds:operational", "<origin-filter>intended</origin-filter>", "invalid-value"),

@@ -1,4 +1,4 @@
-"""Subscriptions (RFC 8639): to the stream, what is refused, what they may take, and how they end."""
+"""Subscriptions (RFC 8639): the stream, what is refused, what they may take, and how they end."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_two_ways_to_subscribe_are_not_mixed_in_one_session(client, operator
             ("invalid-value", "ietf-subscribed-notifications:filter-unsupported"),
         ),
         (("",), ("missing-element", None)),
-        ((EVERY_HOUR + ON_CHANGE,), ("unknown-element", None)),
+        ((EVERY_HOUR + ON_CHANGE,), ("bad-element", None)),
         ((EVERY_HOUR + "<weighting>1</weighting>",), ("unknown-element", None)),
         ((EVERY_HOUR + "<stop-time>2001-01-01T00:00:00Z</stop-time>",), ("invalid-value", None)),
         (

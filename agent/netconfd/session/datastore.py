@@ -172,8 +172,6 @@ class Datastores:
         self, operation: str, datastore: str, selection: Selection, namespace: str
     ) -> etree._Element:
         origins = selection.origin_filters() if datastore == "operational" else ()
-        for filter_ in origins:
-            filter_.check(self._model.context, self._model.modules)
         part = self.part(selection.filter_)
         if datastore != "operational" and selection.config is False:
             part = part._replace(needed=())

@@ -15,6 +15,8 @@ from agent.netconfd.errors import BASE, RpcError, attribute_error
 from agent.netconfd.xpath import literal
 
 EVERYTHING = "/*"
+# Of a <filter>; some clients write them in the namespace of the element.
+ATTRIBUTES = ("type", "select", f"{{{BASE}}}type", f"{{{BASE}}}select")
 
 # A string literal, or @, or what is not ASCII, or a name with what tells its kind: the colon of a
 # prefix, the parenthesis of a function, the two colons of an axis. A name that was read is not

@@ -26,7 +26,7 @@ from agent.netconfd.session.framing import (
 )
 from agent.netconfd.session.notifications import Filter
 from agent.netconfd.session.notifications import message as notification_message
-from agent.netconfd.session.operations import Parameters, Request, function_of
+from agent.netconfd.session.operations import Request, function_of, parameters
 from agent.netconfd.session.operations.request import Session
 from agent.netconfd.session.subscriptions import Subscriptions
 from agent.netconfd.session_report import Ending
@@ -278,7 +278,8 @@ class NetconfSession:
     def _request(self, operation: etree._Element) -> Request:
         datastores = Datastores(self._broker, self._model)
         return Request(
-            Parameters(operation),
+            operation,
+            parameters.parse(operation, self._model),
             self._session,
             self._broker,
             datastores,

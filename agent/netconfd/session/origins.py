@@ -11,33 +11,21 @@ from typing import Any
 
 from lxml import etree
 
-from agent.netconfd.errors import bad_element
 from agent.sysrepo import SList
 
 IETF_ORIGIN = "urn:ietf:params:xml:ns:yang:ietf-origin"
 ORIGIN = f"{{{IETF_ORIGIN}}}origin"
 
-# Namespace and name.
-Identity = tuple[str | None, str]
-_ORIGIN: Identity = (IETF_ORIGIN, "origin")
-_UNKNOWN: Identity = (IETF_ORIGIN, "unknown")
+# As RFC 7951 writes identities: with the name of their module.
+_UNKNOWN = "ietf-origin:unknown"
 
 
 @dataclass(frozen=True)
 class OriginFilter:
     """Configuration whose origin is, or is derived from, one of these; `negated`, none of these."""
 
-    origins: frozenset[Identity]
+    origins: frozenset[str]
     negated: bool = False
-
-    def check(self, context: Any, modules: Mapping[str, str]) -> None:
-        """Refuse identities that are not origins. Raises RpcError."""
-        for namespace, name in self.origins - _with_derived(context, modules, [_ORIGIN]):
-            raise bad_element(
-                "negated-origin-filter" if self.negated else "origin-filter",
-                f"{name} of namespace {namespace or 'none'}",
-                f"an origin, such as intended of {IETF_ORIGIN}",
-            )
 
     def select(self, data: etree._Element, context: Any, modules: Mapping[str, str]) -> None:
         """Remove from <data>, printed with origins, the configuration that does not match.
@@ -45,7 +33,7 @@ class OriginFilter:
         State stays, and so do the ancestors and list keys of whatever stays. `modules` maps
         namespace to module name.
         """
-        selected = frozenset(_with_derived(context, modules, self.origins))
+        selected = _with_derived(context, self.origins)
         schema = _Schema(context, modules)
         for top in list(data):
             if not _prune(
@@ -54,7 +42,7 @@ class OriginFilter:
                 data.remove(top)
 
 
-NOT_BY_DEFAULT = OriginFilter(frozenset({(IETF_ORIGIN, "default")}), negated=True)
+NOT_BY_DEFAULT = OriginFilter(frozenset({"ietf-origin:default"}), negated=True)
 
 
 def strip(data: etree._Element) -> None:
@@ -75,6 +63,14 @@ class _Schema:
         name = etree.QName(node)
         return f"{parent}/{self._modules[name.namespace or '']}:{name.localname}"
 
+    def origin(self, node: etree._Element) -> str | None:
+        """What is written at the element."""
+        text = node.get(ORIGIN)
+        if text is None:
+            return None
+        prefix, _, name = text.rpartition(":")
+        return f"{self._modules[node.nsmap[prefix or None]]}:{name}"
+
     def node(self, path: str) -> Any:
         if path not in self._known:
             self._known[path] = next(self._context.find_path(path))
@@ -83,9 +79,9 @@ class _Schema:
 
 def _prune(
     node: etree._Element,
-    inherited: Identity,
+    inherited: str,
     parent: str,
-    matches: Callable[[Identity], bool],
+    matches: Callable[[str], bool],
     schema: _Schema,
 ) -> bool:
     """Remove what does not match below `node`; returns whether `node` itself is to be kept."""
@@ -93,7 +89,7 @@ def _prune(
     snode = schema.node(path)
     if snode.config_false():
         return True
-    origin = _identity(node) or inherited
+    origin = schema.origin(node) or inherited
     if len(node) == 0:
         return matches(origin)
     keep = {child for child in node if _prune(child, origin, path, matches, schema)}
@@ -106,28 +102,14 @@ def _prune(
     return bool(keep)
 
 
-def _identity(node: etree._Element) -> Identity | None:
-    text = node.get(ORIGIN)
-    if text is None:
-        return None
-    prefix, _, name = text.rpartition(":")
-    return node.nsmap.get(prefix or None), name
-
-
-def _with_derived(
-    context: Any, modules: Mapping[str, str], bases: Iterable[Identity]
-) -> set[Identity]:
-    result: set[Identity] = set()
-    namespaces = {name: namespace for namespace, name in modules.items()}
+def _with_derived(context: Any, bases: Iterable[str]) -> frozenset[str]:
+    result: set[str] = set()
     pending = list(bases)
     while pending:
         base = pending.pop()
         result.add(base)
-        module = modules.get(base[0] or "")
-        for identity in context.get_module(module).identities() if module else ():
-            if identity.name() == base[1]:
-                pending += [
-                    (namespaces.get(each.module().name()), each.name())
-                    for each in identity.derived()
-                ]
-    return result
+        module, _, name = base.partition(":")
+        for identity in context.get_module(module).identities():
+            if identity.name() == name:
+                pending += [f"{each.module().name()}:{each.name()}" for each in identity.derived()]
+    return frozenset(result)

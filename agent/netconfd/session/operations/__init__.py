@@ -6,9 +6,9 @@ from lxml import etree
 
 from agent.netconfd.errors import RpcError
 from agent.netconfd.session.operations import base, monitoring, nmda, subscribed, subscription
-from agent.netconfd.session.operations.request import Operation, Operations, Parameters, Request
+from agent.netconfd.session.operations.request import Operation, Operations, Request
 
-__all__ = ["OPERATIONS", "Parameters", "Request", "function_of"]
+__all__ = ["OPERATIONS", "Request", "function_of"]
 
 OPERATIONS: Operations = {
     **base.OPERATIONS,

@@ -1,7 +1,7 @@
 """The operations of RFC 6241, one function each.
 
-A function takes its own element apart, asks the datastores or the broker, and returns the content
-of the reply: nothing for <ok/>.
+A function asks the datastores or the broker, and returns the content of the reply: nothing for
+<ok/>. Its parameters are valid by the operation's YANG; what that does not say is checked here.
 """
 
 from __future__ import annotations
@@ -11,50 +11,35 @@ from lxml import etree
 from agent.netconfd.capabilities import (
     BASIC_MODE,
     DATASTORES,
-    DEFAULT_OPERATIONS,
     EDITABLE,
     REPLACEABLE,
-    TEST_OPTIONS,
 )
 from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
 from agent.netconfd.session.get import Selection
-from agent.netconfd.session.operations.request import (
-    Operations,
-    Parameters,
-    Request,
-    datastore_name,
-)
-from agent.sysrepo.data import DEFAULTS_MODES
+from agent.netconfd.session.operations.request import Operations, Request, datastore_in
 
-WITH_DEFAULTS = "urn:ietf:params:xml:ns:yang:ietf-netconf-with-defaults"
-
-ERROR_OPTIONS = ("stop-on-error", "continue-on-error", "rollback-on-error")
+WITH_DEFAULTS = "ietf-netconf-with-defaults:with-defaults"
 COPY_MODES = ("explicit", "report-all", "trim")
 
 
 async def _get(request: Request) -> list[etree._Element]:
-    return [await request.datastores.get(_selection(request.parameters))]
+    return [await request.datastores.get(_selection(request))]
 
 
 async def _get_config(request: Request) -> list[etree._Element]:
-    source = request.parameters.datastore("source")
-    return [await request.datastores.get_config(source, _selection(request.parameters))]
+    source = datastore_in(request.parameters["source"], "source", DATASTORES)
+    return [await request.datastores.get_config(source, _selection(request))]
 
 
-def _selection(parameters: Parameters) -> Selection:
-    filter_ = parameters.element("filter")
-    with_defaults = parameters.choice("with-defaults", DEFAULTS_MODES, BASIC_MODE, WITH_DEFAULTS)
-    parameters.end()
-    return Selection(filter_, with_defaults)
+def _selection(request: Request) -> Selection:
+    with_defaults = request.parameters.get(WITH_DEFAULTS, BASIC_MODE)
+    return Selection(request.element("filter"), with_defaults)
 
 
 async def _edit_config(request: Request) -> list[etree._Element]:
     parameters = request.parameters
-    target = parameters.datastore("target", EDITABLE)
-    default_operation = parameters.choice("default-operation", DEFAULT_OPERATIONS, "merge")
-    test_option = parameters.choice("test-option", TEST_OPTIONS, "test-then-set")
-    error_option = parameters.choice("error-option", ERROR_OPTIONS, "stop-on-error")
-    if error_option == "continue-on-error":
+    target = datastore_in(parameters["target"], "target", EDITABLE)
+    if parameters.get("error-option") == "continue-on-error":
         # An edit is one sysrepo change: the first error always undoes all of it.
         raise RpcError(
             "operation-not-supported",
@@ -62,103 +47,89 @@ async def _edit_config(request: Request) -> list[etree._Element]:
             "protocol",
             info={"bad-element": "error-option"},
         )
-    config = parameters.element("config")
-    parameters.end()
-    if config is None:
-        raise missing_element("config", of="edit-config")
     await request.datastores.edit(
         "edit-config",
         target,
-        config,
-        default_operation=default_operation,
-        test_option=test_option,
+        request.required("config"),
+        default_operation=parameters.get("default-operation", "merge"),
+        test_option=parameters.get("test-option", "test-then-set"),
     )
     return []
 
 
 async def _copy_config(request: Request) -> list[etree._Element]:
-    target = request.parameters.datastore("target", REPLACEABLE)
-    source = request.parameters.source_or_target("source")
-    # A datastore holds no marks: what a tagged copy would keep of them is the copy of report-all.
-    with_defaults = request.parameters.choice(
-        "with-defaults", COPY_MODES, BASIC_MODE, WITH_DEFAULTS
-    )
-    request.parameters.end()
-    if source.tag == f"{{{BASE}}}config":
-        await request.datastores.replace("copy-config", target, source)
+    parameters = request.parameters
+    target = datastore_in(parameters["target"], "target", REPLACEABLE)
+    with_defaults = parameters.get(WITH_DEFAULTS, BASIC_MODE)
+    if with_defaults == "report-all-tagged":
+        # A datastore holds no marks: what a copy would keep of them is the copy of report-all.
+        raise bad_element("with-defaults", with_defaults, " or ".join(COPY_MODES))
+    if "config" in parameters["source"]:
+        (config,) = request.required("source")
+        await request.datastores.replace("copy-config", target, config)
         return []
-    name = datastore_name(source, "source", DATASTORES)
-    if name == target:
-        raise bad_element("source", name, f"another datastore than the target {target}")
+    source = datastore_in(parameters["source"], "source", DATASTORES)
+    if source == target:
+        raise bad_element("source", source, f"another datastore than the target {target}")
     if with_defaults == BASIC_MODE:
-        await request.broker.call("copy", operation="copy-config", source=name, target=target)
+        await request.broker.call("copy", operation="copy-config", source=source, target=target)
     else:
-        config = await request.datastores.whole(name, with_defaults)
+        config = await request.datastores.whole(source, with_defaults)
         await request.datastores.replace("copy-config", target, config)
     return []
 
 
 async def _delete_config(request: Request) -> list[etree._Element]:
-    target = request.parameters.datastore("target", ("startup",))
-    request.parameters.end()
+    target = datastore_in(request.parameters["target"], "target", ("startup",))
     nothing = etree.Element(f"{{{BASE}}}config")
     await request.datastores.replace("delete-config", target, nothing)
     return []
 
 
 async def _validate(request: Request) -> list[etree._Element]:
-    source = request.parameters.source_or_target("source")
-    request.parameters.end()
-    if source.tag == f"{{{BASE}}}config":
-        await request.datastores.validate_config(source)
+    source = request.parameters["source"]
+    if "config" in source:
+        (config,) = request.required("source")
+        await request.datastores.validate_config(config)
     else:
-        name = datastore_name(source, "source", DATASTORES, by_identity=True)
+        name = datastore_in(source, "source", DATASTORES)
         await request.broker.call("validate", source=name)
     return []
 
 
 async def _lock(request: Request) -> list[etree._Element]:
-    target = request.parameters.datastore("target", by_identity=True)
-    request.parameters.end()
+    target = datastore_in(request.parameters["target"], "target", DATASTORES)
     await request.broker.call("lock", target=target)
     return []
 
 
 async def _unlock(request: Request) -> list[etree._Element]:
-    target = request.parameters.datastore("target", by_identity=True)
-    request.parameters.end()
+    target = datastore_in(request.parameters["target"], "target", DATASTORES)
     await request.broker.call("unlock", target=target)
     return []
 
 
 async def _commit(request: Request) -> list[etree._Element]:
     parameters = request.parameters
-    confirmed = parameters.flag("confirmed")
-    timeout_s = parameters.number("confirm-timeout")
-    persist = parameters.text("persist")
-    persist_id = parameters.text("persist-id")
-    parameters.end()
-    if not confirmed and (timeout_s is not None or persist is not None):
+    confirmed = "confirmed" in parameters
+    if not confirmed and ("confirm-timeout" in parameters or "persist" in parameters):
         raise missing_element("confirmed", of="commit")
     await request.broker.call(
         "commit",
         confirmed=confirmed,
-        timeout_s=timeout_s,
-        persist=persist,
-        persist_id=persist_id,
+        timeout_s=parameters.get("confirm-timeout"),
+        persist=parameters.get("persist"),
+        persist_id=parameters.get("persist-id"),
     )
     return []
 
 
 async def _cancel_commit(request: Request) -> list[etree._Element]:
-    persist_id = request.parameters.text("persist-id")
-    request.parameters.end()
-    await request.broker.call("cancel-commit", persist_id=persist_id)
+    await request.broker.call("cancel-commit", persist_id=request.parameters.get("persist-id"))
     return []
 
 
 async def _discard_changes(request: Request) -> list[etree._Element]:
-    request.parameters.end()
     await request.broker.call(
         "copy", operation="discard-changes", source="running", target="candidate"
     )
@@ -166,7 +137,6 @@ async def _discard_changes(request: Request) -> list[etree._Element]:
 
 
 async def _close_session(request: Request) -> list[etree._Element]:
-    request.parameters.end()
     request.session.is_closing = True
     # RFC 6241 section 7.8: the locks are released before the client receives the reply.
     await request.broker.call("close-session")
@@ -174,11 +144,7 @@ async def _close_session(request: Request) -> list[etree._Element]:
 
 
 async def _kill_session(request: Request) -> list[etree._Element]:
-    number = request.parameters.number("session-id")
-    request.parameters.end()
-    if number is None:
-        raise missing_element("session-id", of="kill-session")
-    await request.broker.call("kill-session", session_id=number)
+    await request.broker.call("kill-session", session_id=request.parameters["session-id"])
     return []
 
 

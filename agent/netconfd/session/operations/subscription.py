@@ -7,26 +7,15 @@ import time
 from lxml import etree
 
 from agent.netconfd.capabilities import STREAM
-from agent.netconfd.errors import BASE, RpcError, bad_element, missing_element
+from agent.netconfd.errors import RpcError, bad_element, missing_element
 from agent.netconfd.session.notifications import NOTIFICATION, Filter
-from agent.netconfd.session.operations.request import (
-    Operations,
-    Parameters,
-    Request,
-    date_and_time_ns,
-)
+from agent.netconfd.session.operations.request import Operations, Request
 
 
 async def _create_subscription(request: Request) -> list[etree._Element]:
-    parameters = request.parameters
-    stream = parameters.text("stream")
-    filter_ = parameters.element("filter")
-    if filter_ is None:
-        # ncclient writes it in the base namespace, like the filter of a get.
-        filter_ = parameters.element("filter", BASE)
-    start_ns = _time_ns(parameters, "startTime")
-    stop_ns = _time_ns(parameters, "stopTime")
-    parameters.end()
+    stream = request.parameters.get("stream", STREAM)
+    start_ns = request.time_ns("startTime")
+    stop_ns = request.time_ns("stopTime")
     session = request.session
     if len(request.subscriptions):
         # RFC 8640, section 3: one kind of subscription in a session.
@@ -35,23 +24,18 @@ async def _create_subscription(request: Request) -> list[etree._Element]:
         )
     if session.subscription_filter is not None:
         raise RpcError("in-use", "this session has a subscription already", "protocol")
-    if stream not in {None, STREAM}:
-        raise bad_element("stream", stream or "", f"the name of a stream: {STREAM}")
+    if stream != STREAM:
+        raise bad_element("stream", stream, f"the name of a stream: {STREAM}")
     if start_ns is not None and start_ns > time.time_ns():
         raise _bad_time("startTime", "is in the future")
     if stop_ns is not None and start_ns is None:
         raise missing_element("startTime", of="create-subscription with a stopTime")
     if stop_ns is not None and start_ns is not None and stop_ns < start_ns:
         raise _bad_time("stopTime", "is before startTime")
-    xpath = request.datastores.notification_filter(filter_)
+    xpath = request.datastores.notification_filter(request.element("filter"))
     await request.broker.call("create-subscription", start_ns=start_ns, stop_ns=stop_ns)
     session.subscription_filter = Filter(xpath)
     return []
-
-
-def _time_ns(parameters: Parameters, name: str) -> int | None:
-    text = parameters.text(name)
-    return None if text is None else date_and_time_ns(name, text)
 
 
 def _bad_time(name: str, why: str) -> RpcError:
