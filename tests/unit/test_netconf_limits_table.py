@@ -22,6 +22,7 @@ UNITS = {
     "seconds": " s",
     "percent": " %",
     "mebibytes": " MiB",
+    "centiseconds": " cs",
 }
 MIB = 2**20
 # The ones that are not configurable, and where they are.
