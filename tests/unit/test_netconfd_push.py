@@ -118,6 +118,18 @@ def test_a_change_that_cannot_be_read_is_read_again_later(publisher, monkeypatch
     run_with(publisher, OnChange(), talk)
 
 
+def test_a_first_update_that_cannot_be_read_is_complete_later(publisher, monkeypatch):
+    monkeypatch.setattr(push, "RETRY_S", 0.01)
+    publisher.fails = True
+
+    async def talk(_subscription):
+        await _until(lambda: publisher.reads >= 2)
+        publisher.fails = False
+        assert "<push-update" in await publisher.sent.get()
+
+    run_with(publisher, OnChange(), talk)
+
+
 @pytest.mark.parametrize(
     ("now_ns", "left_s"),
     [(0, 300.0), (MINUTE_NS, 240.0), (299 * 10**9, 1.0), (-MINUTE_NS, 60.0)],
