@@ -2,7 +2,7 @@
 
 host     this machine, in a throw-away directory that looks like the checkout
 lab      the same directory in a kernel with taprio (scripts/vm), in virtual time
-switch   a booted Debian (tests/boot/machine.py), the package for switches in its working directory
+switch   a booted Debian (tests/boot/emulated.py), the package for switches in its working directory
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def in_lab(steps: Path, work: Path) -> str:
 
 
 def on_switch(steps: Path, work: Path) -> str:
-    from tests.boot.machine import Machine  # noqa: PLC0415 - for these blocks alone
+    from tests.boot.emulated import Emulated  # noqa: PLC0415 - for these blocks alone
 
     image = Path(_last_line("scripts/image"))
     package = Path(_last_line("scripts/build-deb", "-o", str(work.parent / "deb")))
-    with Machine(image, "switch") as machine:
+    with Emulated(image, "switch") as machine:
         machine.wait().wait_booted()
         machine.put(package, f"/root/{package.name}")
         machine.put(SESSION, "/run/session.sh")

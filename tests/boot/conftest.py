@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.boot.emulated import Emulated
 from tests.boot.machine import Machine, MachineError
 
 CHECKOUT = Path(__file__).parents[2]
@@ -44,14 +45,14 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def boot(image: Path) -> Iterator[Callable[..., Machine]]:
-    """Starts a machine from a name and the keyword arguments of Machine; it ends with the module.
+    """Starts a machine from a name and the keyword arguments of Emulated; it ends with the module.
 
     It returns at once: start all that a test needs, then `wait` for each.
     """
     with ExitStack() as machines:
 
         def start(name: str, **options: Any) -> Machine:
-            machine = machines.enter_context(Machine(image, name, **options))
+            machine = machines.enter_context(Emulated(image, name, **options))
             RUNNING.append(machine)
             machines.callback(RUNNING.remove, machine)
             return machine

@@ -1,18 +1,19 @@
-"""Debian machines with systemd, booted in QEMU from the image that scripts/image builds.
+"""Debian machines with systemd, of the image that scripts/image builds: what all kinds share.
 
-    with Machine(image, "switch", links=[one_end]) as switch:      # boots at once, returns at once
+    with Emulated(image, "switch", links=[one_end]) as switch:     # boots at once, returns at once
         switch.wait()                                              # until root can log in
         switch.put(package, "/root/tsn-switch.deb")
         switch.run("dpkg -i /root/tsn-switch.deb")                 # CommandFailed unless it exits 0
-        switch.reboot()                                            # back when root can log in again
+
+    kind                 has its own      boots in    for
+    emulated.Emulated    kernel, clocks   a minute    gates, clocks, reboots, power cuts
+    container.Container  neither          a second    everything else
 
 Everything a machine writes is gone when it ends: its disk is a temporary layer over the image. It
-has no way out to any network. It is reached through forwarded ports of 127.0.0.1 (`port(22)`,
-`port(830)`); `ssh_config` names it for ssh, scp and Ansible, with its own host key already known.
+has no way out to any network. `ssh_config` names it for ssh, scp and Ansible, with its own host key
+already known.
 
-    interface  is
-    enp0s16    management, 10.0.2.15/24, configured by the image
-    enp0s17..  one for each of `links`, down and without an address; one transmit queue
+The interfaces enp0s17.. are one for each of `links`, down and without an address.
 """
 
 from __future__ import annotations
@@ -20,22 +21,21 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import socket
 import subprocess
 import tarfile
 import tempfile
 import time
-import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-FIRST_SLOT = 0x10  # the PCI slot of the management interface names it: enp0s16
+MANAGEMENT_SLOT = 0x10  # the PCI slot of an emulated management interface names it: enp0s16
 POLL_S = 0.5
-# Emulated, and maybe beside other machines: slow is not broken.
+# Maybe emulated, and maybe beside other machines: slow is not broken.
 BOOT_LIMIT_S = 600.0
 COMMAND_LIMIT_S = 600.0
 
@@ -59,14 +59,14 @@ class Result:
 
 @dataclass(frozen=True)
 class LinkEnd:
-    """One end of an Ethernet link: a datagram socket, and that of the other end."""
+    """One end of an Ethernet link: paths for whoever is at this end, and at the other."""
 
     local: Path
     remote: Path
 
 
 def link(directory: Path, name: str = "link") -> tuple[LinkEnd, LinkEnd]:
-    """Both ends of a link, for the `links` of two machines, which may start in any order.
+    """Both ends of a link, for the `links` of two machines of one kind that start in any order.
 
     `directory` must be short: a socket's path has at most 107 octets.
     """
@@ -74,36 +74,35 @@ def link(directory: Path, name: str = "link") -> tuple[LinkEnd, LinkEnd]:
     return LinkEnd(near, far), LinkEnd(far, near)
 
 
-class Machine:
-    """One emulated machine. As a context it boots; leaving it ends it without ceremony.
+class Machine(ABC):
+    """One machine. As a context it boots; leaving it ends it without ceremony.
 
     - `image`: directory that scripts/image printed.
     - `name`: its host name.
-    - `memory`: as QEMU writes sizes.
     - `links`: see `link`.
-    - `forward`: TCP ports of the machine that are reached at `port(...)`.
     - `files`: absolute path -> text, in place before systemd starts for the first time; a text that
       begins with #! is executable.
     """
+
+    own_kernel: ClassVar[bool]
+    """Whether it has what tests with the marker of this name need."""
 
     def __init__(
         self,
         image: Path,
         name: str,
         *,
-        memory: str = "768M",
         links: Sequence[LinkEnd] = (),
-        forward: Sequence[int] = (22, 830),
         files: Mapping[str, str] | None = None,
     ) -> None:
-        self.image, self.name, self.memory, self.links = image, name, memory, tuple(links)
+        self.image, self.name, self.links = image, name, tuple(links)
         self.files = dict(files or {})
         self.directory = Path(tempfile.mkdtemp(prefix=f"tsn-{name}-"))
         self.console = self.directory / "console"
         self.ssh_config = self.directory / "ssh_config"
         self.known_hosts = self.directory / "known_hosts"
         self.identity = self.directory / "id"
-        self._ports = {port: _free_port() for port in forward}
+        self._log = self.directory / "log"
         self._process: subprocess.Popen[bytes] | None = None
         for key in ("id", "host"):
             _keygen(self.directory / key, comment=f"{key}@{name}")
@@ -120,11 +119,21 @@ class Machine:
     ) -> None:
         self.stop()
 
-    # --- access -----------------------------------------------------------------------------------
+    # --- what a kind of machine adds --------------------------------------------------------------
 
-    def port(self, guest_port: int) -> int:
-        """The port of 127.0.0.1 that leads to this TCP port of the machine."""
-        return self._ports[guest_port]
+    @abstractmethod
+    def _command(self, seed: Path) -> list[str]:
+        """What runs the machine, as long as it is on. `seed` is an archive with its own files."""
+
+    @abstractmethod
+    def _way_in(self) -> tuple[str, str]:
+        """Lines for ssh_config(5) that lead to it, and its name in a file of known hosts."""
+
+    @abstractmethod
+    def _greets(self) -> bool:
+        """Whether it is worth while to try a login."""
+
+    # --- access -----------------------------------------------------------------------------------
 
     @property
     def host_key(self) -> str:
@@ -186,19 +195,19 @@ class Machine:
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Switch it on; `wait` tells when it is up."""
-        self._write_ssh_config()
+        """Switch it on; `wait` tells when it is up. Raises MachineError if it cannot be."""
         seed = self.directory / "seed.tar"
         self._write_seed(seed)
-        with (self.directory / "emulator").open("wb") as log:
+        with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 # It must not outlive the test run, however that ends.
-                ["setpriv", "--pdeathsig", "KILL", *self._emulator(seed)],
+                ["setpriv", "--pdeathsig", "KILL", *self._command(seed)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+        self._write_ssh_config()
 
     def wait(self, limit_s: float = BOOT_LIMIT_S) -> Self:
         """Wait until root can log in. Raises MachineError if nobody can after `limit_s`."""
@@ -216,27 +225,6 @@ class Machine:
         """Wait until systemd has nothing left to start: `running`; `degraded` if a unit failed."""
         return self.run("systemctl is-system-running --wait", check=False).stdout.strip()
 
-    def reboot(self) -> None:
-        """Shut down in order, boot again, and return when root can log in."""
-        before = self._boot_id()
-        self.run("systemctl --no-block reboot")
-        self._hang_up()
-        self._wait_for_other_boot(before)
-
-    def cut_power(self) -> None:
-        """Boot again as after a power failure: nothing is stopped, nothing written."""
-        before = self._boot_id()
-        self._hang_up()
-        self._monitor("system_reset")
-        self._wait_for_other_boot(before)
-
-    def power_off(self) -> None:
-        """Shut down in order; the machine is then gone, with what it has written."""
-        self.run("systemctl --no-block poweroff", check=False)
-        self._hang_up()
-        if self._process:
-            self._process.wait(BOOT_LIMIT_S)
-
     def stop(self) -> None:
         """End it at once, as pulling the plug does, and remove its files."""
         self._hang_up()
@@ -247,72 +235,18 @@ class Machine:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def last_words(self, lines: int = 30) -> str:
-        """The end of the console, and what the emulator itself had to say."""
+        """The end of the console, and what the program that runs the machine had to say."""
         texts = [
             path.read_text(encoding="utf-8", errors="replace")
-            for path in (self.console, self.directory / "emulator")
+            for path in (self.console, self._log)
             if path.exists()
         ]
         return "\n".join("\n".join(text.splitlines()[-lines:]) for text in texts)
 
     # --- how --------------------------------------------------------------------------------------
 
-    def _emulator(self, seed: Path) -> list[str]:
-        """QEMU's command line.
-
-        Emulation, since a nested KVM may exist and not boot a stock kernel. The clock is the HPET,
-        since a busy host misleads the kernel about the speed of its processor, and a clock that
-        counts its ticks then runs several times too fast. No 5-level paging, with which an emulated
-        6.1 cannot write out a mount point.
-        """
-        unique = zlib.crc32(self.name.encode()) & 0xFFFF
-        mac = f"52:54:00:{unique >> 8:02x}:{unique & 0xFF:02x}:%02x"
-        forwards = [
-            f"hostfwd=tcp:127.0.0.1:{ours}-:{theirs}" for theirs, ours in self._ports.items()
-        ]
-        networks = [",".join(["user,restrict=on", *forwards])]
-        networks += [
-            f"dgram,local.type=unix,local.path={end.local},"
-            f"remote.type=unix,remote.path={end.remote}"
-            for end in self.links
-        ]
-        cards: list[str] = []
-        for n, network in enumerate(networks):
-            cards += ["-netdev", f"{network},id=net{n}", "-device"]
-            cards += [
-                f"virtio-net-pci,netdev=net{n},addr={FIRST_SLOT + n:#x},romfile=,mac={mac % n}"
-            ]
-        # The image's disk is shared: what this machine writes goes to an unnamed temporary file.
-        disks: list[str] = []
-        for name, options in (
-            (self.image / "disk.ext4", "snapshot=on,cache=unsafe"),
-            (seed, "readonly=on"),
-        ):
-            disks += ["-drive", f"file={name},format=raw,if=virtio,{options}"]
-        append = (
-            "console=ttyS0 quiet panic=-1 root=/dev/vda rootfstype=ext4 rw mitigations=off nokaslr "
-            "clocksource=hpet tsc=unstable no_timer_check random.trust_cpu=on"
-        )
-        return [
-            *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"),
-            *(
-                "-M",
-                "q35,sata=off,smbus=off",
-                "-cpu",
-                "max,svm=off,la57=off",
-                "-m",
-                self.memory,
-            ),
-            *("-accel", "tcg,thread=multi", "-smp", "2", "-device", "virtio-rng-pci"),
-            *("-serial", f"file:{self.console}"),
-            *("-monitor", f"unix:{self.directory}/monitor,server=on,wait=off"),
-            *(*disks, *cards),
-            *("-kernel", str(self.image / "kernel"), "-initrd", str(self.image / "initrd")),
-            *("-append", append),
-        ]
-
     def _write_seed(self, path: Path) -> None:
-        """The files of this machine alone, as the archive that the image unpacks."""
+        """The files of this machine alone, as an archive to be unpacked over the image."""
         own = {
             "/etc/hostname": (f"{self.name}\n", 0o644),
             "/etc/hosts": (f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n", 0o644),
@@ -332,12 +266,11 @@ class Machine:
                 archive.addfile(member, BytesIO(content))
 
     def _write_ssh_config(self) -> None:
-        self.known_hosts.write_text(
-            f"[127.0.0.1]:{self.port(22)} {self.host_key}\n", encoding="ascii"
-        )
+        way_in, known_as = self._way_in()
+        self.known_hosts.write_text(f"{known_as} {self.host_key}\n", encoding="ascii")
         self.ssh_config.write_text(
             f"Host {self.name}\n"
-            f"  HostName 127.0.0.1\n  Port {self.port(22)}\n  User root\n"
+            f"{way_in}  User root\n"
             f"  IdentityFile {self.identity}\n  IdentitiesOnly yes\n  BatchMode yes\n"
             f"  UserKnownHostsFile {self.known_hosts}\n  StrictHostKeyChecking yes\n"
             # One connection for all commands: each new one costs seconds under emulation.
@@ -345,38 +278,6 @@ class Machine:
             "  ControlPersist 600\n  ConnectTimeout 60\n  LogLevel ERROR\n",
             encoding="ascii",
         )
-
-    def _greets(self) -> bool:
-        """Whether an SSH server says its name: the emulator accepts before there is one."""
-        try:
-            with socket.create_connection(("127.0.0.1", self.port(22)), 5) as connection:
-                connection.settimeout(5)
-                return connection.recv(4) == b"SSH-"
-        except OSError:
-            return False
-
-    def _boot_id(self) -> str:
-        return self.run("cat /proc/sys/kernel/random/boot_id").stdout
-
-    def _wait_for_other_boot(self, before: str) -> None:
-        deadline = time.monotonic() + BOOT_LIMIT_S
-        while True:
-            self.wait(deadline - time.monotonic())
-            found = self.run("cat /proc/sys/kernel/random/boot_id", check=False)
-            if found.code == 0 and found.stdout != before:
-                return
-            self._hang_up()
-            time.sleep(POLL_S)
-
-    def _monitor(self, command: str) -> None:
-        """Give the emulator itself an order."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as monitor:
-            monitor.connect(str(self.directory / "monitor"))
-            monitor.sendall(f"{command}\n".encode())
-            monitor.settimeout(10)
-            prompts = b""
-            while prompts.count(b"(qemu)") < 2:  # before the order and after it
-                prompts += monitor.recv(4096)
 
     def _hang_up(self) -> None:
         """Forget the shared SSH connection: it would not notice that the machine is gone."""
@@ -389,12 +290,6 @@ class Machine:
     def _raise_if_gone(self) -> None:
         if self._process is None or self._process.poll() is not None:
             raise MachineError(f"{self.name}: the machine is off\n{self.last_words()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _keygen(path: Path, *, comment: str) -> None:

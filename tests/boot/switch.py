@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ncclient import manager
 
-from tests.boot.machine import Machine
+from tests.boot.emulated import Emulated
 from tests.stack.front_end import FrontEnd
 
 PORT = "p2"
@@ -73,7 +73,7 @@ streams:
 class Switch:
     """The machine, and what a controller keeps of it."""
 
-    machine: Machine
+    machine: Emulated
     directory: Path
 
     def install(self, package: Path) -> None:

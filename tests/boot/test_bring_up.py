@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.boot.machine import Machine
+from tests.boot.emulated import Emulated
 from tests.boot.playbooks import play
 from tests.boot.switch import BROKER, FILES, SERVER, UNITS, Switch, until
 
@@ -29,7 +29,7 @@ DESCRIPTION = """<config xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">
 
 @pytest.fixture(scope="module")
 def brought_up(
-    boot: Callable[..., Machine], package: Path, tmp_path_factory: pytest.TempPathFactory
+    boot: Callable[..., Emulated], package: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Switch:
     """A switch that was a bare Debian before bring-up.yml."""
     machine = boot(NAME, files=FILES).wait()
@@ -43,7 +43,7 @@ def brought_up(
     return switch
 
 
-def inventory(machine: Machine, package: Path) -> str:
+def inventory(machine: Emulated, package: Path) -> str:
     """One switch whose operator logs in with the machine's own key, and no controller."""
     key = machine.identity.with_suffix(".pub").read_text(encoding="ascii")
     host = {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.boot.machine import Machine
+from tests.boot.emulated import Emulated
 from tests.boot.switch import AGENT, BROKER, DAEMONS, FILES, PORT, SERVER, UNITS, Switch, until
 
 CHECKOUT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ EXPOSURE_LIMIT = 3.0
 
 @pytest.fixture(scope="module")
 def switch(
-    boot: Callable[..., Machine], package: Path, tmp_path_factory: pytest.TempPathFactory
+    boot: Callable[..., Emulated], package: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Switch:
     """From a bare Debian to a schedule that runs: package, key, push."""
     machine = boot("switch", files=FILES).wait()

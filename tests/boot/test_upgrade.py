@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.boot.machine import Machine
+from tests.boot.emulated import Emulated
 from tests.boot.switch import AGENT, BROKER, FILES, SERVER, Switch, until
 from tests.first_version import first_version
 
@@ -17,7 +17,7 @@ CONFIGURATION = "sysrepocfg --export --datastore startup --format xml"
 
 
 @pytest.fixture(scope="module")
-def switch(boot: Callable[..., Machine], tmp_path_factory: pytest.TempPathFactory) -> Switch:
+def switch(boot: Callable[..., Emulated], tmp_path_factory: pytest.TempPathFactory) -> Switch:
     """A switch of version 0.1.0 that runs a schedule; this version's `cnc` has pushed it."""
     old = first_version(with_package=True).package
     assert old is not None
