@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.boot.container import Container
 from tests.boot.emulated import Emulated
 from tests.boot.machine import Machine, MachineError
 
@@ -20,6 +21,10 @@ TEST_LIMIT_S = 1800
 RUNNING: list[Machine] = []
 # A package that was built on another release of Debian, and that release: "trixie", for example.
 PACKAGE, RELEASE = "TSN_BOOT_PACKAGE", "TSN_BOOT_RELEASE"
+# What the machines are: `emulated`, unless this says `container`.
+KIND = "TSN_BOOT_MACHINES"
+LEFT_OUT = pytest.StashKey[list[str]]()
+KINDS: dict[str, type[Machine]] = {"emulated": Emulated, "container": Container}
 
 
 def _last_line(*command: str | Path) -> Path:
@@ -43,16 +48,22 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _last_line("scripts/build-deb", "-o", tmp_path_factory.mktemp("package"))
 
 
+@pytest.fixture(scope="session")
+def kind() -> type[Machine]:
+    """The machines of this run."""
+    return _kind()
+
+
 @pytest.fixture(scope="module")
-def boot(image: Path) -> Iterator[Callable[..., Machine]]:
-    """Starts a machine from a name and the keyword arguments of Emulated; it ends with the module.
+def boot(image: Path, kind: type[Machine]) -> Iterator[Callable[..., Machine]]:
+    """Starts a machine from a name and the keyword arguments of its kind; it ends with the module.
 
     It returns at once: start all that a test needs, then `wait` for each.
     """
     with ExitStack() as machines:
 
         def start(name: str, **options: Any) -> Machine:
-            machine = machines.enter_context(Emulated(image, name, **options))
+            machine = machines.enter_context(kind(image, name, **options))
             RUNNING.append(machine)
             machines.callback(RUNNING.remove, machine)
             return machine
@@ -77,8 +88,25 @@ def _journal(machine: Machine) -> str:
         return f"{error}\n{machine.last_words()}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Emulated machines are slow: the limit of other tests would end these."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Allow for the slowness of emulated machines, and leave out what containers cannot do."""
+    here = [item for item in items if item.path.is_relative_to(Path(__file__).parent)]
+    for item in here:
+        item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))
+    if not _kind().own_kernel:
+        left_out = [item for item in here if item.get_closest_marker("own_kernel")]
+        config.hook.pytest_deselected(items=left_out)
+        config.stash[LEFT_OUT] = [item.nodeid for item in left_out]
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Name the tests that were left out."""
+    for test in config.stash.get(LEFT_OUT, []):
+        terminalreporter.write_line(f"left out, needs a kernel of its own: {test}")
+
+
+def _kind() -> type[Machine]:
+    return KINDS[os.environ.get(KIND, "emulated")]

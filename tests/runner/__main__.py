@@ -70,7 +70,7 @@ def chosen(options: argparse.Namespace, lanes: Table) -> list[Lane]:
     if options.timing:
         return [lane for lane in every if lane.name in {lanes.home(p) for p in lanes.timing}]
     if options.all:
-        return order.rotated([lane for lane in every if not lane.short], commits())
+        return order.at_commit([lane for lane in every if not lane.short], commits())
     return [lane for lane in every if lane.short]
 
 

@@ -17,6 +17,13 @@ from tests.runner.table import Lane
 GOLDEN = Fraction(0x9E3779B97F4A7C15, 1 << 64)
 
 
+def at_commit(lanes: Sequence[Lane], commits: int) -> list[Lane]:
+    """The same lanes: those that are always first, then the others as a circle that begins where
+    commit number `commits` starts."""
+    always = [lane for lane in lanes if lane.first]
+    return [*always, *rotated([lane for lane in lanes if not lane.first], commits)]
+
+
 def rotated(lanes: Sequence[Lane], commits: int) -> list[Lane]:
     """The same lanes in the same circle, beginning where commit number `commits` starts."""
     start = commits * GOLDEN % 1 * Fraction(sum(lane.cost.wall_s for lane in lanes))

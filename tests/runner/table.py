@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).parents[2]
 PLACES = ("lint", "host", "uml", "qemu")
 # What takes long to make, is needed by several lanes and made once: `scripts/test` knows how.
 PREREQUISITES = ("image", "package", "first-version")
-_KEYS = {"place", "tests", "when", "short", "needs", "processes", "repeats", "environment"}
+_KEYS = {"place", "tests", "when", "short", "first", "needs", "processes", "repeats", "environment"}
 # Where the tests are whose markers a lane may repeat.
 MARKED = "tests/kernel/"
 
@@ -43,6 +43,7 @@ class Lane:
     - `tests`: what it owns, see the head of this file.
     - `when`: paths (directories end in /) whose change makes `--changed` run it.
     - `short`: part of `scripts/test` without `--all`.
+    - `first`: every `--all` begins with it.
     - `processes`: how many pytest-xdist starts, where tests are safe beside each other.
     - `needs`: what must be made before.
     - `repeats`: markers and files; such tests run here, too, beside their own lane.
@@ -54,6 +55,7 @@ class Lane:
     tests: tuple[str, ...]
     when: tuple[str, ...]
     short: bool
+    first: bool
     needs: tuple[str, ...]
     processes: int
     repeats: tuple[str, ...]
@@ -173,6 +175,7 @@ def _lane(name: str, entry: Mapping[str, Any], budget: Mapping[str, Any]) -> Lan
         tests=tuple(entry.get("tests", ())),
         when=tuple(entry.get("when", ())),
         short=entry.get("short", False),
+        first=entry.get("first", False),
         needs=tuple(entry.get("needs", ())),
         processes=entry.get("processes", 1),
         repeats=tuple(entry.get("repeats", ())),

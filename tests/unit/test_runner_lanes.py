@@ -10,13 +10,12 @@ from tests.runner.pool import Ended, Job
 from tests.runner.table import Cost, Lane
 
 REPORT = '<testsuites><testsuite tests="3" failures="0" errors="0" skipped="0"/></testsuites>'
+REST = {"needs": (), "processes": 1, "repeats": (), "environment": {}}
 
 
 def lane(name: str = "one", place: str = "host", **how) -> Lane:
-    values = {"tests": ("tests/unit/",), "when": (), "short": True, "needs": (), "processes": 1}
-    return Lane(
-        name, place, **{**values, "repeats": (), "environment": {}, **how}, cost=Cost(10, 10)
-    )
+    values = {"tests": ("tests/unit/",), "when": (), "short": True, "first": False}
+    return Lane(name, place, **{**values, **REST, **how}, cost=Cost(10, 10))
 
 
 def ended(directory: Path, one: Lane, *, cpu_s: float = 1.0, options: Options) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate, cycle, islice, pairwise
 
 import pytest
@@ -12,7 +13,7 @@ from tests.runner.table import Cost, Lane
 
 def lanes(*walls_s: float) -> list[Lane]:
     return [
-        Lane(f"lane{n}", "host", (), (), False, (), 1, (), {}, Cost(wall_s, wall_s))
+        Lane(f"lane{n}", "host", (), (), False, False, (), 1, (), {}, Cost(wall_s, wall_s))
         for n, wall_s in enumerate(walls_s)
     ]
 
@@ -23,6 +24,14 @@ def test_the_order_is_that_of_the_table_from_some_lane_on():
         turned = order.rotated(circle, commits)
         first = circle.index(turned[0])
         assert turned == circle[first:] + circle[:first]
+
+
+def test_some_lanes_are_first_at_every_commit_and_the_others_take_turns():
+    circle = lanes(10, 20, 30)
+    always = replace(lanes(40)[0], name="always", first=True)
+    for commits in range(20):
+        ordered = order.at_commit([*circle, always], commits)
+        assert ordered == [always, *order.rotated(circle, commits)]
 
 
 def test_the_same_commit_has_the_same_order():

@@ -70,6 +70,17 @@ def test_a_test_for_one_kind_of_time_is_in_a_lane_that_has_it(lanes, tests):
     assert misplaced == []
 
 
+def test_a_test_that_needs_a_kernel_of_its_own_is_in_a_lane_of_machines_that_have_one(lanes, tests):
+    containers = {
+        lane.name
+        for lane in lanes.lanes.values()
+        if lane.environment.get("TSN_BOOT_MACHINES") == "container"
+    }
+    needs_one = {test for test, markers in tests.items() if "own_kernel" in markers}
+    assert needs_one
+    assert [test for test in needs_one if lanes.home(test) in containers] == []
+
+
 def test_a_repeated_marker_is_on_a_test(lanes, tests):
     markers = set().union(*tests.values())
     repeated = {
