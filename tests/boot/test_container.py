@@ -80,10 +80,10 @@ def test_machines_of_one_name_keep_their_files_apart(twins):
 
 
 def test_machines_reach_each_other_by_their_link_and_nobody_else(twins):
-    near, _ = twins
-    assert near.run(f'python3 -c "{GREETING}"').stdout == "SSH-2.0-\n"
-    interfaces = near.json("ip -json link show")
-    assert [interface["ifname"] for interface in interfaces] == ["lo", "enp0s17"]
+    assert twins[0].run(f'python3 -c "{GREETING}"').stdout == "SSH-2.0-\n"
+    for machine in twins:
+        interfaces = machine.json("ip -json link show")
+        assert [interface["ifname"] for interface in interfaces] == ["lo", "enp0s17"]
 
 
 def test_no_machine_can_set_the_clock_that_it_shares(twins):
