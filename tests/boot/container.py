@@ -84,7 +84,7 @@ class Container(Machine):
                 self._process.wait(HALT_LIMIT_S)
         super().stop()
         for group in self._groups:
-            _remove_group(group)
+            _remove_when_empty(group)
 
     def _command(self, seed: Path) -> list[str]:
         return [
@@ -153,22 +153,28 @@ def _hierarchies() -> Iterator[Path]:
 
 
 def _remove_groups_of_ended_runs() -> None:
-    """Remove the control groups of test runs that were killed."""
+    """Remove the control groups of test runs that were killed, once their processes have ended."""
     for top in _hierarchies():
         for group in top.glob(f"{GROUP_PREFIX}*"):
             run = group.name.removeprefix(GROUP_PREFIX).partition("-")[0]
             if not Path("/proc", run).exists():
-                _remove_group(group)
+                with suppress(OSError):
+                    _remove_tree(group)
 
 
-def _remove_group(group: Path) -> None:
-    """Remove a control group with those below it. The last processes may be just about to end."""
+def _remove_when_empty(group: Path) -> None:
+    """Remove a control group. The last processes in it may be just about to end."""
     deadline = time.monotonic() + START_LIMIT_S
     while group.exists():
         try:
-            for directory, _, _ in os.walk(group, topdown=False):
-                Path(directory).rmdir()
+            _remove_tree(group)
         except OSError as error:
             if time.monotonic() > deadline:
                 raise MachineError(f"{group}: processes of a container do not end") from error
             time.sleep(POLL_S)
+
+
+def _remove_tree(group: Path) -> None:
+    """Remove a control group with those below it. Raises OSError if there is a process in one."""
+    for directory, _, _ in os.walk(group, topdown=False):
+        Path(directory).rmdir()

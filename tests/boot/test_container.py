@@ -109,14 +109,13 @@ def test_a_machine_that_is_stopped_leaves_nothing(image):
     assert not machine.directory.exists()
 
 
-def test_when_a_test_run_is_killed_its_machines_end(orphaned):
+def test_when_a_test_run_is_killed_its_machines_end_and_the_next_removes_what_is_left(
+    orphaned, image
+):
     deadline = time.monotonic() + END_LIMIT_S
     while left := processes_of_run(orphaned):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
-
-
-def test_the_next_machine_removes_what_a_killed_test_run_left(orphaned, image):
     assert groups_of_run(orphaned)
     with Container(image, "next") as machine:
         assert groups_of_run(orphaned) == []
