@@ -55,9 +55,9 @@ class Container(Machine):
 
     def start(self) -> None:
         """Switch it on; `wait` tells when it is up. Raises MachineError if it cannot be."""
-        _remove_groups_of_ended_runs()
         name = f"{GROUP_PREFIX}{os.getpid()}-{self.directory.name}"
         self._groups = [top / name for top in _hierarchies()]
+        _remove_groups_of_ended_runs()
         try:
             for group in self._groups:
                 group.mkdir()

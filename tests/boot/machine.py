@@ -108,7 +108,11 @@ class Machine(ABC):
             _keygen(self.directory / key, comment=f"{key}@{name}")
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(

@@ -123,11 +123,18 @@ def test_when_a_test_run_is_killed_its_machines_end_and_the_next_removes_what_is
 
 
 def test_a_machine_that_cannot_start_says_why(tmp_path):
-    with (
-        pytest.raises(MachineError, match=r"(?s)the machine is off.*disk\.ext4"),
-        Container(tmp_path, "no-disk") as machine,
-    ):
+    machine = Container(tmp_path, "no-disk")
+    with pytest.raises(MachineError, match=r"(?s)the machine is off.*disk\.ext4"), machine:
         machine.wait()
+
+
+def test_a_machine_without_control_groups_says_why_and_leaves_nothing(image, monkeypatch, tmp_path):
+    nowhere = tmp_path / "cgroup"
+    monkeypatch.setattr("tests.boot.container._hierarchies", lambda: [nowhere])
+    machine = Container(image, "no-groups")
+    with pytest.raises(MachineError, match=f"root and a writable /sys/fs/cgroup: .*{nowhere}"):
+        machine.__enter__()
+    assert not machine.directory.exists()
 
 
 def processes_of_run(run: int) -> list[str]:
