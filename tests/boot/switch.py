@@ -39,16 +39,18 @@ ExecStart=/bin/sh -c 'ip -o monitor link > {LINK_EVENTS} & tc monitor > {QDISC_E
 ExecStartPost={_VETH.format("p1", "q1")}
 ExecStartPost={_VETH.format("p2", "q2")}
 """
-_SLOW = "[Service]\nTimeoutStartSec=600\n"
-
+# What takes a second on a switch may take a minute under emulation beside other work.
+PATIENCE = {
+    f"/etc/systemd/system/{unit}.d/emulated.conf": "[Service]\nTimeoutStartSec=600\n"
+    for unit in UNITS
+}
 FILES = {
     "/etc/systemd/system/ports.service": _PORTS,
     "/etc/systemd/system/sysinit.target.d/ports.conf": "[Unit]\nWants=ports.service\n",
     "/etc/systemd/network/20-ports.network": (
         "[Match]\nName=p1 p2 q1 q2\n[Network]\nLinkLocalAddressing=ipv6\n"
     ),
-    # What takes a second on a switch may take a minute under emulation beside other work.
-    **{f"/etc/systemd/system/{unit}.d/emulated.conf": _SLOW for unit in UNITS},
+    **PATIENCE,
 }
 
 _INTENT = """name: booted

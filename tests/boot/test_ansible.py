@@ -21,6 +21,7 @@ import pytest
 
 from tests.boot.machine import Machine, link
 from tests.boot.playbooks import TOOLS, Run, play
+from tests.boot.switch import PATIENCE
 
 pytestmark = pytest.mark.timeout(2400)
 
@@ -141,11 +142,11 @@ def testbed(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Bed]:
     """Bare machines: nothing of ours on them."""
-    own = {} if kind.own_kernel else NO_TAI_OFFSET
+    common = PATIENCE if kind.own_kernel else NO_TAI_OFFSET
     with TemporaryDirectory(prefix="tsn") as ends:
         near, far = link(Path(ends))
         switch, controller = (
-            boot(name, links=[end], files={**own, NETWORK: ADDRESS.format(number)})
+            boot(name, links=[end], files={**common, NETWORK: ADDRESS.format(number)})
             for name, end, number in (("s1", near, 1), ("cnc", far, 2))
         )
         bed = Bed(switch, controller, tmp_path_factory.mktemp("testbed"))
