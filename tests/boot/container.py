@@ -125,8 +125,9 @@ class Container(Machine):
         ours = Path("/proc/self/ns/net").readlink()
         while time.monotonic() < deadline:
             self._raise_if_gone()
-            if self._network.readlink() != ours:
-                return
+            with suppress(OSError):  # it may end just now
+                if self._network.readlink() != ours:
+                    return
             time.sleep(POLL_S)
         raise MachineError(f"{self.name}: no namespaces after {START_LIMIT_S:g} s")
 
