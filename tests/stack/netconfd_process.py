@@ -146,6 +146,11 @@ class NetconfdProcess(FrontEnd):
         return sum(map(private_octets, self.pids))
 
     @property
+    def lasting_private_octets(self) -> int:
+        """That of the processes that outlive each session: front, spawner and broker."""
+        return sum(map(private_octets, (self.pid, self.spawner_pid, self.broker_pid)))
+
+    @property
     def broker_pid(self) -> int:
         """The id of the process that holds sysrepo."""
         (broker,) = self._named("netconf-broker")
@@ -184,11 +189,11 @@ def private_octets(pid: int) -> int:
 
 
 def _descendants(pid: int) -> list[int]:
-    children = [
-        int(child)
-        for file in Path(f"/proc/{pid}/task").glob("*/children")
-        for child in _text(file).split()
-    ]
+    try:
+        files = list(Path(f"/proc/{pid}/task").glob("*/children"))
+    except FileNotFoundError:  # it has ended meanwhile
+        return []
+    children = [int(child) for file in files for child in _text(file).split()]
     return [each for child in children for each in (child, *_descendants(child))]
 
 

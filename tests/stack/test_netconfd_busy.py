@@ -1,16 +1,24 @@
-"""Many sessions that edit the one candidate and commit it at the same time."""
+"""Many sessions at the same time: what they commit, and what is left of them in memory."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
+from agent.netconfd.garbage import DELAY_S
 from tests.stack.busy_sessions import busy_sessions
 from tests.stack.front_end import INTERFACES, OWN_NAMES
+from tests.stack.netconfd_process import private_octets, wait_until
 
 SESSIONS = 40
 TIMEOUT_S = 100
+# Caches fill, and allocators find their size, in the first of them.
+WARM_UP_WAVES = 3
+WAVES = 6
+# Of front and broker, each; left to itself Python keeps four tenths more.
+MAX_GROWTH = 1.20
 
 
 def edit_of(name):
@@ -47,3 +55,22 @@ def test_what_each_of_many_sessions_edited_is_running_when_its_commit_is_answere
     with server.connect() as client:
         names = client.get_config("running").data.iter(f"{{{INTERFACES}}}name")
         assert len({each.text for each in names if each.text.startswith(OWN_NAMES)}) == SESSIONS
+
+
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_sessions_that_came_and_went_leave_no_memory_behind(netconfd):
+    async def work(session):
+        await session.ask(ask_for("none"))
+
+    def wave():
+        """The memory of front and broker after it."""
+        assert asyncio.run(busy_sessions(netconfd, SESSIONS, work)) == 0
+        assert wait_until(lambda: not netconfd.session_pids)
+        # Longer than garbage waits for its collection.
+        time.sleep(2 * DELAY_S)
+        return [private_octets(pid) for pid in (netconfd.pid, netconfd.broker_pid)]
+
+    *_, before = [wave() for _ in range(WARM_UP_WAVES)]
+    *_, after = [wave() for _ in range(WAVES)]
+    growth = [late / early for early, late in zip(before, after, strict=True)]
+    assert max(growth) < MAX_GROWTH, growth

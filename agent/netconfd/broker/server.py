@@ -34,6 +34,7 @@ from agent.netconfd.broker.subscription_state import SubscriptionState
 from agent.netconfd.broker.subscriptions import Subscriptions
 from agent.netconfd.capabilities import CAPABILITIES
 from agent.netconfd.data_model import export
+from agent.netconfd.garbage import Garbage
 from agent.service_manager import notify, stay_alive_until
 from agent.sysrepo import SysrepoConnection, SysrepoError, schema_context
 from agent.sysrepo.library import content_id
@@ -94,6 +95,7 @@ class Broker:
             self._export,
         )
         self._connections: dict[asyncio.Task[None], SessionConnection] = {}
+        self._garbage = Garbage()
         self._control: Control | None = None
         self._is_closing = False
 
@@ -188,6 +190,7 @@ class Broker:
                 await self._commits.release(session)
             finally:
                 await self._sessions.close(session)
+                self._garbage.collect_soon()
 
     def _disconnect(self, session: Session, connection: SessionConnection) -> None:
         if self._control is not None:

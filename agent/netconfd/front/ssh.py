@@ -16,6 +16,7 @@ from agent import whole_file
 from agent.netconfd.front.logins import Logins, UnsafeFile, is_user_name
 from agent.netconfd.front.newcomers import Newcomers
 from agent.netconfd.front.penalties import Offence, Penalties
+from agent.netconfd.garbage import Garbage
 from agent.netconfd.limits import Client, Limits
 
 LOG = logging.getLogger(__name__)
@@ -170,6 +171,7 @@ class Endpoint:
         self.settings = settings
         self.serve = serve
         self.newcomers = Newcomers()
+        self.garbage = Garbage()
         self.penalties = Penalties(lambda: settings.limits)
         self._options = asyncssh.SSHServerConnectionOptions(
             server_factory=lambda: _Connection(self),
@@ -249,6 +251,7 @@ class _Connection(asyncssh.SSHServer):  # type: ignore[misc]
         self._settle()
         if self._offence is not None:
             self._penalise(self._offence)
+        self._endpoint.garbage.collect_soon()
 
     def auth_completed(self) -> None:
         self._is_logged_in, self._offence = True, None
