@@ -9,16 +9,19 @@ from pathlib import Path
 
 from cnc.model import NS_PER_S
 from tests.fault.matrix import Case, Walk, cases
-from tests.fault.table import Fault, Row, to_json
+from tests.fault.table import Fault, Row, from_json, to_json
 
 
 def main() -> int:
     """Exit status 0 if every row is sound, else 1."""
     options = _parser().parse_args()
+    known = {(row.step, row.fault) for row in _rows(options.known)}
     done: list[Row] = []
     options.json.write_text(to_json(done))  # there may be none to run
     with Walk() as walk:
         for case in filter(_chosen(options), cases(walk.steps())):
+            if (case.step, case.fault) in known:
+                continue
             if options.list:
                 print(f"{case.number:4} {case.step} | {case.fault}")
                 continue
@@ -32,12 +35,17 @@ def main() -> int:
     return 0 if all(row.is_sound for row in done) else 1
 
 
+def _rows(file: Path | None) -> list[Row]:
+    return from_json(file.read_text()) if file else []
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.fault", description=__doc__)
     parser.add_argument("--json", type=Path, default=Path("/dev/null"), metavar="FILE")
     parser.add_argument(
         "--logs", type=Path, metavar="DIR", help="keep what the programs said in an unsound row"
     )
+    parser.add_argument("--known", type=Path, metavar="FILE", help="leave out the rows in it")
     parser.add_argument("--list", action="store_true", help="number the rows; run none")
     parser.add_argument("--rows", metavar="A-B", help="only rows with these numbers")
     parser.add_argument("--only", type=Fault, choices=list(Fault), metavar="FAULT")
@@ -77,7 +85,8 @@ def _line(row: Row) -> str:
     verdict = row.outcome if row.has_struck else "NOT REACHED"
     return (
         f"{row.number:4} {verdict:5} {row.step} | {row.fault}: {row.ports_on_old} old, "
-        f"{row.ports_on_new} new, push exit {row.controller_exit}, recovery {row.recovery}{mixed}"
+        f"{row.ports_on_new} new, push exit {row.controller_exit}, recovery {row.recovery}{mixed}, "
+        f"{row.attacks} requests of each attacker"
     )
 
 

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
@@ -19,21 +19,25 @@ from agent.kernel import clock
 from agent.model import Clock
 from cnc import planfile
 from cnc.lab import Lab, lab
-from cnc.lab.namespaces import of_node
+from cnc.lab.namespaces import members, of_node
+from cnc.lab.process import stop
 from cnc.lab.running import management_of
 from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS
 from cnc.model import NS_PER_S, Plan
 from cnc.rollout import unresolved
 from cnc.rollout.history import History
+from tests.fault.attackers import Attackers
 from tests.fault.director import Direction, Director
 from tests.fault.kernels import Recorder
 from tests.fault.network import STRUCK, network, two_plans
-from tests.fault.processes import CONTROLLER, Command, Processes
+from tests.fault.processes import BROKER, CONTROLLER, Command, Processes
 from tests.fault.table import Fault, Recovery
 
 # Far more than the time-outs of all RPCs that can be in vain one after another.
 PUSH_TIMEOUT_S = 600
 START_TIMEOUT_S = 60
+END_TIMEOUT_S = 60
+POLL_S = 0.1
 # The switches' own time-outs are over: that of a commit, and that of a session without a client.
 SELF_HEALING_S = 20
 # The kernel goes over at the end of an entry, so within a cycle of the base time.
@@ -51,12 +55,13 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A lab whose struck switch and controllers are probed."""
+    """A lab whose struck switch and controllers are probed, and whose switches are attacked."""
 
     lab: Lab
     processes: Processes
     director: Director
     recorder: Recorder
+    attackers: Attackers
 
     @property
     def log(self) -> Path:
@@ -87,6 +92,9 @@ class Bench:
     def recover(self, choice: Recovery) -> Recovery:
         """Start what died, mend what is cut, wait, and choose if an operator has to."""
         switch = self.lab.switch(STRUCK)
+        if self._broker() is None:
+            # Its front ends by itself; a service manager starts them again only then.
+            self._await_end(NETCONF_SERVER)
         for program in PROGRAMS:
             if switch.pid(program) is None:
                 self.lab.start(STRUCK, program)
@@ -131,8 +139,27 @@ class Bench:
             wait([controller.sentinel])
         elif fault is Fault.LINK:
             self.lab.link_down(STRUCK)
+        elif fault is Fault.BROKER:
+            broker = self._broker()
+            if broker is not None:
+                stop({broker: self.lab.namespace(STRUCK)}, signal.SIGKILL)
         else:
             self.lab.kill(STRUCK, AGENT if fault is Fault.AGENT else NETCONF_SERVER)
+
+    def _broker(self) -> int | None:
+        """The process id of the struck switch's broker."""
+        for pid in members(self.lab.namespace(STRUCK)):
+            with suppress(OSError):  # it has ended meanwhile
+                if Path(f"/proc/{pid}/comm").read_text().strip() == BROKER:
+                    return pid
+        return None
+
+    def _await_end(self, program: str) -> None:
+        deadline_s = time.monotonic() + END_TIMEOUT_S
+        while self.lab.switch(STRUCK).pid(program) is not None:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"{program} did not end within {END_TIMEOUT_S} s")
+            time.sleep(POLL_S)
 
 
 @contextmanager
@@ -154,8 +181,9 @@ def bench() -> Iterator[Bench]:
             patch("cnc.lab.switch.spawn", spawn),
             lab(intent) as running,
             Recorder(running, two_plans()[0].gates) as recorder,
+            Attackers(running) as attackers,
         ):
-            yield Bench(running, processes, director, recorder)
+            yield Bench(running, processes, director, recorder, attackers)
 
 
 def _exit_status(process: ForkServerProcess) -> int:

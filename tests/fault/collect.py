@@ -17,16 +17,21 @@ Made by `scripts/fault-matrix`; not written by hand. Each cell is one `cnc push`
 on a real kernel, with one fault at one step. *Old* and *new* name the schedule that **all** ports
 run after it.
 
-- Steps are those of an undisturbed push, as its processes pass them: the controller's (`cnc`) RPCs
-  to the third switch and its journal, that switch's netlink requests (`tsn-agent`) and the files
-  that it syncs. A number distinguishes repeated visits of a step. Requests that only read from the
-  kernel have no *after*: it equals *before* of the next step.
-- The fault occurs while the process waits at the step. The controller, the third switch's agent or
-  its NETCONF server is killed (SIGKILL), or its management link is cut, without a reset.
-- Then the push ends, the killed process is restarted, the link is restored, and the timeouts of the
+- Steps are those of a push in which nothing fails, as its processes pass them: the controller's
+  (`cnc`) RPCs to the third switch and its journal, that switch's netlink requests (`tsn-agent`) and
+  the files that the broker of its NETCONF server syncs. A number distinguishes repeated visits of a
+  step. Requests that only read from the kernel have no *after*: it equals *before* of the next.
+- The fault occurs while the process waits at the step. The controller, the third switch's agent, or
+  the front or the broker of its NETCONF server is killed (SIGKILL), or its management link is cut,
+  without a reset. The spawner and the session processes die with the front; a front without a
+  broker ends, and a broker without a front, once it has undone what was not confirmed.
+- Then the push ends, what was killed is restarted, the link is restored, and the timeouts of the
   switches expire. `--resume` or `--rollback` marks rows in which the network then still needed an
   operator's decision; half of these rows used the one and half the other.
 - *Mixed* is the time during which ports of both schedules were in force until then.
+- All the while a client who may only read attacks each switch: connections that say nothing, a
+  subscription, a costly query, long names, attributes and namespaces by the thousand, and locks,
+  edits and commits that are refused. In each row each switch has answered requests of it.
 
 """
 

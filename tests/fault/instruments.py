@@ -6,13 +6,13 @@ Each function patches this process, which is then good for nothing else.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from threading import current_thread
 from typing import Any
 
 from lxml import etree
-from ncclient import manager
 from ncclient.operations.rpc import RPC
 from pyroute2.netlink import genlmsg
 from pyroute2.netlink.nfnetlink import nfgen_msg
@@ -20,8 +20,10 @@ from pyroute2.netlink.nlsocket import NetlinkRequest
 from pyroute2.netlink.rtnl import RTM_VALUES
 
 from agent.mechanisms.classification.classifier import Classifier
+from agent.netconfd.front import server
 from cnc.rollout.history import History, Outcome
 from cnc.rollout.history.journal import Journal
+from cnc.switch import device
 from tests.fault.probe import Probe
 
 _OTHER_FAMILIES = {genlmsg: "generic", nfgen_msg: "nftables"}
@@ -39,6 +41,17 @@ def files(probe: Probe) -> None:
             fsync(descriptor)
 
     os.fsync = probed  # type: ignore[assignment]
+
+
+def broker(connect: Callable[[], Probe]) -> None:
+    """Every fsync(2) of the broker that a NETCONF server forks; the probe is connected there."""
+    serve_front = server.serve_front
+
+    def serve_front_probed(front: socket.socket, state_dir: Path) -> int:
+        files(connect())
+        return serve_front(front, state_dir)
+
+    server.serve_front = serve_front_probed
 
 
 def netlink(probe: Probe) -> None:
@@ -65,13 +78,13 @@ def netlink(probe: Probe) -> None:
 
 def rpcs(probe: Probe, address: str) -> None:
     """Every connection to one NETCONF server, and every RPC on it, by what the operation says."""
-    connect, request = manager.connect, RPC._request
+    connect, request = device.open_session, RPC._request
 
-    def connect_probed(*arguments: Any, host: str, **options: Any) -> Any:
+    def connect_probed(*, host: str, **options: Any) -> Any:
         if host != address:
-            return connect(*arguments, host=host, **options)
+            return connect(host=host, **options)
         with probe.around("connect"):
-            return connect(*arguments, host=host, **options)
+            return connect(host=host, **options)
 
     def request_probed(rpc: RPC, operation: etree._Element) -> Any:
         if rpc.session.host != address:
@@ -79,7 +92,7 @@ def rpcs(probe: Probe, address: str) -> None:
         with probe.around(_rpc_name(operation)):
             return request(rpc, operation)
 
-    manager.connect = connect_probed
+    device.open_session = connect_probed
     RPC._request = request_probed
 
 

@@ -64,10 +64,12 @@ class Walk:
     def row(self, case: Case) -> Row:
         """Strike a rollout of the schedule that does not run; see what comes of it."""
         self._bench.recorder.begin()
+        before = self._bench.attackers.answers()
         pushed = self._bench.push(self._sides.new, fault=case.fault, step=case.step)
         recovery = self._bench.recover(case.choice)
         self._bench.await_rest()
         snapshots = self._bench.recorder.snapshots()
+        after = self._bench.attackers.answers()
         ports = list(self._sides.at_rest(snapshots[-1]).values())
         return Row(
             number=case.number,
@@ -79,6 +81,7 @@ class Walk:
             recovery=recovery,
             controller_exit=pushed.exit_status,
             mixed_ns=self._sides.mixed_ns(snapshots, clock.now_ns(Clock.TAI)),
+            attacks=min(after[switch] - before[switch] for switch in before),
             has_struck=pushed.has_struck,
         )
 

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -26,6 +27,8 @@ from tests.fault.network import STRUCK
 from tests.fault.probe import Probe
 
 CONTROLLER = "cnc"
+# As the process calls itself.
+BROKER = "netconf-broker"
 # What the commands of `cnc` import only when they run.
 _IMPORTED_LATE = ("cnc.check", "cnc.planfile", "cnc.rollout", "rich.table")
 
@@ -78,13 +81,17 @@ def _run(command: Command, running: Event) -> None:
         netns.setns(command.namespace, flags=0)
     program = Path(command.argv[0]).name
     if command.director:
-        _instrument(program, Probe(command.director, program), command.struck_address)
+        _instrument(program, command.director, command.struck_address)
     running.set()
     sys.argv = list(command.argv)
     sys.exit(_PROGRAMS[program]())
 
 
-def _instrument(program: str, probe: Probe, struck_address: str) -> None:
+def _instrument(program: str, director: Path, struck_address: str) -> None:
+    if program == NETCONF_SERVER:
+        instruments.broker(partial(Probe, director, BROKER))
+        return
+    probe = Probe(director, program)
     if program == CONTROLLER:
         instruments.rpcs(probe, struck_address)
         instruments.journal(probe, STRUCK)

@@ -12,11 +12,16 @@ from tests.fault.kernels import Side
 
 
 class Fault(StrEnum):
-    """What is struck; agent, server and link are those of one switch."""
+    """What is struck; all but the controller are those of one switch.
+
+    Front and broker are processes of its NETCONF server. The front's end is that of the spawner and
+    the session processes as well; without a broker the front ends by itself.
+    """
 
     CONTROLLER = "controller killed"
     AGENT = "agent killed"
-    SERVER = "NETCONF server killed"
+    FRONT = "front killed"
+    BROKER = "broker killed"
     LINK = "link cut"
 
 
@@ -34,6 +39,7 @@ class Row:
 
     `number` counts through the whole matrix. `controller_exit` is the exit status of `cnc push`,
     negative for a signal. `mixed_ns` is how long gates of both schedules were in force.
+    `attacks` is how many requests of its attacker each switch has answered meanwhile, or more.
     `has_struck` is False if the rollout never came to the step.
     """
 
@@ -46,6 +52,7 @@ class Row:
     recovery: Recovery
     controller_exit: int
     mixed_ns: int
+    attacks: int
     has_struck: bool = True
 
     @property
@@ -57,8 +64,8 @@ class Row:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the step was struck, and the network is on one schedule."""
-        return self.has_struck and self.outcome != "mixed"
+        """Whether the step was struck under attack, and the network is on one schedule."""
+        return self.has_struck and self.attacks > 0 and self.outcome != "mixed"
 
 
 def to_json(rows: Iterable[Row]) -> str:
@@ -100,6 +107,8 @@ def to_markdown(rows: Sequence[Row]) -> str:
 def _cell(row: Row) -> str:
     if not row.has_struck:
         return "**not reached**"
+    if not row.attacks:
+        return "**not attacked**"
     if row.outcome == "mixed":
         return f"**MIXED: {row.ports_on_old} old, {row.ports_on_new} new**"
     notes = []

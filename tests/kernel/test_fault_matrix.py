@@ -24,12 +24,14 @@ UNDECIDED: list[Case] = [
     ("cnc: before commit confirmed", Fault.LINK),
     # Between two ports of one switch.
     ("tsn-agent: after netlink RTM_NEWQDISC (3)", Fault.AGENT),
-    ("tsn-netconfd: after fsync of confirmed-commit.new", Fault.SERVER),
+    ("netconf-broker: after fsync of confirmed-commit.new", Fault.BROKER),
+    ("cnc: after commit confirmed", Fault.FRONT),
 ]
 DECIDED: list[Case] = [
     ("cnc: after journal decide", Fault.CONTROLLER),
     ("cnc: before commit persist-id", Fault.LINK),
-    ("cnc: before commit persist-id", Fault.SERVER),
+    ("cnc: before commit persist-id", Fault.FRONT),
+    ("cnc: before commit persist-id", Fault.BROKER),
     ("cnc: after commit persist-id", Fault.AGENT),
 ]
 
@@ -60,6 +62,7 @@ def test_until_it_is_decided_every_fault_leaves_the_old_schedule_and_nothing_to_
     rows: Mapping[Case, Row], step: str, fault: Fault
 ) -> None:
     row = rows[step, fault]
+    assert row.attacks > 0
     assert row.outcome == "old"
     assert row.recovery is Recovery.NONE
     # The new one never was in force anywhere, unless nobody was there to take a waiting list back.
@@ -72,5 +75,6 @@ def test_once_it_is_decided_every_fault_ends_on_one_schedule(
     rows: Mapping[Case, Row], step: str, fault: Fault
 ) -> None:
     row = rows[step, fault]
+    assert row.attacks > 0
     expected = {Recovery.NONE: "new", Recovery.RESUME: "new", Recovery.ROLLBACK: "old"}
     assert row.outcome == expected[row.recovery]

@@ -17,7 +17,7 @@ from tests.fault.table import Fault, Recovery, Row, from_json, to_json, to_markd
 
 MS = 1_000_000
 START_NS = 1_000 * MS
-SOUND = Row(1, "cnc: before lock running", Fault.LINK, 10, 0, 0, Recovery.NONE, 1, 0)
+SOUND = Row(1, "cnc: before lock running", Fault.LINK, 10, 0, 0, Recovery.NONE, 1, 0, 20)
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +142,10 @@ def test_a_strike_that_fails_is_heard_of():
         _ = direction.has_struck
 
 
+def test_a_row_is_sound_only_if_every_switch_was_attacked_in_it():
+    assert not replace(SOUND, attacks=0).is_sound
+
+
 def test_a_row_is_sound_only_if_it_was_struck_and_ends_on_one_schedule():
     assert SOUND.is_sound
     assert SOUND.outcome == "old"
@@ -170,10 +174,11 @@ def test_the_table_has_a_line_a_step_and_shouts_what_is_wrong():
         SOUND,
         replace(SOUND, fault=Fault.AGENT, recovery=Recovery.ROLLBACK, mixed_ns=2_500 * MS),
         replace(SOUND, step="cnc: after lock running", ports_on_old=7, ports_on_new=3),
+        replace(SOUND, step="cnc: after lock running", fault=Fault.AGENT, attacks=0),
     ]
     assert to_markdown(rows).splitlines() == [
         "| step | agent killed | link cut |",
         "|---|---|---|",
         "| cnc: before lock running | old, `--rollback`, mixed for 2.5 s | old |",
-        "| cnc: after lock running |  | **MIXED: 7 old, 3 new** |",
+        "| cnc: after lock running | **not attacked** | **MIXED: 7 old, 3 new** |",
     ]
