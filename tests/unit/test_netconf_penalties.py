@@ -7,7 +7,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from agent.netconfd.front.penalties import MAX_TRUSTED_HOSTS, TRUST_S, Offence, Penalties
+from agent.netconfd.front.penalties import Offence, Penalties
+from agent.netconfd.front.trusted_hosts import MAX_TRUSTED_HOSTS, TRUST_S, TrustedHosts
 from tests.unit.netconf_limits import limits
 
 OFFENDER, NEIGHBOUR, STRANGER = "192.0.2.1", "192.0.2.200", "198.51.100.1"
@@ -16,10 +17,16 @@ OFFENDER, NEIGHBOUR, STRANGER = "192.0.2.1", "192.0.2.200", "198.51.100.1"
 class Server:
     """Penalties by a clock that a test sets, with limits that it may change."""
 
-    def __init__(self):
+    def __init__(self, directory):
         self.now_s = 1000.0
         self.limits = limits()
-        self.penalties = Penalties(lambda: self.limits, lambda: self.now_s)
+        self.trusted_file = directory / "trusted-hosts"
+        self.start()
+
+    def start(self):
+        """As a front that starts anew."""
+        trusted = TrustedHosts(self.trusted_file, lambda: self.now_s)
+        self.penalties = Penalties(lambda: self.limits, trusted, lambda: self.now_s)
 
     def suffers(self, offence, count=1, address=OFFENDER):
         for _ in range(count):
@@ -37,8 +44,8 @@ class Server:
 
 
 @pytest.fixture
-def server():
-    return Server()
+def server(tmp_path):
+    return Server(tmp_path)
 
 
 def test_a_block_is_refused_once_its_penalties_exceed_the_minimum(server):
@@ -138,6 +145,62 @@ def test_trust_ends_a_day_after_the_last_login(server):
     server.suffers(Offence.SESSION_FAILURE)
     assert not server.refuses(NEIGHBOUR)
     server.now_s += 1
+    assert server.refuses(NEIGHBOUR)
+
+
+def test_who_may_commit_is_trusted_by_the_next_front_before_the_next_login(server):
+    server.penalties.trust(NEIGHBOUR)
+    server.now_s += 60
+    server.start()
+    server.suffers(Offence.SESSION_FAILURE, 20)
+    assert server.refuses(OFFENDER)
+    assert not server.refuses(NEIGHBOUR)
+    server.now_s += TRUST_S - 60
+    server.start()
+    server.suffers(Offence.SESSION_FAILURE, 20)
+    assert server.refuses(NEIGHBOUR)
+
+
+def test_hosts_that_log_in_often_are_written_down_now_and_then(server):
+    server.penalties.trust(NEIGHBOUR)
+    written = server.trusted_file.stat().st_mtime_ns, server.trusted_file.read_bytes()
+    for _ in range(60):
+        server.now_s += 59
+        server.penalties.trust(NEIGHBOUR)
+    assert written == (server.trusted_file.stat().st_mtime_ns, server.trusted_file.read_bytes())
+    server.now_s += 3600
+    server.penalties.trust(NEIGHBOUR)
+    assert server.trusted_file.read_bytes() != written[1]
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"192.0.2.200": "x"}', b"\xff", b"{" * 99_999])
+def test_a_file_of_trusted_hosts_that_cannot_be_read_is_told_and_replaced(server, content, caplog):
+    server.trusted_file.write_bytes(content)
+    server.start()
+    assert "trusted hosts are not known" in caplog.text
+    server.penalties.trust(NEIGHBOUR)
+    server.start()
+    server.suffers(Offence.SESSION_FAILURE)
+    assert not server.refuses(NEIGHBOUR)
+
+
+def test_a_disk_that_takes_no_file_costs_only_what_is_written(server, caplog):
+    server.trusted_file.with_suffix(".new").mkdir()
+    server.penalties.trust(NEIGHBOUR)
+    assert "trusted hosts are not written" in caplog.text
+    server.suffers(Offence.SESSION_FAILURE)
+    assert not server.refuses(NEIGHBOUR)
+
+
+def test_a_clock_that_was_set_back_makes_no_trust_longer(server):
+    server.penalties.trust(NEIGHBOUR)
+    server.now_s -= 3 * TRUST_S
+    server.start()
+    server.suffers(Offence.SESSION_FAILURE)
+    server.now_s += 1
+    assert not server.refuses(NEIGHBOUR)
+    server.now_s += TRUST_S
+    server.suffers(Offence.SESSION_FAILURE)
     assert server.refuses(NEIGHBOUR)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent import whole_file
-from agent.netconfd.front.ssh import load_or_create_host_key
+from agent.netconfd.front.host_key import load_or_create_host_key
 
 
 @pytest.fixture

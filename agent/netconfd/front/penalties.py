@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from agent.netconfd.front.source import Source, parsed
+from agent.netconfd.front.trusted_hosts import TrustedHosts
 from agent.netconfd.limits import Limits, PenaltyLimits
 
 LOG = logging.getLogger(__name__)
-
-TRUST_S = 24 * 3600
-MAX_TRUSTED_HOSTS = 1024
 
 
 class Offence(Enum):
@@ -44,14 +42,16 @@ class Penalties:
     """The penalties of all blocks, and the hosts without."""
 
     def __init__(
-        self, limits: Callable[[], Limits], now_s: Callable[[], float] = time.monotonic
+        self,
+        limits: Callable[[], Limits],
+        trusted: TrustedHosts,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`limits` are those in force; `now_s` is a monotonic clock."""
         self._limits = limits
         self._now_s = now_s
         self._by_block: dict[str, _Penalty] = {}
-        # Until when; the one that was trusted last is the last.
-        self._trusted_hosts: dict[str, float] = {}
+        self._trusted = trusted
 
     def penalise(self, address: str, offence: Offence) -> None:
         """Add the offence's penalty to those of the block."""
@@ -89,15 +89,11 @@ class Penalties:
         )
 
     def trust(self, address: str) -> None:
-        """Have no penalties for this host for `TRUST_S`: a user who may commit has logged in."""
-        host = Source.of(address, self._limits()).host
-        self._trusted_hosts.pop(host, None)
-        if len(self._trusted_hosts) >= MAX_TRUSTED_HOSTS:
-            del self._trusted_hosts[next(iter(self._trusted_hosts))]
-        self._trusted_hosts[host] = self._now_s() + TRUST_S
+        """Have no penalties for this host for a day: a user who may commit has logged in."""
+        self._trusted.add(Source.of(address, self._limits()).host)
 
     def _is_exempt(self, address: str, source: Source, limits: PenaltyLimits) -> bool:
-        if self._trusted_hosts.get(source.host, 0) > self._now_s():
+        if source.host in self._trusted:
             return True
         ip = parsed(address)
         return ip is not None and any(ip in network for network in limits.exempt)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,10 +11,11 @@ from typing import Any, Protocol
 import asyncssh
 from asyncssh.rsa import RSAKey
 
-from agent import whole_file
-from agent.netconfd.front.logins import Logins, UnsafeFile, is_user_name
+from agent.netconfd.front.host_key import key_pairs
+from agent.netconfd.front.logins import Logins, is_user_name
 from agent.netconfd.front.newcomers import Newcomers
 from agent.netconfd.front.penalties import Offence, Penalties
+from agent.netconfd.front.trusted_hosts import TrustedHosts
 from agent.netconfd.garbage import Garbage
 from agent.netconfd.limits import Client, Limits
 
@@ -62,15 +62,6 @@ _ALGORITHMS = {
 }
 # asyncssh verifies whatever signature a client or an authority has made, offered or not.
 RSAKey.all_sig_algorithms = {b"rsa-sha2-256", b"rsa-sha2-512"}
-# asyncssh would let an RSA key sign with SHA-1 as well.
-_HOST_KEY_SIGNATURES = (
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "rsa-sha2-512",
-    "rsa-sha2-256",
-)
 
 
 class Refused(Exception):
@@ -172,10 +163,11 @@ class Endpoint:
         self.serve = serve
         self.newcomers = Newcomers()
         self.garbage = Garbage()
-        self.penalties = Penalties(lambda: settings.limits)
+        trusted = TrustedHosts(host_key.with_name("trusted-hosts"))
+        self.penalties = Penalties(lambda: settings.limits, trusted)
         self._options = asyncssh.SSHServerConnectionOptions(
             server_factory=lambda: _Connection(self),
-            server_host_keys=_key_pairs(host_key),
+            server_host_keys=key_pairs(host_key),
             kbdint_auth=False,
             host_based_auth=False,
             gss_host=None,
@@ -361,51 +353,3 @@ class _Process(asyncssh.SSHServerProcess):  # type: ignore[misc]
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._on_end()
-
-
-def load_or_create_host_key(path: Path) -> Any:
-    """The server's private key; the first start creates an Ed25519 key that only root can read.
-
-    Raises OSError, UnsafeFile or asyncssh.KeyImportError.
-    """
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        return _create_host_key(path)
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UnsafeFile(
-            f"host key {path} has mode {mode:o}, so others may have read it; run chmod 600"
-        )
-    return asyncssh.read_private_key(str(path))
-
-
-def _key_pairs(path: Path) -> list[Any]:
-    """The host key once for each signature it may make.
-
-    In asyncssh a pair remembers the signature that its last client chose, and all connections share
-    it: with one pair, a client would get the signature algorithm that another one had chosen.
-
-    Raises as `load_or_create_host_key` does.
-    """
-    key = load_or_create_host_key(path)
-    pairs = []
-    for name in map(str.encode, _HOST_KEY_SIGNATURES):
-        if name in key.sig_algorithms:
-            (pair,) = asyncssh.load_keypairs([key])
-            pair.host_key_algorithms = [name]
-            pairs.append(pair)
-    if not pairs:
-        raise asyncssh.KeyImportError(
-            f"host key {path} is {key.get_algorithm()}, expected Ed25519, ECDSA or RSA; "
-            "move it away, and the next start creates an Ed25519 key"
-        )
-    return pairs
-
-
-def _create_host_key(path: Path) -> Any:
-    key = asyncssh.generate_private_key("ssh-ed25519")
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    # The private half last: while it is missing, the next start creates both again.
-    key.write_public_key(str(path) + ".pub")
-    whole_file.replace(path, key.export_private_key())
-    return key
