@@ -8,6 +8,7 @@ depends on no other instance of that list.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,6 +20,9 @@ from agent.sysrepo.selection import CONDITIONS, LITERAL, NAME, needed_paths, uni
 # sent to whoever reads, and this much fits into a message whatever the keys are written in.
 MAX_PATHS = 64
 MAX_KEY_CHARACTERS = 10_000
+# Of paths into one entry of a list, from which on it is read whole: sysrepo looks the user's groups
+# up, twice, for each node that it finds.
+WHOLE_ENTRY_PATHS = 4
 
 _STEP = re.compile(rf"\s*+/(?:{NAME}:)?({NAME})(?!\s*+[(:])({CONDITIONS})", re.ASCII)
 _KEY = re.compile(rf"\[\s*+(?:{NAME}:)?({NAME})\s*+=\s*+({LITERAL})\s*+\]", re.ASCII)
@@ -40,7 +44,7 @@ Instances = tuple[Step, ...]
 def needed_instances(context: Context, xpath: str) -> tuple[Instances, ...]:
     """What decides on what `xpath` selects: paths as `needed_paths` has them, with keys.
 
-    Raises LibyangError.
+    Of a list entry with many of them, the path of the entry alone. Raises LibyangError.
     """
     paths = union_of_paths(xpath)
     if 0 < len(paths) <= MAX_PATHS:
@@ -51,8 +55,25 @@ def needed_instances(context: Context, xpath: str) -> tuple[Instances, ...]:
         )
         keys = (value for path in with_keys for step in path for _, value in step.keys)
         if sum(map(len, keys)) <= MAX_KEY_CHARACTERS:
-            return tuple(with_keys)
+            return _with_whole_entries(tuple(with_keys))
     return tuple(_with_keys(context, path, ()) for path in needed_paths(context, xpath))
+
+
+def _with_whole_entries(paths: tuple[Instances, ...]) -> tuple[Instances, ...]:
+    """The same paths, but that of the entry instead of many into it."""
+    entries = [_entry(path) for path in paths]
+    whole = {entry for entry, count in Counter(entries).items() if count >= WHOLE_ENTRY_PATHS}
+    whole.discard(())
+    replaced = (
+        entry if entry in whole else path for path, entry in zip(paths, entries, strict=True)
+    )
+    return tuple(dict.fromkeys(replaced))
+
+
+def _entry(path: Instances) -> Instances:
+    """The part of a path up to the last list entry that it names; empty if it names none."""
+    named = [depth for depth, step in enumerate(path) if step.keys]
+    return path[: named[-1] + 1] if named else ()
 
 
 def _steps(path: str) -> Iterator[tuple[str, str]]:

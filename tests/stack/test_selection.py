@@ -254,6 +254,17 @@ def test_of_a_list_whose_keys_are_given_only_those_entries_are_read(xpath, read,
     assert sorted(Read("running", [each]).xpath for each in instances) == read
 
 
+def test_a_list_entry_into_which_many_paths_go_is_read_whole(context):
+    def read(*leaves):
+        xpath = " | ".join(f"{ONE}[name='p1']/{leaf}" for leaf in leaves)
+        instances = needed_instances(context, f"{xpath} | {ONE}[name='p2']/enabled")
+        return {Read("running", [each]).xpath for each in instances}
+
+    few, entry = ("name", "type", "enabled"), f"{ENTRIES}[name='p1']"
+    assert entry not in read(*few)
+    assert read(*few, "description") - read(*few) == {entry}
+
+
 def test_no_constant_of_a_client_is_more_than_a_constant_in_what_the_broker_evaluates(context):
     (wanted, *_) = needed_instances(context, f"{ONE}[name=\"'] | //*[.='\"]")
     xpath = Read("running", [wanted]).xpath
