@@ -1,24 +1,17 @@
-"""Counters of a switch's ports that should not increase: the filter of a get, a parser of its
-reply.
+"""Counters of a switch's ports that should not increase: a parser of replies.
 
 Counters restart at 0 when the schedule of a port is set again or the agent starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-
-from lxml.builder import ElementMaker
 
 from cnc.switch import reply
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
-_IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
-_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
-_GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
-_TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
 
 
@@ -37,31 +30,6 @@ class PortCounters:
     overruns: Mapping[int, int] = field(default_factory=dict)
     drops: Mapping[int, int] = field(default_factory=dict)
     window_drops: Mapping[int, int] = field(default_factory=dict)
-
-
-def counter_filter(ports: Iterable[str]) -> list[Element]:
-    """Subtree filter: the counters of these bridge ports."""
-    return [
-        _IF(
-            "interfaces",
-            *(
-                _IF(
-                    "interface",
-                    _IF("name", port),
-                    _BRIDGE(
-                        "bridge-port",
-                        _GATES(
-                            "gate-parameter-table",
-                            _GATES("config-change-error"),
-                            _GATES("queue-max-sdu-table"),
-                        ),
-                        _TSNL("taprio", _TSNL("kernel", _TSNL("class-statistics"))),
-                    ),
-                )
-                for port in sorted(ports)
-            ),
-        )
-    ]
 
 
 def port_counters(data: Element) -> dict[str, PortCounters]:

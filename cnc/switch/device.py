@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import paramiko
-from lxml import etree
 from ncclient import NCClientError, manager
 from ncclient.operations import RPCError
 from ncclient.operations.errors import TimeoutExpiredError
@@ -27,7 +26,7 @@ from cnc import whole_file
 from cnc.errors import CncError
 from cnc.format import duration
 from cnc.model import Bridge, Management, StoredPort
-from cnc.switch import readback
+from cnc.switch import filters, readback
 from cnc.switch.known_hosts import KnownHosts
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
 from cnc.switch.reply import Element
@@ -115,8 +114,8 @@ class StoredSwitch:
 
 @dataclass(frozen=True, slots=True)
 class SwitchState:
-    """State in a switch's reply; request and reply are timed on the controller's monotonic
-    clock."""
+    """State that a switch read at some moment between `asked_ns` and `answered_ns`, which are of
+    the controller's monotonic clock: when it was requested, and when it was received."""
 
     agent: AgentReport | None
     ports: Mapping[str, PortReport]
@@ -126,9 +125,9 @@ class SwitchState:
     def tai_minus_monotonic_ns(self) -> tuple[int, int] | None:
         """Bounds of (switch's TAI minus controller's monotonic clock); None without a clock.
 
-        The switch read its clock at some moment between request and reply. Agents up to 0.1.0
-        report the time of the clock on which a port's list runs: where that is not TAI, the port
-        is used only if the switch has no other, and may be wrong (`is_tai_certain`).
+        Agents up to 0.1.0 report the time of the clock on which a port's list runs: where that is
+        not TAI, the port is used only if the switch has no other, and may be wrong
+        (`is_tai_certain`).
         """
         clocks = self._clocks_ns(is_tai=True) or self._clocks_ns(is_tai=False)[-1:]
         if not clocks:
@@ -178,7 +177,7 @@ class Device:
         self.wait_at_most(min(CLOSE_TIMEOUT_S, self._session.timeout))
         try:
             self._session.close_session()
-        except (*_BROKEN, etree.LxmlError):
+        except Exception:  # noqa: BLE001  the session's error may be that of any listener
             self._transport.close()
 
     @property
@@ -204,10 +203,10 @@ class Device:
 
     def stored(self, ports: Collection[str]) -> StoredSwitch:
         """The running configuration of these ports, and the id of its rollout."""
-        filters = [*readback.configuration_filter(ports), rollout_id_filter()]
+        wanted = [*filters.configuration_filter(ports), rollout_id_filter()]
         with self._request("get-config"):
-            data = _data(self._session.get_config("running", filter=filters))
-            return StoredSwitch(_of(ports, readback.stored_ports(data)), rollout_id_in(data))
+            data = _data(self._session.get_config("running", filter=wanted))
+            return StoredSwitch(of_ports(ports, readback.stored_ports(data)), rollout_id_in(data))
 
     def rollout_id(self) -> RolloutId | None:
         """The id of the rollout that made the running configuration; None if none did."""
@@ -218,13 +217,20 @@ class Device:
 
     def state(self, ports: Collection[str]) -> SwitchState:
         """The present state of the agent and of the kernel on these ports."""
-        filters = readback.state_filter(ports)
+        return self._state(filters.state_filter(ports), ports)
+
+    def clock(self, port: str) -> SwitchState:
+        """The present time on a port, and of all its other state the least: for the shortest
+        request."""
+        return self._state(filters.clock_filter(port), [port])
+
+    def _state(self, wanted: list[Element], ports: Collection[str]) -> SwitchState:
         asked_ns = time.monotonic_ns()
         with self._request("get"):
-            data = self._operational(filters)
+            data = self._operational(wanted)
             return SwitchState(
                 agent=readback.agent_report(data),
-                ports=_of(ports, readback.port_reports(data)),
+                ports=of_ports(ports, readback.port_reports(data)),
                 asked_ns=asked_ns,
                 answered_ns=time.monotonic_ns(),
             )
@@ -302,18 +308,18 @@ class Device:
         with self._request("edit-config"):
             self._session.edit_config(target="candidate", config=config, test_option="test-only")
 
-    def _operational(self, filters: list[Element]) -> Element:
+    def _operational(self, wanted: list[Element]) -> Element:
         """The operational state; a server without RFC 8526 leaves out nodes that are
         configurable."""
         if self._has_get_data:
             try:
-                reply = self._session.dispatch(readback.get_operational(filters))
+                reply = self._session.dispatch(readback.get_operational(wanted))
                 return readback.operational_data(reply.xml)
             except RPCError as error:
                 if "operation-not-supported" not in _tags(error):
                     raise
                 self._has_get_data = False
-        return _data(self._session.get(filter=filters))
+        return _data(self._session.get(filter=wanted))
 
     @contextmanager
     def _request(self, what: str) -> Iterator[None]:
@@ -379,7 +385,7 @@ def _data(reply: Any) -> Element:
     return data
 
 
-def _of(ports: Iterable[str], reported: Mapping[str, T]) -> dict[str, T]:
+def of_ports(ports: Iterable[str], reported: Mapping[str, T]) -> dict[str, T]:
     """What is reported of these ports: a switch may report others, without being asked."""
     return {port: reported[port] for port in ports if port in reported}
 

@@ -1,4 +1,4 @@
-"""State and configuration of a switch as values: filters of requests, parsers of their replies.
+"""State and configuration of a switch as values: parsers of replies.
 
 A leaf that the standard lets a server leave out may be missing. The absence of a mandatory node, or
 a value that it cannot have, raises ValueError with the node's name.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from copy import deepcopy
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -43,36 +42,10 @@ from cnc.switch.tree import (
     PtpReport,
 )
 
-_IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
-_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
-_GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
-_TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
 CLOCK_END_NS = 2**62  # 2116: what is added to such a time still fits into the kernel's 64 bits
 _SET = "set-gate-states"  # the operation of all entries that a rollout configures
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
-
-
-def configuration_filter(ports: Iterable[str]) -> list[Element]:
-    """Subtree filter: everything configured under these bridge ports."""
-    return [_interfaces(ports, _BRIDGE("bridge-port"))]
-
-
-def state_filter(ports: Iterable[str]) -> list[Element]:
-    """Subtree filter: the agent; link, clock, limits and kernel state of these ports."""
-    bridge_port = _BRIDGE(
-        "bridge-port",
-        _GATES(
-            "gate-parameter-table",
-            _GATES("current-time"),
-            _GATES("supported-list-max"),
-            _GATES("supported-cycle-max"),
-            _GATES("supported-interval-max"),
-            _GATES("tick-granularity"),
-        ),
-        _TSNL("taprio", _TSNL("kernel")),
-    )
-    return [_interfaces(ports, _IF("oper-status"), bridge_port), _TSNL("agent")]
 
 
 def get_operational(filters: Iterable[Element]) -> Element:
@@ -93,13 +66,6 @@ def operational_data(message: str) -> Element:
     if data is None:
         raise ValueError("it has no data of ietf-netconf-nmda")
     return data
-
-
-def _interfaces(ports: Iterable[str], *filters: Element) -> Element:
-    return _IF(
-        "interfaces",
-        *(_IF("interface", _IF("name", port), *deepcopy(filters)) for port in sorted(ports)),
-    )
 
 
 _NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}

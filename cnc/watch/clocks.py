@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cnc.format import duration
 from cnc.rollout.preflight.clocks import READ_TOLERANCE_NS
@@ -49,6 +49,26 @@ def offsets(states: Mapping[str, SwitchState], now_ns: int) -> dict[str, Offset]
         )
         for name, (lower, upper) in bounds.items()
     }
+
+
+def timed(pushed: SwitchState, reading: SwitchState) -> SwitchState | None:
+    """A state that a switch sent unasked, with the earliest moment at which it can have read it.
+
+    A request bounds that moment, of pushed data only the receipt is known. The time that the
+    switch's clock shows in them is compared with a former `reading` of this clock by a request,
+    since which it may have drifted. None: the clock was set in between, or `reading` has none.
+    A state without a clock is returned as it is.
+    """
+    shown, known = pushed.tai_minus_monotonic_ns(), reading.tai_minus_monotonic_ns()
+    if shown is None:
+        return pushed
+    if known is None:
+        return None
+    age_ns = abs(pushed.answered_ns - reading.asked_ns)
+    earliest_ns = pushed.answered_ns + shown[1] - known[1] - age_ns // DRIFT_PER_NS
+    if earliest_ns > pushed.answered_ns:
+        return None
+    return replace(pushed, asked_ns=earliest_ns)
 
 
 def off_beyond(found: Mapping[str, Offset], clock_error_ns: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Follows one switch for the whole watch: receives notifications, polls, reconnects."""
+"""Follows one switch for the whole watch: receives what it sends, looks at it, reconnects."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from datetime import UTC, datetime
 
 from cnc.model import Bridge
 from cnc.switch.device import ConnectOptions, DeviceError
-from cnc.switch.subscription import Notification, Subscription
+from cnc.switch.push import Change, Stopped, Update
+from cnc.switch.subscription import Notification, Received, Subscription
 from cnc.watch.messages import requires_poll
-from cnc.watch.observation import Observation, Poll, SwitchNotification, Unreachable
+from cnc.watch.observation import Observation, SwitchNotification, Unreachable
+from cnc.watch.sources import Source, open_source
 
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 30.0
 # A switch with a hundred ports whose links all go down at once sends a hundred.
 NOTIFICATIONS_MAX = 1000
 NOTIFICATIONS_WITHIN_S = 10.0
+# The state of a switch with a hundred ports is 700,000 characters long.
+NOTIFIED_MAX_CHARACTERS = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +37,68 @@ class _Stop:
     """`stop` was called."""
 
 
+class _Inbox:
+    """What a session received, in its order. Of its updates the newest alone is kept: a switch may
+    send large ones faster than they are read."""
+
+    def __init__(self) -> None:
+        self._messages: queue.SimpleQueue[Received | _Ended | _Stop | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._update: Update | None = None
+
+    def put(self, message: Received | _Ended | _Stop) -> None:
+        if not isinstance(message, Update):
+            self._messages.put(message)
+            return
+        with self._lock:
+            is_first, self._update = self._update is None, message
+        if is_first:
+            self._messages.put(None)  # its place
+
+    def get(self, timeout_s: float) -> Received | _Ended | _Stop:
+        """Raises queue.Empty if nothing arrives in time."""
+        if message := self._messages.get(timeout=timeout_s):
+            return message
+        with self._lock:
+            update, self._update = self._update, None
+        if update is None:
+            raise queue.Empty
+        return update
+
+
 class _Rate:
-    """Counts the notifications of a session."""
+    """Counts the notifications of a session, and their characters."""
 
     def __init__(self) -> None:
         self._since_s = 0.0
         self._count = 0
+        self._characters = 0
 
     @property
     def is_exceeded(self) -> bool:
         """Whether the last one was one too many."""
-        return self._count > NOTIFICATIONS_MAX
+        return self._count > NOTIFICATIONS_MAX or self._characters > NOTIFIED_MAX_CHARACTERS
 
-    def refuse_flood(self) -> None:
+    def refuse_flood(self, characters: int) -> None:
         """Count one. Raises OverflowError if it is one too many, which ends the session."""
         now_s = time.monotonic()
         if now_s - self._since_s >= NOTIFICATIONS_WITHIN_S:
-            self._since_s, self._count = now_s, 0
+            self._since_s, self._count, self._characters = now_s, 0, 0
         self._count += 1
+        self._characters += characters
         if self.is_exceeded:
             raise OverflowError(
-                f"it sent more than {NOTIFICATIONS_MAX} notifications within "
-                f"{NOTIFICATIONS_WITHIN_S:g} s"
+                f"it sent more than {NOTIFICATIONS_MAX} notifications, or "
+                f"{NOTIFIED_MAX_CHARACTERS} characters in them, within {NOTIFICATIONS_WITHIN_S:g} s"
             )
 
 
 class Follower(threading.Thread):
     """Reports the observations of a switch, in a thread of its own, until `stop`.
 
-    It polls when a session begins, after each notification that may have changed the state, and
-    every `interval_s`. A lost session is opened again, with a backoff that doubles up to
+    It asks the switch for everything when a session begins, and after each notification that may
+    have changed the state. Every `interval_s` the switch pushes its state, or is asked. A lost
+    session is opened again, with a backoff that doubles up to
     `LONGEST_RETRY_S`.
     """
 
@@ -81,7 +117,7 @@ class Follower(threading.Thread):
         self._connect = connect
         self._interval_s = interval_s
         self._report = report
-        self._inbox: queue.SimpleQueue[Notification | _Ended | _Stop] = queue.SimpleQueue()
+        self._inbox = _Inbox()
         self._stopping = threading.Event()
         self._retry_s = FIRST_RETRY_S
 
@@ -101,23 +137,25 @@ class Follower(threading.Thread):
 
     def _attend(self) -> None:
         """One session, until `stop`. Raises DeviceError if it cannot be opened, or ends."""
-        inbox = self._inbox = queue.SimpleQueue()
+        inbox = self._inbox = _Inbox()
         rate = _Rate()
 
-        def on_notification(notification: Notification) -> None:
-            rate.refuse_flood()
-            inbox.put(notification)
+        def on_received(received: Received, characters: int) -> None:
+            rate.refuse_flood(characters)
+            inbox.put(received)
 
         session = Subscription(
             self._bridge,
             self._connect,
-            on_notification=on_notification,
+            on_received=on_received,
             on_end=lambda reason: inbox.put(_Ended(reason)),
         )
         try:
-            self._poll(session)
+            # Subscribed first: what changes after the first look is told.
+            source = open_source(session, self._ports, self._interval_s, self._connect.timeout_s)
+            self._report(source.look())
             self._retry_s = FIRST_RETRY_S
-            self._follow(session)
+            self._follow(session, source)
         except DeviceError:
             session.abandon()
             if rate.is_exceeded:
@@ -125,46 +163,29 @@ class Follower(threading.Thread):
             raise
         session.close()
 
-    def _follow(self, session: Subscription) -> None:
+    def _follow(self, session: Subscription, source: Source) -> None:
         """Until `stop`. Raises DeviceError when the session ends."""
-        due_s = time.monotonic() + self._interval_s
         while not self._stopping.is_set():
-            changed = self._listen(until_s=due_s)
-            if self._stopping.is_set():
-                return
-            if changed or time.monotonic() >= due_s:
-                self._poll(session)
-                due_s = time.monotonic() + self._interval_s
-
-    def _listen(self, until_s: float) -> bool:
-        """Report notifications; whether to poll now. Several at once cause one poll."""
-        changed = False
-        while True:
-            wait_s = 0.0 if changed else max(0.0, until_s - time.monotonic())
             try:
-                message = self._inbox.get(timeout=wait_s)
-            except queue.Empty:
-                return changed
+                message = self._inbox.get(timeout_s=max(0.0, source.due_s - time.monotonic()))
+            except queue.Empty:  # several changes at once cause one look
+                self._report(source.look())
+                continue
             match message:
                 case _Stop():
-                    return False
+                    return
                 case _Ended(reason):
                     raise DeviceError(self._bridge.name, f"the session ended: {reason}")
                 case Notification():
                     self._report(SwitchNotification(self._bridge.name, _now(), message))
-                    changed = changed or requires_poll(message)
-
-    def _poll(self, session: Subscription) -> None:
-        state = session.state(self._ports)
-        self._report(
-            Poll(
-                switch=self._bridge.name,
-                at=_now(),
-                state=state,
-                stored=session.stored(self._ports),
-                counters=session.counters(self._ports),
-            )
-        )
+                    if requires_poll(message):
+                        source.look_now()
+                case Update() | Change():
+                    if poll := source.take(message):
+                        self._report(poll)
+                case Stopped():
+                    session.refuse_end_of_events(message)
+                    source = source.after(message)
 
 
 def _now() -> datetime:

@@ -1,4 +1,4 @@
-"""The observations of a switch: polls, notifications, failures."""
+"""The observations of a switch: looks at its state, notifications, failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cnc.switch.subscription import Notification
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """The complete reply of a switch to a poll."""
+    """The state of a switch at one moment, whether it was asked for it or sent it by itself."""
 
     switch: str
     at: datetime

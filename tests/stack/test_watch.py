@@ -132,7 +132,33 @@ def watch(network, tmp_path):
 Start = Callable[..., WatchProcess]
 
 SELDOM = ("--interval", "3600")  # so that nothing but a notification is noticed
-OFTEN = ("--interval", "0.2")
+OFTEN = ("--interval", "0.2")  # more often than a switch pushes its state by default: it is asked
+PUSHED = ("--interval", "1")
+
+
+@pytest.fixture(params=[OFTEN, PUSHED], ids=["polled", "pushed"])
+def in_either_way(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The arguments of a watch of a switch that is asked for its state, or pushes it."""
+    return request.param
+
+
+@pytest.mark.parametrize(
+    ("interval", "datastores"), [(OFTEN, []), (PUSHED, ["operational", "running"])]
+)
+def test_a_switch_pushes_its_state_unless_it_is_wanted_more_often_than_it_pushes(
+    network: Network, watch: Start, interval: tuple[str, str], datastores: list[str]
+):
+    process = watch(*interval)
+    with sysrepo.SysrepoConnection() as switch, switch.start_session("operational") as session:
+        subscriptions = session.get_data("/ietf-subscribed-notifications:subscriptions")
+    targets = [
+        each.get("ietf-yang-push:datastore", each.get("datastore", "")).rpartition(":")[2]
+        for each in subscriptions["subscriptions"]["subscription"]
+    ]
+    # The events are a subscription in any case.
+    assert sorted(filter(None, targets)) == datastores
+    assert process.stop() == 0
+    assert process.events == []
 
 
 def test_a_network_that_runs_its_plan_is_no_news(network: Network, watch: Start):
@@ -179,8 +205,10 @@ def test_frames_that_wait_and_never_leave_are_told_by_watch_and_status_and_docto
         assert "gate-margin" in done.output
 
 
-def test_what_nobody_reports_is_noticed_by_looking(network: Network, watch: Start):
-    process = watch(*OFTEN)
+def test_what_nobody_reports_is_noticed_by_looking(
+    network: Network, watch: Start, in_either_way: tuple[str, str]
+):
+    process = watch(*in_either_way)
     network.lose_schedule()
     assert "no gate control list" in process.wait_for("began", "drift", port="p2")["text"]
     state = network.kernel.states["p1"]
@@ -190,8 +218,10 @@ def test_what_nobody_reports_is_noticed_by_looking(network: Network, watch: Star
     process.wait_for("ended", "link-down", port="p1")
 
 
-def test_a_server_that_is_killed_is_told_once_and_so_is_its_return(network: Network, watch: Start):
-    process = watch(*OFTEN)
+def test_a_server_that_is_killed_is_told_once_and_so_is_its_return(
+    network: Network, watch: Start, in_either_way: tuple[str, str]
+):
+    process = watch(*in_either_way)
     network.server.kill()
     process.wait_for("began", "unreachable", switch="s1")
     network.server.start()
@@ -201,9 +231,9 @@ def test_a_server_that_is_killed_is_told_once_and_so_is_its_return(network: Netw
 
 
 def test_a_server_that_hangs_is_told_and_does_not_keep_the_watch_from_ending(
-    network: Network, watch: Start
+    network: Network, watch: Start, in_either_way: tuple[str, str]
 ):
-    process = watch(*OFTEN, environment={"CNC_TIMEOUT": "1"})
+    process = watch(*in_either_way, environment={"CNC_TIMEOUT": "1"})
     os.kill(network.server.pid, signal.SIGSTOP)
     try:
         told = process.wait_for("began", "unreachable", switch="s1")
@@ -217,8 +247,10 @@ def test_a_server_that_hangs_is_told_and_does_not_keep_the_watch_from_ending(
     assert "Traceback" not in process.log
 
 
-def test_an_agent_that_ends_is_told_and_its_successor_ends_it(network: Network, watch: Start):
-    process = watch(*OFTEN)
+def test_an_agent_that_ends_is_told_and_its_successor_ends_it(
+    network: Network, watch: Start, in_either_way: tuple[str, str]
+):
+    process = watch(*in_either_way)
     network.agent.close()
     process.wait_for("began", "agent-down", switch="s1")
     network.agent = Datastore(network.kernel)
@@ -230,9 +262,9 @@ def test_an_agent_that_ends_is_told_and_its_successor_ends_it(network: Network, 
 
 
 def test_another_plan_on_the_switch_is_told_by_whom_and_never_healed(
-    network: Network, watch: Start, tmp_path: Path
+    network: Network, watch: Start, in_either_way: tuple[str, str], tmp_path: Path
 ):
-    process = watch(*OFTEN, "--heal")
+    process = watch(*in_either_way, "--heal")
     elsewhere = {**network.environment, "CNC_STATE_DIR": str(tmp_path / "elsewhere")}
     done = CliRunner().invoke(
         cli.cnc, ["push", str(network.other_plan), "--take-over"], env=elsewhere
@@ -273,11 +305,13 @@ def test_while_somebody_else_holds_the_lock_nothing_is_healed(network: Network, 
     process.wait_for("ended", "drift", port="p2")
 
 
-def test_metrics_say_what_the_switch_says(network: Network, watch: Start):
+def test_metrics_say_what_the_switch_says(
+    network: Network, watch: Start, in_either_way: tuple[str, str]
+):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         listen = f"127.0.0.1:{free.getsockname()[1]}"
-    process = watch(*OFTEN, "--metrics", listen)
+    process = watch(*in_either_way, "--metrics", listen)
 
     def scraped() -> Callable[..., list[float]]:
         with urllib.request.urlopen(f"http://{listen}/metrics", timeout=10) as answer:

@@ -16,6 +16,7 @@ from ncclient.capabilities import Capabilities
 from cnc.model import NS_PER_S
 from cnc.switch import device
 from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.push import SUBSCRIBED, YANG_PUSH
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.transport import PromptSession
 from cnc.switch.tree import BRIDGE, DATASTORES, IF_TYPE, INTERFACES, NETCONF, SCHED, SCHED_BRIDGE
@@ -32,6 +33,8 @@ NAMESPACES = {
     "m": "urn:ietf:params:xml:ns:yang:ietf-netconf-monitoring",
     "y": "urn:ietf:params:xml:ns:yang:ietf-yang-library",
     "nmda": "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda",
+    "sn": SUBSCRIBED,
+    "yp": YANG_PUSH,
     "ds": DATASTORES,
 }
 MARK = RolloutId("6f0c4c6b-9f0c-4d11-8a7e-2d0f6a5a7d11", "alice@desk", "2026-01-01T00:00:00+00:00")
@@ -187,12 +190,17 @@ def _server():
 class LyingSwitches:
     """Stands in for `open_session`; `change(reply)` may do anything to the <data> of a reply.
 
-    `refusals` are error messages by operation: all switches refuse these.
+    `refusals` are error messages by operation: all switches refuse these. `asked` are the
+    operations that they were asked for. They have no YANG push unless `subscriptions` says what to
+    subscribe to they allow; the ids count from 1.
     """
 
     def __init__(self, change: Change = lambda _: None) -> None:
         self.change = change
         self.refusals: dict[str, str] = {}
+        self.asked: list[str] = []
+        self.subscriptions: tuple[str, ...] = ()
+        self._last_id = 0
 
     def open_session(self, *, host, timeout_s, **_):
         """A session with the switch at this address: 10.99.0.2 is s2."""
@@ -207,6 +215,7 @@ class LyingSwitches:
         name = etree.QName(operation).localname
         reply = element("nc:rpc-reply")
         reply.set("message-id", rpc.get("message-id"))
+        self.asked.append(name)
         if name in self.refusals:
             reply.append(_refusal(self.refusals[name]))
         elif name in {"get", "get-config"}:
@@ -216,9 +225,23 @@ class LyingSwitches:
             data = element("nmda:data", *deepcopy(state_data(switch)))
             reply.append(data)
             self.change(data)
+        elif name == "establish-subscription":
+            reply.append(self._subscribed(operation))
         else:
             reply.append(element("nc:ok"))
         return etree.tostring(reply, encoding="unicode")
+
+    def _subscribed(self, operation: Reply) -> Reply:
+        offered = {
+            "stream": operation.find("sn:stream", NAMESPACES),
+            "periodic": operation.find("yp:periodic", NAMESPACES),
+            "on-change": operation.find("yp:on-change", NAMESPACES),
+        }
+        (wanted,) = (name for name, node in offered.items() if node is not None)
+        if wanted not in self.subscriptions:
+            return _refusal(f"no subscription of this kind: {wanted}")
+        self._last_id += 1
+        return element("sn:id", str(self._last_id))
 
 
 def _refusal(message):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import re
 import socket
 import urllib.request
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,13 +19,23 @@ from lxml import etree
 
 from cnc.rollout.history import History
 from cnc.switch import ConnectOptions, subscription
-from cnc.switch.subscription import NETCONF_EVENTS, Notification
+from cnc.switch.device import DeviceError
+from cnc.switch.push import SUBSCRIBED, YANG_PUSH, Change, Update
+from cnc.switch.subscription import NETCONF_EVENTS, Notification, Subscription
 from cnc.switch.tree import TSN_LINUX
 from cnc.watch import Event, Watcher, following, metrics, watcher
 from cnc.watch.following import Follower
-from cnc.watch.observation import SwitchNotification, Unreachable
+from cnc.watch.observation import Poll, SwitchNotification, Unreachable
 from cnc.watch.observer import Observer
-from tests.unit.lying_switches import CAPABILITIES, PLAN, element
+from cnc.watch.sources import open_source
+from tests.unit.lying_switches import (
+    CAPABILITIES,
+    PLAN,
+    LyingSwitches,
+    element,
+    lying,
+    state_data,
+)
 from tests.unit.strange_switch import BASE, END_OF_MESSAGE, HELLO, strange_switch
 from tests.unit.watched_switches import received
 
@@ -31,6 +44,9 @@ NOTIFYING = HELLO.replace(
     "".join(f"<capability>{uri}</capability>" for uri in CAPABILITIES[-2:]) + "<capability>",
     1,
 )
+BOMB = '<!ENTITY a "' + "x" * 1000 + '"><!ENTITY b "' + "&a;" * 1000 + '"><!ENTITY e "&b;&b;">'
+ID = f'<id xmlns="{SUBSCRIBED}">1</id>'
+FOREIGN_UPDATE = f'<push-update xmlns="{YANG_PUSH}"><id>999</id></push-update>'
 EVENT = (
     '<notification xmlns="urn:ietf:params:xml:ns:netconf:notification:1.0">'
     "<eventTime>2026-01-01T00:00:00Z</eventTime>{}</notification>"
@@ -88,36 +104,184 @@ def test_of_a_long_text_in_a_notification_the_beginning_is_kept():
     assert leaves == {"difference": "x" * 4000 + "…"}
 
 
-def test_a_switch_that_sends_notifications_without_end_loses_its_session(tmp_path, monkeypatch):
-    monkeypatch.setattr(following, "NOTIFICATIONS_MAX", 50)
-    reported = queue.SimpleQueue()
+def flooding(subscribed, event):
+    """A switch that answers the first request by `subscribed`, and the next by `event` for ever."""
+    message = EVENT.format(event).encode() + END_OF_MESSAGE
 
     async def flood(process):
-        """Answer the subscription, and never stop after that."""
         request = (await process.stdin.readuntil(END_OF_MESSAGE)).decode()
         number = re.search(r'message-id="([^"]*)"', request)[1]
-        reply = f'<rpc-reply xmlns="{BASE}" message-id="{number}"><ok/></rpc-reply>'
+        reply = f'<rpc-reply xmlns="{BASE}" message-id="{number}">{subscribed}</rpc-reply>'
         process.stdout.write(reply.encode() + END_OF_MESSAGE)
-        event = EVENT.format('<e xmlns="urn:x"/>').encode() + END_OF_MESSAGE
+        await process.stdin.readuntil(END_OF_MESSAGE)
         while not process.channel.is_closing():
-            process.stdout.write(event * 10)
+            process.stdout.write(message * 10)
+            await process.stdout.drain()
             await asyncio.sleep(0.01)
 
-    with strange_switch(tmp_path, hello=NOTIFYING, talk=flood) as switch:
-        follower = Follower(
-            switch.managed,
-            ["s2"],
-            connect=switch.options(),
-            interval_s=60.0,
-            report=reported.put,
-        )
-        follower.start()
-        observation = reported.get(timeout=30)
+    return flood
+
+
+@contextmanager
+def followed(switch, interval_s=60.0):
+    """A follower of the switch, and the queue of what it reports."""
+    reported = queue.SimpleQueue()
+    follower = Follower(
+        switch.managed,
+        ["s2"],
+        connect=switch.options(timeout_s=60.0),
+        interval_s=interval_s,
+        report=reported.put,
+    )
+    follower.start()
+    try:
+        yield follower, reported
+    finally:
         follower.stop()
-        follower.join(30)
+        follower.join(60)
+    assert not follower.is_alive()
+
+
+@pytest.mark.parametrize("event", ['<e xmlns="urn:x"/>', FOREIGN_UPDATE])
+def test_a_switch_that_sends_notifications_without_end_loses_its_session(
+    tmp_path, monkeypatch, event
+):
+    monkeypatch.setattr(following, "NOTIFICATIONS_MAX", 50)
+    talk = flooding(ID, event)
+    with (
+        strange_switch(tmp_path, hello=NOTIFYING, talk=talk) as switch,
+        followed(switch) as (follower, reported),
+    ):
+        observation = reported.get(timeout=60)
     assert isinstance(observation, Unreachable)
-    assert "it sent more than 50 notifications within 10 s" in observation.reason
+    assert "it sent more than 50 notifications" in observation.reason
     assert follower._retry_s == following.LONGEST_RETRY_S
+
+
+def test_a_few_notifications_of_enormous_size_end_the_session_as_many_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(following, "NOTIFICATIONS_MAX", 10**9)
+    monkeypatch.setattr(following, "NOTIFIED_MAX_CHARACTERS", 100_000)
+    event = f"<e xmlns='urn:x'>{'x' * 10_000}</e>"
+    talk = flooding(ID, event)
+    with (
+        strange_switch(tmp_path, hello=NOTIFYING, talk=talk) as switch,
+        followed(switch) as (_, reported),
+    ):
+        observation = reported.get(timeout=60)
+    assert "or 100000 characters in them, within 10 s" in observation.reason
+
+
+def test_a_switch_that_floods_a_session_that_is_refused_does_not_end_the_watch(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(following, "NOTIFICATIONS_MAX", 50)
+    talk = flooding("<ok/>", '<e xmlns="urn:x"/>')
+    with (
+        strange_switch(tmp_path, hello=NOTIFYING, talk=talk) as switch,
+        followed(switch) as (follower, reported),
+    ):
+        for _ in range(2):
+            assert isinstance(reported.get(timeout=60), Unreachable)
+        assert follower.is_alive()
+
+
+def pushing(*messages):
+    """A switch with YANG push that answers every request, and sends `messages` after each look."""
+    switches = LyingSwitches()
+    switches.subscriptions = ("stream", "on-change", "periodic")
+
+    async def talk(process):
+        while True:
+            request = (await process.stdin.readuntil(END_OF_MESSAGE))[
+                : -len(END_OF_MESSAGE)
+            ].decode()
+            process.stdout.write(switches.reply("s1", request).encode() + END_OF_MESSAGE)
+            if switches.asked[-3:] == ["get-data", "get-config", "get-data"]:
+                for message in messages:
+                    process.stdout.write(message.encode() + END_OF_MESSAGE)
+
+    return talk
+
+
+def update(contents):
+    """A push-update of the state; the subscription to events has the id 1."""
+    contents = f"<datastore-contents>{contents}</datastore-contents>"
+    return EVENT.format(f'<push-update xmlns="{YANG_PUSH}"><id>2</id>{contents}</push-update>')
+
+
+def test_an_update_that_is_too_large_ends_the_session(tmp_path, monkeypatch):
+    monkeypatch.setattr("cnc.switch.framing.MESSAGE_MAX_OCTETS", 200_000)
+    talk = pushing(update("x" * 200_000))
+    with (
+        strange_switch(tmp_path, hello=NOTIFYING, talk=talk) as switch,
+        followed(switch) as (_, reported),
+    ):
+        assert isinstance(reported.get(timeout=60), Poll)
+        observation = reported.get(timeout=60)
+    assert isinstance(observation, Unreachable)
+    assert "a message of more than 200000 octets" in observation.reason
+
+
+@pytest.mark.parametrize(
+    "entity",
+    ['<!ENTITY e "x">', '<!ENTITY e SYSTEM "file:///etc/hostname">', BOMB],
+    ids=["internal", "external", "nested"],
+)
+def test_no_entity_in_an_update_is_expanded(tmp_path, entity):
+    event = '<event xmlns="urn:x"><text>&e;</text></event>'
+    doctype = f"<!DOCTYPE x [{entity}]>"
+    talk = pushing(doctype + update("<x>&e;</x>"), doctype + EVENT.format(event))
+    with (
+        strange_switch(tmp_path, hello=NOTIFYING, talk=talk) as switch,
+        followed(switch) as (_, reported),
+    ):
+        assert isinstance(reported.get(timeout=60), Poll)
+        observation = reported.get(timeout=60)
+    match observation:
+        case SwitchNotification():
+            assert observation.notification.leaves == {}
+        case _:
+            assert isinstance(observation, Unreachable | Poll)
+
+
+def test_of_updates_that_wait_the_newest_alone_is_kept_in_the_place_of_the_first():
+    inbox = following._Inbox()
+    for number in range(3):
+        inbox.put(Update(3, number, is_complete=True, received_ns=number))
+        inbox.put(Change(number))
+    assert inbox.get(0).received_ns == 2
+    assert [inbox.get(0).id for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(queue.Empty):
+        inbox.get(0)
+
+
+TEXTS = ("-1", "", "9" * 4301, "1e5", "text", "\u009b31m\u202e", "x" * 100_000)
+
+
+@given(st.integers(0), st.sampled_from(TEXTS), st.booleans())
+def test_an_update_with_any_wrong_leaf_is_an_observation_or_an_error_of_the_switch(
+    number, text, is_left_out
+):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        lying(monkeypatch).subscriptions = ("stream", "on-change", "periodic")
+        session = Subscription(
+            PLAN.intent.network.bridges["s1"],
+            ConnectOptions(Path(os.devnull), Path(os.devnull)),
+            on_received=lambda *_: None,
+            on_end=lambda _: None,
+        )
+        source = open_source(session, ["s2"], 10.0, 30.0)
+        source.look()
+        data = state_data("s1")
+        wrong = list(data.iter("*"))[1:]
+        wrong = wrong[number % len(wrong)]
+        wrong.text = text
+        if is_left_out:
+            wrong.getparent().remove(wrong)
+        contents = "".join(etree.tostring(child).decode() for child in data)
+        with suppress(DeviceError):
+            observation = source.take(subscription.parse(update(contents)))
+            assert observation is None or isinstance(observation, Poll)
 
 
 def test_a_scraper_that_says_nothing_loses_its_connection_and_another_is_answered(

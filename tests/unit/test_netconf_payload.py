@@ -25,8 +25,9 @@ from cnc.model import (
     TrafficClass,
 )
 from cnc.rollout.compare import difference_between, difference_of, needs_change
+from cnc.switch.filters import state_filter
 from cnc.switch.payload import desired_ports, edit_config
-from cnc.switch.readback import agent_report, port_reports, state_filter, stored_ports
+from cnc.switch.readback import agent_report, port_reports, stored_ports
 from cnc.switch.rollout_id import RolloutId, rollout_id_in
 from cnc.switch.tree import (
     BRIDGE,

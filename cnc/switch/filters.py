@@ -1,0 +1,72 @@
+"""Subtree filters (RFC 6241 6) of what is read of a switch's ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+
+from lxml.builder import ElementMaker
+
+from cnc.switch.reply import Element
+from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
+
+_IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
+_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
+_GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
+_TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
+
+# Nodes of a gate table.
+_CLOCK = ("current-time",)
+_LIMITS = (
+    "supported-list-max",
+    "supported-cycle-max",
+    "supported-interval-max",
+    "tick-granularity",
+)
+_COUNTERS = ("config-change-error", "queue-max-sdu-table")
+
+
+def configuration_filter(ports: Iterable[str]) -> list[Element]:
+    """Everything configured under these bridge ports."""
+    return [_interfaces(ports, _BRIDGE("bridge-port"))]
+
+
+def state_filter(ports: Iterable[str]) -> list[Element]:
+    """The agent; link, clock, limits and kernel state of these ports."""
+    return _state_filter(ports, (*_CLOCK, *_LIMITS))
+
+
+def watch_filter(ports: Iterable[str]) -> list[Element]:
+    """All state that may change while the schedules stay: without the limits, with counters."""
+    return _state_filter(ports, (*_CLOCK, *_COUNTERS))
+
+
+def clock_filter(port: str) -> list[Element]:
+    """The time on this port, and which clock shows it."""
+    return [_interfaces([port], _bridge_port(_CLOCK, _TSNL("kernel", _TSNL("clock"))))]
+
+
+def counter_filter(ports: Iterable[str]) -> list[Element]:
+    """The counters of these bridge ports."""
+    kernel = _TSNL("kernel", _TSNL("class-statistics"))
+    return [_interfaces(ports, _bridge_port(_COUNTERS, kernel))]
+
+
+def _state_filter(ports: Iterable[str], of_gate_table: Iterable[str]) -> list[Element]:
+    port = _bridge_port(of_gate_table, _TSNL("kernel"))
+    return [_interfaces(ports, _IF("oper-status"), port), _TSNL("agent")]
+
+
+def _bridge_port(of_gate_table: Iterable[str], kernel: Element) -> Element:
+    return _BRIDGE(
+        "bridge-port",
+        _GATES("gate-parameter-table", *map(_GATES, of_gate_table)),
+        _TSNL("taprio", kernel),
+    )
+
+
+def _interfaces(ports: Iterable[str], *filters: Element) -> Element:
+    return _IF(
+        "interfaces",
+        *(_IF("interface", _IF("name", port), *deepcopy(filters)) for port in sorted(ports)),
+    )
