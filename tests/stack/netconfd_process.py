@@ -10,13 +10,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
 import asyncssh
 
+from cnc.model import NS_PER_S
 from tests.stack.forked_server import ForkedServer
 from tests.stack.front_end import FrontEnd
 
@@ -180,6 +182,17 @@ class NetconfdProcess(FrontEnd):
                 os.kill(pid, signal.SIGKILL)
         self._process.wait(START_TIMEOUT_S)
         assert wait_until(lambda: not any(map(runs, pids)))
+
+
+def on_cpu_s(pids: Iterable[int]) -> float:
+    """What these processes and their descendants that run now have computed, to the nanosecond."""
+    families = [[pid, *_descendants(pid)] for pid in pids]
+    times_ns = (
+        int((_text(thread) or "0").split()[0])  # Documentation/scheduler/sched-stats.rst
+        for pid in chain.from_iterable(families)
+        for thread in Path(f"/proc/{pid}/task").glob("*/schedstat")
+    )
+    return sum(times_ns) / NS_PER_S
 
 
 def private_octets(pid: int) -> int:
