@@ -130,10 +130,12 @@ class FrontEnd:
         }
         return await asyncssh.connect(**(options | changes))
 
-    async def connect_raw(self, **changes):
-        """The bare byte streams of a new session."""
+    async def connect_raw(self, window_octets=2 * 2**20, **changes):
+        """The bare byte streams of a new session; so much may be sent before it is read."""
         connection = await self.log_in(**changes)
-        writer, reader, _ = await connection.open_session(subsystem="netconf", encoding=None)
+        writer, reader, _ = await connection.open_session(
+            subsystem="netconf", encoding=None, window=window_octets
+        )
         return connection, reader, writer
 
 

@@ -16,8 +16,9 @@ from ncclient.transport.errors import TransportError
 
 from agent.netconfd.session.framing import END_OF_MESSAGE
 from tests.stack.attacks import ENDLESS_XPATH
+from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconf_client import BASE, INTERFACES, PREFIXES, ask, errors, texts
-from tests.stack.netconfd_process import WAIT_TIMEOUT_S, private_octets, wait_until
+from tests.stack.netconfd_process import private_octets, wait_until
 from tests.stack.test_netconfd_notifications import HELLO
 from tests.stack.yang_push_client import (
     CONFIG_CHANGES,
@@ -254,7 +255,9 @@ def test_subscriptions_outlive_a_change_of_the_modules(netconfd):
 def test_a_client_that_does_not_read_costs_the_broker_no_memory_and_is_told_of_the_gap(netconfd):
     commits = 20
     with netconfd.connect() as operator:
-        ports = [interface(f"p{n}", f"<description>{'x' * 200}</description>") for n in range(500)]
+        # No buffer on the way takes a whole update.
+        text = f"<description>{'x' * 2000}</description>"
+        ports = [interface(f"p{n}", text) for n in range(500)]
         commit(operator, *ports)
         set_limits(operator, "<min-push-period>10</min-push-period>")
         subscribed(operator, EVERY_HOUR)
@@ -291,7 +294,7 @@ def test_a_filter_that_computes_for_ever_ends_its_session(netconfd):
 
 async def _not_reading(netconfd, operator, commits):
     """Subscribe without reading, while others commit; then read what there is."""
-    connection, reader, writer = await netconfd.connect_raw()
+    connection, reader, writer = await netconfd.connect_raw(window_octets=65_536)
     try:
         writer.write(HELLO.rstrip() + END_OF_MESSAGE)
         for trigger in (SHORT, ON_CHANGE):
@@ -300,8 +303,10 @@ async def _not_reading(netconfd, operator, commits):
         reader.channel.pause_reading()
         for number in range(commits):
             await asyncio.to_thread(commit, operator, interface("p1", _description(number)))
+        # Several periods, however fast the commits were.
+        await asyncio.sleep(1)
         reader.channel.resume_reading()
-        async with asyncio.timeout(WAIT_TIMEOUT_S):
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
             await _read_through(
                 reader,
                 b"subscription-suspended",
