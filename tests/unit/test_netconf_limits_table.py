@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.netconfd import errors
 from agent.netconfd.broker import sessions
 from agent.netconfd.broker.events import config, log
-from agent.netconfd.front import logins, penalties, ssh
+from agent.netconfd.front import logins, ssh, trusted_hosts
 from agent.netconfd.limits import Limits
 from agent.netconfd.session import edit_config, filters, messages
 from tests.unit.netconf_limits import default_container, server_module
@@ -44,7 +44,7 @@ FIXED = {
     "log of notifications": f"{log.MAX_OCTETS // MIB} MiB",
     "requests processed in sysrepo at a time": f"{sessions.MAX_CALLS} for each",
     "hosts without penalties after a login": (
-        f"{penalties.MAX_TRUSTED_HOSTS}, {penalties.TRUST_S // 3600} h"
+        f"{trusted_hosts.MAX_TRUSTED_HOSTS}, {trusted_hosts.TRUST_S // 3600} h"
     ),
 }
 
