@@ -8,9 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from agent.netconfd import wire
+from agent.netconfd.broker.connection import SessionConnection
 from agent.netconfd.broker.events.log import EventLog, Stream
 from agent.netconfd.broker.events.subscription import Subscription
 from agent.netconfd.broker.sessions import SubscriptionParameters
+from agent.netconfd.broker.subscriptions import Subscriptions, Terms
 from agent.netconfd.errors import RpcError, RpcErrors
 from agent.netconfd.session.notifications import message
 
@@ -171,3 +174,52 @@ def test_a_replay_longer_than_one_batch_keeps_its_order_and_ends_before_what_is_
     assert "<replayComplete" in seen[40].notification
     assert seen[40].is_marker
     assert seen[41].notification == "<new/>"
+
+
+class Client:
+    """The other end of a session's connection: it acts as soon as it has the first answer."""
+
+    def __init__(self, act):
+        self.act = act
+        self.messages = []
+        self.has_both = asyncio.Event()
+
+    def write(self, octets):
+        is_answer = not self.messages
+        self.messages.append(octets)
+        if is_answer:
+            self.act()
+        else:
+            self.has_both.set()
+
+    async def drain(self):
+        pass
+
+
+@pytest.mark.parametrize("call", ["create-subscription", "subscribe-stream"])
+def test_what_a_client_causes_once_it_knows_of_its_subscription_reaches_it(log, call):
+    async def perform(*_):
+        someone.subscription = SubscriptionParameters()
+        return wire.Message({"reply": True}, b"1")
+
+    async def settle():
+        pass
+
+    async def run():
+        stream = Stream(log)
+        subscriptions = Subscriptions(lambda: 1)
+        services = SimpleNamespace(access=EVERYBODY, subscriptions=subscriptions)
+        events = SimpleNamespace(settle=settle)
+        notifications = SimpleNamespace(events=events, stream=stream)
+        connection = SessionConnection(someone, services, notifications, lambda: 1000)
+        connection._calls = SimpleNamespace(perform=perform)
+        subscriptions.establish(someone, Terms())
+        client = connection._writer = Client(lambda: log.append(1, "<caused/>"))
+        await connection._take(wire.Message({"call": call}))
+        await asyncio.wait_for(client.has_both.wait(), 30)
+        return client.messages
+
+    someone = Someone()
+    answer, notification = asyncio.run(run())
+    assert b'"reply"' in answer
+    assert notification.endswith(b"<caused/>")

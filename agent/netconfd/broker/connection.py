@@ -92,11 +92,13 @@ class SessionConnection:
             self._subscriptions.end(self._session, fields.number("subscription"))
         elif name != "counters":
             answer = await self._answer(name, fields, message.body)
-            await self._send(answer)
+            # Before the client knows: what it causes then must not be missed. What is started here
+            # runs later, and so sends after the answer.
             if name in {"subscribe", "subscribe-stream"} and "reply" in answer.head:
                 self._follow(int(answer.body))
             if name == "create-subscription" and self._delivery is None:
                 self._deliver_from_here()
+            await self._send(answer)
 
     async def _answer(self, name: str, fields: wire.Fields, body: bytes) -> wire.Message:
         try:
