@@ -102,8 +102,8 @@ def test_a_session_is_reported_with_its_user_from_start_to_end(server, watcher):
 
 def test_a_killed_session_is_reported_with_its_killer(server, client, watcher):
     victim = server.connect()
-    client.kill_session(victim.session_id)
     event(watcher, "netconf-session-start")
+    client.kill_session(victim.session_id)
     assert event(watcher, "netconf-session-end") == by(victim) | {
         "termination-reason": "killed",
         "killed-by": client.session_id,

@@ -10,8 +10,8 @@ from dataclasses import astuple
 from typing import Any
 
 from agent.netconfd import wire
-from agent.netconfd.errors import RpcError, RpcErrors
-from agent.netconfd.session_report import Counters
+from agent.netconfd.errors import RpcError, RpcErrors, shortened
+from agent.netconfd.session_report import Counters, Ending
 
 
 class OtherModules(Exception):
@@ -79,6 +79,10 @@ class Broker:
     def tell(self, name: str, **parameters: Any) -> None:
         """Tell what needs no answer."""
         self._write(name, b"", parameters)
+
+    def tell_ending(self, ending: Ending) -> None:
+        """Tell why the session ends, or is about to."""
+        self.tell("ended", reason=ending.reason, text=shortened(ending.text))
 
     async def close(self) -> None:
         """Send what is told, and end."""

@@ -33,6 +33,8 @@ from agent.netconfd.session_report import Ending
 
 LOG = logging.getLogger(__name__)
 
+_CLOSED = Ending("closed", "closed by the client")
+
 
 class Transport(Source, Protocol):
     """A byte stream to one client. A closed one discards what is written, and then `is_gone`."""
@@ -133,7 +135,7 @@ class NetconfSession:
             if message is None:
                 return Ending("dropped", "the transport closed")
             await self._respond(message)
-        return Ending("closed", "closed by the client")
+        return _CLOSED
 
     async def _greet(self) -> bool:
         """Agree on the framing; False if the client is gone."""
@@ -171,6 +173,8 @@ class NetconfSession:
         if self._session.is_closing:
             await self._subscriptions.end()
             await self._end_delivery()
+            # A client that has the reply may leave, and the front then kills this process.
+            self._broker.tell_ending(_CLOSED)
         timeout_s = self._limits.idle_timeout_s
         try:
             async with asyncio.timeout(timeout_s or None):

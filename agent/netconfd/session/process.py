@@ -8,7 +8,6 @@ import socket
 from contextlib import suppress
 
 from agent.netconfd.data_model import DataModel
-from agent.netconfd.errors import shortened
 from agent.netconfd.limits import Limits
 from agent.netconfd.session.broker import Broker, Gone
 from agent.netconfd.session.netconf_session import NetconfSession
@@ -48,8 +47,7 @@ async def _serve(process: SessionProcess[DataModel]) -> None:
         with suppress(asyncio.CancelledError):
             await running
         return
-    ending = running.result()
-    broker.tell("ended", reason=ending.reason, text=shortened(ending.text))
+    broker.tell_ending(running.result())
     await broker.close()
     await transport.close()
 
