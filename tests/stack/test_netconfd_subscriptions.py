@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -95,6 +95,35 @@ def test_a_stream_is_replayed_from_the_start_time_and_ends_when_it_is_deleted(cl
     commit(operator, interface("p2"))
     assert state_of_subscriptions(operator) == []
     assert client.take_notification(block=False) is None
+
+
+def test_a_modified_stream_says_so_and_goes_on_with_the_new_filter_and_stop_time(client, operator):
+    (number,) = texts(establish_stream(client, CONFIG_CHANGES), "/*/sn:id")
+    of_candidate = CONFIG_CHANGES.replace("running", "candidate")
+    assert not errors(about(client, "modify-subscription", number, of_candidate))
+    modified = notification(client)
+    assert modified.tag == f"{{{SUBSCRIBED}}}subscription-modified"
+    assert modified.findtext("{*}stream") == "NETCONF"
+    assert "candidate" in modified.findtext("{*}stream-xpath-filter")
+    commit(operator, interface("p1"))
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    stop = f"<stop-time>{soon:%Y-%m-%dT%H:%M:%S.%fZ}</stop-time>"
+    reply = about(client, "modify-subscription", number, of_candidate + stop)
+    assert not errors(reply), etree.tostring(reply)
+    again, ended = notification(client), notification(client)
+    assert "candidate" in again.findtext("{*}stream-xpath-filter")
+    assert again.findtext("{*}stop-time")
+    assert ended.tag == f"{{{SUBSCRIBED}}}subscription-terminated"
+    assert state_of_subscriptions(operator) == []
+
+
+def test_terms_of_a_stream_are_none_of_a_datastore(client):
+    (stream,) = texts(establish_stream(client), "/*/sn:id")
+    datastore = subscribed(client, EVERY_HOUR)
+    running = "<yp:datastore>ds:running</yp:datastore>"
+    assert refusal(about(client, "modify-subscription", stream, running))[0] == "invalid-value"
+    reply = about(client, "modify-subscription", datastore, CONFIG_CHANGES)
+    assert refusal(reply)[0] == "missing-element"
 
 
 def test_the_two_ways_to_subscribe_are_not_mixed_in_one_session(client, operator):

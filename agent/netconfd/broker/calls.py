@@ -60,6 +60,7 @@ _OPERATIONS = {
     "copy": ("copy-config", "discard-changes"),
     "subscribe": ("establish-subscription",),
     "subscribe-stream": ("establish-subscription",),
+    "modify-stream": ("modify-subscription",),
 }
 
 _OK = Message({"reply": True})
@@ -103,6 +104,7 @@ class Calls:
             "subscribe": self._subscribe,
             "subscribe-stream": self._subscribe_stream,
             "modify-subscription": self._modify_subscription,
+            "modify-stream": self._modify_stream,
             "delete-subscription": self._delete_subscription,
             "kill-subscription": self._kill_subscription,
             "resync-subscription": self._resync_subscription,
@@ -280,6 +282,13 @@ class Calls:
     async def _modify_subscription(self, fields: Fields, _: bytes) -> Message:
         number = fields.number("subscription")
         self._services.subscriptions.modify(self._session, number, Terms.of_datastore(fields))
+        return _OK
+
+    async def _modify_stream(self, fields: Fields, _: bytes) -> Message:
+        subscriptions, number = self._services.subscriptions, fields.number("subscription")
+        start_ns = subscriptions.of(self._session, number).terms.start_ns
+        terms = Terms(start_ns=start_ns, stop_ns=fields.optional_number("stop_ns"))
+        subscriptions.modify(self._session, number, terms)
         return _OK
 
     async def _delete_subscription(self, fields: Fields, _: bytes) -> Message:

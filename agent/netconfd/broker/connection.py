@@ -155,6 +155,7 @@ class SessionConnection:
             task = asyncio.create_task(self._deliver_stream(number, events))
             self._streams[number] = task
             task.add_done_callback(lambda _: self._streams.pop(number, None))
+            subscription.on_modify = lambda new: events.stop_at(new.stop_ns)
             subscription.on_end = task.cancel
 
     async def _deliver_stream(self, number: int, events: Subscription) -> None:

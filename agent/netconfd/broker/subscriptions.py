@@ -72,13 +72,14 @@ class Terms:
 class Subscription:
     """One subscription; `records` is the number of notifications that were sent for it.
 
-    `on_end` is called when it ends.
+    `on_modify` is called with its new terms, `on_end` when it ends.
     """
 
     number: int
     session: Session
     terms: Terms
     records: int = 0
+    on_modify: Callable[[Terms], object] = lambda _: None
     on_end: Callable[[], object] = lambda: None
 
 
@@ -131,11 +132,13 @@ class Subscriptions:
         return self._last_number
 
     def modify(self, session: Session, number: int, terms: Terms) -> None:
-        """Let one have other terms. Raises RpcError or ProtocolError."""
+        """Let one have other terms; a stream is not replayed again. Raises RpcError or
+        ProtocolError."""
         subscription = self.of(session, number)
         if subscription.terms.datastore != terms.datastore:
             raise ProtocolError("a subscription keeps its datastore")
         subscription.terms = terms
+        subscription.on_modify(terms)
 
     def of(self, session: Session, number: int) -> Subscription:
         """The one of this session with this number. Raises RpcError."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
 from agent.netconfd import date_and_time
-from agent.netconfd.session.terms import OnChange, Periodic, Terms
+from agent.netconfd.capabilities import STREAM
+from agent.netconfd.session.terms import OnChange, Periodic, StreamTerms, Terms
 from agent.netconfd.subscription_errors import SUBSCRIBED, YANG_PUSH, namespace_of
 from agent.sysrepo.differences import Edit
 
@@ -54,12 +55,16 @@ def resumed(number: int) -> str:
     return f'<subscription-resumed xmlns="{SUBSCRIBED}"><id>{number}</id></subscription-resumed>'
 
 
-def modified(number: int, terms: Terms) -> str:
+def modified(number: int, terms: Terms | StreamTerms) -> str:
     """The terms from now on."""
     stop = _time("stop-time", terms.stop_ns)
+    head = f'<subscription-modified xmlns="{SUBSCRIBED}"><id>{number}</id>'
+    if isinstance(terms, StreamTerms):
+        target = f"<stream>{STREAM}</stream>{terms.given_filter}"
+        return f"{head}{target}{stop}</subscription-modified>"
     return (
-        f'<subscription-modified xmlns="{SUBSCRIBED}"><id>{number}</id>'
-        f'<datastore xmlns="{YANG_PUSH}" xmlns:ds="{DATASTORES}">ds:{terms.datastore}</datastore>'
+        f'{head}<datastore xmlns="{YANG_PUSH}" xmlns:ds="{DATASTORES}">ds:{terms.datastore}'
+        "</datastore>"
         f"{terms.given_filter}{stop}{_trigger(terms.trigger)}</subscription-modified>"
     )
 

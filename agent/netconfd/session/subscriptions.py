@@ -16,7 +16,7 @@ from agent.netconfd.session.broker import Broker, Gone, OtherModules
 from agent.netconfd.session.datastore import Datastores, Part
 from agent.netconfd.session.notifications import Filter
 from agent.netconfd.session.push import Ended, Push
-from agent.netconfd.session.terms import OnChange, Periodic, Terms
+from agent.netconfd.session.terms import OnChange, Periodic, StreamTerms, Terms
 from agent.netconfd.subscription_errors import (
     FILTER_UNAVAILABLE,
     NO_SUCH_SUBSCRIPTION,
@@ -39,7 +39,7 @@ IsAdmitted = Callable[[str, Filter], bool]
 class _Stream:
     """A subscription to the stream. Its notifications wait until it has started."""
 
-    filter_: Filter
+    terms: StreamTerms
     has_started: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -96,15 +96,23 @@ class Subscriptions:
             raise no_such_subscription(number) from None
         return number
 
-    async def establish_stream(
-        self, filter_: Filter, start_ns: int | None, stop_ns: int | None
-    ) -> int:
-        """Create one to the stream; times in ns since 1970. Raises RpcErrors."""
+    async def establish_stream(self, terms: StreamTerms, start_ns: int | None) -> int:
+        """Create one to the stream, from `start_ns` since 1970 on. Raises RpcErrors."""
         number = int(
-            await self._broker.call("subscribe-stream", start_ns=start_ns, stop_ns=stop_ns)
+            await self._broker.call("subscribe-stream", start_ns=start_ns, stop_ns=terms.stop_ns)
         )
-        self._streams[number] = _Stream(filter_)
+        self._streams[number] = _Stream(terms)
         return number
+
+    async def modify_stream(self, number: int, terms: StreamTerms) -> None:
+        """Go on with other terms. Raises RpcError or RpcErrors."""
+        await self._broker.call("modify-stream", subscription=number, stop_ns=terms.stop_ns)
+        await self._cancel(number)
+        if (stream := self._streams.get(number)) is None:
+            raise no_such_subscription(number)
+        stream.terms = terms
+        stream.has_started.clear()
+        self._first[number] = push_messages.modified(number, terms)
 
     async def deliver(self, head: Mapping[str, Any], notification: str) -> None:
         """A notification of the stream, or the end of it, for the one that the head names."""
@@ -116,19 +124,15 @@ class Subscriptions:
         if "subscription-ended" in head:
             await self._terminate(number, NO_SUCH_SUBSCRIPTION)
         elif not head["is_marker"]:
-            if self._is_admitted(notification, stream.filter_):
+            if self._is_admitted(notification, stream.terms.filter_):
                 await self.publish(number, notification, head["event"])
         elif "replayComplete" in notification:
             await self.publish(number, push_messages.replay_completed(number), head["event"])
 
-    def terms_of(self, number: int) -> Terms:
-        """The terms of an open one to a datastore. Raises RpcError."""
+    def terms_of(self, number: int) -> Terms | StreamTerms:
+        """The terms of an open one. Raises RpcError."""
         if number in self._streams:
-            raise RpcError(
-                "operation-not-supported",
-                "a subscription to a stream keeps its terms: delete it and establish another",
-                "protocol",
-            )
+            return self._streams[number].terms
         if number not in self._open:
             raise no_such_subscription(number)
         return self._open[number].terms
@@ -164,8 +168,9 @@ class Subscriptions:
 
     def start_new(self) -> None:
         """Start what has been established or modified since."""
-        for stream in self._streams.values():
-            stream.has_started.set()
+        for number, stream in self._streams.items():
+            if not stream.has_started.is_set() and number not in self._running:
+                self._running[number] = asyncio.create_task(self._start_stream(number, stream))
         for number, push in self._open.items():
             if number not in self._running:
                 self._running[number] = asyncio.create_task(self._run(push))
@@ -226,6 +231,12 @@ class Subscriptions:
                 raise Ended(FILTER_UNAVAILABLE) from None
             self._parts[number] = datastores.content_id, part
         return part
+
+    async def _start_stream(self, number: int, stream: _Stream) -> None:
+        if first := self._first.pop(number, None):
+            await self.publish(number, first, time.time_ns())
+        stream.has_started.set()
+        self._running.pop(number, None)
 
     async def _run(self, push: Push) -> None:
         number = push.number

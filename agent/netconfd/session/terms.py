@@ -1,10 +1,12 @@
-"""What a subscription to a datastore asks for (RFC 8641)."""
+"""What a subscription asks for (RFC 8639, RFC 8641)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from lxml import etree
+
+from agent.netconfd.session.notifications import Filter
 
 # The unit of periods in RFC 8641.
 CENTISECOND_NS = 10_000_000
@@ -28,6 +30,15 @@ class OnChange:
     dampening_cs: int = 0
     sync_on_start: bool = True
     excluded: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class StreamTerms:
+    """The part of the stream, and until when; fields as in `Terms` (RFC 8639)."""
+
+    filter_: Filter
+    given_filter: str = ""
+    stop_ns: int | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 from agent.netconfd.broker.access import AccessControl
@@ -73,6 +74,11 @@ class Subscription:
             self.close()
             # RFC 5277 has no message for lost notifications.
             self._session.disconnect()
+
+    def stop_at(self, stop_ns: int | None) -> None:
+        """Have another stop time, in ns since 1970; None for no end."""
+        self._parameters = replace(self._parameters, stop_ns=stop_ns)
+        self._more.set()
 
     def close(self) -> None:
         """Stop listening."""

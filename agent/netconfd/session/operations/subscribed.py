@@ -13,7 +13,7 @@ from agent.netconfd.capabilities import DATASTORES, STREAM, WATCHED
 from agent.netconfd.errors import RpcError, RpcErrors, bad_element, missing_element
 from agent.netconfd.session.notifications import Filter
 from agent.netconfd.session.operations.request import Operations, Request
-from agent.netconfd.session.terms import OnChange, Periodic, Terms
+from agent.netconfd.session.terms import OnChange, Periodic, StreamTerms, Terms
 from agent.netconfd.subscription_errors import (
     DATASTORE_NOT_SUBSCRIBABLE,
     FILTER_UNSUPPORTED,
@@ -28,6 +28,7 @@ from agent.netconfd.subscription_errors import (
 
 ESTABLISH = "establish-subscription"
 MODIFY = "modify-subscription"
+_DATASTORE = f"{PUSH_MODULE}:datastore"
 
 
 async def _establish(request: Request) -> list[etree._Element]:
@@ -39,7 +40,7 @@ async def _establish(request: Request) -> list[etree._Element]:
         )
     if "stream" in parameters:
         return await _establish_stream(request, parameters["stream"])
-    filter_, given = _filter(request)
+    filter_, given = _filter(request, "datastore")
     trigger = _periodic(request) or _on_change(parameters)
     if trigger is None:
         raise missing_element("periodic", of=f"{ESTABLISH} without <on-change>")
@@ -49,7 +50,6 @@ async def _establish(request: Request) -> list[etree._Element]:
 
 
 async def _establish_stream(request: Request, stream: str) -> list[etree._Element]:
-    filter_ = request.filter("stream-subtree-filter", "stream-xpath-filter")
     start_ns = request.time_ns("replay-start-time")
     stop_ns = _stop_ns(request)
     if stream != STREAM:
@@ -57,12 +57,19 @@ async def _establish_stream(request: Request, stream: str) -> list[etree._Elemen
     if start_ns is not None and start_ns >= time.time_ns():
         given = request.parameters["replay-start-time"]
         raise bad_element("replay-start-time", given, "a time in the past")
+    filter_, given_filter = _stream_filter(request)
+    terms = StreamTerms(filter_, given_filter, stop_ns)
+    return _reply(await request.subscriptions.establish_stream(terms, start_ns))
+
+
+def _stream_filter(request: Request) -> tuple[Filter, str]:
+    """The filter, and the element as the client wrote it. Raises RpcError."""
+    filter_, given = _filter(request, "stream")
     try:
-        selected = request.datastores.notification_filter(filter_)
+        return Filter(request.datastores.notification_filter(filter_)), given
     except (RpcError, RpcErrors) as error:
         message = f"the filter is not supported: {error}"
         raise subscription_error(FILTER_UNSUPPORTED, message) from None
-    return _reply(await request.subscriptions.establish_stream(Filter(selected), start_ns, stop_ns))
 
 
 def _reply(number: int) -> list[etree._Element]:
@@ -75,9 +82,12 @@ async def _modify(request: Request) -> list[etree._Element]:
     parameters = request.parameters
     number = parameters["id"]
     terms = request.subscriptions.terms_of(number)
+    if isinstance(terms, StreamTerms):
+        await _modify_stream(request, number, terms)
+        return []
     if _datastore(parameters) != terms.datastore:
         raise bad_element("datastore", "another one", f"{terms.datastore}, as established")
-    filter_, given = _filter(request)
+    filter_, given = _filter(request, "datastore")
     periodic, on_change = _periodic(request), _on_change(parameters)
     stop_ns = _stop_ns(request)
     if filter_ is not None:
@@ -95,6 +105,15 @@ async def _modify(request: Request) -> list[etree._Element]:
     _check(request, MODIFY, terms)
     await request.subscriptions.modify(number, terms)
     return []
+
+
+async def _modify_stream(request: Request, number: int, terms: StreamTerms) -> None:
+    if _DATASTORE in request.parameters:
+        raise bad_element("datastore", "given", f"<id> {number} is a subscription to {STREAM}")
+    filter_, given = _stream_filter(request)
+    stop_ns = _stop_ns(request)
+    stop_ns = terms.stop_ns if stop_ns is None else stop_ns
+    await request.subscriptions.modify_stream(number, StreamTerms(filter_, given, stop_ns))
 
 
 async def _delete(request: Request) -> list[etree._Element]:
@@ -137,7 +156,9 @@ def _check(request: Request, operation: str, terms: Terms) -> None:
 
 
 def _datastore(parameters: Mapping[str, Any]) -> str:
-    identity: str = parameters[f"{PUSH_MODULE}:datastore"]
+    if _DATASTORE not in parameters:
+        raise missing_element("datastore", of=f"{MODIFY} of a subscription to a datastore")
+    identity: str = parameters[_DATASTORE]
     module, _, name = identity.partition(":")
     among = (*DATASTORES, "operational")
     if module != "ietf-datastores" or name not in among:
@@ -148,9 +169,9 @@ def _datastore(parameters: Mapping[str, Any]) -> str:
     return name
 
 
-def _filter(request: Request) -> tuple[etree._Element | None, str]:
-    """The filter, and the element as the client wrote it."""
-    names = ("datastore-subtree-filter", "datastore-xpath-filter")
+def _filter(request: Request, target: str) -> tuple[etree._Element | None, str]:
+    """The filter, and the element as the client wrote it; the target is `stream` or `datastore`."""
+    names = (f"{target}-subtree-filter", f"{target}-xpath-filter")
     given = next((each for name in names if (each := request.element(name)) is not None), None)
     text = "" if given is None else etree.tostring(given, encoding="unicode", with_tail=False)
     return request.filter(*names), text
