@@ -9,6 +9,7 @@ import click
 
 from cnc import app, whole_file
 from cnc.cli import render
+from cnc.cli.capture import capture
 from cnc.cli.completion import Files, labs, nodes
 from cnc.cli.measure import measure
 from cnc.cli.options import JSON
@@ -197,5 +198,6 @@ def _imported(file: Path, topo: str | None) -> Imported:
     return imported
 
 
+lab.add_command(capture)
 lab.add_command(measure)
 lab.add_command(traffic)

@@ -16,6 +16,7 @@ from cnc.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import switch
+    from cnc.intent.units import Quantity
     from cnc.rollout.history import History
 else:
     switch = lazy_import("cnc.switch")
@@ -43,6 +44,23 @@ JSON = click.option(
     callback=_note_json,
     help="Print data for programs.",
 )
+
+
+def quantity(kind: str) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
+    """Callback of an option: a figure with its unit as in intents, `DURATION` or `RATE`."""
+
+    def read(_context: click.Context, _option: click.Parameter, value: str | None) -> int | None:
+        from cnc.intent import units  # noqa: PLC0415
+
+        if value is None:
+            return None
+        found: Quantity = getattr(units, kind)
+        try:
+            return found.parse(value)
+        except ValueError as expected:
+            raise click.BadParameter(f"found {value!r}, expected {expected}") from None
+
+    return read
 
 
 def connection(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from cnc import app
 from cnc.cli import planning
-from cnc.cli.options import FILE, JSON, history_option, open_history
+from cnc.cli.options import FILE, JSON, history_option, open_history, quantity
 from cnc.cli.render import lab_without_gates
 from cnc.cli.render import traffic as render
 from cnc.cli.terminal import echo
@@ -21,31 +19,11 @@ from cnc.errors import CncError
 from cnc.format import duration
 from cnc.model import NS_PER_S, Plan
 
-if TYPE_CHECKING:
-    from cnc.intent.units import Quantity
-
-
-def _quantity(kind: str) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
-    """Reads a figure with its unit as intents have them: `DURATION` or `RATE`."""
-
-    def read(_context: click.Context, _option: click.Parameter, value: str | None) -> int | None:
-        from cnc.intent import units  # noqa: PLC0415
-
-        if value is None:
-            return None
-        quantity: Quantity = getattr(units, kind)
-        try:
-            return quantity.parse(value)
-        except ValueError as expected:
-            raise click.BadParameter(f"found {value!r}, expected {expected}") from None
-
-    return read
-
 
 @click.command()
 @click.argument("file", type=FILE)
 @click.option(
-    "--duration", "duration_ns", callback=_quantity("DURATION"), help="How long (default 1s)."
+    "--duration", "duration_ns", callback=quantity("DURATION"), help="How long (default 1s)."
 )
 @click.option("--cycles", type=click.IntRange(min=1), help="How long, in cycles of the schedule.")
 @click.option("--flows", "flows_file", type=FILE, help="Send these (YAML), not the plan's streams.")
@@ -57,7 +35,7 @@ def _quantity(kind: str) -> Callable[[click.Context, click.Parameter, str | None
     help="Keep the record of every frame in this directory.",
 )
 @click.option("--iperf3", nargs=2, metavar="TALKER LISTENER", help="Let iperf3 send, TCP or UDP.")
-@click.option("--rate", "rate_bps", callback=_quantity("RATE"), help="Of iperf3: then UDP.")
+@click.option("--rate", "rate_bps", callback=quantity("RATE"), help="Of iperf3: then UDP.")
 @history_option
 @JSON
 def traffic(  # noqa: PLR0917  one parameter an option

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +14,7 @@ from cnc import app
 from cnc.cli import planning
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.cli.render.output import print_json
+from cnc.cli.signals import until_signal
 from cnc.cli.terminal import echo
 from cnc.format import counted, duration
 
@@ -107,22 +106,9 @@ def watch(  # noqa: PLR0917  one parameter an option
             if heal
             else None,
         )
-        with _until_signal(watcher.stop), _metrics(metrics, watcher):
+        with until_signal(watcher.stop), _metrics(metrics, watcher):
             watcher.run(on_first_round=ready, on_turn=watchdog.alive)
         service_manager.notify("STOPPING=1")
-
-
-@contextmanager
-def _until_signal(stop: Callable[[], None]) -> Iterator[None]:
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        stop()
-
-    before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 @contextmanager

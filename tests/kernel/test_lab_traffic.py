@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from cnc import intent as intents
+from cnc.addressing import port_addresses
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
 from cnc.lab import Lab, lab
@@ -22,12 +25,14 @@ from cnc.model import NS_PER_S, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.traffic import iperf
-from cnc.traffic.endpoint import tai_ns
+from cnc.traffic.endpoint import tai_ns, tai_offset_ns
 from cnc.traffic.flows import Flow, Pattern, flows, saturating_period_ns
 from cnc.traffic.measure import distance_to_open_ns
 from cnc.traffic.recording import run
+from tests import pcapng_reader
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+ETHERNET_HEADER_OCTETS, MOTION_OCTETS, IPV6 = 14, 200, b"\x86\xdd"
 MS = 1_000_000
 # Reading a clock takes this much virtual time, and every time stamp is a reading.
 CLOCK_NS = 256
@@ -41,6 +46,29 @@ def running() -> Iterator[Lab]:
         report = push(compute(intent), connect=found.connect)
         time.sleep(max(0, (report.base_time_ns or 0) - tai_ns()) / NS_PER_S)
         yield found
+
+
+@pytest.fixture
+def capturing(running: Lab, tmp_path: Path) -> Iterator[Callable[[], pcapng_reader.Contents]]:
+    """Captures s1/s2 and s3/l1; call it to end the capture and to have what is in it."""
+    file = tmp_path / "capture.pcapng"
+    command = [sys.executable, "-m", "cnc", "lab", "capture", "s1/s2", "s3/l1", "-o", str(file)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    def end() -> pcapng_reader.Contents:
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+        return pcapng_reader.read(file.read_bytes())
+
+    try:
+        while not (file.exists() and file.stat().st_size):
+            assert process.poll() is None, process.stderr
+            time.sleep(0.01)
+        yield end
+    finally:
+        process.kill()
+        process.wait()
 
 
 def saturating(running: Lab, talker: str, listener: str) -> Flow:
@@ -75,6 +103,33 @@ def test_stamps_say_when_a_frame_entered_the_queue_and_when_it_left(running: Lab
         for frame in record
         if frame.flow.startswith("background s1")
     )
+
+
+@pytest.mark.virtual_time
+def test_a_capture_has_every_frame_of_a_port_and_when_its_gate_let_it_go(
+    running: Lab, tmp_path: Path, capturing: Callable[[], pcapng_reader.Contents]
+):
+    plan = compute(running.intent)
+    with running.quiet():
+        record = run(running, flows(plan), 100 * MS, tmp_path / "run")
+    found = capturing()
+    assert found.dropped == {"s1/s2": 0, "s3/l1": 0}
+    talker = port_addresses(running.intent.network)[PortRef("t1", "eth0")]
+    assert found.names[str(talker.v6.ip)] == "t1"
+    assert found.names[talker.mac] == "t1/eth0"
+
+    sent = [frame for frame in record if frame.flow == "motion"]
+    begin_ns = sent[0].planned_ns  # before it each talker sends a frame that is not recorded
+    captured = [
+        frame.time_ns + tai_offset_ns()
+        for frame in found.frames
+        if frame.port == "s1/s2" and len(frame.octets) == ETHERNET_HEADER_OCTETS + MOTION_OCTETS
+        if frame.octets[12:14] == IPV6 and frame.is_leaving
+    ]
+    left = [instant_ns for instant_ns in captured if instant_ns > begin_ns]
+    assert len(left) == len(sent) > 50
+    gates = plan.gates[PortRef("s1", "s2")]
+    assert max(distance_to_open_ns(gates, 6, instant_ns) for instant_ns in left) <= 8 * CLOCK_NS
 
 
 @pytest.mark.virtual_time

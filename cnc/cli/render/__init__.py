@@ -3,7 +3,7 @@
 from cnc.cli.render.comparison import plan_difference
 from cnc.cli.render.doctor import diagnosis
 from cnc.cli.render.history import rollout, rollouts
-from cnc.cli.render.lab import lab_status, lab_up, lab_without_gates
+from cnc.cli.render.lab import captured, lab_status, lab_up, lab_without_gates
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
 from cnc.cli.render.switches import moves, push, status
@@ -11,6 +11,7 @@ from cnc.cli.render.talkers import talkers
 
 __all__ = [
     "INTERRUPTED",
+    "captured",
     "chart",
     "diagnosis",
     "difference",

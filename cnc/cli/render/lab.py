@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table, warning
 from cnc.cli.terminal import echo
+from cnc.format import counted
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cnc.lab import Lab, NodeStatus
+    from cnc.traffic.capture import Captured
 
 
 _NO_GATES = (
@@ -64,3 +68,15 @@ def lab_status(name: str | None, nodes: Sequence[NodeStatus], *, as_json: bool) 
         namespace = node.namespace if node.present else "missing"
         table.add_row(node.node, "  ".join(node.addresses), namespace, processes)
     print_table(table)
+
+
+def captured(found: Sequence[Captured], output: Path) -> None:
+    """What a capture has in it, on the error stream: its own output may be the capture."""
+    for each in found:
+        echo(f"{each.port}: {counted(each.frames, 'frame')} in {output}", err=True)
+        if each.dropped:
+            warning(
+                f"{each.port}: {counted(each.dropped, 'frame')} missing, which came faster than "
+                "this machine wrote them",
+                "capture fewer ports at once, write to a faster disk, or stop other work",
+            )
