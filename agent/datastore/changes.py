@@ -40,6 +40,10 @@ SETTLE_MIN_S = 1.0
 RETRY_S = 10.0
 
 
+# The interface index, and the bridge that forwards the frames of the port.
+_Identity = tuple[int, str | None]
+
+
 @dataclass(frozen=True, slots=True)
 class _FailedPort:
     """A port that could not be configured, as it was when that was tried, at `tried_s`."""
@@ -89,8 +93,8 @@ class Changes:
         self._read_running = read_running
         self._settle_timeout_s = settle_timeout_s
         self._desired: Mapping[str, PortConfig] = {}
-        # The interface index of each port at the newest poll or change.
-        self._seen_ifindex: Mapping[str, int] = {}
+        # What a port's configuration depends on beside the tree, at the newest poll or change.
+        self._seen: Mapping[str, _Identity] = {}
         # Ports that appeared while the change is open, or since the last poll before it: they have
         # never had the configuration without it.
         self._new_ports: set[str] = set()
@@ -174,14 +178,14 @@ class Changes:
     def apply_to_new_ports(self, states: Mapping[str, PortState]) -> bool:
         """Configure interfaces that appeared since the newest poll; whether there were any.
 
-        And retry ports that failed before: while a link is down Linux counts it as slow and refuses
-        short entries, and at boot all links are down; a foreign root qdisc was removed, or the
-        kernel's taprio was loaded. `states` is the newest `read()` of the switch. Each failure is
-        logged once.
+        And those that joined or left a bridge: others classify its frames. And retry ports that
+        failed before: while a link is down Linux counts it as slow and refuses short entries, and
+        at boot all links are down; a foreign root qdisc was removed, or the kernel's taprio was
+        loaded. `states` is the newest `read()` of the switch. Each failure is logged once.
         """
         with self.lock:
             new = self._new(states)
-            self._seen_ifindex = _indices(states)
+            self._seen = _identities(states)
             if self._open:
                 self._new_ports |= new
             able = {
@@ -212,14 +216,12 @@ class Changes:
             self._forget_open()
 
     def _new(self, states: Mapping[str, PortState]) -> set[str]:
-        """The interfaces that appeared since the newest poll or change."""
-        return {
-            name for name, state in states.items() if self._seen_ifindex.get(name) != state.ifindex
-        }
+        """The interfaces that appeared since the newest poll or change, or that changed bridges."""
+        return {name for name, each in _identities(states).items() if self._seen.get(name) != each}
 
     def _all_asked(self, states: Mapping[str, PortState]) -> None:
         """All present interfaces have just been configured, or tried."""
-        self._seen_ifindex = _indices(states)
+        self._seen = _identities(states)
         self._retry_ports.clear()
         self._failed_ports.clear()
 
@@ -349,8 +351,8 @@ class Changes:
             self._timer = None
 
 
-def _indices(states: Mapping[str, PortState]) -> dict[str, int]:
-    return {name: state.ifindex for name, state in states.items()}
+def _identities(states: Mapping[str, PortState]) -> dict[str, _Identity]:
+    return {name: (state.ifindex, state.bridge) for name, state in states.items()}
 
 
 def _differing(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agent.mechanism import Mechanism
+from agent.mechanisms.bridged_classification import BRIDGED_CLASSIFICATION
 from agent.mechanisms.classification import CLASSIFICATION
 from agent.mechanisms.gates import GATES
 
-MECHANISMS: tuple[Mechanism, ...] = (GATES, CLASSIFICATION)
+MECHANISMS: tuple[Mechanism, ...] = (GATES, CLASSIFICATION, BRIDGED_CLASSIFICATION)

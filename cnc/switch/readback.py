@@ -198,10 +198,7 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             pending=schedules.get("pending"),
             priority_map=tuple(by_priority.get(p, 0) for p in range(PRIORITIES)),
             number_of_classes=_number(kernel, "t:traffic-classes") or 0,
-            dscp_priorities={
-                rule.number("dscp"): rule.number("priority")
-                for rule in _rows(kernel, "t:dscp-rule")
-            },
+            dscp_priorities=_dscp_priorities(kernel),
             current_time_ns=_clock_ns(table),
             limits=_gate_limits(table),
             oper_status=_text(interface, "if:oper-status"),
@@ -210,8 +207,19 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             extras=tuple(_kernel_extras(kernel)),
             traffic=dict(_traffic(kernel)),
             bridge=_text(kernel, "t:bridge"),
+            bridged_priorities=_bridged_priorities(kernel),
         )
     return reports
+
+
+def _dscp_priorities(above: Element) -> dict[int, int]:
+    return {rule.number("dscp"): rule.number("priority") for rule in _rows(above, "t:dscp-rule")}
+
+
+def _bridged_priorities(kernel: Element) -> dict[int, int] | None:
+    """None of agents that do not classify bridged frames, and of a port without a bridge."""
+    bridged_frames = kernel.find("t:bridged-frames", _NAMESPACES)
+    return None if bridged_frames is None else _dscp_priorities(bridged_frames)
 
 
 def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:

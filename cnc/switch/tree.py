@@ -24,9 +24,8 @@ TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 PRIORITIES = 8
 FOREIGN = "foreign: "  # how tsn-linux marks a root qdisc that the agent did not set
 CLASSIFY_BRIDGED = (
-    "route these frames; or classify them at each ingress port, on the switch: "
-    "tc qdisc add dev PORT clsact; tc filter add dev PORT ingress protocol ip flower "
-    "ip_tos TOS/0xfc action skbedit priority PRIORITY (TOS is four times the DSCP)"
+    "restart tsn-agent on the switch, which sets these filters; one of a version that does not "
+    "needs an update, or filters of your own at each ingress port (tc-flower(8))"
 )
 CLOCK = "tai"  # all base times are TAI; tsn-linux has it as the default, so it is never sent
 
@@ -74,6 +73,7 @@ class PortReport:
     extras: tuple[str, ...] = ()
     traffic: Mapping[int, ClassTraffic] = field(default_factory=dict)
     bridge: str | None = None
+    bridged_priorities: Mapping[int, int] | None = None
 
     @property
     def foreign_qdisc(self) -> str | None:
@@ -91,10 +91,12 @@ class PortReport:
     @property
     def unclassified(self) -> str | None:
         """Which frames the port's DSCP rules do not classify; None: they classify all frames."""
-        if self.bridge is None:
+        if self.bridge is None or self.bridged_priorities == self.dscp_priorities:
             return None
-        return (
-            f"frames bridged by {self.bridge} are not classified: DSCP rules see routed frames only"
+        return f"frames bridged by {self.bridge} are not classified: " + (
+            "DSCP rules see routed frames only"
+            if self.bridged_priorities is None
+            else "the filters at the port's egress differ from its DSCP rules"
         )
 
     def limits_in(self, mode: GateMode) -> GateLimits:

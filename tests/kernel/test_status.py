@@ -134,18 +134,32 @@ def test_status_tells_of_frames_that_never_leave_and_its_hint_lets_them(network)
     assert exit_code == 0
 
 
-def test_status_and_doctor_tell_that_a_bridged_port_classifies_nothing(network) -> None:
+def test_the_agent_classifies_at_a_port_that_joins_a_bridge_and_status_sees_when_it_is_undone(
+    network, eventually
+) -> None:
     running, file = network
     run_plan_of(running, file)
-    subprocess.run(
-        running.command("s1", ["ip", "link", "add", "br0", "type", "bridge"]), check=True
-    )
-    words = "frames bridged by br0 are not classified: DSCP rules see routed frames only"
-    for change, is_told in (("master br0", True), ("nomaster", False)):
-        enslave = f"ip link set p2 {change}".split()
-        subprocess.run(running.command("s1", enslave), check=True)
-        exit_code, told = cnc(running, "status", file)
-        assert (exit_code, f"; {words}" in told) == (0, is_told)
-        assert ("tc qdisc add dev PORT clsact" in told) is is_told
-        exit_code, told = cnc(running, "doctor", file)
-        assert (exit_code, f"warning: classification: s1/p2: {words}" in told) == (0, is_told)
+
+    def on_s1(command: str) -> str:
+        argv = running.command("s1", command.split())
+        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+    def filters() -> int:
+        return on_s1("tc filter show dev p2 egress").count("skbedit")
+
+    on_s1("ip link add br0 type bridge")
+    on_s1("ip link set p2 master br0")
+    eventually(lambda: filters() > 0)
+    exit_code, told = cnc(running, "status", file)
+    assert (exit_code, "not classified" in told) == (0, False)
+
+    on_s1("tc qdisc del dev p2 clsact")
+    words = "frames bridged by br0 are not classified: the filters at the port's egress differ"
+    exit_code, told = cnc(running, "status", file)
+    assert (exit_code, words in told) == (0, True)
+    exit_code, told = cnc(running, "doctor", file)
+    assert f"warning: classification: s1/p2: {words}" in told
+
+    on_s1("ip link set p2 nomaster")
+    exit_code, told = cnc(running, "status", file)
+    assert (exit_code, "not classified" in told) == (0, False)

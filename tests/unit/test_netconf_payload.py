@@ -291,6 +291,19 @@ def test_the_bridge_of_a_port_is_read() -> None:
     assert dataclasses.replace(report, bridge=None).unclassified is None
 
 
+@pytest.mark.parametrize(
+    ("priority", "words"), [(5, None), (4, "the filters at the port's egress")]
+)
+def test_bridged_frames_are_classified_where_filters_have_the_rules_of_the_port(
+    priority: int, words: str | None
+) -> None:
+    rule = f"<dscp-rule><dscp>46</dscp><priority>{priority}</priority></dscp-rule>"
+    filters = f"<bridge>br0</bridge><bridged-frames>{rule}</bridged-frames>"
+    kernel = KERNEL.replace("<bridge>br0</bridge>", filters)
+    found = port_reports(etree.fromstring(kernel))["p2"].unclassified
+    assert (found is None) if words is None else (words in str(found))
+
+
 def test_limits_are_read_in_whole_nanoseconds_that_the_port_surely_keeps() -> None:
     """A third of a second is cut; multiples of 6.4 ns are whole nanoseconds every 32."""
     limits = port_reports(etree.fromstring(KERNEL))["p2"].limits

@@ -18,6 +18,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl.tcmsg import plugins
 
+from agent.kernel.refusal import reason
 from agent.mechanisms.gates import taprio
 from agent.mechanisms.gates.model import Taprio
 from agent.model import AgentError
@@ -110,8 +111,7 @@ def _set(ipr: IPRoute, port: str, ifindex: int, queue: int, child: ChildQdisc | 
         ipr.tc("replace", kind, ifindex, handle=major << 16, parent=parent, **options)
     except NetlinkError as refusal:
         raise AgentError(
-            f"port {port}: the kernel refused {kind} on transmit queue {queue}: "
-            f"{taprio.reason(refusal)}"
+            f"port {port}: the kernel refused {kind} on transmit queue {queue}: {reason(refusal)}"
         ) from refusal
 
 

@@ -15,6 +15,7 @@ from pyroute2.netlink.rtnl.tcmsg import plugins
 
 from agent.kernel import sched_taprio
 from agent.kernel.clock import CLOCK_IDS
+from agent.kernel.refusal import reason
 from agent.mechanisms.gates.model import GateOperation, Taprio, TaprioMode
 from agent.mechanisms.gates.openings import WIRE_OVERHEAD_OCTETS
 from agent.model import AgentError, Clock
@@ -23,8 +24,6 @@ plugins["taprio"] = sched_taprio
 
 HANDLE = 0x7A0_0000  # 7a0:, by which the agent knows its own qdisc
 LOOPBACK_INDEX = 1
-
-ENOTSUPP = 524  # the kernel's own, absent from the C library
 
 FLAGS = {
     TaprioMode.SOFTWARE: 0,
@@ -123,12 +122,6 @@ def _delete(ipr: IPRoute, port: str, ifindex: int) -> None:
         raise AgentError(
             f"port {port}: the kernel did not remove the schedule: {reason(refusal)}"
         ) from refusal
-
-
-def reason(refusal: NetlinkError) -> str:
-    """The kernel's message and the name of its error number."""
-    name = "ENOTSUPP" if refusal.code == ENOTSUPP else errno.errorcode.get(refusal.code, "error")
-    return f"{refusal.args[1]} ({name})"
 
 
 def capability(ipr: IPRoute) -> str | None:

@@ -1,0 +1,65 @@
+"""pyroute2 plugin for the flower classifier (`TCA_FLOWER_*` of linux/pkt_cls.h).
+
+Registered as `pyroute2.netlink.rtnl.tcmsg.plugins["flower"]` it serves `IPRoute.tc()` and the dump:
+
+    ipr.tc("replace-filter", "flower", index, handle=47, parent=EGRESS, prio=1, protocol=0x8100,
+           vlan_ethertype=0x86DD, ip_tos=(0xB8, 0xFC), action={"kind": "skbedit", "priority": 6})
+
+`protocol` is the Ethertype of the frame (0x8100: tagged), `vlan_ethertype` the one behind the tag,
+`ip_tos` value and mask of the octet that is TOS in IPv4 and the traffic class in IPv6.
+"""
+
+# mypy: allow-subclassing-any
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from pyroute2.netlink import nla
+from pyroute2.netlink.rtnl.tcmsg import common_act
+
+EGRESS = 0xFFFFFFF3  # TC_H_CLSACT, TC_H_MIN_EGRESS
+
+_ACT, _ETH_TYPE, _VLAN_ETH_TYPE, _IP_TOS, _IP_TOS_MASK = 3, 8, 25, 73, 74
+_TYPES = {
+    _ACT: ("TCA_FLOWER_ACT", "actions"),
+    _ETH_TYPE: ("TCA_FLOWER_KEY_ETH_TYPE", "be16"),
+    _VLAN_ETH_TYPE: ("TCA_FLOWER_KEY_VLAN_ETH_TYPE", "be16"),
+    _IP_TOS: ("TCA_FLOWER_KEY_IP_TOS", "uint8"),
+    _IP_TOS_MASK: ("TCA_FLOWER_KEY_IP_TOS_MASK", "uint8"),
+}
+
+
+class options(nla):  # noqa: N801  pyroute2 looks for this name
+    """The attributes of a filter that the agent sets; the others stay as they are."""
+
+    nla_map = tuple(
+        _TYPES.get(number, (f"TCA_FLOWER_{number}", "hex")) for number in range(_IP_TOS_MASK + 1)
+    )
+    actions = common_act.tca_act_prio
+
+
+def fix_request(request: dict[str, Any]) -> None:
+    """Put protocol and priority of the filter into tcm_info, as all classifiers have them."""
+    protocol, prio = request.get("protocol", 0), request.get("prio", 0)
+    request["info"] = socket.htons(protocol) | prio << 16
+
+
+def get_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request says of a filter; nothing but its place if it is to be deleted."""
+    if "ip_tos" not in values:
+        return {"attrs": []}
+    tos, mask = values["ip_tos"]
+    attributes = [["TCA_FLOWER_KEY_ETH_TYPE", values["protocol"]]]
+    if "vlan_ethertype" in values:
+        attributes.append(["TCA_FLOWER_KEY_VLAN_ETH_TYPE", values["vlan_ethertype"]])
+    return {
+        "attrs": [
+            *attributes,
+            ["TCA_FLOWER_KEY_IP_TOS", tos],
+            ["TCA_FLOWER_KEY_IP_TOS_MASK", mask],
+            ["TCA_FLOWER_ACT", common_act.get_tca_action(dict(values))],
+        ]
+    }
