@@ -5,8 +5,9 @@ Registered as `pyroute2.netlink.rtnl.tcmsg.plugins["flower"]` it serves `IPRoute
     ipr.tc("replace-filter", "flower", index, handle=47, parent=EGRESS, prio=1, protocol=0x8100,
            vlan_ethertype=0x86DD, ip_tos=(0xB8, 0xFC), action={"kind": "skbedit", "priority": 6})
 
-`protocol` is the Ethertype of the frame (0x8100: tagged), `vlan_ethertype` the one behind the tag,
-`ip_tos` value and mask of the octet that is TOS in IPv4 and the traffic class in IPv6.
+`protocol` is the Ethertype of the frame (0x8100: tagged, 3: any), `vlan_prio` the priority code
+point in its tag, `vlan_ethertype` what is behind the tag, `ip_tos` value and mask of the octet that
+is TOS in IPv4 and the traffic class in IPv6. Without an `action` the request names a filter only.
 """
 
 # mypy: allow-subclassing-any
@@ -20,12 +21,14 @@ from typing import Any
 from pyroute2.netlink import nla
 from pyroute2.netlink.rtnl.tcmsg import common_act
 
-EGRESS = 0xFFFFFFF3  # TC_H_CLSACT, TC_H_MIN_EGRESS
+INGRESS, EGRESS = 0xFFFFFFF2, 0xFFFFFFF3  # TC_H_CLSACT with TC_H_MIN_INGRESS, TC_H_MIN_EGRESS
+ANY_PROTOCOL = 3  # ETH_P_ALL
 
-_ACT, _ETH_TYPE, _VLAN_ETH_TYPE, _IP_TOS, _IP_TOS_MASK = 3, 8, 25, 73, 74
+_ACT, _ETH_TYPE, _VLAN_PRIO, _VLAN_ETH_TYPE, _IP_TOS, _IP_TOS_MASK = 3, 8, 24, 25, 73, 74
 _TYPES = {
     _ACT: ("TCA_FLOWER_ACT", "actions"),
     _ETH_TYPE: ("TCA_FLOWER_KEY_ETH_TYPE", "be16"),
+    _VLAN_PRIO: ("TCA_FLOWER_KEY_VLAN_PRIO", "uint8"),
     _VLAN_ETH_TYPE: ("TCA_FLOWER_KEY_VLAN_ETH_TYPE", "be16"),
     _IP_TOS: ("TCA_FLOWER_KEY_IP_TOS", "uint8"),
     _IP_TOS_MASK: ("TCA_FLOWER_KEY_IP_TOS_MASK", "uint8"),
@@ -48,18 +51,19 @@ def fix_request(request: dict[str, Any]) -> None:
 
 
 def get_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request says of a filter; nothing but its place if it is to be deleted."""
-    if "ip_tos" not in values:
+    """What a request says of a filter beside its place."""
+    if "action" not in values:
         return {"attrs": []}
-    tos, mask = values["ip_tos"]
-    attributes = [["TCA_FLOWER_KEY_ETH_TYPE", values["protocol"]]]
+    attributes: list[tuple[str, Any]] = []
+    if values["protocol"] != ANY_PROTOCOL:
+        attributes.append(("TCA_FLOWER_KEY_ETH_TYPE", values["protocol"]))
+    if "vlan_prio" in values:
+        attributes.append(("TCA_FLOWER_KEY_VLAN_PRIO", values["vlan_prio"]))
     if "vlan_ethertype" in values:
-        attributes.append(["TCA_FLOWER_KEY_VLAN_ETH_TYPE", values["vlan_ethertype"]])
-    return {
-        "attrs": [
-            *attributes,
-            ["TCA_FLOWER_KEY_IP_TOS", tos],
-            ["TCA_FLOWER_KEY_IP_TOS_MASK", mask],
-            ["TCA_FLOWER_ACT", common_act.get_tca_action(dict(values))],
-        ]
-    }
+        attributes.append(("TCA_FLOWER_KEY_VLAN_ETH_TYPE", values["vlan_ethertype"]))
+    if "ip_tos" in values:
+        tos, mask = values["ip_tos"]
+        attributes.append(("TCA_FLOWER_KEY_IP_TOS", tos))
+        attributes.append(("TCA_FLOWER_KEY_IP_TOS_MASK", mask))
+    attributes.append(("TCA_FLOWER_ACT", common_act.get_tca_action(dict(values))))
+    return {"attrs": [list(each) for each in attributes]}

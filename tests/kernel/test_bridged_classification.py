@@ -1,4 +1,4 @@
-"""DSCP rules for the frames that a bridge forwards: filters at the egress of its ports.
+"""The priority of frames that a bridge forwards: filters at the ingress and egress of its ports.
 
 Frames come in by p2 and leave by p1; which class they were in, the gates of p1 count.
 """
@@ -14,22 +14,26 @@ from dataclasses import replace
 import pytest
 from pyroute2 import IPRoute
 
-from agent.kernel.cls_flower import EGRESS
+from agent.kernel.cls_flower import EGRESS, INGRESS
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms import MECHANISMS
-from agent.mechanisms.bridged_classification import kernel as filters
+from agent.mechanisms.bridged_classification.kernel import HOOK, filters_of
 from agent.mechanisms.bridged_classification.model import BridgedConfig, BridgedState
 from agent.mechanisms.gates.model import GateState
+from agent.mechanisms.received_priority.model import (
+    PriorityTable,
+    ReceivedPriorityConfig,
+    ReceivedPriorityState,
+)
 from agent.model import AgentError, PortConfig
 from agent.switch import Switch
 from tests.kernel.conftest import FAR, inside
 from tests.stack.recording_kernel import configured
 
 EF, BEST_EFFORT = 46, 0
-IPV4, IPV6, VLAN = 0x0800, 0x86DD, 0x8100
+IPV4, IPV6, VLAN, EXPERIMENTAL = 0x0800, 0x86DD, 0x8100, 0x88B5
 MAC_ADDRESSES = bytes.fromhex("020000000201020000000202")
 FRAMES = 10
-INGRESS = EGRESS - 1
 
 
 @pytest.fixture
@@ -80,9 +84,9 @@ def packet(version: int, dscp: int) -> bytes:
     return struct.pack("!6H8x", *words, 0xFFFF - (carried % 0x10000 + carried // 0x10000))
 
 
-def send(ethertype: int, dscp: int, *, is_tagged: bool) -> None:
-    """Send frames into p2."""
-    tag = struct.pack("!HH", VLAN, 6 << 13) if is_tagged else b""
+def send(ethertype: int, dscp: int, *, pcp: int | None) -> None:
+    """Send frames into p2, with a VLAN tag if there is a priority code point for it."""
+    tag = b"" if pcp is None else struct.pack("!HH", VLAN, pcp << 13)
     frame = MAC_ADDRESSES + tag + struct.pack("!H", ethertype) + packet(ethertype, dscp)
     with inside(FAR), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
         sender.bind(("q2", 0))
@@ -101,12 +105,39 @@ def test_bridged_frames_are_in_the_class_of_their_dscp(switch, master, asked, et
     switch.apply({"p1": asked})
     for dscp, in_class_1 in ((EF, FRAMES), (BEST_EFFORT, 0)):
         before = counted(switch)
-        send(ethertype, dscp, is_tagged=is_tagged)
+        send(ethertype, dscp, pcp=6 if is_tagged else None)
         time.sleep(0.1)
         after = counted(switch)
         assert after[1] - before[1] == in_class_1
         # Beside frames of the kernel's own.
         assert after[0] - before[0] >= FRAMES - in_class_1
+
+
+@pytest.mark.parametrize(
+    ("table", "pcp", "class_"),
+    [
+        (PriorityTable(), 1, 1),
+        (PriorityTable(), 3, 0),
+        (PriorityTable((0, 0, 2, 1, 4, 5, 6, 7)), 3, 1),
+        (PriorityTable((0, 0, 2, 1, 4, 5, 6, 7)), 1, 0),
+        (PriorityTable(default=1), None, 1),
+        (None, 1, 0),
+    ],
+)
+def test_bridged_frames_are_in_the_class_of_their_regenerated_priority(  # noqa: PLR0917
+    switch, master, asked, table, pcp, class_
+):
+    wanted = {"p1": asked, "p2": PortConfig("p2", (ReceivedPriorityConfig(table),))}
+    switch.apply(wanted)
+    assert switch.read()["p2"][ReceivedPriorityState].table == table
+    assert switch.apply(wanted).steps == ()
+    before = counted(switch)
+    send(EXPERIMENTAL, 0, pcp=pcp)
+    time.sleep(0.1)
+    # Beside a few of the kernel's own, which have no tag either.
+    assert FRAMES * class_ <= counted(switch)[1] - before[1] < FRAMES * (class_ + 1)
+    switch.apply({"p1": asked})
+    assert hooks("p2") == []
 
 
 def test_rules_are_read_back_changed_in_place_and_removed_with_their_hook(switch, master, asked):
@@ -143,15 +174,15 @@ def test_filters_of_others_stay_and_ours_are_repaired(switch, master, asked):
         foreign = {"keys": ["0x0/0x0+0"], "target": 0x10000, "action": "ok"}
         ipr.tc("add-filter", "u32", p1, parent=INGRESS, prio=1, protocol=3, **foreign)
         switch.apply({"p1": asked})
-        kind = filters._KINDS[2]
-        place = {"parent": EGRESS, "prio": kind.prio, "protocol": kind.protocol}
-        ipr.tc("del-filter", "flower", p1, handle=kind.handle + EF, **place)
+        tagged = filters_of({EF: 1})[2]
+        place = {"parent": EGRESS, "prio": tagged.prio, "protocol": HOOK.protocols[tagged.prio]}
+        ipr.tc("del-filter", "flower", p1, handle=tagged.handle, **place)
         assert switch.read()["p1"][BridgedState] == BridgedState()
         switch.apply({"p1": asked})
         assert switch.read()["p1"][BridgedState] == BridgedState({EF: 1})
         # One of another kind in our place, while all four of the rule are there.
-        ipr.tc("add-filter", "flower", p1, **kind.filter(1, 5), parent=EGRESS)
-        (step,) = switch.apply({"p1": asked} if switch.read() else {}).steps
+        ipr.tc("add-filter", "flower", p1, handle=500, vlan_prio=1, action="drop", **place)
+        (step,) = switch.apply({"p1": asked}).steps
         assert step.changes[0].description.endswith("which another program has changed")
         assert switch.apply({"p1": asked}).steps == ()
         switch.apply({})

@@ -118,7 +118,7 @@ def bridge_port_with(tmp_path: Path, *, enabled: bool) -> subprocess.CompletedPr
     """Configure a port with two nodes of the standard, the first of which the agent applies."""
     bridge_port = {
         "traffic-class": {"traffic-class-table": {"number-of-traffic-classes": 2}},
-        "priority-regeneration": {"priority1": 2},
+        "use-dei": True,
     }
     return configure(tmp_path, UNCONFIGURED | {"enabled": enabled, BRIDGE_PORT: bridge_port})
 
@@ -133,7 +133,7 @@ def test_an_update_drops_stored_configuration_that_never_had_an_effect(tmp_path)
 
     assert result.returncode == 0
     assert "removed from running, because the agent does not apply it" in result.stderr
-    assert "<priority1>2</priority1>" in result.stderr
+    assert "<use-dei>true</use-dei>" in result.stderr
     (port,) = running_interfaces()
     assert port[BRIDGE_PORT] == {
         "traffic-class": {"traffic-class-table": {"number-of-traffic-classes": 2}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agent.mechanism import BRIDGE_PORT, Mechanism, MemoryAdapter
 from agent.mechanisms.bridged_classification import rules
-from agent.mechanisms.bridged_classification.kernel import FilterAdapter
+from agent.mechanisms.bridged_classification.kernel import adapter
 
 BRIDGED_CLASSIFICATION = Mechanism(
     name=rules.NAME,
@@ -21,5 +21,5 @@ BRIDGED_CLASSIFICATION = Mechanism(
     problems=lambda _config, _state: (),
     operational=rules.operational,
     memory=MemoryAdapter(rules.applied),
-    kernel=FilterAdapter,
+    kernel=adapter,
 )

@@ -1,0 +1,231 @@
+"""Filters that give frames a priority as they enter or leave a port: flower with skbedit.
+
+They stand at one of the two hooks of a port's clsact qdisc. Ours are those with the priorities
+(`prio`) of a `Hook`; filters of others on the same hook stay. A filter is replaced in place, so
+that no frame finds none.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.rtnl import tcmsg
+
+from agent.composition import Change, Contribution, KernelObject
+from agent.kernel import cls_flower
+from agent.kernel.cls_flower import EGRESS, INGRESS
+from agent.kernel.refusal import reason
+from agent.mechanism import KernelAdapter
+from agent.model import AgentError, PortState
+
+tcmsg.plugins["flower"] = cls_flower
+
+_CLSACT = 0xFFFF0000  # handle of the qdisc that carries the filters of both hooks
+_DSCP_MASK = 0xFC
+
+
+class Match(NamedTuple):
+    """What a frame has: a priority code point, an Ethertype behind its VLAN tag, a DSCP."""
+
+    pcp: int | None = None
+    vlan_ethertype: int | None = None
+    dscp: int | None = None
+
+
+class PriorityFilter(NamedTuple):
+    """A filter: its place, what it matches, and the skb priority that it gives.
+
+    The kernel keeps one Ethertype (`protocol`) for each `prio`.
+    """
+
+    prio: int
+    handle: int
+    match: Match
+    priority: int
+
+
+# What stands in our places; None: a filter that is none of ours.
+Filters = Set[PriorityFilter | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """Where a mechanism has its filters; `protocols` are its own, by `prio`."""
+
+    parent: int
+    protocols: Mapping[int, int]
+
+
+class FilterAdapter(KernelAdapter):
+    """The kernel side of a mechanism that has filters at one hook of bridged ports.
+
+    Needs CAP_NET_ADMIN. Not to be used by two threads at once.
+    """
+
+    def __init__(
+        self,
+        ipr: IPRoute,
+        hook: Hook,
+        target: type[KernelObject],
+        *,
+        wanted: Callable[[Any], Collection[PriorityFilter]],
+        part: Callable[[Filters], tuple[object, Any]],
+        repair: Callable[[str, int], Change],
+    ) -> None:
+        """`wanted` gives the filters of a contribution's content, `part` the part of a port's state
+        that filters make, with its content (None: no contribution); `repair` puts them right."""
+        self._filters = _PortFilters(ipr, hook)
+        self._wanted, self._part, self._repair = wanted, part, repair
+        self.objects = {target: self._replace}
+        # The ports that may have filters of ours; None until all have been looked at once.
+        self._with_filters: set[int] | None = None
+        self._disturbed: dict[str, int] = {}
+
+    def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
+        found, self._disturbed, with_filters = dict(states), {}, set()
+        for name, state in states.items():
+            known = self._with_filters is None or state.ifindex in self._with_filters
+            if state.bridge is None and not known:
+                continue
+            filters = set(self._filters.read(state.ifindex).values())
+            part, content = self._part(filters)
+            found[name] = state.with_part(part)
+            if filters:
+                with_filters.add(state.ifindex)
+                if filters != set(self._wanted(content) if content else ()):
+                    self._disturbed[name] = state.ifindex
+        self._with_filters = with_filters
+        return found
+
+    def repairs(self) -> Iterator[Change]:
+        """A filter of another kind among ours, or one that is missing."""
+        for port, ifindex in self._disturbed.items():
+            yield self._repair(port, ifindex)
+
+    def _replace(
+        self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
+    ) -> None:
+        if target.port is None or target.ifindex is None:
+            raise TypeError(f"{target} belongs to no port")
+        if self._with_filters is not None:
+            self._with_filters.add(target.ifindex)
+        old, new = (
+            [each for one in contributions for each in self._wanted(one.content)]
+            for contributions in (before, after)
+        )
+        self._filters.replace(target.port, target.ifindex, old, new)
+
+
+class _PortFilters:
+    """The filters of one hook, on any port."""
+
+    def __init__(self, ipr: IPRoute, hook: Hook) -> None:
+        self._ipr = ipr
+        self._hook = hook
+
+    def read(self, ifindex: int) -> dict[tuple[int, int], PriorityFilter | None]:
+        """What stands in our places, by prio and handle; None: a filter that is none of ours."""
+        messages = self._ipr.get_filters(index=ifindex, parent=self._hook.parent)
+        return {
+            (message["info"] >> 16, message["handle"]): _parsed(message)
+            for message in messages
+            if message["info"] >> 16 in self._hook.protocols and message["handle"]
+        }
+
+    def replace(
+        self,
+        port: str,
+        ifindex: int,
+        before: Collection[PriorityFilter],
+        after: Collection[PriorityFilter],
+    ) -> None:
+        """Let the port have `after`; if the kernel refuses, `before` again and AgentError."""
+        try:
+            self._set(ifindex, after)
+        except (NetlinkError, OSError) as refusal:
+            with suppress(NetlinkError, OSError):
+                self._set(ifindex, before)
+            why = reason(refusal) if isinstance(refusal, NetlinkError) else str(refusal)
+            side = "egress" if self._hook.parent == EGRESS else "ingress"
+            raise AgentError(
+                f"port {port}: the kernel refused a filter (flower, at {side}) for the frames of "
+                f"its bridge: {why}"
+            ) from refusal
+
+    def _set(self, ifindex: int, filters: Collection[PriorityFilter]) -> None:
+        if not filters:
+            self._remove(ifindex)
+            return
+        present = self.read(ifindex)
+        if not present:
+            self._ensure_hook(ifindex)
+        for each in filters:
+            self._ipr.tc("replace-filter", "flower", ifindex, **self._request(each))
+        for prio, handle in present.keys() - {(each.prio, each.handle) for each in filters}:
+            place = {"handle": handle, "prio": prio, "protocol": self._hook.protocols[prio]}
+            self._ipr.tc("del-filter", "flower", ifindex, parent=self._hook.parent, **place)
+
+    def _request(self, wanted: PriorityFilter) -> dict[str, Any]:
+        match = wanted.match
+        keys: dict[str, Any] = {
+            "vlan_prio": match.pcp,
+            "vlan_ethertype": match.vlan_ethertype,
+            "ip_tos": None if match.dscp is None else (match.dscp << 2, _DSCP_MASK),
+        }
+        return {
+            "parent": self._hook.parent,
+            "prio": wanted.prio,
+            "protocol": self._hook.protocols[wanted.prio],
+            "handle": wanted.handle,
+            **{key: value for key, value in keys.items() if value is not None},
+            "action": {"kind": "skbedit", "priority": wanted.priority},
+        }
+
+    def _ensure_hook(self, ifindex: int) -> None:
+        try:
+            self._ipr.tc("add", "clsact", ifindex)
+        except NetlinkError as refusal:
+            if refusal.code != errno.EEXIST:  # another program's, which serves as well
+                raise
+
+    def _remove(self, ifindex: int) -> None:
+        """All of ours, and the qdisc if nothing else is on it."""
+        parent = self._hook.parent
+        for prio, protocol in self._hook.protocols.items():
+            place = {"parent": parent, "prio": prio, "protocol": protocol}
+            try:
+                self._ipr.tc("del-filter", "flower", ifindex, **place)
+            except NetlinkError as refusal:
+                if refusal.code not in {errno.ENOENT, errno.EINVAL}:  # no filter, no hook
+                    raise
+        hooks = (INGRESS, EGRESS)
+        if not any(list(self._ipr.get_filters(index=ifindex, parent=hook)) for hook in hooks):
+            with suppress(NetlinkError):  # there is none
+                self._ipr.tc("del", "clsact", ifindex, _CLSACT)
+
+
+def _parsed(message: Any) -> PriorityFilter | None:
+    """None for a filter that the agent did not set."""
+    options = message.get("TCA_OPTIONS")
+    if message.get("TCA_KIND") != "flower" or options is None:
+        return None
+    actions = options.get("TCA_FLOWER_ACT")
+    acts = [action for _, action in actions["attrs"]] if actions else []
+    if [action.get("TCA_ACT_KIND") for action in acts] != ["skbedit"]:
+        return None
+    tos = options.get("TCA_FLOWER_KEY_IP_TOS")
+    if tos is not None and options.get("TCA_FLOWER_KEY_IP_TOS_MASK") != _DSCP_MASK:
+        return None
+    match = Match(
+        pcp=options.get("TCA_FLOWER_KEY_VLAN_PRIO"),
+        vlan_ethertype=options.get("TCA_FLOWER_KEY_VLAN_ETH_TYPE"),
+        dscp=None if tos is None else tos >> 2,
+    )
+    priority = acts[0].get("TCA_ACT_OPTIONS").get("TCA_SKBEDIT_PRIORITY")
+    return PriorityFilter(message["info"] >> 16, message["handle"], match, priority)

@@ -1,0 +1,104 @@
+"""The priorities of received frames: read from the configuration, compared, reported. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from agent.composition import Change, Contribution, KernelObject, Stage
+from agent.mechanism import BRIDGE_PORT, Contributions, Node, ReportContext, Tree
+from agent.mechanisms.received_priority.model import (
+    PRIORITIES,
+    PriorityTable,
+    ReceivedPriorityConfig,
+    ReceivedPriorityState,
+)
+from agent.model import Clock, PortConfig, PortState
+
+NAME = "received-priority"
+REGENERATION, DEFAULT = "priority-regeneration", "default-priority"
+
+
+@dataclass(frozen=True, slots=True)
+class IngressFilters(KernelObject):
+    """The filters at the ingress of one port; their content is a `PriorityTable`."""
+
+    removed_in: ClassVar[Stage] = Stage.CLASSIFY
+    set_in: ClassVar[Stage] = Stage.CLASSIFY
+
+
+def configured(interface: Tree, _state: PortState | None) -> ReceivedPriorityConfig:
+    """Leaves that are not given have the standard's defaults; without any nothing is asked for."""
+    port = interface.get(BRIDGE_PORT, {})
+    if REGENERATION not in port and DEFAULT not in port:
+        return ReceivedPriorityConfig()
+    given = port.get(REGENERATION, {})
+    regenerated = tuple(given.get(f"priority{p}", p) for p in range(PRIORITIES))
+    return ReceivedPriorityConfig(PriorityTable(regenerated, port.get(DEFAULT, 0)))
+
+
+def as_is(state: PortState) -> ReceivedPriorityConfig:
+    return ReceivedPriorityConfig(state[ReceivedPriorityState].table)
+
+
+def contributions(state: PortState) -> Contributions:
+    if table := state[ReceivedPriorityState].table:
+        yield _filters(state), _contribution(state, table)
+
+
+def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
+    before = state[ReceivedPriorityState].table
+    after = config[ReceivedPriorityConfig].table if state.bridge is not None else None
+    if before == after:
+        return
+    yield Change(
+        port=state.name,
+        target=_filters(state),
+        before=(_contribution(state, before),) if before else (),
+        after=(_contribution(state, after),) if after else (),
+        description=f"port {state.name}: priority of received frames: {_words(after)}",
+        difference=f"received frames get {_words(before)}, not {_words(after)}",
+    )
+
+
+def repair(port: str, ifindex: int) -> Change:
+    """The table of the port is right, but not all filters that the agent has set."""
+    return Change(
+        port=None,
+        target=IngressFilters(port, ifindex),
+        before=(),
+        after=(),
+        description=f"port {port}: restore the ingress filters, which another program has changed",
+        difference="the ingress filters were changed",
+    )
+
+
+def operational(state: PortState, _context: ReportContext) -> Node:
+    table = state[ReceivedPriorityState].table
+    if table is None:
+        return {}
+    regenerated = {f"priority{p}": given for p, given in enumerate(table.regenerated)}
+    return {BRIDGE_PORT: {REGENERATION: regenerated, DEFAULT: table.default}}
+
+
+def applied(
+    state: PortState, contents: Sequence[PriorityTable], _now_ns: Callable[[Clock], int]
+) -> PortState:
+    """The port in memory with this table."""
+    return state.with_part(ReceivedPriorityState(contents[0] if contents else None))
+
+
+def _filters(state: PortState) -> IngressFilters:
+    return IngressFilters(state.name, state.ifindex)
+
+
+def _contribution(state: PortState, table: PriorityTable) -> Contribution:
+    return Contribution(NAME, state.name, 0, table)
+
+
+def _words(table: PriorityTable | None) -> str:
+    if table is None:
+        return "priority 0"
+    by_code_point = ", ".join(map(str, table.regenerated))
+    return f"the priorities {by_code_point} by code point, {table.default} without a tag"
