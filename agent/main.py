@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from agent.switch import Ports, Switch
 
 LOG = logging.getLogger("tsn-agent")
 
+BAD_ARGUMENTS = 2  # as argparse
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -34,7 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         LOG.warning("ports in memory: whatever is asked of them, the kernel does nothing")
         ports = MemoryPorts(MECHANISMS, rehearsal_ports(options.rehearse))
     else:
-        ports = KernelPorts(MECHANISMS)
+        try:
+            ports = KernelPorts(MECHANISMS, options.emulate)
+        except AgentError as error:
+            LOG.error("%s", error)
+            return BAD_ARGUMENTS
     switch = Switch(ports)
     try:
         if options.withdraw:
@@ -65,6 +71,14 @@ def parser() -> argparse.ArgumentParser:
         metavar="PORT[,PORT...]",
         help="keep these ports in memory instead of the kernel: to try a controller against "
         "switches on a machine without taprio",
+    )
+    result.add_argument(
+        "--emulate",
+        type=_rates,
+        default={},
+        metavar="PORT=BPS[,PORT=BPS...]",
+        help="these ports are cables of an emulated network, with links of so many bits per second "
+        "(veth interfaces only): gates reckon with these rates, and they are reported",
     )
     result.add_argument(
         "--withdraw",
@@ -124,6 +138,17 @@ def _ports(text: str) -> list[str]:
     if not all(names) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"{text!r}: expected names that differ: PORT[,PORT...]")
     return names
+
+
+def _rates(text: str) -> dict[str, int]:
+    """The rate of each port in bit/s."""
+    rates = [re.fullmatch(r"([^=]+)=([1-9][0-9]*)", each) for each in text.split(",")]
+    result = {match[1]: int(match[2]) for match in rates if match}
+    if len(result) < len(rates):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected names that differ and bits per second: PORT=BPS[,PORT=BPS...]"
+        )
+    return result
 
 
 if __name__ == "__main__":

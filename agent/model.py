@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, TypeVar
 
 NS_PER_S = 1_000_000_000
@@ -33,6 +34,22 @@ class Clock(StrEnum):
     MONOTONIC = "monotonic"
     REALTIME = "realtime"
     BOOTTIME = "boottime"
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedLink:
+    """A link whose rate is not that of its device: a cable of a lab, which is a veth pair.
+
+    `device_bps` is what the device says and the kernel reckons with.
+    """
+
+    device_bps: int
+    rate_bps: int
+
+    @property
+    def length_factor(self) -> Fraction:
+        """How many octets pass the device in the time of one on the link: 10 for 1 Gb/s on veth."""
+        return Fraction(self.device_bps, self.rate_bps)
 
 
 def _part(parts: tuple[Any, ...], kind: type[Part]) -> Part:
@@ -66,7 +83,8 @@ class PortState:
     `foreign_qdisc` names a root qdisc that the agent did not set. `statistics` has the names of
     RFC 8343. `has_mac_merge`: the port can interrupt a preemptable frame (IEEE 802.3 clause 99).
     `carrier_losses` counts how often the link went down. `bridge` is the Linux bridge that the
-    port is a member of. `link_speed_bps` is None while the kernel knows none.
+    port is a member of. `link_speed_bps` is None while the kernel knows none; of an `emulated` link
+    it is the rate that is emulated.
     """
 
     name: str
@@ -82,6 +100,7 @@ class PortState:
     statistics: Mapping[str, int] = field(default_factory=dict)
     carrier_losses: int = 0
     bridge: str | None = None
+    emulated: EmulatedLink | None = None
     parts: tuple[Any, ...] = ()
 
     def __getitem__(self, kind: type[Part]) -> Part:

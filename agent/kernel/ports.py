@@ -12,15 +12,24 @@ from agent.kernel.change_monitor import KernelChangeMonitor
 from agent.kernel.clock import MachineClocks
 from agent.kernel.ethtool import Ethtool
 from agent.mechanism import Mechanism, Node
-from agent.model import PortConfig, PortState, PtpStatus
+from agent.model import AgentError, EmulatedLink, PortConfig, PortState, PtpStatus
+
+EMULATING_DRIVER = "veth"  # a cable of an emulated network; of any other the driver knows the speed
 
 
 class KernelPorts(MachineClocks):
     """Needs CAP_NET_ADMIN. Not to be used by two threads at once."""
 
-    def __init__(self, mechanisms: Sequence[Mechanism]) -> None:
-        """Opens netlink in the current network namespace."""
+    def __init__(
+        self, mechanisms: Sequence[Mechanism], emulated_bps: Mapping[str, int] | None = None
+    ) -> None:
+        """Opens netlink in the current network namespace.
+
+        `emulated_bps`: the rates of links that are emulated, by port. Raises `AgentError` where one
+        of these ports is missing, or has a driver that knows its speed.
+        """
         self.mechanisms = mechanisms
+        self._emulated_bps = emulated_bps or {}
         self._ipr = IPRoute(ext_ack=True)
         self._ethtool = Ethtool()
         self._adapters = {each.name: each.kernel(self._ipr) for each in mechanisms}
@@ -30,29 +39,51 @@ class KernelPorts(MachineClocks):
             for kind, replace in adapter.objects.items()
         }
 
+        for name in self._emulated_bps:
+            self._refuse_real(name)
+
+    def _refuse_real(self, name: str) -> None:
+        driver = self._ethtool.driver(name)
+        if driver != EMULATING_DRIVER:
+            cause = f"its driver is {driver}" if driver else "there is no such interface"
+            raise AgentError(
+                f"port {name}: a rate is emulated on {EMULATING_DRIVER} interfaces only: {cause}; "
+                "leave the port out of --emulate"
+            )
+
     def read(self) -> Mapping[str, PortState]:
         """Every interface but the loopback, by name."""
         with_mac_merge = self._ethtool.with_mac_merge()
         states = {
-            port.name: PortState(
-                name=port.name,
-                ifindex=port.index,
-                tx_queues=port.tx_queues,
-                link_speed_bps=self._ethtool.speed_bps(port.name),
-                root_qdisc=port.qdisc,
-                oper_status=port.oper_status,
-                mac_address=port.mac_address,
-                driver=self._ethtool.driver(port.name),
-                has_mac_merge=port.index in with_mac_merge,
-                statistics=port.statistics,
-                carrier_losses=port.carrier_losses,
-                bridge=port.bridge,
-            )
+            port.name: self._port_state(port, port.index in with_mac_merge)
             for port in link.read(self._ipr)
         }
         for adapter in self._adapters.values():
             states = adapter.read(states)
         return states
+
+    def _port_state(self, port: link.Link, has_mac_merge: bool) -> PortState:
+        driver = self._ethtool.driver(port.name)
+        speed_bps, emulated = self._ethtool.speed_bps(port.name), None
+        rate_bps = self._emulated_bps.get(port.name)
+        if rate_bps and speed_bps and driver == EMULATING_DRIVER:
+            emulated = EmulatedLink(speed_bps, rate_bps)
+            speed_bps = rate_bps
+        return PortState(
+            name=port.name,
+            ifindex=port.index,
+            tx_queues=port.tx_queues,
+            link_speed_bps=speed_bps,
+            root_qdisc=port.qdisc,
+            oper_status=port.oper_status,
+            mac_address=port.mac_address,
+            driver=driver,
+            has_mac_merge=has_mac_merge,
+            statistics=port.statistics,
+            carrier_losses=port.carrier_losses,
+            bridge=port.bridge,
+            emulated=emulated,
+        )
 
     def execute(self, step: Step) -> None:
         self._replace[type(step.target)](step.target, step.before, step.after)

@@ -4,7 +4,7 @@ Registered as `pyroute2.netlink.rtnl.tcmsg.plugins["taprio"]` it serves `IPRoute
 
     ipr.tc("add", "taprio", index, handle="7a0:", num_tc=2, map=[0, 1, *[0] * 14],
            queues=[(1, 0), (1, 1)], clockid=time.CLOCK_TAI, base_time=0, cycle_time=1_000_000,
-           sched_entries=[(0x1, 400_000), (0x3, 600_000)], stab={"overhead": 24})
+           sched_entries=[(0x1, 400_000), (0x3, 600_000)], stab=SizeTable(overhead=24))
 
 Times are nanoseconds, sizes octets. `map` names the traffic class of each of the 16 skb priorities,
 `queues` the (count, offset) of each class, `sched_entries` the (gate mask, interval) of each step,
@@ -33,7 +33,7 @@ CMD_SET_AND_RELEASE = 2
 PRIORITIES = 16  # TC_QOPT_BITMASK + 1
 MAX_CLASSES = 16  # TC_QOPT_MAX_QUEUE
 
-TCA_STAB_BASE = 1
+TCA_STAB_BASE, TCA_STAB_DATA = 1, 2
 _TC_SIZESPEC = struct.Struct("=BBhiIIII")  # struct tc_sizespec
 _NLA_HEADER = struct.Struct("=HH")
 _U32 = struct.Struct("=I")
@@ -53,12 +53,50 @@ class SchedEntry(NamedTuple):
     command: int = CMD_SET_GATES
 
 
+class SizeTable(NamedTuple):
+    """TCA_STAB: how long the qdiscs of a port take a frame to be (struct tc_sizespec).
+
+    Without `data` that is its length plus `overhead`; else entry length + overhead of `data`, times
+    2^`size_log` (__qdisc_calculate_pkt_len). The kernel only keeps `mpu` and `mtu`. `data` is never
+    shown again (qdisc_dump_stab), so it is empty in what was read; `size` is the number of entries.
+    """
+
+    overhead: int = 0
+    size_log: int = 0
+    mpu: int = 0
+    mtu: int = 0
+    size: int = 0
+    data: tuple[int, ...] = ()
+
+    def packed(self) -> bytes:
+        """The attributes within TCA_STAB."""
+        base = _TC_SIZESPEC.pack(
+            *(0, self.size_log, 0, self.overhead, 0, self.mpu, self.mtu, self.size)
+        )
+        packed = _NLA_HEADER.pack(_NLA_HEADER.size + len(base), TCA_STAB_BASE) + base
+        if self.data:
+            data = struct.pack(f"={len(self.data)}H", *self.data)
+            packed += _NLA_HEADER.pack(_NLA_HEADER.size + len(data), TCA_STAB_DATA) + data
+        return packed
+
+
+def size_table(octets: bytes) -> SizeTable | None:
+    """What a dump shows of a size table, without its data; None where it is none of this kind."""
+    for kind, start, end in _attributes(octets, 0, len(octets)):
+        if kind == TCA_STAB_BASE and end - start >= _TC_SIZESPEC.size:
+            cell_log, size_log, cell_align, overhead, linklayer, mpu, mtu, size = (
+                _TC_SIZESPEC.unpack_from(octets, start)
+            )
+            if (cell_log, cell_align, linklayer) == (0, 0, 0):
+                return SizeTable(overhead, size_log, mpu, mtu, size)
+    return None
+
+
 def fix_request(request: dict[str, Any]) -> None:
     """Encode the size table `stab`, which pyroute2 knows only as opaque octets."""
     stab = request.get("stab")
-    if isinstance(stab, Mapping):
-        size = _TC_SIZESPEC.pack(0, 0, 0, stab.get("overhead", 0), 0, stab.get("mpu", 0), 0, 0)
-        request["stab"] = _NLA_HEADER.pack(_NLA_HEADER.size + len(size), TCA_STAB_BASE) + size
+    if isinstance(stab, SizeTable):
+        request["stab"] = stab.packed()
 
 
 def get_parameters(kwarg: Mapping[str, Any]) -> dict[str, Any]:

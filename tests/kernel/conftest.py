@@ -44,6 +44,7 @@ from tests.stack.conftest import (  # noqa: F401
 
 SWITCH, FAR = "tsn-switch", "tsn-far"
 QUEUES = 8
+IP_AND_UDP_OCTETS = 28
 IFA_F_NODAD = 0x02
 NUD_PERMANENT = 0x80
 NS_PER_S = 1_000_000_000
@@ -247,3 +248,24 @@ def send_both_classes(ports) -> Callable[[int, int], Traffic]:
             return Traffic(2 * cycles, tuple(_arrivals(receiver)), tuple(late))
 
     return run
+
+
+@pytest.fixture
+def passes(ports):
+    """Whether a frame of class 1 with so many octets of service data arrives beyond p1."""
+    with ExitStack() as stack:
+        with inside(FAR):
+            receiver = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        receiver.settimeout(0.2)
+        receiver.bind(("10.0.1.2", 5000))
+        sender = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 1)
+
+        def send(sdu_octets):
+            sender.sendto(bytes(sdu_octets - IP_AND_UDP_OCTETS), ("10.0.1.2", 5000))
+            try:
+                return len(receiver.recv(2000)) == sdu_octets - IP_AND_UDP_OCTETS
+            except TimeoutError:
+                return False
+
+        yield send

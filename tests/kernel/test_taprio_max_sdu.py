@@ -2,45 +2,20 @@
 
 from __future__ import annotations
 
-import socket
-from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 
 from agent.mechanisms.gates.model import ClassCounters, GateState
 from agent.model import Clock
-from tests.kernel.conftest import FAR, inside
 from tests.stack.recording_kernel import configured
 
-IP_AND_UDP_OCTETS = 28
 MAC_OCTETS = 14
 LIMIT_OCTETS = 500
 ALWAYS_OPEN = (0x3, 400_000), (0x3, 600_000)
 # Class 1 sends for 1 µs: 1250 octets at the 10 Gb/s of a veth, less 24 around and 14 in the frame.
 SHORT_WINDOW = (0x1, 499_000), (0x3, 1_000), (0x1, 500_000)
 LONGEST_IN_WINDOW = 1250 - 24 - MAC_OCTETS
-
-
-@pytest.fixture
-def passes(ports):
-    """Whether a frame of class 1 with so many octets of service data arrives beyond p1."""
-    with ExitStack() as stack:
-        with inside(FAR):
-            receiver = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        receiver.settimeout(0.2)
-        receiver.bind(("10.0.1.2", 5000))
-        sender = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 1)
-
-        def send(sdu_octets):
-            sender.sendto(bytes(sdu_octets - IP_AND_UDP_OCTETS), ("10.0.1.2", 5000))
-            try:
-                return len(receiver.recv(2000)) == sdu_octets - IP_AND_UDP_OCTETS
-            except TimeoutError:
-                return False
-
-        yield send
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ class Dump:
 
 
 def read(dump):
-    return taprio_dump.read(dump, lambda _: NOW_NS, {PORT: GIGABIT})[PORT]
+    return taprio_dump.read(dump, lambda _: NOW_NS, {PORT: taprio_dump.LinkSpeed(GIGABIT)})[PORT]
 
 
 def test_the_counters_of_a_class_are_the_sums_of_its_queues_without_what_the_wire_adds():

@@ -131,7 +131,7 @@ def test_what_is_not_given_is_not_sent():
 
 
 def test_a_size_table_is_a_nested_tc_sizespec():
-    request = {"stab": {"overhead": 24}}
+    request = {"stab": sched_taprio.SizeTable(overhead=24)}
     sched_taprio.fix_request(request)
     sizespec = struct.pack("=BBhiIIII", 0, 0, 0, 24, 0, 0, 0, 0)
     assert request["stab"] == attribute(1, sizespec)

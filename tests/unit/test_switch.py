@@ -12,6 +12,7 @@ from agent.mechanisms import MECHANISMS
 from agent.mechanisms.classification.rules import TABLE
 from agent.mechanisms.gates.kernel import GateAdapter
 from agent.mechanisms.gates.model import (
+    UNKNOWN_LENGTHS,
     GateEntry,
     GateLimits,
     GateOperation,
@@ -22,7 +23,7 @@ from agent.mechanisms.gates.model import (
 )
 from agent.mechanisms.gates.openings import binding_max_sdu_octets, longest_opening_ns
 from agent.memory_ports import MemoryPorts
-from agent.model import AgentError, Clock, PortState
+from agent.model import AgentError, Clock, EmulatedLink, PortState
 from agent.root_qdisc import RootQdisc
 from agent.switch import Switch, plan
 from agent.switch import problems as switch_problems
@@ -322,6 +323,59 @@ def test_a_gate_that_the_kernel_could_not_count_octets_for_is_refused():
     assert "gate of traffic class 1 stays open for 1719000000 ns" in problem
     assert "beyond 1717986917 ns" in problem
     assert problems(two_entries(100_000_000, 1_719_000_000)) == []  # 1 Gb/s: ten times as long
+
+
+def emulated(rate_bps):
+    link = EmulatedLink(10**10, rate_bps)
+    return replace(BARE, link_speed_bps=rate_bps, emulated=link), replace(TAPRIO, emulated=link)
+
+
+@pytest.mark.parametrize("rate_bps", [10**8, 10**9, 10**10])
+def test_gates_reckon_with_the_rate_of_an_emulated_link(rate_bps):
+    port, taprio = emulated(rate_bps)
+    assert problems(taprio, port) == []
+
+
+@pytest.mark.parametrize("rate_bps", [10**7, 10**8 - 1, 25 * 10**9])
+def test_gates_on_an_emulated_link_whose_rate_no_frame_can_count_for_are_refused(rate_bps):
+    port, taprio = emulated(rate_bps)
+    (problem,) = problems(taprio, port)
+    assert f"its link of {rate_bps // 10**6} Mb/s is emulated" in problem
+    assert "gates can reckon with 100 to 10000 Mb/s there" in problem
+
+
+def test_the_shortest_interval_of_an_emulated_link_is_that_of_its_rate():
+    port, taprio = emulated(10**8)
+    short = replace(
+        taprio,
+        schedule=replace(
+            SCHEDULE, entries=(GateEntry(0x1, CYCLE_NS - 4_799), GateEntry(0x3, 4_799))
+        ),
+    )
+    (problem,) = problems(short, port)
+    assert "the kernel wants the 4800 ns that 60 octets take (100 Mb/s)" in problem
+
+
+def test_the_longest_opening_of_an_emulated_link_is_that_of_its_device():
+    port, taprio = emulated(10**8)
+    long = with_schedule(
+        entries=(GateEntry(0x1, 100_000_000), GateEntry(0x3, 1_719_000_000)),
+        cycle_time_ns=1_819_000_000,
+    )
+    (problem,) = problems(replace(long, emulated=taprio.emulated), port)
+    assert "beyond 1717986917 ns" in problem
+
+
+def test_a_size_table_for_another_rate_is_a_difference():
+    port, taprio = emulated(10**9)
+    has_other = altered(
+        port,
+        root_qdisc="taprio",
+        taprio=replace(taprio, emulated=UNKNOWN_LENGTHS),
+        running=taprio.schedule,
+    )
+    assert len(steps(taprio, has_other)) == 1
+    assert steps(taprio, altered(has_other, taprio=taprio)) == []
 
 
 def test_an_opening_goes_on_across_the_cycles_end():

@@ -8,6 +8,7 @@ stations). Traffic classes and what `tsn-linux` adds are under `bridge-port` for
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent.mechanism import BRIDGE_PORT, TAPRIO, Refused, Tree
 from agent.mechanisms.gates.model import (
@@ -52,7 +53,10 @@ def configured(interface: Tree, state: PortState | None) -> GateConfig:
     are a draft then, and what the kernel runs stays.
     """
     running = state[GateState].taprio if state else None
-    return GateConfig(_port_taprio(interface, interface.get(BRIDGE_PORT, {}), running))
+    taprio = _port_taprio(interface, interface.get(BRIDGE_PORT, {}), running)
+    if taprio and state:
+        taprio = replace(taprio, emulated=state.emulated)
+    return GateConfig(taprio)
 
 
 def as_is(state: PortState) -> GateConfig:

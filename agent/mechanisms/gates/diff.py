@@ -14,7 +14,13 @@ from agent.root_qdisc import ROOT, RootQdisc
 from agent.wording import counted
 
 NAME = "gates"
-_FIXED = {"mode": "mode", "clock": "clock", "priority_map": "priority map", "queues": "queues"}
+_PARTS = {
+    "mode": "mode",
+    "clock": "clock",
+    "priority_map": "priority map",
+    "queues": "queues",
+    "emulated": "size table: frames count for another length than they have on this link",
+}
 
 
 def contributions(state: PortState) -> Contributions:
@@ -78,11 +84,11 @@ def _difference(before: Taprio | None, after: Taprio | None, state: PortState) -
         return f"the gate control list is gone; the root qdisc is {state.root_qdisc}"
     if after is None:
         return f"a gate control list that is not configured: {_summary(before.schedule)}"
-    fixed = [
-        words for name, words in _FIXED.items() if getattr(before, name) != getattr(after, name)
+    parts = [
+        words for name, words in _PARTS.items() if getattr(before, name) != getattr(after, name)
     ]
-    if fixed:
-        return f"taprio with another {', '.join(fixed)}"
+    if parts:
+        return f"taprio with another {', '.join(parts)}"
     if before.schedule != after.schedule:
         return (
             f"another gate control list: {_summary(before.schedule)} "

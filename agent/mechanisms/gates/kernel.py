@@ -15,7 +15,7 @@ from agent.mechanism import KernelAdapter, Node
 from agent.mechanisms.gates import children, limits, taprio, taprio_dump
 from agent.mechanisms.gates.children import Children
 from agent.mechanisms.gates.model import GateConfig, GateSchedule, GateState, Taprio
-from agent.mechanisms.gates.taprio_dump import DumpedQdisc
+from agent.mechanisms.gates.taprio_dump import DumpedQdisc, LinkSpeed
 from agent.model import NS_PER_S, AgentError, PortConfig, PortState
 from agent.root_qdisc import ROOT, RootQdisc
 
@@ -30,8 +30,11 @@ class GateAdapter(KernelAdapter):
         self.objects = {RootQdisc: self._replace}
 
     def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
-        speeds_bps = {state.ifindex: state.link_speed_bps for state in states.values()}
-        qdiscs = taprio_dump.read(self._ipr, clock.now_ns, speeds_bps)
+        links = {
+            state.ifindex: LinkSpeed(state.link_speed_bps, state.emulated)
+            for state in states.values()
+        }
+        qdiscs = taprio_dump.read(self._ipr, clock.now_ns, links)
         return {
             name: self._with_gates(state, qdiscs.get(state.ifindex))
             for name, state in states.items()
@@ -150,7 +153,9 @@ def _pending(state: PortState) -> GateSchedule | None:
 
 def _with_schedule(state: PortState, schedule: GateSchedule | None) -> Taprio | None:
     own = state[GateState].taprio
-    return replace(own, schedule=schedule) if own and schedule else None
+    if own is None or schedule is None:
+        return None
+    return replace(own, schedule=schedule, emulated=state.emulated)
 
 
 def _statistics(counted: Mapping[str, int], drops: int) -> Mapping[str, int]:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from agent.model import Clock
+from agent.model import Clock, EmulatedLink
+
+UNKNOWN_LENGTHS = EmulatedLink(0, 0)  # a size table that is none of the agent's
 
 
 class TaprioMode(StrEnum):
@@ -64,11 +66,15 @@ class QueueRange:
 
 @dataclass(frozen=True, slots=True)
 class Taprio:
-    """One port's taprio. The kernel changes `schedule` and `max_sdu_octets` in place, no more.
+    """One port's taprio.
+
+    The kernel changes `schedule`, `max_sdu_octets` and the size table in place, no more.
 
     `priority_map[p]` is the traffic class of skb priority p (16 entries), `queues[t]` the transmit
     queues of class t. `max_sdu_octets[t]` limits the service data units of class t (802.1Q
-    queueMaxSDU; 0: no limit); it is empty, not all zero, where no class has a limit.
+    queueMaxSDU; 0: no limit); it is empty, not all zero, where no class has a limit. On an
+    `emulated` link frames count for as long as they take there (agent.mechanisms.gates
+    .frame_lengths); UNKNOWN_LENGTHS says that they count for something else.
     """
 
     priority_map: tuple[int, ...]
@@ -77,6 +83,7 @@ class Taprio:
     clock: Clock
     schedule: GateSchedule
     max_sdu_octets: tuple[int, ...] = ()
+    emulated: EmulatedLink | None = None
 
 
 @dataclass(frozen=True, slots=True)

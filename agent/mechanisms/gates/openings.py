@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from math import inf
 
+from agent.mechanisms.gates.frame_lengths import WIRE_OVERHEAD_OCTETS
 from agent.mechanisms.gates.model import GateSchedule
 
 SLOWEST_LINK_BPS = 10_000_000  # what the kernel assumes where it does not know the speed
 PS_PER_S = 1_000_000_000_000
 
 MAC_HEADER_OCTETS = 14
-WIRE_OVERHEAD_OCTETS = (
-    24  # preamble and delimiter 8, frame check sequence 4, gap 12 (IEEE 802.3 clause 3)
-)
+MAX_MTU_OCTETS = 65_535  # ETH_MAX_MTU, that of a veth: sch_taprio takes no limit beyond it
 
 
 def binding_max_sdu_octets(
@@ -41,6 +40,14 @@ def _longest_sdu_octets(
         return inf
     frame_octets = open_ns * 1000 // octet_ps(link_speed_bps) - WIRE_OVERHEAD_OCTETS
     return max(frame_octets - MAC_HEADER_OCTETS, 1)
+
+
+def fitting_sdu_octets(
+    schedule: GateSchedule, classes: int, link_speed_bps: int | None
+) -> tuple[int, ...]:
+    """The longest service data unit that fits the gate of each class; 0 where every one does."""
+    longest = (_longest_sdu_octets(schedule, each, link_speed_bps) for each in range(classes))
+    return tuple(0 if octets > MAX_MTU_OCTETS else int(octets) for octets in longest)
 
 
 def octet_ps(link_speed_bps: int | None) -> int:

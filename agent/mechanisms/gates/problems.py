@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from agent.mechanisms.gates.frame_lengths import FACTOR_MAX
 from agent.mechanisms.gates.model import (
     GateConfig,
     GateLimits,
@@ -15,7 +16,7 @@ from agent.mechanisms.gates.model import (
     TaprioMode,
 )
 from agent.mechanisms.gates.openings import SLOWEST_LINK_BPS, longest_opening_ns, octet_ps
-from agent.model import Clock, PortConfig, PortState
+from agent.model import Clock, EmulatedLink, PortConfig, PortState
 from agent.wording import counted
 
 PRIORITIES = 16  # Linux maps skb priorities 0..15 to traffic classes
@@ -53,7 +54,9 @@ def _port_problems(taprio: Taprio, state: PortState) -> Iterator[str]:
     yield from _limit_problems(taprio, state)
     yield from _operation_problems(taprio, state)
     if taprio.mode is TaprioMode.SOFTWARE:
-        yield from _budget_problems(taprio.schedule, len(taprio.queues), state.link_speed_bps)
+        device_bps = state.emulated.device_bps if state.emulated else state.link_speed_bps
+        yield from _budget_problems(taprio.schedule, len(taprio.queues), device_bps)
+        yield from _emulation_problems(state.emulated)
     if taprio.mode is TaprioMode.TXTIME_ASSIST:
         yield (
             f"mode {taprio.mode} needs an etf qdisc on every queue, which this agent does not set "
@@ -193,14 +196,12 @@ def _schedule_problems(
             )
 
 
-def _budget_problems(
-    schedule: GateSchedule, classes: int, link_speed_bps: int | None
-) -> Iterator[str]:
+def _budget_problems(schedule: GateSchedule, classes: int, device_bps: int | None) -> Iterator[str]:
     """The octets that fit an open gate, which the kernel counts in an int (taprio_set_budgets).
 
     An overflow is accepted and keeps the gate shut; a gate that never closes is not counted.
     """
-    one_octet_ps = octet_ps(link_speed_bps)
+    one_octet_ps = octet_ps(device_bps)
     for traffic_class in range(classes):
         open_ns = longest_opening_ns(schedule, traffic_class)
         if open_ns < schedule.cycle_time_ns and open_ns * 1000 // one_octet_ps >= INT_MAX:
@@ -210,3 +211,17 @@ def _budget_problems(
                 f"link's speed the kernel cannot count beyond {longest_ns} ns and would "
                 "keep it shut; close it in between, or choose a shorter cycle"
             )
+
+
+def _emulation_problems(emulated: EmulatedLink | None) -> Iterator[str]:
+    """Beyond these a frame cannot count for as long as it takes (agent.mechanisms.gates
+    .frame_lengths), nor would the kernel know which frames fit a window."""
+    if emulated is None or 1 <= emulated.length_factor <= FACTOR_MAX:
+        return
+    least_bps = emulated.device_bps // FACTOR_MAX
+    yield (
+        f"its link of {emulated.rate_bps // 1_000_000} Mb/s is emulated, and gates can reckon with "
+        f"{least_bps // 1_000_000} to {emulated.device_bps // 1_000_000} Mb/s there: the kernel "
+        f"counts no frame for longer than 1 MiB at the {emulated.device_bps // 1_000_000} Mb/s of "
+        "the device"
+    )

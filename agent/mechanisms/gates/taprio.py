@@ -16,8 +16,9 @@ from pyroute2.netlink.rtnl.tcmsg import plugins
 from agent.kernel import sched_taprio
 from agent.kernel.clock import CLOCK_IDS
 from agent.kernel.refusal import reason
+from agent.mechanisms.gates import frame_lengths
 from agent.mechanisms.gates.model import GateOperation, Taprio, TaprioMode
-from agent.mechanisms.gates.openings import WIRE_OVERHEAD_OCTETS
+from agent.mechanisms.gates.openings import fitting_sdu_octets
 from agent.model import AgentError, Clock
 
 plugins["taprio"] = sched_taprio
@@ -40,7 +41,12 @@ MAX_SDU_SINCE = (6, 1)
 
 def same_fixed_part(one: Taprio, other: Taprio) -> bool:
     """True when the kernel can go from one to the other in place, keeping the running schedule."""
-    changed = replace(one, schedule=other.schedule, max_sdu_octets=other.max_sdu_octets)
+    changed = replace(
+        one,
+        schedule=other.schedule,
+        max_sdu_octets=other.max_sdu_octets,
+        emulated=other.emulated,
+    )
     return changed == other
 
 
@@ -87,7 +93,7 @@ def _replace(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
             {"index": traffic_class, "max_sdu": octets}
             for traffic_class, octets in enumerate(_max_sdu_octets(taprio))
         ],
-        "stab": {"overhead": WIRE_OVERHEAD_OCTETS},
+        "stab": frame_lengths.table(taprio.emulated),
     }
     if taprio.mode is not TaprioMode.SOFTWARE:
         request["flags"] = FLAGS[taprio.mode]
@@ -112,7 +118,19 @@ def restart(ipr: IPRoute, port: str, ifindex: int, taprio: Taprio) -> None:
 
 
 def _max_sdu_octets(taprio: Taprio) -> tuple[int, ...]:
-    return taprio.max_sdu_octets or (0,) * len(taprio.queues)
+    """The limits asked for, and those of an emulated link that the kernel does not know.
+
+    It derives what fits no window from the speed of the device (taprio_update_queue_max_sdu); a
+    frame that does fit that, but not the link, would block its class for ever.
+    """
+    asked = taprio.max_sdu_octets or (0,) * len(taprio.queues)
+    if taprio.emulated is None:
+        return asked
+    fitting = fitting_sdu_octets(taprio.schedule, len(asked), taprio.emulated.rate_bps)
+    return tuple(
+        min((limit for limit in limits if limit), default=0)
+        for limits in zip(asked, fitting, strict=True)
+    )
 
 
 def _delete(ipr: IPRoute, port: str, ifindex: int) -> None:

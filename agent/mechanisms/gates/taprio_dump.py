@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import TC_H_ROOT
 
 from agent.kernel.clock import CLOCK_IDS
-from agent.mechanisms.gates import taprio
+from agent.kernel.sched_taprio import SizeTable, size_table
+from agent.mechanisms.gates import frame_lengths, taprio
 from agent.mechanisms.gates.model import (
     ClassCounters,
     GateEntry,
@@ -19,8 +20,8 @@ from agent.mechanisms.gates.model import (
     Taprio,
     TaprioMode,
 )
-from agent.mechanisms.gates.openings import WIRE_OVERHEAD_OCTETS, binding_max_sdu_octets
-from agent.model import AgentError, Clock
+from agent.mechanisms.gates.openings import binding_max_sdu_octets
+from agent.model import AgentError, Clock, EmulatedLink
 
 _MODES = {flags: mode for mode, flags in taprio.FLAGS.items()}
 _CLOCKS = {clock_id: clock for clock, clock_id in CLOCK_IDS.items()}
@@ -54,10 +55,18 @@ class _Queue:
     backlog_frames: int
 
 
+@dataclass(frozen=True, slots=True)
+class LinkSpeed:
+    """What is known of a link beside its qdisc (`PortState`)."""
+
+    speed_bps: int | None = None
+    emulated: EmulatedLink | None = None
+
+
 def read(
-    ipr: IPRoute, now_ns: Callable[[Clock], int], speeds_bps: Mapping[int, int | None]
+    ipr: IPRoute, now_ns: Callable[[Clock], int], links: Mapping[int, LinkSpeed]
 ) -> dict[int, DumpedQdisc]:
-    """The root qdisc of every interface that has one, by interface index.
+    """The root qdisc of every interface that has one, by interface index; so are the `links`.
 
     `ipr` must have received something before: the kernel begins a dump with a single page until it
     has seen that its reader has a larger buffer, and ends it where a qdisc does not fit
@@ -73,7 +82,7 @@ def read(
             queues.setdefault(message["index"], {})[queue] = message
     return {
         root["index"]: _root_qdisc(
-            ipr, root, queues.get(root["index"], {}), now_ns, speeds_bps.get(root["index"])
+            ipr, root, queues.get(root["index"], {}), now_ns, links.get(root["index"], LinkSpeed())
         )
         for root in roots
     }
@@ -84,7 +93,7 @@ def _root_qdisc(
     message: Any,
     queues: Mapping[int, Any],
     now_ns: Callable[[Clock], int],
-    speed_bps: int | None,
+    link: LinkSpeed,
 ) -> DumpedQdisc:
     kind, handle = message.get("TCA_KIND"), message["handle"]
     if handle == 0:  # the kernel's own default, which gives way to any other
@@ -97,7 +106,8 @@ def _root_qdisc(
     newest = pending or running
     if newest is None:
         raise AgentError(f"interface {message['index']}: the kernel shows taprio without schedule")
-    shown = _taprio(options, running or newest, newest, speed_bps)
+    lengths = frame_lengths.emulated_by(_size_table(message), link.emulated)
+    shown = replace(_taprio(options, running or newest, newest, link.speed_bps), emulated=lengths)
     if running and not pending and running.base_time_ns > now_ns(shown.clock):
         # With offload the kernel hands the list to the hardware and shows it as running at once.
         running, pending = None, running
@@ -133,6 +143,11 @@ def _taprio(
     )
 
 
+def _size_table(message: Any) -> SizeTable | None:
+    shown = message.get("TCA_STAB")  # pyroute2 writes each octet as two hexadecimal digits
+    return size_table(bytes.fromhex(shown.replace(":", ""))) if shown else None
+
+
 def _schedule(options: Any) -> GateSchedule | None:
     entries = options.get("TCA_TAPRIO_ATTR_SCHED_ENTRY_LIST")
     if entries is None:
@@ -151,8 +166,7 @@ def _class_counters(
     shown: Taprio, queues: Mapping[int, Any], hardware: Mapping[int, Any]
 ) -> tuple[ClassCounters, ...]:
     """The sums over each class's transmit queues, each of which has a qdisc of its own."""
-    overhead = WIRE_OVERHEAD_OCTETS if shown.mode is TaprioMode.SOFTWARE else 0
-    counted = {queue: _queue(message, overhead) for queue, message in queues.items()}
+    counted = {queue: _queue(message, shown) for queue, message in queues.items()}
     return tuple(
         ClassCounters(
             frames=sum(each.frames for each in own),
@@ -167,11 +181,12 @@ def _class_counters(
     )
 
 
-def _queue(message: Any, overhead_octets: int) -> _Queue:
-    """Through a software taprio frames count with what its size table adds; here they do not."""
+def _queue(message: Any, shown: Taprio) -> _Queue:
+    """Through a software taprio frames count with what its size table makes of them; not here."""
     basic = _stats2(message, "TCA_STATS_BASIC")
-    frames = basic["packets"]
-    octets = basic["bytes"] - frames * overhead_octets
+    frames, octets = basic["packets"], basic["bytes"]
+    if shown.mode is TaprioMode.SOFTWARE:
+        octets = frame_lengths.wire_octets(octets, frames, shown.emulated)
     waiting = _stats2(message, "TCA_STATS_QUEUE")
     return _Queue(frames, octets, waiting["drops"], waiting["qlen"])
 
