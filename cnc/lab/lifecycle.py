@@ -22,7 +22,7 @@ from cnc.errors import CncError, InputError
 from cnc.lab import namespaces, topology
 from cnc.lab.process import netns_argv, stop
 from cnc.lab.running import Lab, management_of
-from cnc.lab.supported import check_ports, check_streams
+from cnc.lab.supported import check_ports, check_rates, check_streams
 from cnc.lab.switch import PROGRAMS, Switch, write_key_pair
 from cnc.lab.template import operators, template
 from cnc.model import Intent
@@ -58,6 +58,7 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
     management(intent)
     check_streams(intent)
     check_ports(intent)
+    check_rates(intent)
     if os.geteuid() != 0:
         raise CncError("a lab needs root: it creates network namespaces", hint="run it with sudo")
     directory = _directory(intent.name, state_root)

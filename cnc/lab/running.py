@@ -47,7 +47,9 @@ class Lab:
         return namespaces.of_node(self.intent.name, node)
 
     def switch(self, name: str) -> Switch:
-        return Switch(name, self.namespace(name), self.directory / name)
+        links = self.intent.network.links
+        rates_bps = {ref.port: link.rate_bps for ref, link in links.items() if ref.node == name}
+        return Switch(name, self.namespace(name), self.directory / name, rates_bps)
 
     def command(self, node: str, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` on a node."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from cnc.intent import from_document
 from cnc.intent.units import DURATION, RATE
+from cnc.lab.supported import GATES_LEAST_BPS
 from cnc.model import Intent
 
 # Keys of an intent document. What a port can do (its longest list, interval and cycle, its tick) is
@@ -23,7 +24,8 @@ RATES = frozenset({"rate"})
 def slower(intent: Intent, factor: int) -> Intent:
     """Every time of the intent's document multiplied by `factor`, every rate divided by it.
 
-    Names and addresses stay; the plan keeps its shape, with windows `factor` times as long.
+    Names and addresses stay, and no rate falls below the 100 Mb/s that the lab's gates can reckon
+    with: beyond that, frames are shorter than in a network `factor` times slower.
 
     Raises:
         InputError: a value is beyond what an intent can hold, such as a period over 2.1 s.
@@ -45,5 +47,6 @@ def _scaled_entry(key: object, value: Any, factor: int) -> Any:
     if isinstance(value, str) and key in TIMES:
         return DURATION.format(DURATION.parse(value) * factor)
     if isinstance(value, str) and key in RATES:
-        return RATE.format(RATE.parse(value) // factor)
+        rate_bps = RATE.parse(value)
+        return RATE.format(max(rate_bps // factor, min(rate_bps, GATES_LEAST_BPS)))
     return _scaled(value, factor)

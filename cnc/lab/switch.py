@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -35,11 +35,15 @@ LOG_LINES_SHOWN = 15
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One switch of a lab: its namespace and the directory of its files."""
+    """One switch of a lab: its namespace and the directory of its files.
+
+    `rates_bps`: what the links of its ports are to carry, by port; its gates reckon with that.
+    """
 
     name: str
     namespace: str
     directory: Path
+    rates_bps: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def repository(self) -> Path:
@@ -79,6 +83,9 @@ class Switch:
             argv += ["--state-dir", str(self.directory / "netconfd")]
         if program == AGENT:
             argv += ["--state-dir", str(self.directory / "agent")]
+            if self.rates_bps:
+                rates = ",".join(f"{port}={bps}" for port, bps in self.rates_bps.items())
+                argv += ["--emulate", rates]
         return argv
 
     def start(self, program: str, management: Management, authorized_keys: Path) -> int:

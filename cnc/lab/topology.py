@@ -17,6 +17,7 @@ from cnc.addressing import PortAddresses, cables, port_addresses, routes
 from cnc.errors import CncError
 from cnc.lab import management, namespaces, wires
 from cnc.lab.namespaces import bring_up, inside, sysctl
+from cnc.lab.supported import GATES_LEAST_BPS
 from cnc.model import Intent, PortRef
 
 QUEUES = 8  # one per traffic class: taprio refuses more classes than transmit queues
@@ -51,6 +52,8 @@ def build(intent: Intent, *, timed_wires: bool) -> None:
         _lay_cables(intent)
     for node, name in zip(nodes, names, strict=True):
         inside(name, partial(_configure_node, intent, node))
+        if timed_wires and (slow := _below_gates(intent, node)):
+            wires.shape(name, slow)
     management.lay(intent)
 
 
@@ -84,6 +87,15 @@ def _lay_timed_cables(intent: Intent) -> None:
             peer = {"ifname": inner[port], "net_ns_fd": home}
             ip.link("add", kind="veth", **_end(intent.name, port, own.mac), peer=peer)
     wires.connect(intent.network, home, inner)
+
+
+def _below_gates(intent: Intent, node: str) -> dict[str, int]:
+    """The rates of a node's ports that are too slow for gates, by port."""
+    return {
+        port.port: link.rate_bps
+        for port, link in intent.network.links.items()
+        if port.node == node and link.rate_bps < GATES_LEAST_BPS
+    }
 
 
 def _end(lab: str, port: PortRef, mac: str) -> dict[str, Any]:

@@ -4,18 +4,26 @@ A veth pair has no delay. Here every cable is two pairs that meet in a namespace
 their own, where each frame passes a netem qdisc: transmission at the link's rate,
 propagation, and the receiving switch's least processing time. So a frame
 enters its queue at the earliest time of the plan, and only the gates delay it further.
+
+A port below the rates that gates can reckon with has none, so it gets a shaper of its own: what is
+sent faster than the link carries then waits, and is dropped, in the port and not on the wire.
 """
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from cnc.errors import CncError
 from cnc.model import Link, Network, PortRef
 
 MAC_HEADER_OCTETS = 14  # counted by the kernel beside the payload
 QUEUE_FRAMES = 10_000
+SHAPER = "1"
+WIRE_OVERHEAD_OCTETS = 24  # preamble 8, check sequence 4, gap 12, beside what the kernel counts
+BURST_OCTETS = 9_216  # the longest frame; short ones of a burst wait on the wire instead
+SHAPER_LIMIT_OCTETS = 100_000_000  # the frames of the pfifo are what limits
+SHAPED_FRAMES = 1_000  # txqueuelen of a veth: what a queue with gates holds, too
 NETEM_UNIT_NS = 64  # tc rounds delays down to multiples of it
 
 
@@ -35,18 +43,40 @@ def connect(network: Network, namespace: str, wires: Mapping[PortRef, str]) -> N
         ],
     }
     for program, lines in batches.items():
-        run = subprocess.run(
-            [program, "-n", namespace, "-batch", "-"],
-            input="\n".join(lines),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if run.returncode != 0:
-            raise CncError(
-                f"cannot join the lab's cables: {run.stderr.strip()}",
-                hint="the kernel needs sch_netem, sch_ingress, cls_matchall and act_mirred",
-            )
+        hint = "the kernel needs sch_netem, sch_ingress, cls_matchall and act_mirred"
+        _batch(program, namespace, lines, hint)
+
+
+def _batch(program: str, namespace: str, lines: Sequence[str], hint: str) -> None:
+    run = subprocess.run(
+        [program, "-n", namespace, "-batch", "-"],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode != 0:
+        raise CncError(f"cannot join the lab's cables: {run.stderr.strip()}", hint=hint)
+
+
+def shape(namespace: str, rates_bps: Mapping[str, int]) -> None:
+    """Give ports of a node that have no gates the rates of their links: tbf, and a pfifo in it.
+
+    A frame that finds the link free leaves at once, so nothing else changes.
+
+    Raises:
+        CncError: the kernel refused, most likely because it has no tbf.
+    """
+    lines = [line for port, rate_bps in rates_bps.items() for line in _shaper(port, rate_bps)]
+    _batch("tc", namespace, lines, "the kernel needs sch_tbf")
+
+
+def _shaper(port: str, rate_bps: int) -> Iterator[str]:
+    yield (
+        f"qdisc add dev {port} root handle {SHAPER}: stab overhead {WIRE_OVERHEAD_OCTETS} "
+        f"tbf rate {rate_bps}bit burst {BURST_OCTETS} limit {SHAPER_LIMIT_OCTETS}"
+    )
+    yield f"qdisc add dev {port} parent {SHAPER}: pfifo limit {SHAPED_FRAMES}"
 
 
 def travel_ns(network: Network, link: Link, payload_octets: int) -> int:

@@ -26,6 +26,7 @@ CHOSEN = "line,2,hosts=1"  # h1 ─ s1 ─ s2 ─ h2, and 10 Mbit/s and 2 ms in 
 NAME = "mininet-line"
 PORT = 5000
 SO_TIMESTAMPNS = 35
+SO_SNDBUFFORCE = 32
 UDP_HEADER_OCTETS, IP_HEADER_OCTETS = 8, {4: 20, 6: 40}
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 CNC = [sys.executable, "-m", "cnc"]
@@ -175,3 +176,44 @@ def test_nothing_is_left_of_a_lab_that_crashed_while_its_timed_wires_were_laid(t
     assert traces("crashed")
     cnc("down", "crashed")
     assert traces("crashed") == []
+
+
+def waiting(namespace: str, device: str, kind: str) -> int:
+    """How many frames wait in the qdisc of that kind."""
+    shown = subprocess.run(
+        ["tc", "-n", namespace, "-s", "-j", "qdisc", "show", "dev", device],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    (qlen,) = (each["qlen"] for each in json.loads(shown) if each["kind"] == kind)
+    return int(qlen)
+
+
+@pytest.mark.virtual_time
+def test_what_is_more_than_a_slow_link_carries_waits_in_its_port_and_not_on_the_wire(
+    running: None,
+):
+    (reached,) = (n.addresses[0] for n in lifecycle.status(NAME) if n.node == "h2")
+    home = namespaces.of_node(NAME, "h1")
+    with namespaces.inside(
+        home, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    ) as sender:
+        sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 4 << 20)
+        for _ in range(300):
+            sender.sendto(bytes(1400 - 28), (reached, PORT))
+        time.sleep(0.04)  # at 100 Mb/s all have reached s1, at 10 Mb/s 35 have left it
+        queued = waiting(namespaces.of_node(NAME, "s1"), "s1-eth2", "tbf")
+        wires = namespaces.of_wires(NAME)
+        names = [line.split()[4] for line in tc_lines(wires) if "rate 10Mbit" in line]
+        on_the_wire = max(waiting(wires, name, "netem") for name in names)
+        time.sleep(1)
+    assert queued > 200
+    # Two milliseconds of delay hold two of these frames, and the burst of the shaper is seven.
+    assert on_the_wire <= 10
+
+
+def tc_lines(namespace: str) -> list[str]:
+    return subprocess.run(
+        ["tc", "-n", namespace, "qdisc", "show"], check=True, capture_output=True, text=True
+    ).stdout.splitlines()

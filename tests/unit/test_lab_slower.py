@@ -11,6 +11,7 @@ from cnc.errors import InputError
 from cnc.intent import shape
 from cnc.intent.source import dump, parse
 from cnc.lab.slower import RATES, TIMES, slower
+from cnc.lab.supported import GATES_LEAST_BPS, check_rates
 from cnc.planner import plan
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -20,14 +21,32 @@ NOT_SCALED = {"gate-interval-max", "gate-cycle-max", "gate-tick"}
 
 def test_a_slower_network_has_longer_windows_in_the_same_order():
     line3 = intents.load(LINE3)
-    before, after = plan(line3), plan(slower(line3, 500))
+    before, after = plan(line3), plan(slower(line3, 10))
     assert [*before.streams] == [*after.streams]
     for name, stream in before.streams.items():
-        assert after.streams[name].latency_bound_ns == 500 * stream.latency_bound_ns
+        assert after.streams[name].latency_bound_ns == 10 * stream.latency_bound_ns
         for hop, later in zip(stream.hops, after.streams[name].hops, strict=True):
-            assert later.offset_ns == 500 * hop.offset_ns
+            assert later.offset_ns == 10 * hop.offset_ns
     for port, gates in before.gates.items():
-        assert after.gates[port].cycle_ns == 500 * gates.cycle_ns
+        assert after.gates[port].cycle_ns == 10 * gates.cycle_ns
+
+
+def test_no_rate_falls_below_what_the_gates_of_a_lab_can_reckon_with():
+    line3 = intents.load(LINE3)
+    made = slower(line3, 500)
+    assert {link.rate_bps for link in made.network.links.values()} == {GATES_LEAST_BPS}
+    check_rates(made)
+    for name, stream in plan(made).streams.items():
+        allowed_ns = made.streams[name].max_latency_ns
+        assert 100 * line3.streams[name].max_latency_ns < allowed_ns
+        assert stream.latency_bound_ns <= allowed_ns
+
+
+def test_a_rate_that_is_below_that_already_stays():
+    document = {**intents.load(LINE3).document, "streams": {}}
+    document["defaults"] = {**document["defaults"], "rate": "10Mbps"}
+    made = slower(intents.from_document(document, "slow.yaml"), 10)
+    assert {link.rate_bps for link in made.network.links.values()} == {10_000_000}
 
 
 def test_the_text_of_a_slower_intent_is_that_intent():
