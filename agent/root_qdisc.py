@@ -19,7 +19,10 @@ NO_QDISC = "noqueue"  # what the kernel shows where there is none
 
 @dataclass(frozen=True, slots=True)
 class ChildQdisc:
-    """The qdisc of one transmit queue; `options` are the arguments of pyroute2's plugin `kind`."""
+    """The qdisc of one transmit queue; `options` are the arguments of pyroute2's plugin `kind`.
+
+    Rates and octets are those of the link, emulated or not.
+    """
 
     queue: int
     kind: str

@@ -48,7 +48,8 @@ IP_AND_UDP_OCTETS = 28
 IFA_F_NODAD = 0x02
 NUD_PERMANENT = 0x80
 NS_PER_S = 1_000_000_000
-SO_TIMESTAMPNS, SO_RCVBUFFORCE = 35, 33  # asm-generic/socket.h
+MS = 1_000_000
+SO_TIMESTAMPNS, SO_RCVBUFFORCE, SO_SNDBUFFORCE = 35, 33, 32  # asm-generic/socket.h
 VIRTUAL_TIME = "time-travel" in Path("/proc/cmdline").read_text(encoding="utf-8")
 
 
@@ -269,3 +270,46 @@ def passes(ports):
                 return False
 
         yield send
+
+
+@pytest.fixture
+def payload_bps(ports):
+    """What arrives of packets of class 1 that never leave its queue empty, in bit/s."""
+    with ExitStack() as stack:
+        with inside(FAR):
+            receiver = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
+        receiver.bind(("10.0.1.2", 5000))
+        receiver.setblocking(False)
+        sender = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 1)
+        sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 64 << 20)
+
+        def measure(packet_octets, for_ms, *, offered_each_ms):
+            """Packets of that size, counted while the queue holds more than can leave."""
+            data = bytes(packet_octets - IP_AND_UDP_OCTETS)
+
+            def received():
+                count = 0
+                while True:
+                    try:
+                        receiver.recv(65536)
+                    except BlockingIOError:
+                        return count
+                    count += 1
+
+            def advance(milliseconds):
+                """Keep the queue full for so long; what arrived by then."""
+                count = 0
+                for _ in range(milliseconds):
+                    for _ in range(offered_each_ms):
+                        sender.sendto(data, ("10.0.1.2", 5000))
+                    now_ns = time.clock_gettime_ns(time.CLOCK_TAI)
+                    time.sleep((MS - now_ns % MS) / NS_PER_S)
+                    count += received()
+                return count
+
+            advance(10)
+            return advance(for_ms) * packet_octets * 8 * NS_PER_S / (for_ms * MS)
+
+        yield measure

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -16,14 +14,13 @@ from agent.mechanisms.gates.model import UNKNOWN_LENGTHS, ClassCounters, GateSta
 from agent.mechanisms.gates.taprio import change
 from agent.model import AgentError
 from agent.switch import Switch
-from tests.kernel.conftest import FAR, IP_AND_UDP_OCTETS, NS_PER_S, inside
+from tests.kernel.conftest import FAR, NS_PER_S
 from tests.stack.recording_kernel import configured
 
 pytestmark = pytest.mark.virtual_time
 
 MAC_OCTETS = 14
 WIRE_OCTETS = MAC_OCTETS + 24  # around a packet: header, preamble, check sequence, gap
-MS = 1_000_000
 ONE_FIFTH = (0x2, 200_000), (0x1, 800_000)
 MBPS = 1_000_000
 
@@ -53,49 +50,6 @@ def jumbo_frames(ports):
     with IPRoute() as switch, IPRoute(netns=FAR) as far:
         for ipr, name in ((switch, "p1"), (far, "q1")):
             ipr.link("set", index=ipr.link_lookup(ifname=name)[0], mtu=9000)
-
-
-@pytest.fixture
-def payload_bps(ports):
-    """What arrives of packets of class 1 that never leave its queue empty, in bit/s."""
-    with ExitStack() as stack:
-        with inside(FAR):
-            receiver = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        receiver.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
-        receiver.bind(("10.0.1.2", 5000))
-        receiver.setblocking(False)
-        sender = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 1)
-        sender.setsockopt(socket.SOL_SOCKET, 32, 64 << 20)  # SO_SNDBUFFORCE
-
-        def measure(packet_octets, for_ms, *, offered_each_ms):
-            """Packets of that size, counted while the queue holds more than can leave."""
-            data = bytes(packet_octets - IP_AND_UDP_OCTETS)
-
-            def received():
-                count = 0
-                while True:
-                    try:
-                        receiver.recv(65536)
-                    except BlockingIOError:
-                        return count
-                    count += 1
-
-            def advance(milliseconds):
-                """Keep the queue full for so long; what arrived by then."""
-                count = 0
-                for _ in range(milliseconds):
-                    for _ in range(offered_each_ms):
-                        sender.sendto(data, ("10.0.1.2", 5000))
-                    now_ns = time.clock_gettime_ns(time.CLOCK_TAI)
-                    time.sleep((MS - now_ns % MS) / NS_PER_S)
-                    count += received()
-                return count
-
-            advance(10)
-            return advance(for_ms) * packet_octets * 8 * NS_PER_S / (for_ms * MS)
-
-        yield measure
 
 
 @pytest.mark.parametrize("rate_bps", [1000 * MBPS, 100 * MBPS])

@@ -20,6 +20,7 @@ from pyroute2.netlink.rtnl.tcmsg import plugins
 
 from agent.kernel.refusal import reason
 from agent.mechanisms.gates import taprio
+from agent.mechanisms.gates.child_rates import scaled
 from agent.mechanisms.gates.model import Taprio
 from agent.model import AgentError
 from agent.root_qdisc import ChildQdisc
@@ -39,8 +40,8 @@ def replace(ipr: IPRoute, port: str, ifindex: int, before: Tree, after: Tree) ->
 
     When the kernel refuses, `before` is in force again; raises `AgentError` or `OSError`.
     """
-    root, children = before
-    new_root, new_children = after
+    root, children = _scaled(port, before)
+    new_root, new_children = _scaled(port, after)
     if new_root is None:
         taprio.change(ipr, port, ifindex, root, None)
         return
@@ -69,9 +70,20 @@ def restart(ipr: IPRoute, port: str, ifindex: int, root: Taprio, children: Child
 
     AgentError when the kernel refuses; the port then has no gates, or lacks children.
     """
+    _, children = _scaled(port, (root, children))
     taprio.restart(ipr, port, ifindex, root)
     if _change_children(ipr, port, ifindex, {}, children):
         taprio.change(ipr, port, ifindex, root, root)
+
+
+def _scaled(port: str, tree: Tree) -> Tree:
+    """The same, with the children's rates in the octets that frames count for below this root."""
+    root, children = tree
+    emulated = root.emulated if root else None
+    try:
+        return root, {queue: scaled(child, emulated) for queue, child in children.items()}
+    except AgentError as refusal:
+        raise AgentError(f"port {port}: {refusal}") from refusal
 
 
 def _change_children(
