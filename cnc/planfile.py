@@ -1,6 +1,6 @@
 """A plan as a file: JSON with the operator's intent in it, so that it stands on its own.
 
-    {"format": "cnc-plan/2",
+    {"format": "cnc-plan/3",
      "intent":    the intent's document, verbatim,
      "limits":    {"node/port": {"entries_max": n, "interval_max_ns": n, "cycle_max_ns": n,
                                  "tick_ns": n}, ...},
@@ -12,6 +12,9 @@
 
 `limits` are what the switches stated of their ports (0: unknown), and hold beside those in the
 intent. The section is missing where no switch was asked.
+
+Format 2 differs only in what an intent says by leaving a key out: `_IMPLIED_BY_FORMAT_2` has the
+values that then held. Such a file is read as if its intent stated them.
 
 A plan file is input like any other: `load` checks shapes, ranges and names. Whether the plan keeps
 its promises is for `cnc.check` to say.
@@ -52,8 +55,11 @@ from cnc.model import (
     StreamPlan,
 )
 
-FORMAT = "cnc-plan/2"
-_OLDER_FORMATS = ("cnc-plan/1",)
+FORMAT = "cnc-plan/3"
+_FORMAT_2 = "cnc-plan/2"
+_OLDER_FORMATS = ("cnc-plan/1",)  # not read any more
+# Keys under `defaults` of an intent whose default value has changed since format 2.
+_IMPLIED_BY_FORMAT_2: Mapping[str, Any] = {"gate-margin": "0ns"}
 SIZE_MAX_OCTETS = 256 * 1024 * 1024
 _GATE_STATES = {f"{states:#04x}": states for states in range(256)}
 _TIME_MAX_NS = 2**63 - 1  # the kernel's and YANG's int64
@@ -202,13 +208,28 @@ def _document(text: str, source: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InputError(f"{source}: found {_shown(document)}, expected {_OBJECT}", hint=_HINT)
     # First of all: another format may well have other keys.
-    if (found := document.get("format", FORMAT)) != FORMAT:
+    found = document.get("format", FORMAT)
+    if found == _FORMAT_2:
+        return _upgraded(document)
+    if found != FORMAT:
         older = found in _OLDER_FORMATS
         raise InputError(
             f"{source}: format: found {_shown(found)}, expected {FORMAT!r}",
             hint="an older cnc wrote it: run `cnc plan` on the intent again" if older else _HINT,
         )
     return document
+
+
+def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
+    """A document of format 2 as one of this format.
+
+    Its intent means what it meant when it was written. What is no intent is left to the checks.
+    """
+    upgraded = document | {"format": FORMAT}
+    match document.get("intent"):
+        case {"defaults": dict(defaults), **others}:
+            upgraded["intent"] = {**others, "defaults": {**_IMPLIED_BY_FORMAT_2, **defaults}}
+    return upgraded
 
 
 def _refused(expected: str, found: str) -> PydanticCustomError:

@@ -72,6 +72,37 @@ def test_an_older_plan_file_is_to_be_planned_again() -> None:
     assert "run `cnc plan` on the intent again" in str(refused.value.hint)
 
 
+def in_format_2(plan: Plan, **defaults: str) -> str:
+    """The plan as a file of format 2, whose intent states `defaults` and leaves out what format 2
+    implied."""
+    document = json.loads(planfile.dump(plan))
+    for key in ("gate-margin",):
+        document["intent"]["defaults"].pop(key, None)
+    document["intent"]["defaults"] |= defaults
+    return json.dumps(document | {"format": "cnc-plan/2"})
+
+
+def test_a_plan_file_of_format_2_keeps_the_values_that_its_intent_left_out(line3: Plan) -> None:
+    plan = planfile.parse(in_format_2(line3), "old.json")
+    assert plan == line3
+    assert plan.intent.network.gate_margin_ns == 0
+    written = json.loads(planfile.dump(plan))
+    assert written["format"] == "cnc-plan/3"
+    assert written["intent"]["defaults"]["gate-margin"] == "0ns"
+
+
+def test_a_plan_file_of_format_2_keeps_the_values_that_its_intent_states(line3: Plan) -> None:
+    plan = planfile.parse(in_format_2(line3, **{"gate-margin": "30us"}), "old.json")
+    assert plan.intent.network.gate_margin_ns == 30_000
+
+
+@pytest.mark.parametrize("intent", [None, [], {}, {"defaults": None}, {"defaults": []}])
+def test_a_plan_file_of_format_2_without_a_sound_intent_is_bad_input(intent: object) -> None:
+    text = json.dumps({"format": "cnc-plan/2", "intent": intent})
+    with pytest.raises(InputError, match=r"old\.json: intent"):
+        planfile.parse(text, "old.json")
+
+
 def test_two_plans_can_be_compared_line_by_line(line3: Plan) -> None:
     lines = planfile.dump(line3).splitlines()
     for key in (*line3.streams, *map(str, line3.gates)):
@@ -82,7 +113,7 @@ def test_two_plans_can_be_compared_line_by_line(line3: Plan) -> None:
 def test_the_file_holds_the_intent_the_hops_and_the_gates(line3: Plan) -> None:
     document = json.loads(planfile.dump(line3))
     assert list(document) == ["format", "intent", "algorithm", "streams", "refused", "gates"]
-    assert document["format"] == "cnc-plan/2"
+    assert document["format"] == "cnc-plan/3"
     assert document["intent"] == line3.intent.document
     first = line3.streams["camera"].hops[0]
     assert document["streams"]["camera"]["paths"][0][0] == ["t2", "eth0", first.offset_ns, 6]

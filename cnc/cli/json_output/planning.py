@@ -62,7 +62,7 @@ class PlanFile(Document):
 
     # Only described here: cnc.planfile writes it, one line for each stream and port.
 
-    format: Literal["cnc-plan/2"]
+    format: Literal["cnc-plan/3"]
     intent: dict[str, Any]
     """The intent file as data; schedules/intent.schema.json describes it."""
     limits: dict[str, GateLimits] = Field(default_factory=dict)
