@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.withdraw:
             return withdraw(switch)
-        return serve(switch, MemoryFile(options.state_dir / "memory.json"))
+        memory_file = MemoryFile(options.state_dir / "memory.json")
+        return serve(switch, memory_file, options.state_dir / "wake-ups.json")
     finally:
         ports.close()
 
@@ -89,8 +90,13 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def serve(switch: Switch, memory_file: MemoryFile | None = None) -> int:
-    """Serve sysrepo with `switch` until a signal asks to stop. The ports then stay as they are."""
+def serve(
+    switch: Switch, memory_file: MemoryFile | None = None, wake_ups_file: Path | None = None
+) -> int:
+    """Serve sysrepo with `switch` until a signal asks to stop. The ports then stay as they are.
+
+    Without a `wake_ups_file` it is not measured how late timers wake up.
+    """
     # Before any thread starts, so that the signals wait for sigwait() below.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     for mechanism, reason in switch.ports.capabilities().items():
@@ -100,6 +106,8 @@ def serve(switch: Switch, memory_file: MemoryFile | None = None) -> int:
     except DatastoreError as error:
         LOG.error("%s", error)
         return 1
+    if wake_ups_file:
+        switch.ports.measure_wake_ups(wake_ups_file)
     LOG.info("ready")
     notify("READY=1")
     received = _wait_for_stop(datastore)
@@ -113,6 +121,7 @@ def withdraw(switch: Switch) -> int:
     """Take back what agents have set on this switch; exit status 0, or 1: the kernel refused."""
     try:
         withdrawn = switch.apply({})
+        switch.ports.remove_probe()
     except AgentError as error:
         LOG.error("%s", error)
         return 1

@@ -13,6 +13,7 @@ from pyroute2 import IPRoute
 
 from agent.composition import Change, Contribution, KernelObject
 from agent.model import Clock, PortConfig, PortState
+from agent.wake_ups import WakeUps
 
 # Nodes under an interface below which several mechanisms are configured and reported.
 BRIDGE_PORT = "ieee802-dot1q-bridge:bridge-port"
@@ -34,11 +35,13 @@ class ReportContext:
 
     `memory` is what the agent remembers of the port (`GateHistory`), None where it has nothing.
     `on_interfaces`: the module with the gate table directly under the interface is installed.
+    `wake_ups` is how late the kernel's timers woke up, None where that is not measured.
     """
 
     now_ns: Callable[[Clock], int]
     memory: Any = None
     on_interfaces: bool = False
+    wake_ups: WakeUps | None = None
 
 
 class KernelAdapter:

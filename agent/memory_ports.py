@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from agent.composition import Change, Contribution, KernelObject, Step
@@ -15,6 +16,7 @@ from agent.kernel.clock import MachineClocks
 from agent.mechanism import Mechanism, Node
 from agent.model import AgentError, OperStatus, PortConfig, PortState, PtpStatus
 from agent.root_qdisc import NO_QDISC
+from agent.wake_ups import WakeUps
 
 DRIVER = "rehearsal"
 TX_QUEUES = 8
@@ -82,6 +84,16 @@ class MemoryPorts(MachineClocks):
 
     def ptp_status(self) -> PtpStatus | None:
         """No PTP daemon keeps time for ports in memory."""
+        return None
+
+    def measure_wake_ups(self, path: Path) -> None:
+        """No timer opens a gate in memory."""
+
+    def remove_probe(self) -> None:
+        """There is none."""
+
+    def wake_ups(self) -> WakeUps | None:
+        """No timer opens a gate in memory."""
         return None
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from datetime import datetime
 from agent.lldp import Identifier, Lldp, Neighbor
 from agent.mechanism import BRIDGE_PORT, TAPRIO, Mechanism, Node, ReportContext
 from agent.model import Clock, LastChange, PortState, PtpStatus
+from agent.wake_ups import WakeUps
 
 # RFC 8343: counter32; the other counters of an interface are counter64.
 SHORT_COUNTERS = {
@@ -33,12 +34,14 @@ def interfaces(
     *,
     counting_since: Mapping[str, datetime],
     on_interfaces: bool,
+    wake_ups: WakeUps | None = None,
 ) -> Node:
     """`/ietf-interfaces:interfaces` with these ports of the switch, configured or not.
 
     `history` is what the agent remembers of ports, `counting_since` when the counters of each were
     last seen to begin anew; `on_interfaces`: the module that has the gate table directly under the
-    interface is installed, too.
+    interface is installed, too; `wake_ups` is how late the kernel's timers woke up, None: not
+    measured.
     """
     return {
         "ietf-interfaces:interfaces": {
@@ -46,7 +49,7 @@ def interfaces(
                 _interface(
                     mechanisms,
                     state,
-                    ReportContext(now_ns, history.get(name), on_interfaces),
+                    ReportContext(now_ns, history.get(name), on_interfaces, wake_ups),
                     counting_since[name],
                 )
                 for name, state in sorted(states.items())

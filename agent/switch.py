@@ -7,11 +7,13 @@ and executes exactly the planned steps in the planned order. It knows neither sy
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from agent.composition import Change, Contribution, KernelObject, Step, compose
 from agent.mechanism import Mechanism, Node
 from agent.model import AgentError, Clock, PortConfig, PortState, PtpStatus
+from agent.wake_ups import WakeUps
 
 # What a step that is refused raises.
 REFUSALS = (AgentError, OSError)
@@ -69,6 +71,15 @@ class Ports(Protocol):
 
     def ptp_status(self) -> PtpStatus | None:
         """What the PTP daemon says; None if there is none. Takes a tenth of a second at most."""
+
+    def measure_wake_ups(self, path: Path) -> None:
+        """Measure from now on how late timers wake up; `path` is the file that outlives it."""
+
+    def remove_probe(self) -> None:
+        """Remove what an agent that was killed measured wake-ups with."""
+
+    def wake_ups(self) -> WakeUps | None:
+        """How late the timers woke up that open gates in software; None: not measured."""
 
     def close(self) -> None: ...
 

@@ -199,6 +199,7 @@ class Datastore:
             self._switch.ports.now_ns,
             counting_since=counting_since,
             on_interfaces=self._on_interfaces,
+            wake_ups=self._switch.ports.wake_ups(),
         )
         return json.dumps(tree)
 

@@ -10,6 +10,9 @@ from pyroute2 import IPRoute
 
 from agent.model import OperStatus
 
+# The interface of `agent.kernel.timer_probe`: no port, although it is one of Ethernet.
+WAKE_UP_PROBE = "tsn-wake-ups"
+
 # IF_OPER_* of linux/if.h as pyroute2 writes them
 _OPER_STATUS = {
     "UP": OperStatus.UP,
@@ -40,7 +43,7 @@ class Link:
 
 
 def read(ipr: IPRoute) -> list[Link]:
-    """Every interface of the network namespace except the loopback."""
+    """Every interface of the network namespace except the loopback and the agent's own."""
     messages = list(ipr.get_links())
     names = {message["index"]: message.get("IFLA_IFNAME") for message in messages}
     return [
@@ -56,7 +59,7 @@ def read(ipr: IPRoute) -> list[Link]:
             bridge=names.get(message.get("IFLA_MASTER")) if _is_bridged(message) else None,
         )
         for message in messages
-        if message.get("IFLA_IFNAME") != "lo"
+        if message.get("IFLA_IFNAME") not in ("lo", WAKE_UP_PROBE)
     ]
 
 

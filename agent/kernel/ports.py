@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from pyroute2 import IPRoute
 
 from agent.composition import Change, Contribution, KernelObject, Step
-from agent.kernel import link, ptp
+from agent.kernel import link, ptp, timer_probe
 from agent.kernel.change_monitor import KernelChangeMonitor
 from agent.kernel.clock import MachineClocks
 from agent.kernel.ethtool import Ethtool
+from agent.kernel.wake_up_monitor import WakeUpMonitor, monitored
 from agent.mechanism import Mechanism, Node
 from agent.model import AgentError, EmulatedLink, PortConfig, PortState, PtpStatus
+from agent.wake_ups import WakeUps
 
 EMULATING_DRIVER = "veth"  # a cable of an emulated network; of any other the driver knows the speed
 
@@ -33,6 +36,7 @@ class KernelPorts(MachineClocks):
         self._ipr = IPRoute(ext_ack=True)
         self._ethtool = Ethtool()
         self._adapters = {each.name: each.kernel(self._ipr) for each in mechanisms}
+        self._wake_up_monitor: WakeUpMonitor | None = None
         self._replace = {
             kind: replace
             for adapter in self._adapters.values()
@@ -121,6 +125,20 @@ class KernelPorts(MachineClocks):
         """What the ptp4l of this namespace says; None where none answers."""
         return ptp.status()
 
+    def measure_wake_ups(self, path: Path) -> None:
+        """Begin to measure how late timers wake up; `path` is where that outlives a restart."""
+        self._wake_up_monitor = monitored(path)
+
+    def wake_ups(self) -> WakeUps | None:
+        """How late timers woke up in the last 24 hours; None where that is not measured."""
+        return self._wake_up_monitor.wake_ups() if self._wake_up_monitor else None
+
+    def remove_probe(self) -> None:
+        """Remove what a killed agent measured wake-ups with."""
+        timer_probe.remove_interface(self._ipr)
+
     def close(self) -> None:
+        if self._wake_up_monitor:
+            self._wake_up_monitor.close()
         self._ethtool.close()
         self._ipr.close()

@@ -37,3 +37,8 @@ def test_only_a_master_that_is_a_bridge_forwards_the_frames_of_a_port(kind, brid
     }
     dump = Dump(message(2, "p1", **member), message(3, "p2"), message(9, "m0"))
     assert [found.bridge for found in link.read(dump)] == [bridge, None, None]
+
+
+def test_the_interface_that_measures_wake_ups_is_no_port():
+    dump = Dump(message(1, "lo"), message(2, "p1"), message(3, link.WAKE_UP_PROBE))
+    assert [found.name for found in link.read(dump)] == ["p1"]

@@ -22,6 +22,7 @@ from agent.mechanisms.gates.model import (
 from agent.mechanisms.gates.operational import gate_states
 from agent.model import Clock, OperStatus
 from agent.operational import interfaces
+from agent.wake_ups import WakeUps
 from tests.stack.recording_kernel import altered, port
 
 SCHEDULE = GateSchedule(1000, 100, (GateEntry(1, 60), GateEntry(2, 30)))
@@ -35,7 +36,7 @@ BRIDGE_GATES = "ieee802-dot1q-sched-bridge:gate-parameter-table"
 INTERFACE_GATES = "ieee802-dot1dc-sched-if:gate-parameter-table"
 
 
-def interface_of(state, history=None, now_ns=0, on_interfaces=True):
+def interface_of(state, history=None, now_ns=0, on_interfaces=True, wake_ups=None):
     (interface,) = interfaces(
         MECHANISMS,
         {state.name: state},
@@ -43,6 +44,7 @@ def interface_of(state, history=None, now_ns=0, on_interfaces=True):
         now_ns if callable(now_ns) else lambda _clock: now_ns,
         counting_since={state.name: datetime(2026, 11, 21, tzinfo=UTC)},
         on_interfaces=on_interfaces,
+        wake_ups=wake_ups,
     )["ietf-interfaces:interfaces"]["interface"]
     return interface
 
@@ -173,6 +175,36 @@ def test_a_class_publishes_what_it_sent_and_what_waits_and_of_overruns_only_what
             "backlog-frames": "1000",
         },
     ]
+
+
+def wake_ups_of(mode, wake_ups):
+    taprio = dataclasses.replace(TWO_CLASSES, mode=mode)
+    interface = interface_of(altered(RUNNING, taprio=taprio), wake_ups=wake_ups)
+    return interface[BRIDGE_PORT]["tsn-linux:taprio"]["kernel"].get("gate-wake-ups")
+
+
+def test_a_port_with_software_gates_publishes_how_late_they_wake_up():
+    assert wake_ups_of(TaprioMode.SOFTWARE, WakeUps(123_456, 43_210, 31_000)) == {
+        "mode": "software",
+        "count": "123456",
+        "maximum-ns": "43210",
+        "quantile-ns": "31000",
+    }
+
+
+def test_a_port_without_gates_publishes_how_late_they_would_wake_up():
+    interface = interface_of(port("p1"), wake_ups=WakeUps(40, 500, None))
+    wake_ups = interface[BRIDGE_PORT]["tsn-linux:taprio"]["kernel"]["gate-wake-ups"]
+    assert wake_ups == {"mode": "software", "count": "40", "maximum-ns": "500"}
+
+
+@pytest.mark.parametrize("mode", [TaprioMode.FULL_OFFLOAD, TaprioMode.TXTIME_ASSIST])
+def test_gates_that_no_timer_opens_publish_no_wake_ups(mode):
+    assert wake_ups_of(mode, WakeUps(40, 500, None)) is None
+
+
+def test_wake_ups_that_are_not_measured_are_not_published():
+    assert wake_ups_of(TaprioMode.SOFTWARE, None) is None
 
 
 def test_every_entry_says_what_it_does():

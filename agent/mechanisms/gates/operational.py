@@ -11,8 +11,16 @@ from collections.abc import Callable
 from agent.mechanism import BRIDGE_PORT, TAPRIO, Node, ReportContext
 from agent.mechanisms.gates.desired import BRIDGE_GATE_TABLE, INTERFACE_GATE_TABLE
 from agent.mechanisms.gates.history import GateHistory
-from agent.mechanisms.gates.model import ClassCounters, GateLimits, GateSchedule, GateState, Taprio
+from agent.mechanisms.gates.model import (
+    ClassCounters,
+    GateLimits,
+    GateSchedule,
+    GateState,
+    Taprio,
+    TaprioMode,
+)
 from agent.model import NS_PER_S, Clock, PortState
+from agent.wake_ups import WakeUps
 
 ALL_GATES_OPEN = 0xFF
 
@@ -22,13 +30,15 @@ def operational(state: PortState, context: ReportContext) -> Node:
     gates, history = state[GateState], context.memory
     described = history if history and history.describes(gates) else None
     gate_table = _gate_table(gates, described, context.now_ns)
-    node: Node = {BRIDGE_PORT: {BRIDGE_GATE_TABLE: gate_table, TAPRIO: {"kernel": _kernel(gates)}}}
+    node: Node = {
+        BRIDGE_PORT: {BRIDGE_GATE_TABLE: gate_table, TAPRIO: {"kernel": _kernel(gates, context)}}
+    }
     if context.on_interfaces:
         node[INTERFACE_GATE_TABLE] = gate_table
     return node
 
 
-def _kernel(gates: GateState) -> Node:
+def _kernel(gates: GateState, context: ReportContext) -> Node:
     node: Node = {
         "schedule": [
             _schedule(name, schedule)
@@ -43,6 +53,20 @@ def _kernel(gates: GateState) -> Node:
             _class_statistics(traffic_class, counters)
             for traffic_class, counters in enumerate(gates.counters)
         ]
+    mode = gates.taprio.mode if gates.taprio else TaprioMode.SOFTWARE
+    if context.wake_ups and mode is TaprioMode.SOFTWARE:  # no timer of the kernel opens others
+        node["gate-wake-ups"] = _gate_wake_ups(mode, context.wake_ups)
+    return node
+
+
+def _gate_wake_ups(mode: TaprioMode, wake_ups: WakeUps) -> Node:
+    node: Node = {
+        "mode": str(mode),
+        "count": str(wake_ups.count),
+        "maximum-ns": str(wake_ups.maximum_ns),
+    }
+    if wake_ups.quantile_ns is not None:
+        node["quantile-ns"] = str(wake_ups.quantile_ns)
     return node
 
 
