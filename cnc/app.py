@@ -15,6 +15,7 @@ from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from cnc import margin
 from cnc.errors import InputError, Unschedulable
 from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
@@ -121,7 +122,7 @@ def plan_to_push(
     """
     if isinstance(document, Plan):
         return document
-    return _complete(_around(limit(document, connect=connect), running, listener))
+    return _complete(_around(limit(document, connect=connect, running=running), running, listener))
 
 
 def plan_to_compare(
@@ -137,7 +138,8 @@ def plan_to_compare(
     """
     if isinstance(document, Plan):
         return document
-    searched = _around(limit(document, connect=connect, partial=True), running, listener)
+    intent = limit(document, connect=connect, running=running, partial=True)
+    searched = _around(intent, running, listener)
     return _sound_and_complete(searched)
 
 
@@ -159,13 +161,23 @@ def _around(intent: Intent, running: Plan | None, listener: SearchListener | Non
 # --- plan ----------------------------------------------------------------------------------------
 
 
-def limit(intent: Intent, *, connect: ConnectOptions, partial: bool = False) -> Intent:
+def limit(
+    intent: Intent,
+    *,
+    connect: ConnectOptions,
+    running: Plan | None = None,
+    partial: bool = False,
+) -> Intent:
     """The intent on ports as limited as their switches report (802.1Q 12.29.1).
 
-    Raises RolloutError when a switch does not answer; with `partial` it limits nothing.
+    Where it states no gate margin it gets the one that the switches measured; that of the `running`
+    plan stays while it is enough. Raises RolloutError when a switch does not answer, and InputError
+    when the measurements refute the margin that the intent states; with `partial` neither.
     """
-    limits = rollout.read_port_limits(intent.network, connect=connect, partial=partial)
-    return intent.within(limits)
+    stated = rollout.read_ports(intent.network, connect=connect, partial=partial)
+    if not partial:
+        margin.refuse_refuted(intent, stated.wake_ups)
+    return margin.with_measured(intent.within(stated.limits), stated.wake_ups, running)
 
 
 def search(
@@ -300,7 +312,8 @@ def doctor(
         visits = rollout.visit(document.intent, connect=connect)
         return Diagnosis(rollout.diagnose(document, visits), None)
     visits = rollout.visit(document, connect=connect)
-    intent = document.within(rollout.stated(document.network, rollout.states(visits)))
+    stated = rollout.stated(document.network, rollout.states(visits))
+    intent = margin.with_measured(document.within(stated.limits), stated.wake_ups, running)
     no_plan = None
     try:
         examined = _sound_and_complete(_around(intent, running, listener))

@@ -1,15 +1,36 @@
-"""Plans whose windows leave the kernel no time to wake up."""
+"""The gate margin of a plan: what it rests on, what it costs, and whether it is enough.
+
+A gate in software opens when a timer of the kernel wakes up, and that is late. A frame planned for
+that instant leaves as late, or not at all if its window is then too short. So a plan allows for a
+margin: what the operator states; else what the switches have measured, rounded up; else a constant.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cnc import clock
-from cnc.format import counted
-from cnc.model import GateMode, Plan
+from cnc.errors import InputError
+from cnc.format import counted, duration
+from cnc.intent.units import DURATION
+from cnc.model import (
+    GateMode,
+    Intent,
+    MeasuredMargin,
+    Plan,
+    PortRef,
+    StreamPlan,
+    WakeUps,
+)
 
 HINT = (
     "gate-margin: 50us under `defaults` of the intent, or how late the switch's timers wake up at "
     "worst; `gates: full-offload` needs none"
 )
+# Timers that are never later belong to a clock that stands still while a machine computes; on
+# others an interrupt alone takes longer.
+EXACT_MAX_NS = 10
+ENOUGH = 100_000  # wake-ups, to tell what is seen of them in a plan's life
 
 
 def warning(plan: Plan, switch: str | None = None) -> str | None:
@@ -29,3 +50,139 @@ def warning(plan: Plan, switch: str | None = None) -> str | None:
         f"{counted(ports, 'port')} with software gates and gate-margin 0ns: a timer that is late "
         "misses the window, and frames may never leave"
     )
+
+
+def with_measured(
+    intent: Intent, wake_ups: Mapping[PortRef, WakeUps], running: Plan | None = None
+) -> Intent:
+    """The intent with the gate margin that the switches measured, unless the operator states one.
+
+    The margin of the `running` plan stays as long as no gate was later: a plan that changed with
+    each measurement would move every stream each time. Too few wake-ups to tell do not make the
+    margin smaller than the constant.
+    """
+    software = _software(intent, wake_ups)
+    if intent.states_gate_margin or not software:
+        return intent
+    port, worst = _worst(software)
+    if running and not running.intent.states_gate_margin:
+        before = running.intent
+        if covers(before.network.gate_margin_ns, worst):
+            return intent.with_gate_margin(before.network.gate_margin_ns, before.measured_margin)
+    if not is_enough(worst) and covers(intent.network.gate_margin_ns, worst):
+        return intent
+    value_ns = 0 if covers(0, worst) else rounded_up(worst.maximum_ns)
+    measured = MeasuredMargin(value_ns, port, worst.maximum_ns, worst.count)
+    return intent.with_gate_margin(value_ns, measured)
+
+
+def refuse_refuted(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> None:
+    """Raise InputError where the switches measured more than the margin that the operator states.
+
+    Which measurements suffice for that, `is_refuted` says.
+    """
+    margin_ns = intent.network.gate_margin_ns
+    software = _software(intent, wake_ups)
+    if not intent.states_gate_margin or not software:
+        return
+    port, worst = _worst(software)
+    if is_refuted(margin_ns, worst):
+        raise InputError(
+            f"defaults.gate-margin: found {DURATION.format(margin_ns)}, but {port} opens its gates "
+            f"up to {figures(worst)}",
+            hint=too_small_hint(worst),
+        )
+
+
+def covers(margin_ns: int, measured: WakeUps) -> bool:
+    """Whether no gate was measured to open later than the margin allows."""
+    return measured.maximum_ns <= max(margin_ns, EXACT_MAX_NS)
+
+
+def is_refuted(margin_ns: int, measured: WakeUps) -> bool:
+    """Whether a plan with this margin must not be pushed.
+
+    Without a margin a plan needs gates that are never late: one that was refutes it. A margin is
+    refuted once there are enough wake-ups; before, a late one may have been that of a machine that
+    was starting.
+    """
+    return not covers(margin_ns, measured) and (not margin_ns or is_enough(measured))
+
+
+def is_enough(measured: WakeUps) -> bool:
+    """Whether there are enough wake-ups to tell how late one in 100,000 is."""
+    return measured.count >= ENOUGH
+
+
+def rounded_up(time_ns: int) -> int:
+    """The next of 1, 2, 5, 10, 20, 50 … nanoseconds."""
+    power = 1
+    while True:
+        for digit in (1, 2, 5):
+            if digit * power >= time_ns:
+                return digit * power
+        power *= 10
+
+
+def figures(measured: WakeUps) -> str:
+    """What was measured, in words: 43 µs late (the latest of 1,234,567 wake-ups)."""
+    text = f"{duration(measured.maximum_ns)} late (the latest of {measured.count:,} wake-ups"
+    if measured.quantile_ns is not None:
+        text += f"; all but 1 in 100,000 within {duration(measured.quantile_ns)}"
+    return f"{text})"
+
+
+def too_small_hint(measured: WakeUps) -> str:
+    """What to do about a margin that is too small."""
+    needed = DURATION.format(rounded_up(measured.maximum_ns))
+    return (
+        f"state `gate-margin: {needed}`, or leave it out and let `cnc plan --ask-switches` or "
+        "`cnc push INTENT` take what is measured; a real-time kernel (PREEMPT_RT) wakes up "
+        "earlier, and `gates: full-offload` needs no margin"
+    )
+
+
+def source(intent: Intent) -> str:
+    """Where the gate margin comes from, in words."""
+    if intent.states_gate_margin:
+        return "as the intent states"
+    measured = intent.measured_margin
+    if measured is None:
+        return "the default; `--ask-switches` takes what is measured"
+    return (
+        f"measured on {measured.port}: max {duration(measured.maximum_ns)} of {measured.count:,} "
+        f"wake-ups{'' if measured.count >= ENOUGH else f', not enough before {ENOUGH:,}'}"
+    )
+
+
+def cost_ns(plan: Plan, planned: StreamPlan) -> int:
+    """How much of a stream's latency bound is gate margin: once for each sender on the way."""
+    return plan.intent.network.gate_margin_ns * max(map(len, _branches(plan, planned)), default=0)
+
+
+def _software(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> dict[PortRef, WakeUps]:
+    """Those of the ports whose gates wait for a timer by the intent."""
+    bridges = intent.network.bridges
+    return {
+        port: its
+        for port, its in wake_ups.items()
+        if bridges[port.node].gate_mode is GateMode.SOFTWARE
+    }
+
+
+def _worst(wake_ups: Mapping[PortRef, WakeUps]) -> tuple[PortRef, WakeUps]:
+    """The port whose gates were latest; of several the last by name."""
+    return max(wake_ups.items(), key=lambda item: (item[1].maximum_ns, item[0]))
+
+
+def _branches(plan: Plan, planned: StreamPlan) -> list[list[PortRef]]:
+    """The ports on the way to each listener."""
+    branches: list[list[PortRef]] = []
+    for path in planned.paths:
+        arriving = {plan.intent.network.links[hop.egress].target.node: hop.egress for hop in path}
+        for listener in arriving.keys() & plan.intent.network.end_stations.keys():
+            branch = [arriving[listener]]
+            while (port := arriving.get(branch[-1].node)) is not None:
+                branch.append(port)
+            branches.append(branch)
+    return branches

@@ -16,6 +16,10 @@ from typing import Any, NamedTuple
 
 NS_PER_S = 1_000_000_000
 
+# How late the gates of a software port are taken to open where nobody has measured it: what a busy
+# machine, or an emulated one, takes to wake up without a real-time kernel (docs/late-frames.md).
+DEFAULT_GATE_MARGIN_NS = 1_000_000
+
 
 class PortRef(NamedTuple):
     """A port of a node, written `node/port`."""
@@ -95,6 +99,30 @@ class GateLimits:
     interval_max_ns: int = 0
     cycle_max_ns: int = 0
     tick_ns: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUps:
+    """How late the timers of a switch have opened gates in the last 24 hours, as it measured.
+
+    `quantile_ns` is what all but one in 100,000 keep to; None where fewer were measured, which is
+    not enough to tell.
+    """
+
+    count: int
+    maximum_ns: int
+    quantile_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredMargin:
+    """The gate margin that a network needs: the latest of `count` wake-ups at `port`, the worst of
+    its ports, was `maximum_ns` late; `value_ns` is that, rounded up."""
+
+    value_ns: int
+    port: PortRef
+    maximum_ns: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +239,8 @@ class Intent:
     """What the network must carry. `document` is the operator's text as plain data, verbatim.
 
     `stated_limits` are what switches said of their ports; the links of `network` keep them.
+    `measured_margin` is where the network's gate margin comes from if neither the operator stated
+    it nor the constant holds.
     """
 
     name: str
@@ -219,6 +249,17 @@ class Intent:
     streams: Mapping[str, Stream]
     document: Mapping[str, Any] = field(compare=False, repr=False)
     stated_limits: Mapping[PortRef, GateLimits] = field(default_factory=dict)
+    measured_margin: MeasuredMargin | None = None
+
+    @property
+    def states_gate_margin(self) -> bool:
+        """Whether the operator stated the gate margin."""
+        return "gate-margin" in self.document.get("defaults", {})
+
+    def with_gate_margin(self, value_ns: int, measured: MeasuredMargin | None = None) -> Intent:
+        """The same to carry, through gates that open up to `value_ns` late."""
+        network = replace(self.network, gate_margin_ns=value_ns)
+        return replace(self, network=network, measured_margin=measured)
 
     def within(self, limits: Mapping[PortRef, GateLimits]) -> Intent:
         """The same to carry, on ports as limited as their switches state."""

@@ -4,6 +4,8 @@
      "intent":    the intent's document, verbatim,
      "limits":    {"node/port": {"entries_max": n, "interval_max_ns": n, "cycle_max_ns": n,
                                  "tick_ns": n}, ...},
+     "gate_margin": {"value_ns": n,
+                     "measured": {"port": "node/port", "maximum_ns": n, "count": n}},
      "algorithm": name,
      "streams":   {stream: {"paths": [[[node, port, offset_ns, traffic_class], ...], ...],
                             "latency_bound_ns": n}, ...},
@@ -12,6 +14,10 @@
 
 `limits` are what the switches stated of their ports (0: unknown), and hold beside those in the
 intent. The section is missing where no switch was asked.
+
+`gate_margin` is how late the plan expects gates to open where the intent does not state it, and
+the measurement that asks for it: how late the latest of `count` wake-ups was. `measured` is missing
+where the margin is the constant of its time.
 
 Format 2 differs only in what an intent says by leaving a key out: `_IMPLIED_BY_FORMAT_2` has the
 values that then held. Such a file is read as if its intent stated them.
@@ -23,26 +29,14 @@ its promises is for `cnc.check` to say.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
-from pydantic_core import PydanticCustomError, PydanticOmit
+from pydantic import ValidationError
 
 from cnc import collector, whole_file
-from cnc import intent as intent_room
 from cnc.errors import InputError
 from cnc.model import (
     GateControlList,
@@ -50,9 +44,20 @@ from cnc.model import (
     GateLimits,
     Hop,
     Intent,
+    MeasuredMargin,
     Plan,
     PortRef,
     StreamPlan,
+)
+from cnc.planfile_shape import (
+    GATE_STATES,
+    HINT,
+    OBJECT,
+    GateMarginObject,
+    PlanObject,
+    port_of,
+    refusal,
+    shown,
 )
 
 FORMAT = "cnc-plan/3"
@@ -61,11 +66,6 @@ _OLDER_FORMATS = ("cnc-plan/1",)  # not read any more
 # Keys under `defaults` of an intent whose default value has changed since format 2.
 _IMPLIED_BY_FORMAT_2: Mapping[str, Any] = {"gate-margin": "0ns"}
 SIZE_MAX_OCTETS = 256 * 1024 * 1024
-_GATE_STATES = {f"{states:#04x}": states for states in range(256)}
-_TIME_MAX_NS = 2**63 - 1  # the kernel's and YANG's int64
-_SHOWN_MAX = 60
-_OBJECT = "an object {...}"
-_HINT = "write plan files with `cnc plan`; edit the intent instead of the plan"
 
 
 @collector.paused()
@@ -85,7 +85,7 @@ def load(path: Path) -> Plan:
         size = path.stat().st_size
         if size > SIZE_MAX_OCTETS:
             raise InputError(
-                f"{path}: found {size} octets, expected at most {SIZE_MAX_OCTETS}", hint=_HINT
+                f"{path}: found {size} octets, expected at most {SIZE_MAX_OCTETS}", hint=HINT
             )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -94,7 +94,7 @@ def load(path: Path) -> Plan:
             hint="check the path and its permissions",
         ) from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text (octet {error.start})", hint=_HINT) from error
+        raise InputError(f"{path}: not UTF-8 text (octet {error.start})", hint=HINT) from error
     return parse(text, str(path))
 
 
@@ -103,12 +103,12 @@ def parse(text: str, source: str) -> Plan:
     """The plan of what `dump` wrote; raises `InputError`, as `load`, calling the text `source`."""
     document = _document(text, source)
     try:
-        found = _PlanObject.model_validate(document, context={"source": source})
+        found = PlanObject.model_validate(document, context={"source": source})
     except ValidationError as error:
-        raise _refusal(error, source) from None
-    limits = {_port(name): GateLimits(**dict(stated)) for name, stated in found.limits.items()}
+        raise refusal(error, source) from None
+    limits = {port_of(name): GateLimits(**dict(stated)) for name, stated in found.limits.items()}
     return Plan(
-        intent=found.intent.within(limits),
+        intent=_with_margin(found.intent.within(limits), found.gate_margin),
         streams={
             name: StreamPlan(
                 tuple(
@@ -123,9 +123,9 @@ def parse(text: str, source: str) -> Plan:
             for name, stream in found.streams.items()
         },
         gates={
-            _port(name): GateControlList(
+            port_of(name): GateControlList(
                 gates.cycle_ns,
-                tuple(GateEntry(_GATE_STATES[states], length) for states, length in gates.entries),
+                tuple(GateEntry(GATE_STATES[states], length) for states, length in gates.entries),
             )
             for name, gates in found.gates.items()
         },
@@ -134,9 +134,13 @@ def parse(text: str, source: str) -> Plan:
     )
 
 
-def _port(name: str) -> PortRef:
-    node, _, port = name.partition("/")
-    return PortRef(node, port)
+def _with_margin(intent: Intent, found: GateMarginObject | None) -> Intent:
+    if found is None:
+        return intent
+    measured = None
+    if its := found.measured:
+        measured = MeasuredMargin(found.value_ns, port_of(its.port), its.maximum_ns, its.count)
+    return intent.with_gate_margin(found.value_ns, measured)
 
 
 def _text(plan: Plan) -> str:
@@ -158,17 +162,30 @@ def _text(plan: Plan) -> str:
         }
         for port, gates in plan.gates.items()
     }
-    limits = {str(port): asdict(stated) for port, stated in plan.intent.stated_limits.items()}
+    intent = plan.intent
+    limits = {str(port): asdict(stated) for port, stated in intent.stated_limits.items()}
     parts = [
         f'"format": {json.dumps(FORMAT)}',
-        f'"intent": {json.dumps(plan.intent.document, ensure_ascii=False, indent=1)}',
+        f'"intent": {json.dumps(intent.document, ensure_ascii=False, indent=1)}',
         *([f'"limits": {_lines(limits)}'] if limits else []),
+        *([] if intent.states_gate_margin else [f'"gate_margin": {json.dumps(_margin(intent))}']),
         f'"algorithm": {json.dumps(plan.algorithm)}',
         f'"streams": {_lines(streams)}',
         f'"refused": {_lines(plan.refused)}',
         f'"gates": {_lines(gates)}',
     ]
     return "{" + ",\n".join(parts) + "}\n"
+
+
+def _margin(intent: Intent) -> dict[str, Any]:
+    written: dict[str, Any] = {"value_ns": intent.network.gate_margin_ns}
+    if measured := intent.measured_margin:
+        written["measured"] = {
+            "port": str(measured.port),
+            "maximum_ns": measured.maximum_ns,
+            "count": measured.count,
+        }
+    return written
 
 
 def _lines(table: Mapping[str, Any]) -> str:
@@ -199,14 +216,14 @@ def _document(text: str, source: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         where = f"{source}:{error.lineno}"
         raise InputError(
-            f"{where}: not JSON: {error.msg} (column {error.colno})", hint=_HINT
+            f"{where}: not JSON: {error.msg} (column {error.colno})", hint=HINT
         ) from error
     except RecursionError as error:
-        raise InputError(f"{source}: nested too deeply", hint=_HINT) from error
+        raise InputError(f"{source}: nested too deeply", hint=HINT) from error
     except ValueError as error:
-        raise InputError(f"{source}: {error}", hint=_HINT) from error
+        raise InputError(f"{source}: {error}", hint=HINT) from error
     if not isinstance(document, dict):
-        raise InputError(f"{source}: found {_shown(document)}, expected {_OBJECT}", hint=_HINT)
+        raise InputError(f"{source}: found {shown(document)}, expected {OBJECT}", hint=HINT)
     # First of all: another format may well have other keys.
     found = document.get("format", FORMAT)
     if found == _FORMAT_2:
@@ -214,8 +231,8 @@ def _document(text: str, source: str) -> dict[str, Any]:
     if found != FORMAT:
         older = found in _OLDER_FORMATS
         raise InputError(
-            f"{source}: format: found {_shown(found)}, expected {FORMAT!r}",
-            hint="an older cnc wrote it: run `cnc plan` on the intent again" if older else _HINT,
+            f"{source}: format: found {shown(found)}, expected {FORMAT!r}",
+            hint="an older cnc wrote it: run `cnc plan` on the intent again" if older else HINT,
         )
     return document
 
@@ -230,185 +247,3 @@ def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
         case {"defaults": dict(defaults), **others}:
             upgraded["intent"] = {**others, "defaults": {**_IMPLIED_BY_FORMAT_2, **defaults}}
     return upgraded
-
-
-def _refused(expected: str, found: str) -> PydanticCustomError:
-    """What is wrong with a value, where the message must name another value than all of it."""
-    return PydanticCustomError("refused", "{expected}", {"expected": expected, "found": found})
-
-
-def _intent(info: ValidationInfo) -> Intent:
-    """The intent of the document: the first of its fields, so that all others can be held to it."""
-    intent = info.context["intent"] if info.context else None
-    if intent is None:
-        raise PydanticOmit  # the intent itself is refused
-    assert isinstance(intent, Intent)  # noqa: S101
-    return intent
-
-
-def _read_intent(value: Any, info: ValidationInfo) -> Intent:
-    if not isinstance(value, dict):
-        raise ValueError(_OBJECT)
-    assert info.context is not None  # noqa: S101  `parse` gives it
-    intent = intent_room.from_document(value, f"{info.context['source']}: intent")
-    info.context["intent"] = intent
-    return intent
-
-
-def _whole_number(low: int) -> PlainValidator:
-    def read(value: Any) -> int:
-        if type(value) is not int or not low <= value <= _TIME_MAX_NS:  # True is an int, too
-            raise ValueError(f"an integer from {low} to {_TIME_MAX_NS}")
-        return value
-
-    return PlainValidator(read)
-
-
-def _check_port(port: PortRef, info: ValidationInfo) -> None:
-    if port not in _intent(info).network.links:
-        expected = "a connected port of the intent, NODE/PORT"
-        raise _refused(expected, _shown(str(port).rstrip("/")))
-
-
-def _known_port(name: str, info: ValidationInfo) -> str:
-    _check_port(_port(name), info)
-    return name
-
-
-def _known_stream(name: str, info: ValidationInfo) -> str:
-    if name not in _intent(info).streams:
-        raise ValueError("a stream of the intent in this file")
-    return name
-
-
-def _class_number(number: int, info: ValidationInfo) -> int:
-    numbers = sorted(each.number for each in _intent(info).classes.values())
-    if number not in numbers:
-        raise ValueError(f"the traffic-class of a class: one of {', '.join(map(str, numbers))}")
-    return number
-
-
-def _hop_shape(value: Any) -> Any:
-    match value:
-        case [str(), str(), _, _]:
-            return value
-    raise ValueError("[node, port, offset_ns, traffic_class]")
-
-
-def _on_known_port(hop: _HopValues, info: ValidationInfo) -> _HopValues:
-    _check_port(PortRef(*hop[:2]), info)
-    return hop
-
-
-def _entry_shape(value: Any) -> Any:
-    match value:
-        case [str(states), _] if states in _GATE_STATES:
-            return value
-    raise ValueError('["0x00" to "0xff", interval_ns]')
-
-
-def _reason(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("the reason, a text")
-    return value
-
-
-def _algorithm(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("the name of an algorithm")
-    return value
-
-
-_Count = Annotated[int, _whole_number(0)]
-_Positive = Annotated[int, _whole_number(1)]
-_Port = Annotated[str, AfterValidator(_known_port)]
-_Stream = Annotated[str, AfterValidator(_known_stream)]
-_HopValues = tuple[str, str, _Count, Annotated[_Count, AfterValidator(_class_number)]]
-_Hop = Annotated[_HopValues, BeforeValidator(_hop_shape), AfterValidator(_on_known_port)]
-_Entry = Annotated[tuple[str, _Positive], BeforeValidator(_entry_shape)]
-
-
-class _Object(BaseModel):
-    """An object of the file: these keys and no others."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _StreamObject(_Object):
-    paths: Annotated[list[Annotated[list[_Hop], Field(min_length=1)]], Field(min_length=1)]
-    latency_bound_ns: _Positive
-
-
-class _GatesObject(_Object):
-    cycle_ns: _Positive
-    entries: Annotated[list[_Entry], Field(min_length=1)]
-
-
-class _LimitsObject(_Object):
-    entries_max: _Count
-    interval_max_ns: _Count
-    cycle_max_ns: _Count
-    tick_ns: _Positive
-
-
-class _PlanObject(_Object):
-    """The whole file. The intent is read first: names and numbers in the rest must be its own."""
-
-    format: str
-    intent: Annotated[Any, PlainValidator(_read_intent)]
-    algorithm: Annotated[str, PlainValidator(_algorithm)]
-    streams: dict[_Stream, _StreamObject]
-    refused: dict[_Stream, Annotated[str, PlainValidator(_reason)]]
-    gates: dict[_Port, _GatesObject]
-    limits: dict[_Port, _LimitsObject] = {}
-
-    @field_validator("refused")
-    @classmethod
-    def _not_placed(cls, refused: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-        if both := [name for name in refused if name in info.data.get("streams", ())]:
-            raise PydanticCustomError("placed", "{name}", {"name": both[0]})
-        return refused
-
-
-def _refusal(error: ValidationError, source: str) -> InputError:
-    """The first thing that is wrong, in the words of this file."""
-    detail = error.errors(include_url=False)[0]
-    context = detail.get("ctx", {})
-    place = tuple(step for step in detail["loc"] if step != "[key]")
-    found, expected = _shown(detail["input"]), context.get("expected") or detail["msg"]
-    match detail["type"]:
-        case "value_error":
-            expected = str(context["error"])
-        case "refused":
-            found = context["found"]
-        case "placed":
-            place = (*place, context["name"])
-            found, expected = "it in streams as well", "it in one of the two"
-        case "missing" | "extra_forbidden":
-            missing = detail["type"] == "missing"
-            place, key = place[:-1], place[-1]
-            found = f"no {key}" if missing else _shown(key)
-            expected = f"the keys {', '.join(_keys_at(place))}"
-        case "list_type" | "too_short":
-            expected = "a list [...] that is not empty"
-        case "dict_type" | "model_type":
-            expected = _OBJECT
-    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
-    where = f"{source}: {where.removeprefix('.')}" if place else source
-    return InputError(f"{where}: found {found}, expected {expected}", hint=_HINT)
-
-
-def _keys_at(place: Sequence[str | int]) -> list[str]:
-    """The keys that the object at a place must have."""
-    of_table: dict[str, type[_Object]] = {
-        "streams": _StreamObject,
-        "gates": _GatesObject,
-        "limits": _LimitsObject,
-    }
-    model: type[_Object] = of_table[str(place[0])] if place else _PlanObject
-    return [name for name, field in model.model_fields.items() if field.is_required()]
-
-
-def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"

@@ -62,7 +62,8 @@ _ALGORITHM_LINES = "\n".join(f"  {name:9} {what}" for name, what in planning.ALG
 @click.option(
     "--ask-switches",
     is_flag=True,
-    help="Read the limits of each port from its switch, and plan within them and those of FILE.",
+    help="Read the limits of each port from its switch, and how late its gates open; plan within "
+    "them and those of FILE.",
 )
 @click.option(
     "--executor",
@@ -103,12 +104,12 @@ def plan(  # noqa: PLR0917  one parameter an option
     if reoptimise and not running_file:
         raise click.UsageError("--reoptimise needs --keep RUNNING.json to compare with")
     intent = app.load_intent(file)
+    running = app.load_running_plan(running_file) if running_file else None
     if ask_switches:
         connect = connect_options(identity, known_hosts, timeout_s)
-        intent = app.limit(intent, connect=connect)
+        intent = app.limit(intent, connect=connect, running=None if reoptimise else running)
         if not as_json:  # the plan has them
             render.limits(intent.stated_limits)
-    running = app.load_running_plan(running_file) if running_file else None
     with planning.shown_search() as listener:
         searched = app.search(
             intent,

@@ -8,7 +8,17 @@ import re
 from cnc.intent import shape
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.units import DURATION, SIZE
-from cnc.model import Bridge, EndStation, FrameOverhead, Link, Management, Network, PortRef
+from cnc.model import (
+    DEFAULT_GATE_MARGIN_NS,
+    Bridge,
+    EndStation,
+    FrameOverhead,
+    GateMode,
+    Link,
+    Management,
+    Network,
+    PortRef,
+)
 
 _PLAIN_PORT = shape.Port.model_validate({})
 
@@ -35,8 +45,17 @@ def network(document: shape.Document, problems: Problems) -> Network:
             gap_octets=frame.gap_octets,
             min_payload_octets=frame.min_payload_octets,
         ),
-        gate_margin_ns=document.defaults.gate_margin_ns,
+        gate_margin_ns=_gate_margin_ns(document),
     )
+
+
+def _gate_margin_ns(document: shape.Document) -> int:
+    """As stated; else the constant, or nothing where no gate waits for a timer of the kernel."""
+    defaults = document.defaults
+    if defaults.gate_margin_ns is not None:
+        return defaults.gate_margin_ns
+    modes = {its.gates or defaults.gates for its in document.switches.values()}
+    return DEFAULT_GATE_MARGIN_NS if GateMode.SOFTWARE in modes else 0
 
 
 def _bridges(document: shape.Document, problems: Problems) -> dict[str, Bridge]:

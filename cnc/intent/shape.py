@@ -194,11 +194,12 @@ class Defaults(Shape):
     clock_error_ns: Duration = Field(
         description="maximum difference between two clocks of the network, a duration such as 1us"
     )
-    gate_margin_ns: Duration = Field(
-        "0ns",
-        validate_default=True,
+    gate_margin_ns: Duration | None = Field(
+        None,
         description="maximum delay of a frame's start by the switch or talker itself, such as the "
-        "wake-up latency of a timer; a duration such as 500ns; kept free after each planned frame",
+        "wake-up latency of a timer; a duration such as 50us; kept free after each planned frame; "
+        "default: what the switches measured, or 1ms where they were not asked; 0ns without "
+        "software gates",
     )
     gates: Gates = Field(
         "software",

@@ -71,6 +71,8 @@ def _too_slow(problem: Problem, route: Route) -> str:
     legs = _slowest_path(route)
     links = [problem.links[route.legs[index].link] for index in legs]
     blocking = sum(start_delay_ns(intent, link) for link in links)
+    margin = len(links) * intent.network.gate_margin_ns
+    late = f"late gates {us(margin)} (gate-margin), " if margin else ""
     error = len(links) * intent.network.clock_error_ns
     processing = sum(
         intent.network.bridges[link.source.node].processing_max_ns for link in links[1:]
@@ -80,9 +82,9 @@ def _too_slow(problem: Problem, route: Route) -> str:
     return (
         f"needs at least {us(least)} over {way}, max-latency is "
         f"{us(problem.stream(route.member).max_latency_ns)}. Of this, frame and cable take "
-        f"{us(least - blocking - error - processing)}, control frames in the way {us(blocking)}, "
-        f"switch processing {us(processing)}, clock error {us(error)}. Raise max-latency to "
-        f"{us(least)} or lower one of these"
+        f"{us(least - blocking - error - processing)}, control frames in the way "
+        f"{us(blocking - margin)}, {late}switch processing {us(processing)}, clock error "
+        f"{us(error)}. Raise max-latency to {us(least)} or lower one of these"
     )
 
 

@@ -5,18 +5,19 @@
     recovery               ends the rollouts of controllers that died
     history                every rollout of this controller, and the journal of a running one
 
-`port_limits` reads the limits of the ports before planning; `compare` reads what they run.
+`stated_ports` reads what switches state of their ports before planning; `compare` reads what
+they run.
 """
 
 from cnc.rollout.compare import PortStatus, status
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import FILE_NAME, History, Phase, Rollout
-from cnc.rollout.port_limits import read_port_limits, stated
 from cnc.rollout.preflight import Finding, Verdict
 from cnc.rollout.push import push
 from cnc.rollout.recovery import describe, resume, roll_back, unresolved
 from cnc.rollout.rollout import Report
+from cnc.rollout.stated_ports import read_ports, stated
 from cnc.rollout.transaction import CHOICES
 
 __all__ = [
@@ -35,7 +36,7 @@ __all__ = [
     "describe",
     "diagnose",
     "push",
-    "read_port_limits",
+    "read_ports",
     "resume",
     "roll_back",
     "stated",

@@ -84,8 +84,9 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
     findings = [finding for visit in visits.values() for finding in visit.findings]
     findings += [
         Finding(name, None, Check.MARGIN, Verdict.WARNING, text, margin.HINT)
-        for name in states(visits)
-        if (text := margin.warning(plan, name))
+        for name, state in states(visits).items()
+        if not any(report.wake_ups for report in state.ports.values())
+        and (text := margin.warning(plan, name))
     ]
     return findings + examine(
         {name: desired_ports(plan, name) for name in network.bridges},

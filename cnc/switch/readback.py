@@ -23,6 +23,7 @@ from cnc.model import (
     GateMode,
     PortConfiguration,
     StoredPort,
+    WakeUps,
 )
 from cnc.switch import reply
 from cnc.switch.reply import Element
@@ -45,6 +46,7 @@ from cnc.switch.tree import (
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
 CLOCK_END_NS = 2**62  # 2116: what is added to such a time still fits into the kernel's 64 bits
 _SET = "set-gate-states"  # the operation of all entries that a rollout configures
+_TIME_MAX_NS = 2**63 - 1
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
@@ -208,6 +210,7 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             traffic=dict(_traffic(kernel)),
             bridge=_text(kernel, "t:bridge"),
             bridged_priorities=_bridged_priorities(kernel),
+            wake_ups=_wake_ups(kernel),
         )
     return reports
 
@@ -229,6 +232,17 @@ def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:
         backlog_frames = row.optional_number("backlog-frames")
         if sent_frames is not None and backlog_frames is not None:
             yield row.traffic_class(), ClassTraffic(sent_frames, backlog_frames)
+
+
+def _wake_ups(kernel: Element) -> WakeUps | None:
+    """How late the port's gates open; None where the agent does not report it."""
+    count = _number(kernel, "t:gate-wake-ups/t:count")
+    maximum_ns = _number(kernel, "t:gate-wake-ups/t:maximum-ns")
+    if not count or maximum_ns is None:
+        return None
+    if not 0 <= maximum_ns <= _TIME_MAX_NS:
+        raise ValueError(f"maximum-ns of gate-wake-ups is {maximum_ns}, which is no lateness")
+    return WakeUps(count, maximum_ns, _number(kernel, "t:gate-wake-ups/t:quantile-ns"))
 
 
 def _gate_limits(table: Element | None) -> GateLimits:

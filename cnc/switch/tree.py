@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cnc.model import GateControlList, GateLimits, GateMode
+from cnc.model import GateControlList, GateLimits, GateMode, WakeUps
 
 NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
 NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"
@@ -54,7 +54,8 @@ class PortReport:
     `current_time_ns` is the port's TAI clock when the switch answered. `oper_status` is RFC 8343's.
     `extras` are as those of `StoredPort`, in the same wording.
     `traffic` is by traffic class, empty where it is not reported; `bridge` is the Linux bridge
-    that the port is a member of.
+    that the port is a member of; `wake_ups` those of timers that open its gates, None where none
+    do or nothing was measured.
     """
 
     root_qdisc: str
@@ -74,6 +75,7 @@ class PortReport:
     traffic: Mapping[int, ClassTraffic] = field(default_factory=dict)
     bridge: str | None = None
     bridged_priorities: Mapping[int, int] | None = None
+    wake_ups: WakeUps | None = None
 
     @property
     def foreign_qdisc(self) -> str | None:

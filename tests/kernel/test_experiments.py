@@ -36,6 +36,7 @@ defaults:
   propagation: 100ns
   processing: {min: 1us, max: 3us}
   clock-error: 1us
+  gate-margin: 0ns
   user: tsn
 classes:
   cyclic: {traffic-class: 1, priority: 1, dscp: 16, role: scheduled}

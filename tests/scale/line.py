@@ -39,6 +39,7 @@ def line(
             "propagation": "100ns",
             "processing": {"min": "1us", "max": "5us"},
             "clock-error": "1us",
+            "gate-margin": "0ns",
             "user": user,
             "netconf-port": port,
         },

@@ -24,6 +24,7 @@ defaults:
   propagation: 100ns
   processing: {{min: 1us, max: 5us}}
   clock-error: 1us
+  gate-margin: 0ns
   user: {user}
   netconf-port: {port}
 classes:

@@ -30,6 +30,7 @@ from tests.stack.repository import Repository
 INTENT = """
 name: small
 defaults: {{rate: 1Gbps, propagation: 100ns, processing: {{min: 1us, max: 5us}}, clock-error: 1us,
+            gate-margin: 0ns,
   user: operator, netconf-port: {port}}}
 classes:
   cyclic: {{traffic-class: 6, priority: 6, dscp: 46, role: scheduled}}

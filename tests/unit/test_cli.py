@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from cnc import check, cli, planfile, planner, rollout
 from cnc.cli import planning
 from cnc.model import GateLimits, Network, Plan, PortRef
+from cnc.rollout.stated_ports import StatedPorts
 
 NOTHING_PUSHED = rollout.Report((), None, None, None, {}, 0)
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -290,7 +291,7 @@ def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.Monke
         return NOTHING_PUSHED
 
     monkeypatch.setattr(rollout, "push", push)
-    monkeypatch.setattr(rollout, "read_port_limits", lambda *_, **__: {})
+    monkeypatch.setattr(rollout, "read_ports", lambda *_, **__: StatedPorts({}, {}))
     monkeypatch.setattr(check, "judge", lambda plan: judged.append(plan) or [])
     assert CliRunner().invoke(cli.cnc, ["push", str(LINE3)]).exit_code == 0
     assert (len(pushed), len(judged)) == (1, 0)
@@ -308,9 +309,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     def discover(network: Network, *, connect: object, partial: bool = False) -> object:
         questions.append(partial)
-        return SHORT_LIST
+        return StatedPorts(SHORT_LIST, {})
 
-    monkeypatch.setattr(rollout, "read_port_limits", discover)
+    monkeypatch.setattr(rollout, "read_ports", discover)
     return questions
 
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from cnc import cli, rollout
 from cnc.cli import settings
 from cnc.errors import InputError
+from cnc.rollout.stated_ports import StatedPorts
 from tests.json_documents import documented
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -44,9 +45,9 @@ def timeout_s(monkeypatch: pytest.MonkeyPatch):
 
     def discover(_network: object, *, connect: rollout.ConnectOptions, partial: bool) -> object:
         seen.append(connect.timeout_s)
-        return {}
+        return StatedPorts({}, {})
 
-    monkeypatch.setattr(rollout, "read_port_limits", discover)
+    monkeypatch.setattr(rollout, "read_ports", discover)
     monkeypatch.setattr(rollout, "status", lambda *_, **__: [])
 
     def used(*options: object, **environment: str) -> float:

@@ -252,7 +252,7 @@ def test_a_deadline_that_is_met_never_expires_and_another_does():
 INTENT = """
 name: one
 defaults: {{rate: 1Gbps, propagation: 100ns, processing: {{min: 1us, max: 5us}},
-           clock-error: 1us, gates: software, user: tsn, netconf-port: {port}}}
+           clock-error: 1us, gate-margin: 0ns, gates: software, user: tsn, netconf-port: {port}}}
 classes:
   cyclic: {{traffic-class: 1, priority: 6, dscp: 46, role: scheduled}}
   best-effort: {{traffic-class: 0, priority: 0, dscp: 0, role: best-effort, max-frame: 1522B}}

@@ -1,20 +1,33 @@
-"""Ports whose gates a late timer opens too late for the frame: told before they are pushed."""
+"""How late gates open: what a plan allows for, where that comes from, and when it is refused."""
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cnc import intent as intents
-from cnc import margin
-from cnc.model import Plan
+from cnc import margin, planfile
+from cnc.cli.render import planning as render_planning
+from cnc.errors import InputError
+from cnc.model import (
+    DEFAULT_GATE_MARGIN_NS,
+    Intent,
+    MeasuredMargin,
+    Plan,
+    PortRef,
+    WakeUps,
+)
 from cnc.planner import plan as compute
 from cnc.rollout import doctor
 from cnc.rollout.doctor import Visit
-from cnc.rollout.preflight import Check, Verdict
+from cnc.rollout.preflight import Check, Finding, Verdict
 from tests.unit.watched_switches import poll
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -46,7 +59,7 @@ def test_software_ports_without_a_margin_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(("clock-error: 1us", "clock-error: 1us\n  gate-margin: 1us"), id="a margin"),
+        pytest.param(("gate-margin: 0ns", "gate-margin: 1us"), id="a margin"),
         pytest.param(("gates: software", "gates: full-offload"), id="no timer"),
     ],
 )
@@ -92,3 +105,195 @@ def test_doctor_warns_of_each_switch_that_answers(tmp_path: Path) -> None:
     assert (found.where, found.verdict) == ("s1", Verdict.WARNING)
     assert "1 port" in found.text
     assert found.hint == margin.HINT
+
+
+WORST = PortRef("s1", "s2")
+
+
+def intent_with(margin_of_intent: str | None = None) -> Intent:
+    """line3 with room in its bounds; without a stated margin unless one is given."""
+    text = re.sub(r"max-latency: \S+us", "max-latency: 900us", LINE3.read_text())
+    stated = f"gate-margin: {margin_of_intent}" if margin_of_intent else ""
+    text = text.replace("gate-margin: 0ns", stated)
+    return intents.from_document(yaml.safe_load(text), "line3")
+
+
+def measured(maximum_ns: int, count: int = margin.ENOUGH) -> dict[PortRef, WakeUps]:
+    """What three ports state, of which one was latest."""
+    others = WakeUps(count, maximum_ns // 2)
+    return {WORST: WakeUps(count, maximum_ns), PortRef("s2", "s3"): others}
+
+
+@pytest.mark.parametrize(
+    ("gates", "margin_ns"),
+    [("software", 1_000_000), ("txtime-assist", 0), ("full-offload", 0)],
+)
+def test_without_a_stated_margin_the_default_holds_where_timers_open_gates(
+    gates: str, margin_ns: int
+) -> None:
+    document = {**intent_with().document}
+    document["defaults"] = {**document["defaults"], "gates": gates}
+    assert intents.from_document(document, "line3").network.gate_margin_ns == margin_ns
+
+
+def test_one_switch_with_software_gates_is_enough_for_the_default() -> None:
+    document = {**intent_with().document}
+    document["defaults"] = {**document["defaults"], "gates": "full-offload"}
+    switches = {**document["switches"]}
+    switches["s2"] = {**switches["s2"], "gates": "software"}
+    network = intents.from_document({**document, "switches": switches}, "line3").network
+    assert network.gate_margin_ns == DEFAULT_GATE_MARGIN_NS
+
+
+@pytest.mark.parametrize(
+    ("measured_ns", "rounded_ns"),
+    [(1, 1), (2, 2), (3, 5), (11, 20), (43_000, 50_000), (50_000, 50_000), (50_001, 100_000)],
+)
+def test_what_is_measured_is_rounded_up_to_1_2_5(measured_ns: int, rounded_ns: int) -> None:
+    assert margin.rounded_up(measured_ns) == rounded_ns
+
+
+def test_the_latest_gate_of_all_ports_makes_the_margin() -> None:
+    asked = margin.with_measured(intent_with(), measured(43_210))
+    assert asked.network.gate_margin_ns == 50_000
+    assert asked.measured_margin == MeasuredMargin(50_000, WORST, 43_210, margin.ENOUGH)
+    assert margin.source(asked) == "measured on s1/s2: max 43.21 µs of 100,000 wake-ups"
+
+
+def test_ports_whose_hardware_opens_the_gates_do_not_count() -> None:
+    document = {**intent_with().document}
+    switches = {**document["switches"]}
+    switches["s1"] = {**switches["s1"], "gates": "full-offload"}
+    mixed = intents.from_document({**document, "switches": switches}, "line3")
+    asked = margin.with_measured(mixed, measured(43_210))
+    assert asked.measured_margin is not None
+    assert asked.measured_margin.port == PortRef("s2", "s3")
+
+
+def test_too_few_wake_ups_do_not_make_the_margin_smaller_than_the_default() -> None:
+    asked = margin.with_measured(intent_with(), measured(43_210, count=margin.ENOUGH - 1))
+    assert asked == intent_with()
+    later = margin.with_measured(intent_with(), measured(7_000_000, count=30))
+    assert later.network.gate_margin_ns == 10_000_000
+    assert "30 wake-ups, not enough before 100,000" in margin.source(later)
+
+
+def test_gates_that_are_never_late_need_no_margin() -> None:
+    asked = margin.with_measured(intent_with(), measured(margin.EXACT_MAX_NS))
+    assert asked.network.gate_margin_ns == 0
+
+
+def test_a_stated_margin_stays_what_the_operator_stated() -> None:
+    asked = margin.with_measured(intent_with("30us"), measured(43_210))
+    assert asked.network.gate_margin_ns == 30_000
+    assert asked.measured_margin is None
+
+
+def test_the_margin_of_the_running_plan_stays_until_a_gate_is_later() -> None:
+    running = compute(margin.with_measured(intent_with(), measured(43_210)))
+    for maximum_ns in (12, 30_000, 50_000):
+        again = margin.with_measured(intent_with(), measured(maximum_ns), running)
+        assert again == running.intent
+    later = margin.with_measured(intent_with(), measured(50_001), running)
+    assert later.network.gate_margin_ns == 100_000
+
+
+def test_ten_plans_in_a_row_are_equal_whatever_is_measured_below_the_margin() -> None:
+    running = compute(margin.with_measured(intent_with(), measured(43_210)))
+    written = planfile.dump(running)
+    for step in range(10):
+        wake_ups = measured(49_000 + 100 * step, count=margin.ENOUGH * (step + 1))
+        asked = margin.with_measured(intent_with(), wake_ups, running)
+        running = compute(asked, keep=running)
+        assert planfile.dump(running) == written
+
+
+@pytest.mark.parametrize(
+    ("stated", "wake_ups"),
+    [
+        pytest.param("0ns", measured(640_000, count=3), id="none, and three late gates"),
+        pytest.param("50us", measured(50_001), id="one that is too small"),
+    ],
+)
+def test_a_stated_margin_that_measurements_refute_is_refused_with_them(
+    stated: str, wake_ups: dict[PortRef, WakeUps]
+) -> None:
+    with pytest.raises(InputError, match=f"gate-margin: found {stated}, but s1/s2 opens") as error:
+        margin.refuse_refuted(intent_with(stated), wake_ups)
+    assert margin.figures(wake_ups[WORST]) in str(error.value)
+    assert "--ask-switches" in str(error.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("stated", "wake_ups"),
+    [
+        pytest.param("0ns", measured(margin.EXACT_MAX_NS), id="exact gates"),
+        pytest.param("50us", measured(50_000), id="enough"),
+        pytest.param("50us", measured(90_000_000, count=99_999), id="not enough to tell"),
+        pytest.param(None, measured(90_000_000), id="not stated"),
+    ],
+)
+def test_other_margins_are_not_refused(
+    stated: str | None, wake_ups: dict[PortRef, WakeUps]
+) -> None:
+    margin.refuse_refuted(intent_with(stated), wake_ups)
+
+
+def test_plan_says_what_the_margin_is_where_it_comes_from_and_what_it_costs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    planned = compute(margin.with_measured(intent_with(), measured(43_210)))
+    render_planning.gate_margin(planned)
+    bound_ns = planned.streams["motion"].latency_bound_ns
+    assert capsys.readouterr().out == (
+        "gate margin 50 µs (measured on s1/s2: max 43.21 µs of 100,000 wake-ups): part of each "
+        f"latency bound, of motion 200 µs ({(bound_ns - 200_000) / 1000:g} µs without it)\n"
+    )
+
+
+def test_the_cost_is_counted_on_the_way_to_the_farthest_listener() -> None:
+    document = json.loads(json.dumps(intent_with("10us").document))
+    document["end-stations"].append("l0")
+    document["switches"]["s1"]["ports"].append("l0")
+    document["links"].append(["s1/l0", "l0/eth0"])
+    document["streams"]["motion"]["listeners"].append("l0")
+    planned = compute(intents.from_document(document, "line3"))
+    assert margin.cost_ns(planned, planned.streams["motion"]) == 4 * 10_000
+
+
+def test_a_plan_without_margin_says_nothing_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    render_planning.gate_margin(compute(intent_with("0ns")))
+    assert capsys.readouterr().out == ""
+
+
+def found_by_doctor(stated: str, wake_ups: WakeUps | None) -> list[Finding]:
+    plan = compute(intent_with(stated))
+    state = poll("s1").state
+    assert state is not None
+    ports = {name: replace(report, wake_ups=wake_ups) for name, report in state.ports.items()}
+    visits = {"s1": Visit((), replace(state, ports=ports)), "s2": Visit((), None)}
+    return [f for f in doctor.diagnose(plan, visits) if f.check is Check.MARGIN]
+
+
+@pytest.mark.parametrize(
+    ("stated", "wake_ups", "verdict"),
+    [
+        ("0ns", WakeUps(1_000, 1), Verdict.OK),
+        ("0ns", WakeUps(1_000, 43_000), Verdict.FAILED),
+        ("50us", WakeUps(1_000_000, 43_000, 21_000), Verdict.OK),
+        ("50us", WakeUps(1_000_000, 51_000, 21_000), Verdict.FAILED),
+        ("50us", WakeUps(1_000, 51_000), Verdict.WARNING),
+    ],
+)
+def test_doctor_and_push_hold_the_margin_to_what_is_measured(
+    stated: str, wake_ups: WakeUps, verdict: Verdict
+) -> None:
+    (found,) = found_by_doctor(stated, wake_ups)
+    assert (found.where, found.verdict) == ("s1/s2", verdict)
+    assert margin.figures(wake_ups) in found.text
+    assert (found.hint is None) == (verdict is Verdict.OK)
+
+
+def test_doctor_warns_without_a_margin_where_nothing_is_measured() -> None:
+    (found,) = found_by_doctor("0ns", None)
+    assert (found.where, found.verdict) == ("s1", Verdict.WARNING)

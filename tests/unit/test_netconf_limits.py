@@ -14,8 +14,8 @@ from ncclient.transport.errors import SessionCloseError
 from cnc import intent as intents
 from cnc.errors import RolloutError
 from cnc.model import Bridge, GateLimits, GateMode, Management, Network, PortRef
-from cnc.rollout import port_limits as limits
-from cnc.rollout import read_port_limits
+from cnc.rollout import read_ports
+from cnc.rollout import stated_ports as limits
 from cnc.switch import ConnectOptions, device
 from cnc.switch.device import Device, DeviceError, SwitchState
 from cnc.switch.tree import DATASTORES, NETCONF, NMDA, AgentReport, PortReport
@@ -67,7 +67,7 @@ def switch(monkeypatch):
 
 
 def test_every_cabled_port_of_every_switch_is_asked(network, switch):
-    found = read_port_limits(network, connect=CONNECT)
+    found = read_ports(network, connect=CONNECT).limits
     assert found.keys() == {p for p in network.links if p.node in network.bridges}
     assert found[PortRef("s1", "s2")] == GateLimits(entries_max=2)
 
@@ -103,9 +103,9 @@ def test_a_switch_that_cannot_say_is_an_error_unless_others_will_do(
     for name, value in broken.items():
         setattr(switch, name, value)
     with pytest.raises(RolloutError, match=words) as error:
-        read_port_limits(network, connect=CONNECT)
+        read_ports(network, connect=CONNECT)
     assert hint in error.value.hint
-    assert {port.node for port in read_port_limits(network, connect=CONNECT, partial=True)} == {
+    assert {port.node for port in read_ports(network, connect=CONNECT, partial=True).limits} == {
         "s1",
         "s3",
     }

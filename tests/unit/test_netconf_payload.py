@@ -23,6 +23,7 @@ from cnc.model import (
     PortRef,
     StoredPort,
     TrafficClass,
+    WakeUps,
 )
 from cnc.rollout.compare import difference_between, difference_of, needs_change
 from cnc.switch.filters import state_filter
@@ -215,6 +216,8 @@ KERNEL = """
    </gate-parameter-table>
    <taprio xmlns="urn:tsn-control-plane:yang:tsn-linux"><kernel>
     <tx-queues>8</tx-queues><bridge>br0</bridge>
+    <gate-wake-ups><mode>software</mode><count>123456</count><quantile-ns>30000</quantile-ns>
+     <maximum-ns>43210</maximum-ns></gate-wake-ups>
     <root-qdisc>taprio</root-qdisc><traffic-classes>8</traffic-classes>
     <mode>full-offload</mode><clock>tai</clock>
     <priority-map><priority>5</priority><traffic-class>6</traffic-class></priority-map>
@@ -281,6 +284,7 @@ def test_an_entry_that_sets_the_gates_and_no_more_is_the_plans() -> None:
 
 def test_what_a_class_sent_is_read_where_the_switch_tells_what_waits() -> None:
     report = port_reports(etree.fromstring(KERNEL))["p2"]
+    assert report.wake_ups == WakeUps(123_456, 43_210, 30_000)
     assert report.traffic == {6: ClassTraffic(sent_frames=7, backlog_frames=1000)}
 
 

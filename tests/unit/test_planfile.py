@@ -14,7 +14,7 @@ import pytest
 
 from cnc import planfile
 from cnc.errors import InputError
-from cnc.model import GateLimits, Plan, PortRef
+from cnc.model import GateLimits, Intent, MeasuredMargin, Plan, PortRef
 
 DATA = Path(__file__).parent / "data"
 REFUSED = DATA / "plan-refused"
@@ -64,6 +64,34 @@ def test_what_the_switches_stated_survives_and_limits_the_ports_again(
     assert (link.gate_entries_max, link.gate_interval_max_ns, link.gate_tick_ns) == (16, 10**9, 8)
     assert json.loads(text)["intent"] == line3.intent.document
     assert text == planfile.dump(again)
+
+
+def unstated(line3: Plan) -> Intent:
+    """The intent of line3 without a word of the gate margin."""
+    document = json.loads(json.dumps(line3.intent.document))
+    del document["defaults"]["gate-margin"]
+    return replace(line3.intent, document=document)
+
+
+def test_the_gate_margin_of_a_plan_and_what_it_was_measured_on_survive(line3: Plan) -> None:
+    measured = MeasuredMargin(50_000, PortRef("s1", "s2"), 43_210, 1_234_567)
+    asked = replace(line3, intent=unstated(line3).with_gate_margin(50_000, measured))
+    text = planfile.dump(asked)
+    again = planfile.parse(text, "plan.json")
+    assert again == asked
+    assert again.intent.network.gate_margin_ns == 50_000
+    assert json.loads(text)["gate_margin"] == {
+        "value_ns": 50_000,
+        "measured": {"port": "s1/s2", "maximum_ns": 43_210, "count": 1_234_567},
+    }
+    assert text == planfile.dump(again)
+
+
+def test_a_plan_keeps_the_default_gate_margin_of_its_time(line3: Plan) -> None:
+    older = replace(line3, intent=unstated(line3).with_gate_margin(70_000))
+    again = planfile.parse(planfile.dump(older), "plan.json")
+    assert again.intent.network.gate_margin_ns == 70_000
+    assert again.intent.measured_margin is None
 
 
 def test_an_older_plan_file_is_to_be_planned_again() -> None:

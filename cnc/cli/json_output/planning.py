@@ -57,6 +57,25 @@ class PlannedStream(Document):
     """From the start of sending to the last bit received."""
 
 
+class MeasuredMargin(Document):
+    """The measurement that asks for a gate margin."""
+
+    port: str
+    """The worst port: NODE/PORT."""
+    maximum_ns: int
+    """How late its latest wake-up was."""
+    count: int
+    """How many wake-ups were measured."""
+
+
+class GateMargin(Document):
+    """How late a plan expects gates to open."""
+
+    value_ns: int
+    measured: MeasuredMargin | None = None
+    """Missing where it is the default."""
+
+
 class PlanFile(Document):
     """`cnc plan`: the plan, as -o writes it. `cnc show` prints it as well."""
 
@@ -68,6 +87,8 @@ class PlanFile(Document):
     limits: dict[str, GateLimits] = Field(default_factory=dict)
     """What the switches stated of their ports, by NODE/PORT; 0: not known. It is there if they were
     asked."""
+    gate_margin: GateMargin | None = None
+    """How late gates may open, where the intent does not state it."""
     algorithm: str
     streams: dict[str, PlannedStream]
     refused: dict[str, str]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cnc import margin
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.format import counted, duration, gate_limits
@@ -103,8 +104,26 @@ def plan(computed: Plan, output: Path | None) -> None:
     print_table(ports, len(computed.gates))
     if full := _full_lists(computed):
         echo(f"near the limit of their port: {some(full, ', ')}")
+    gate_margin(computed)
     refused(computed)
     echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
+
+
+def gate_margin(planned: Plan) -> None:
+    """How late gates may open by the plan, why, and what that costs; nothing without a margin."""
+    margin_ns = planned.intent.network.gate_margin_ns
+    if not margin_ns:
+        return
+    text = f"gate margin {duration(margin_ns)} ({margin.source(planned.intent)})"
+    if planned.streams:
+        costs_ns = {name: margin.cost_ns(planned, its) for name, its in planned.streams.items()}
+        name = max(costs_ns, key=lambda each: costs_ns[each])
+        bound_ns = planned.streams[name].latency_bound_ns
+        text += (
+            f": part of each latency bound, of {name} {duration(costs_ns[name])} "
+            f"({duration(bound_ns - costs_ns[name])} without it)"
+        )
+    echo(text)
 
 
 def difference(running: Plan, computed: Plan, *, anew: bool) -> None:

@@ -125,6 +125,7 @@ class ControlOverhead:
                     "propagation": "100ns",
                     "processing": {"min": "1us", "max": "5us"},
                     "clock-error": "1us",
+                    "gate-margin": "0ns",
                     "netconf-port": reached.port,
                     **({"user": reached.user} if reached.user else {}),
                 },

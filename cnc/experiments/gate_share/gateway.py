@@ -41,6 +41,7 @@ def intent(description: GateShareDescription) -> Intent:
                     "max": f"{description.processing_ns}ns",
                 },
                 "clock-error": "0ns",
+                "gate-margin": "0ns",
                 "user": "tsn",
             },
             "classes": {

@@ -8,7 +8,7 @@ from cnc.model import Network, PortConfiguration, PortRef
 from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
-from cnc.rollout.preflight.ports import examine_limits, examine_port
+from cnc.rollout.preflight.ports import examine_limits, examine_margin, examine_port
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import AgentReport
 
@@ -74,7 +74,10 @@ def _examine_switch(
     for port, configuration in ports.items():
         ref = PortRef(name, port)
         link = network.links.get(ref) if network else None
-        yield from examine_port(ref, configuration, state.ports.get(port), link)
+        report = state.ports.get(port)
+        yield from examine_port(ref, configuration, report, link)
+        if network and configuration and report:
+            yield from examine_margin(ref, configuration, report, network.gate_margin_ns)
 
 
 def _kernel(

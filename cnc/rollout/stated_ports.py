@@ -1,19 +1,26 @@
-"""The limits of the ports of a network, read from their switches before planning."""
+"""What switches state of the ports of a network, read before planning: limits and wake-ups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from cnc.model import Bridge, GateLimits, Network, PortRef
+from cnc.model import Bridge, GateLimits, Network, PortRef, WakeUps
 from cnc.rollout.compare import agent_down
 from cnc.rollout.parallel import answers, before_any_change, unanimous
 from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState
 
 
-def read_port_limits(
-    network: Network, *, connect: ConnectOptions, partial: bool = False
-) -> dict[PortRef, GateLimits]:
-    """The limits that each switch reports for its cabled ports.
+@dataclass(frozen=True, slots=True)
+class StatedPorts:
+    """What switches state of their ports; `wake_ups` only of those whose gates wait for timers."""
+
+    limits: Mapping[PortRef, GateLimits]
+    wake_ups: Mapping[PortRef, WakeUps]
+
+
+def read_ports(network: Network, *, connect: ConnectOptions, partial: bool = False) -> StatedPorts:
+    """What each switch states of its cabled ports.
 
     Raises RolloutError when a switch does not answer or has no such port; `partial` leaves out such
     switches and ports instead.
@@ -42,10 +49,17 @@ def read_port_limits(
     )
 
 
-def stated(network: Network, states: Mapping[str, SwitchState]) -> dict[PortRef, GateLimits]:
-    """The limits of the ports that these switches reported, in the gate mode of the intent."""
-    return {
-        PortRef(name, port): report.limits_in(network.bridges[name].gate_mode)
+def stated(network: Network, states: Mapping[str, SwitchState]) -> StatedPorts:
+    """What these switches reported of their ports; limits are those of the intent's gate mode."""
+    reports = {
+        PortRef(name, port): report
         for name, state in states.items()
         for port, report in sorted(state.ports.items())
     }
+    return StatedPorts(
+        limits={
+            port: report.limits_in(network.bridges[port.node].gate_mode)
+            for port, report in reports.items()
+        },
+        wake_ups={port: report.wake_ups for port, report in reports.items() if report.wake_ups},
+    )
