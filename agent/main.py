@@ -15,7 +15,7 @@ from agent.datastore.changes import log_changes
 from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore, DatastoreError
 from agent.kernel.ports import KernelPorts
-from agent.mechanisms import MECHANISMS
+from agent.mechanisms import MECHANISMS, STATE_DIR, mechanisms
 from agent.memory_ports import MemoryPorts, rehearsal_ports
 from agent.model import AgentError
 from agent.service_manager import notify, watchdog_interval_s
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ports = MemoryPorts(MECHANISMS, rehearsal_ports(options.rehearse))
     else:
         try:
-            ports = KernelPorts(MECHANISMS, options.emulate)
+            ports = KernelPorts(mechanisms(options.state_dir), options.emulate)
         except AgentError as error:
             LOG.error("%s", error)
             return BAD_ARGUMENTS
@@ -63,8 +63,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument(
         "--state-dir",
         type=Path,
-        default=Path("/run/tsn-agent"),
-        help="what must outlive a restart, one directory for each agent (default: %(default)s)",
+        default=STATE_DIR,
+        help="what must outlive a restart, and offsets.json for local talkers; one directory for "
+        "each agent (default: %(default)s)",
     )
     result.add_argument(
         "--rehearse",

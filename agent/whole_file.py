@@ -1,15 +1,16 @@
-"""Private files that are there whole or not at all, whatever ends the process or fills the disk."""
+"""Files that are there whole or not at all, whatever ends the process or fills the disk."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-_NEW_PRIVATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+_PRIVATE = 0o600
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
-def replace(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Make `content` the file at `path`, readable for its owner alone.
+def replace(path: Path, content: bytes, *, durable: bool = True, mode: int = _PRIVATE) -> None:
+    """Make `content` the file at `path`, readable for its owner alone unless `mode` says otherwise.
 
     A `durable` file outlives a power cut once this has returned; others cost no wait for the disk.
     Raises OSError; what was there before then is there still, unless it is the last step that
@@ -18,7 +19,8 @@ def replace(path: Path, content: bytes, *, durable: bool = True) -> None:
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
     try:
-        with os.fdopen(os.open(new, _NEW_PRIVATE, 0o600), "wb") as file:
+        with os.fdopen(os.open(new, _NEW, _PRIVATE), "wb") as file:
+            os.fchmod(file.fileno(), mode)  # whatever the umask is
             file.write(content)
             file.flush()
             if durable:

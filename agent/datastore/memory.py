@@ -59,7 +59,7 @@ class MemoryFile:
         """Replace the file. What cannot be kept is logged: the ports are right all the same."""
         content = json.dumps(_encode(memory)).encode()
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             # A power cut takes the schedules too: there is nothing to wait for the disk for.
             whole_file.replace(self._path, content, durable=False)
         except OSError as error:

@@ -52,6 +52,7 @@ MODULES = (
     "ieee802-dot1q-sched",
     "ieee802-dot1q-sched-bridge",
     "tsn-linux",
+    "tsn-end-station",
 )
 # Nobody can subscribe while a commit waits for an agent that was killed. A commit of our NETCONF
 # server waits 20 s, and sysrepo gives up a subscription after 15 s.

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from agent.mechanism import Mechanism
 from agent.mechanisms.bridged_classification import BRIDGED_CLASSIFICATION
 from agent.mechanisms.classification import CLASSIFICATION
 from agent.mechanisms.gates import GATES
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
+from agent.mechanisms.talker_offsets import talker_offsets
 
-MECHANISMS: tuple[Mechanism, ...] = (
-    GATES,
-    CLASSIFICATION,
-    RECEIVED_PRIORITY,
-    BRIDGED_CLASSIFICATION,
-)
+STATE_DIR = Path("/run/tsn-agent")
+
+
+def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
+    """Those of an agent that publishes for local programs in this directory."""
+    return (
+        GATES,
+        CLASSIFICATION,
+        RECEIVED_PRIORITY,
+        BRIDGED_CLASSIFICATION,
+        talker_offsets(state_dir / "offsets.json"),
+    )
+
+
+MECHANISMS = mechanisms(STATE_DIR)

