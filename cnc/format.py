@@ -38,6 +38,12 @@ def rate(rate_bps: int) -> str:
     return f"{rate_bps} b/s"
 
 
+def nodes(switches: int, end_stations: int) -> str:
+    """How many nodes a command is about."""
+    stations = f" and {counted(end_stations, 'end station')}" if end_stations else ""
+    return counted(switches, "switch") + stations
+
+
 def gate_summary(gates: GateControlList | None) -> str:
     """A gate control list in a table's cell."""
     if gates is None:

@@ -65,7 +65,7 @@ class TrafficClass:
 
 @dataclass(frozen=True, slots=True)
 class Management:
-    """Where a switch's NETCONF server listens."""
+    """Where a node's NETCONF server listens."""
 
     address: str
     port: int = 830
@@ -85,7 +85,10 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class EndStation:
+    """A talker or listener. Without `management` no rollout configures it."""
+
     name: str
+    management: Management | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,12 @@ class Network:
     clock_error_ns: int
     overhead: FrameOverhead = FrameOverhead()
     gate_margin_ns: int = 0
+
+    @property
+    def managed(self) -> dict[str, Bridge | EndStation]:
+        """The nodes that a rollout configures: all bridges, and end stations with an address."""
+        stations = (each for each in self.end_stations.values() if each.management)
+        return {**self.bridges, **{station.name: station for station in stations}}
 
     def occupation_ns(self, link: Link, payload_octets: int) -> int:
         """How long a frame keeps the link busy, inter-frame gap included, rounded up."""
@@ -363,15 +372,64 @@ class PortConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class TalkerStream:
+    """What a talker is told of one stream: see `cnc.talkers.Transmission`.
+
+    `dscp` is None where the class has none.
+    """
+
+    name: str
+    path: int
+    period_ns: int
+    offset_ns: int
+    payload_octets: int
+    priority: int
+    dscp: int | None
+    listeners: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TalkerConfiguration:
+    """All that a port of an end station is configured with but the base time.
+
+    The streams that leave by the port, by name and path.
+    """
+
+    streams: tuple[TalkerStream, ...]
+
+
+NO_STREAMS = TalkerConfiguration(())
+
+
+@dataclass(frozen=True, slots=True)
+class TalkerTable:
+    """A talker's configuration that applies to periods that begin at `base_time_ns` or later."""
+
+    base_time_ns: int
+    configuration: TalkerConfiguration
+
+
+PortSettings = PortConfiguration | TalkerConfiguration
+"""What a rollout configures on a port: of a switch, or of an end station."""
+
+
+def gates_of(settings: PortSettings | None) -> GateControlList | None:
+    """The gate control list of a port; None where a rollout sets none."""
+    return settings.gates if isinstance(settings, PortConfiguration) else None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredPort:
     """A port as the running datastore has it.
 
     `configuration` is None where gates are off or the stored values are no complete schedule;
     `dscps` are those of the stored rules, whatever else is there. `extras` says in words what is
-    set that no rollout sets, and that changes what the port does with frames.
+    set that no rollout sets, and that changes what the port does with frames. `talker` is what a
+    port of an end station has.
     """
 
     configuration: PortConfiguration | None
     base_time_ns: int
     dscps: frozenset[int]
     extras: tuple[str, ...] = ()
+    talker: TalkerTable | None = None

@@ -10,7 +10,7 @@ from cnc import app
 from cnc.cli import planning, progress, render
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.errors import CncError
-from cnc.format import counted
+from cnc.format import nodes
 from cnc.model import Plan
 
 
@@ -38,7 +38,8 @@ def doctor(  # noqa: PLR0917  one parameter an option
     with open_history(state_dir) as history:
         running = app.running_plan(history, document)
     with progress.steps() as say, planning.shown_search() as listener:
-        say(f"asking {counted(len(intent.network.bridges), 'switch')}")
+        switches, managed = len(intent.network.bridges), len(intent.network.managed)
+        say(f"asking {nodes(switches, managed - switches)}")
         connect = connect_options(identity, known_hosts, timeout_s)
         found = app.doctor(document, connect=connect, running=running, listener=listener)
     render.diagnosis(intent.name, found.findings, no_plan=found.no_plan, as_json=as_json)

@@ -190,7 +190,7 @@ def status(  # noqa: PLR0917  one parameter an option
                 running=app.running_plan(history, document),
                 listener=listener,
             )
-        unresolved = rollout.unresolved(plan.intent.network.bridges.values(), history)
+        unresolved = rollout.unresolved(plan.intent.network.managed.values(), history)
     ports = rollout.status(plan, connect=connect)
     render.status(ports, only_problems=problems, as_json=as_json)
     _report(unresolved)

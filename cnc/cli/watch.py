@@ -16,7 +16,7 @@ from cnc.cli.options import FILE, JSON, connect_options, connection, history_opt
 from cnc.cli.render.output import print_json
 from cnc.cli.signals import until_signal
 from cnc.cli.terminal import echo
-from cnc.format import counted, duration
+from cnc.format import duration, nodes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -84,11 +84,12 @@ def watch(  # noqa: PLR0917  one parameter an option
     with open_history(state_dir) as history, planning.shown_search() as listener:
         running = app.running_plan(history, document)
         plan = app.plan_to_compare(document, connect=connect, running=running, listener=listener)
-    name, count = plan.intent.name, len(plan.intent.network.bridges)
+    name, network = plan.intent.name, plan.intent.network
+    watched = nodes(len(network.bridges), len(network.managed) - len(network.bridges))
     watchdog = service_manager.Watchdog()
 
     def ready() -> None:
-        echo(f"watching {name}: {counted(count, 'switch')}", err=True)
+        echo(f"watching {name}: {watched}", err=True)
         service_manager.notify("READY=1")
 
     with open_history(state_dir) as history:

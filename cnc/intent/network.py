@@ -34,9 +34,13 @@ def network(document: shape.Document, problems: Problems) -> Network:
         )
     for name in document.end_stations.keys() & document.switches.keys():
         problems.add(("end-stations", name), "the name of a switch", "a unique name")
+    servers = _Servers(document.defaults, problems)
     return Network(
-        bridges=_bridges(document, problems),
-        end_stations={name: EndStation(name) for name in document.end_stations},
+        bridges=_bridges(document, servers, problems),
+        end_stations={
+            name: EndStation(name, servers.management(its.management, ("end-stations", name)))
+            for name, its in document.end_stations.items()
+        },
         links=_links(document, problems),
         clock_error_ns=document.defaults.clock_error_ns,
         overhead=FrameOverhead(
@@ -58,30 +62,46 @@ def _gate_margin_ns(document: shape.Document) -> int:
     return DEFAULT_GATE_MARGIN_NS if GateMode.SOFTWARE in modes else 0
 
 
-def _bridges(document: shape.Document, problems: Problems) -> dict[str, Bridge]:
+_KINDS = {"switches": "switch", "end-stations": "end station"}
+
+
+class _Servers:
+    """The NETCONF servers of a document; each has an address of its own."""
+
+    def __init__(self, defaults: shape.Defaults, problems: Problems) -> None:
+        self._defaults = defaults
+        self._problems = problems
+        self._owners: dict[tuple[str, int], str] = {}
+
+    def management(
+        self, stated: shape.Management | None, path: tuple[str, str]
+    ) -> Management | None:
+        """What is stated under `path`, the kind of a node and its name, with the defaults."""
+        if stated is None:
+            return None
+        address, port = stated.address, stated.port or self._defaults.netconf_port
+        _check_address(address, path, self._problems)
+        kind, name = path
+        this = f"{_KINDS[kind]} {name}"
+        owner = self._owners.setdefault((address, port), this)
+        if owner != this:
+            self._problems.add(
+                (*path, "management", "address"),
+                f"{address} port {port}, which is {owner}",
+                "a unique address",
+            )
+        return Management(address, port, stated.user or self._defaults.user)
+
+
+def _bridges(document: shape.Document, servers: _Servers, problems: Problems) -> dict[str, Bridge]:
     defaults = document.defaults
     _check_processing(defaults.processing, ("defaults", "processing"), problems)
-    servers: dict[tuple[str, int], str] = {}
     bridges = {}
     for name, its in document.switches.items():
         if its.processing:
             _check_processing(its.processing, ("switches", name, "processing"), problems)
         processing = its.processing or defaults.processing
-        management = None
-        if its.management:
-            management = Management(
-                its.management.address,
-                its.management.port or defaults.netconf_port,
-                its.management.user or defaults.user,
-            )
-            _check_address(management.address, name, problems)
-            owner = servers.setdefault((management.address, management.port), name)
-            if owner != name:
-                problems.add(
-                    ("switches", name, "management", "address"),
-                    f"{management.address} port {management.port}, which is switch {owner}",
-                    "a unique address",
-                )
+        management = servers.management(its.management, ("switches", name))
         bridges[name] = Bridge(
             name, processing.min_ns, processing.max_ns, management, its.gates or defaults.gates
         )
@@ -99,13 +119,13 @@ def _check_processing(
         )
 
 
-def _check_address(address: str, switch: str, problems: Problems) -> None:
+def _check_address(address: str, path: tuple[str, str], problems: Problems) -> None:
     if ":" not in address and not re.fullmatch(r"[0-9.]+", address):
         return  # a host name
     try:
         ipaddress.ip_address(address)
     except ValueError:
-        problems.add(("switches", switch, "management", "address"), shown(address), "an IP address")
+        problems.add((*path, "management", "address"), shown(address), "an IP address")
 
 
 def _links(document: shape.Document, problems: Problems) -> dict[PortRef, Link]:

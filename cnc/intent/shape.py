@@ -305,6 +305,17 @@ class Switch(Shape):
 class EndStation(Shape):
     """A talker or listener, or both."""
 
+    management: (
+        Annotated[
+            Management,
+            BeforeValidator(_wrapped("address", str), json_schema_input_type=str | Management),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="address of its NETCONF server, whose agent tells local talkers when to send; "
+        "an end station without one is never configured",
+    )
     ports: list[PortName] = Field(
         ["eth0"], min_length=1, description="its interfaces, a list of names"
     )

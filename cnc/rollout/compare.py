@@ -1,4 +1,5 @@
-"""Compares the plan, or an earlier state, with what the kernel of a switch runs."""
+"""Compares the plan, or an earlier state, with what the kernel of a switch runs, or what an end
+station publishes to its talkers."""
 
 from __future__ import annotations
 
@@ -11,14 +12,19 @@ from typing import NamedTuple
 from cnc.errors import CncError
 from cnc.model import (
     Bridge,
+    EndStation,
     GateControlList,
     GateMode,
     Plan,
     PortConfiguration,
     PortRef,
+    PortSettings,
     StoredPort,
+    TalkerConfiguration,
+    gates_of,
 )
 from cnc.rollout import starvation, wording
+from cnc.rollout.talkers import talker_difference, talker_needs_change
 from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, SwitchState
 from cnc.switch.payload import desired_ports
 from cnc.switch.tree import CLASSIFY_BRIDGED, CLOCK, KernelSchedule, PortReport
@@ -45,31 +51,40 @@ class PortStatus:
     verdict: str
     agrees: bool
     hints: tuple[str, ...] = ()
+    is_end_station: bool = False
 
 
 def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
-    """Every bridge port's intended, running and pending schedule.
+    """Every port's intended, running and pending schedule, and whether talkers know their offsets.
 
     A switch that does not answer raises no error: the verdict of its ports has the reason.
     """
 
-    def read(bridge: Bridge) -> list[PortStatus]:
-        desired = desired_ports(plan, bridge.name)
+    def read(node: Bridge | EndStation) -> list[PortStatus]:
+        desired = desired_ports(plan, node.name)
         try:
-            with Device(bridge, connect) as device:
+            with Device(node, connect) as device:
                 state = device.state(desired)
                 leftover = _leftover_ports(device, desired, state)
                 starved = starvation.starved_ports(device, state, plan.intent)
             if state.agent is None:
-                raise agent_down(bridge.name)
+                raise agent_down(node.name)
         except CncError as error:
             return [
-                PortStatus(ref, plan.gates.get(ref), None, None, str(error), agrees=False)
-                for ref in (PortRef(bridge.name, port) for port in desired)
+                PortStatus(
+                    port=ref,
+                    intended=plan.gates.get(ref),
+                    running=None,
+                    pending=None,
+                    verdict=str(error),
+                    agrees=False,
+                    is_end_station=isinstance(node, EndStation),
+                )
+                for ref in (PortRef(node.name, port) for port in desired)
             ]
         return [
             _port_status(
-                PortRef(bridge.name, port),
+                PortRef(node.name, port),
                 configuration,
                 state.ports.get(port),
                 starved.get(port),
@@ -78,13 +93,13 @@ def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
             for port, configuration in desired.items()
         ]
 
-    bridges = list(plan.intent.network.bridges.values())
-    with ThreadPoolExecutor(max_workers=max(1, len(bridges))) as pool:
-        return [port for ports in pool.map(read, bridges) for port in ports]
+    nodes = list(plan.intent.network.managed.values())
+    with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as pool:
+        return [port for ports in pool.map(read, nodes) for port in ports]
 
 
 def _leftover_ports(
-    device: Device, desired: Mapping[str, PortConfiguration | None], state: SwitchState
+    device: Device, desired: Mapping[str, PortSettings | None], state: SwitchState
 ) -> set[str]:
     """The ports with gates that neither the plan nor the switch's configuration has."""
     surplus = {
@@ -99,9 +114,17 @@ def _leftover_ports(
 
 
 def needs_change(
-    desired: PortConfiguration | None, stored: StoredPort | None, report: PortReport | None
+    desired: PortSettings | None, stored: StoredPort | None, report: PortReport | None
 ) -> str | None:
     """Why a port must be configured again; None when it stores and runs what is desired."""
+    if isinstance(desired, TalkerConfiguration):
+        return talker_needs_change(desired, stored, report)
+    return _gates_need_change(desired, stored, report)
+
+
+def _gates_need_change(
+    desired: PortConfiguration | None, stored: StoredPort | None, report: PortReport | None
+) -> str | None:
     current = stored.configuration if stored else None
     if desired is None:
         return "the plan has no gate control list for this port" if current else None
@@ -115,12 +138,12 @@ def needs_change(
         return wording.configured_beside(stored.extras)
     if stored.base_time_ns % desired.gates.cycle_ns:
         return "the base time is not a multiple of the cycle"
-    difference = difference_of(desired, report, stored.base_time_ns)
+    difference = _kernel_difference(desired, report, stored.base_time_ns, ())
     return f"the kernel drifted: {difference}" if difference else None
 
 
 def difference_of(
-    desired: PortConfiguration | None,
+    desired: PortSettings | None,
     report: PortReport | None,
     base_time_ns: int | None,
     extras: Collection[str] = (),
@@ -131,6 +154,17 @@ def difference_of(
     it any multiple of the cycle is accepted. `extras` are accepted as well: those of a
     `StoredPort`.
     """
+    if isinstance(desired, TalkerConfiguration):
+        return talker_difference(desired, report, base_time_ns)
+    return _kernel_difference(desired, report, base_time_ns, extras)
+
+
+def _kernel_difference(
+    desired: PortConfiguration | None,
+    report: PortReport | None,
+    base_time_ns: int | None,
+    extras: Collection[str],
+) -> str | None:
     if report is None:
         return "the switch has no such port"
     newest = report.newest
@@ -158,6 +192,8 @@ def difference_between(before: PortReport | None, now: PortReport | None) -> str
         )
     if difference := _difference(_run_of(now), _run_of(before), _Relation.BEFORE):
         return difference
+    if before.talker.newest != now.talker.newest:
+        return "other offsets are published to its talkers than before"
     if before.newest and now.newest:
         shift_ns = before.newest.base_time_ns - now.newest.base_time_ns
         if shift_ns % now.newest.gates.cycle_ns:
@@ -245,7 +281,7 @@ def _gate_difference(
 
 def _port_status(
     ref: PortRef,
-    desired: PortConfiguration | None,
+    desired: PortSettings | None,
     report: PortReport | None,
     starved: str | None,
     *,
@@ -256,14 +292,21 @@ def _port_status(
         verdict = f"differs: {difference}, {_LEFTOVER}"
     elif difference:
         verdict = f"differs: {difference}"
-    elif report and report.pending:
+    elif report and (report.pending or report.talker.pending):
         verdict = "pending"
+    elif isinstance(desired, TalkerConfiguration):
+        verdict = "talkers know their offsets" if desired.streams else "no talkers"
     else:
         verdict = "running" if desired else "no gates"
     if report and report.link_fault:
         verdict += f"; {report.link_fault}"
     hints = []
-    if desired and desired.dscp_priorities and report and report.unclassified:
+    if (
+        isinstance(desired, PortConfiguration)
+        and desired.dscp_priorities
+        and report
+        and report.unclassified
+    ):
         verdict += f"; {report.unclassified}"
         hints.append(CLASSIFY_BRIDGED)
     if starved:
@@ -271,12 +314,13 @@ def _port_status(
         hints.append(starvation.HINT)
     return PortStatus(
         port=ref,
-        intended=desired.gates if desired else None,
+        intended=gates_of(desired),
         running=report.running if report else None,
         pending=report.pending if report else None,
         verdict=verdict,
         agrees=difference is None and starved is None,
         hints=tuple(hints),
+        is_end_station=isinstance(desired, TalkerConfiguration),
     )
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from lxml import etree
 
 from cnc import margin
-from cnc.model import Bridge, Intent, Plan
+from cnc.model import Bridge, EndStation, Intent, Plan
 from cnc.rollout import starvation
 from cnc.rollout.parallel import answers
 from cnc.rollout.preflight import Check, Finding, Verdict, examine
@@ -45,6 +45,9 @@ NEEDED_MODULES: Mapping[str, frozenset[str]] = {
     "ieee802-dot1q-sched-bridge": frozenset(),
     "tsn-linux": frozenset(),
 }
+NEEDED_BY_END_STATIONS: Mapping[str, frozenset[str]] = dict.fromkeys(
+    ("ietf-interfaces", "iana-if-type", "tsn-linux", "tsn-end-station"), frozenset()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +59,20 @@ class Visit:
 
 
 def visit(intent: Intent, *, connect: ConnectOptions) -> dict[str, Visit]:
-    """Check every switch of the intent. One that does not answer is a finding, not an error."""
+    """Check every node that is managed. One that does not answer is a finding, not an error."""
     network = intent.network
     ports = {
-        name: {link.port for link in network.links if link.node == name} for name in network.bridges
+        name: {link.port for link in network.links if link.node == name} for name in network.managed
     }
 
-    def check(bridge: Bridge) -> Visit:
+    def check(node: Bridge | EndStation) -> Visit:
         try:
-            with Device(bridge, connect) as device:
-                return _Visit(device, intent).make(ports[bridge.name])
+            with Device(node, connect) as device:
+                return _Visit(device, intent).make(ports[node.name])
         except DeviceError as error:
             return Visit((_no_session(error),), None)
 
-    visits = answers(list(network.bridges.values()), check)
+    visits = answers(list(network.managed.values()), check)
     return {name: result for name, result in visits.items() if isinstance(result, Visit)}
 
 
@@ -89,7 +92,7 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
         and (text := margin.warning(plan, name))
     ]
     return findings + examine(
-        {name: desired_ports(plan, name) for name in network.bridges},
+        {name: desired_ports(plan, name) for name in network.managed},
         states(visits),
         clock_error_ns=network.clock_error_ns,
         network=network,
@@ -156,12 +159,13 @@ class _Visit:
             text = "the server reports no YANG library"
             self._add(Check.MODULES, Verdict.UNKNOWN, text, "check that this user may read it")
             return
-        missing = list(_missing(server.modules))
+        needed = NEEDED_BY_END_STATIONS if self._device.is_end_station else NEEDED_MODULES
+        missing = list(_missing(needed, server.modules))
         if missing:
             text = f"not installed: {', '.join(missing)}"
             self._add(Check.MODULES, Verdict.FAILED, text, "run yang/install on the switch")
         else:
-            self._add(Check.MODULES, Verdict.OK, f"{len(NEEDED_MODULES)} of them")
+            self._add(Check.MODULES, Verdict.OK, f"{len(needed)} of them")
 
     def _locks(self, server: ServerReport) -> None:
         for lock in server.locks:
@@ -227,8 +231,10 @@ class _Visit:
         self._findings.append(finding)
 
 
-def _missing(modules: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    for name, features in NEEDED_MODULES.items():
+def _missing(
+    needed: Mapping[str, frozenset[str]], modules: Mapping[str, frozenset[str]]
+) -> Iterator[str]:
+    for name, features in needed.items():
         if name not in modules:
             yield name
         elif lacking := features - modules[name]:

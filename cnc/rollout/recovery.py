@@ -12,17 +12,17 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from cnc.errors import InputError, RolloutError
-from cnc.model import Bridge, PortConfiguration
+from cnc.model import PortSettings
 from cnc.rollout.events import Listener, ignore
 from cnc.rollout.history import History, Outcome, Phase, Rollout, address_of
 from cnc.rollout.rollout import Goal, Report, roll_out
 from cnc.rollout.sessions import sessions
 from cnc.rollout.transaction import CHOICES
-from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
+from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed, ManagedNode
 from cnc.switch.rollout_id import RolloutId
 
 
-def unresolved(switches: Iterable[Bridge | Managed], history: History) -> list[Rollout]:
+def unresolved(switches: Iterable[ManagedNode], history: History) -> list[Rollout]:
     """The rollouts to these switches that wait for an operator's decision, newest first."""
     return [each for each in _abandoned(switches, history) if each.phase is Phase.CONFIRMING]
 
@@ -38,9 +38,7 @@ def describe(rollout: Rollout) -> str:
     )
 
 
-def settle(
-    switches: Iterable[Bridge | Managed], *, connect: ConnectOptions, history: History
-) -> None:
+def settle(switches: Iterable[ManagedNode], *, connect: ConnectOptions, history: History) -> None:
     """End interrupted rollouts where no choice is needed.
 
     Raises RolloutError where an operator has to choose: some switches are confirmed, and others are
@@ -133,9 +131,7 @@ def roll_back(
     """Roll back the unresolved rollout on all its switches; see `resume`."""
     rollout = _unresolved_first(network, history)
     lists = {
-        name: {
-            port: stored.configuration if stored else None for port, stored in change.before.items()
-        }
+        name: {port: change.previous(port) for port in change.before}
         for name, change in rollout.switches.items()
     }
     goal = _goal(rollout, history, f"rolls back rollout {rollout.number}", lists)
@@ -189,7 +185,7 @@ def _goal(
     rollout: Rollout,
     history: History,
     what: str,
-    lists: Mapping[str, Mapping[str, PortConfiguration | None]],
+    lists: Mapping[str, Mapping[str, PortSettings | None]],
 ) -> Goal:
     plan = history.plan_of(rollout.number)
     return Goal(
@@ -201,14 +197,17 @@ def _goal(
     )
 
 
-def _abandoned(switches: Iterable[Bridge | Managed], history: History) -> list[Rollout]:
+def _abandoned(switches: Iterable[ManagedNode], history: History) -> list[Rollout]:
     """Unfinished rollouts of controllers that have ended, newest first."""
     addresses = {address_of(where) for switch in switches if (where := switch.management)}
     return [each for each in history.unfinished(addresses) if not each.under_way]
 
 
 def _managed(rollout: Rollout) -> tuple[Managed, ...]:
-    return tuple(Managed(name, change.management) for name, change in rollout.switches.items())
+    return tuple(
+        Managed(name, change.management, is_end_station=change.is_end_station)
+        for name, change in rollout.switches.items()
+    )
 
 
 def _cancel(rollout: Rollout, connect: ConnectOptions) -> None:

@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cnc.errors import RolloutError
-from cnc.model import NS_PER_S, Bridge, GateControlList, Plan, PortConfiguration, PortRef
+from cnc.model import (
+    NS_PER_S,
+    GateControlList,
+    Plan,
+    PortConfiguration,
+    PortRef,
+    PortSettings,
+    TalkerConfiguration,
+    gates_of,
+)
 from cnc.rollout.compare import needs_change
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
 from cnc.rollout.history import History, SwitchChange
@@ -29,7 +38,7 @@ from cnc.switch.device import (
     ConnectOptions,
     Device,
     DeviceError,
-    Managed,
+    ManagedNode,
     StoredSwitch,
     SwitchState,
 )
@@ -39,7 +48,7 @@ from cnc.switch.rollout_id import RolloutId
 
 @dataclass(frozen=True, slots=True)
 class PortChange:
-    """The change of one port; None stands for no gates."""
+    """The change of one port; None stands for no gates, as on every port of an end station."""
 
     port: PortRef
     before: GateControlList | None
@@ -65,15 +74,15 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The desired configuration of the switches: of a plan, or of an earlier rollout.
+    """The desired configuration of switches and end stations: of a plan, or of an earlier rollout.
 
     `ports` has every port that the goal covers; None: no gates. `clock_error_ns` is the allowed
     difference of two clocks. `what` is the purpose for the history, which also stores `plan`.
     """
 
     network: str
-    switches: tuple[Bridge | Managed, ...]
-    ports: Mapping[str, Mapping[str, PortConfiguration | None]]
+    switches: tuple[ManagedNode, ...]
+    ports: Mapping[str, Mapping[str, PortSettings | None]]
     clock_error_ns: int
     what: str
     plan: Plan | None = None
@@ -83,21 +92,28 @@ class Goal:
         network = plan.intent.network
         return cls(
             network=plan.intent.name,
-            switches=tuple(network.bridges.values()),
-            ports={name: desired_ports(plan, name) for name in network.bridges},
+            switches=tuple(network.managed.values()),
+            ports={name: desired_ports(plan, name) for name in network.managed},
             clock_error_ns=network.clock_error_ns,
             what=what,
             plan=plan,
         )
 
     def cycles_ns(self) -> set[int]:
-        """The cycles of all lists, including those that run already."""
+        """The cycles of all lists, including those that run already, and the periods of talkers."""
         return {
-            configuration.gates.cycle_ns
+            cycle_ns
             for ports in self.ports.values()
-            for configuration in ports.values()
-            if configuration
+            for settings in ports.values()
+            for cycle_ns in _cycles_ns(settings)
         }
+
+
+def _cycles_ns(settings: PortSettings | None) -> Iterator[int]:
+    if isinstance(settings, PortConfiguration):
+        yield settings.gates.cycle_ns
+    if isinstance(settings, TalkerConfiguration):
+        yield from (stream.period_ns for stream in settings.streams)
 
 
 def roll_out(
@@ -200,9 +216,8 @@ class _Comparison:
         for name, reasons in sorted(self.reasons.items()):
             for port, reason in sorted(reasons.items()):
                 stored = self.stored[name].ports.get(port)
-                before = stored.configuration.gates if stored and stored.configuration else None
-                desired = self.goal.ports[name][port]
-                after = desired.gates if desired else None
+                before = gates_of(stored.configuration) if stored else None
+                after = gates_of(self.goal.ports[name][port])
                 yield PortChange(PortRef(name, port), before, after, reason)
 
     def switch_changes(self) -> dict[str, SwitchChange]:

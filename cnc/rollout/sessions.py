@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from cnc.model import Bridge
 from cnc.rollout.parallel import answers, threads_for, unanimous
-from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
+from cnc.switch.device import ConnectOptions, Device, DeviceError, ManagedNode
 
 T = TypeVar("T")
 
@@ -16,7 +15,7 @@ T = TypeVar("T")
 class Sessions:
     """Sessions by switch name. `ask` and `attempt` must not be called concurrently."""
 
-    def __init__(self, switches: Iterable[Bridge | Managed], connect: ConnectOptions) -> None:
+    def __init__(self, switches: Iterable[ManagedNode], connect: ConnectOptions) -> None:
         self._switches = {switch.name: switch for switch in switches}
         self._connect = connect
         self._open: dict[str, Device] = {}
@@ -78,14 +77,14 @@ class Sessions:
     def _connect_all(self) -> dict[str, Device | DeviceError]:
         return answers(list(self._switches.values()), self._connect_one, self._pool)
 
-    def _connect_one(self, switch: Bridge | Managed) -> Device:
+    def _connect_one(self, switch: ManagedNode) -> Device:
         device = Device(switch, self._connect)
         self._open[switch.name] = device
         return device
 
 
 @contextmanager
-def sessions(switches: Iterable[Bridge | Managed], connect: ConnectOptions) -> Iterator[Sessions]:
+def sessions(switches: Iterable[ManagedNode], connect: ConnectOptions) -> Iterator[Sessions]:
     """Sessions for the time of a `with` block, none of them open yet."""
     result = Sessions(switches, connect)
     try:

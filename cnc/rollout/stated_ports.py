@@ -54,6 +54,7 @@ def stated(network: Network, states: Mapping[str, SwitchState]) -> StatedPorts:
     reports = {
         PortRef(name, port): report
         for name, state in states.items()
+        if name in network.bridges  # end stations have no gates to plan
         for port, report in sorted(state.ports.items())
     }
     return StatedPorts(

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from cnc.errors import CncError, RolloutError
-from cnc.model import StoredPort
+from cnc.model import PortSettings, StoredPort, TalkerConfiguration
 from cnc.rollout.compare import difference_between, difference_of
 from cnc.rollout.events import Listener, Step, StepBegun
 from cnc.rollout.history import Journal, Outcome, Phase, SwitchChange
@@ -213,25 +213,16 @@ class Transaction:
             device.discard_changes()
 
     def _verify_previous(self, device: Device) -> None:
-        stored, before = self._changes[device.name].before, self._states[device.name].ports
-        now = device.state(stored).ports
-        for port in stored:
+        change, before = self._changes[device.name], self._states[device.name].ports
+        now = device.state(change.before).ports
+        for port in change.before:
             difference = difference_between(before.get(port), now.get(port))
-            if difference and not self._is_as_stored(now.get(port), stored[port]):
+            if difference and not _is_as_stored(change, port, now.get(port)):
                 raise DeviceError(
                     device.name,
                     f"port {port} does not run what it ran before: {difference}",
                     hint="`cnc status` shows what it runs; push again to restore the plan",
                 )
-
-    def _is_as_stored(self, report: PortReport | None, stored: StoredPort | None) -> bool:
-        """Whether the port runs its stored configuration, which a rollback restores after a
-        drift."""
-        if stored is None:
-            return difference_of(None, report, None) is None
-        return (
-            difference_of(stored.configuration, report, stored.base_time_ns, stored.extras) is None
-        )
 
     # --- after the decision ------------------------------------------------------------------
 
@@ -349,6 +340,23 @@ class Transaction:
         begun_ns = time.monotonic_ns()
         step()
         self.times[device.name].netconf_ns += time.monotonic_ns() - begun_ns
+
+
+def _is_as_stored(change: SwitchChange, port: str, report: PortReport | None) -> bool:
+    """Whether the port runs its stored configuration, which a rollback restores after a drift."""
+    previous, stored = change.previous(port), change.before[port]
+    return difference_of(previous, report, *_stored_beside(previous, stored)) is None
+
+
+def _stored_beside(
+    previous: PortSettings | None, stored: StoredPort | None
+) -> tuple[int | None, tuple[str, ...]]:
+    """The base time that is stored with `previous`, and what is set beside it."""
+    if stored is None:
+        return None, ()
+    if isinstance(previous, TalkerConfiguration):
+        return stored.talker.base_time_ns if stored.talker else None, ()
+    return stored.base_time_ns, stored.extras
 
 
 _UNSAVED = (

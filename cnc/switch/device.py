@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import paramiko
 from ncclient import NCClientError, manager
@@ -25,7 +25,7 @@ from ncclient.transport.errors import AuthenticationError, SessionCloseError, SS
 from cnc import whole_file
 from cnc.errors import CncError
 from cnc.format import duration
-from cnc.model import Bridge, Management, StoredPort
+from cnc.model import EndStation, Management, StoredPort
 from cnc.switch import filters, readback
 from cnc.switch.known_hosts import KnownHosts
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
@@ -96,12 +96,22 @@ class ConnectOptions:
     timeout_s: float = 30.0
 
 
+class ManagedNode(Protocol):
+    """A switch or an end station of a network, as far as a session needs to know it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def management(self) -> Management | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """Name and management address of a switch, without the rest of the network."""
+    """Name and management address of a node, without the rest of the network."""
 
     name: str
     management: Management | None
+    is_end_station: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +162,7 @@ class SwitchState:
 class Device:
     """A session with one switch. Use as a context manager; methods raise DeviceError."""
 
-    def __init__(self, switch: Bridge | Managed, options: ConnectOptions) -> None:
+    def __init__(self, switch: ManagedNode, options: ConnectOptions) -> None:
         if switch.management is None:
             raise DeviceError(
                 switch.name,
@@ -160,6 +170,9 @@ class Device:
                 hint="give the switch `management: ADDRESS` in the intent file",
             )
         self.name = switch.name
+        self.is_end_station = isinstance(switch, EndStation) or (
+            isinstance(switch, Managed) and switch.is_end_station
+        )
         self._user = switch.management.user or getpass.getuser()  # as ncclient does
         self._has_get_data = True  # until the server refuses it
         self._locked: list[str] = []
@@ -203,7 +216,8 @@ class Device:
 
     def stored(self, ports: Collection[str]) -> StoredSwitch:
         """The running configuration of these ports, and the id of its rollout."""
-        wanted = [*filters.configuration_filter(ports), rollout_id_filter()]
+        wanted = filters.configuration_filter(ports, talker=self.is_end_station)
+        wanted.append(rollout_id_filter())
         with self._request("get-config"):
             data = _data(self._session.get_config("running", filter=wanted))
             return StoredSwitch(of_ports(ports, readback.stored_ports(data)), rollout_id_in(data))
@@ -217,7 +231,7 @@ class Device:
 
     def state(self, ports: Collection[str]) -> SwitchState:
         """The present state of the agent and of the kernel on these ports."""
-        return self._state(filters.state_filter(ports), ports)
+        return self._state(filters.state_filter(ports, talker=self.is_end_station), ports)
 
     def clock(self, port: str) -> SwitchState:
         """The present time on a port, and of all its other state the least: for the shortest

@@ -7,6 +7,7 @@ from copy import deepcopy
 
 from lxml.builder import ElementMaker
 
+from cnc.switch.end_station import published_filter, talker_filter
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
@@ -26,19 +27,20 @@ _LIMITS = (
 _COUNTERS = ("config-change-error", "queue-max-sdu-table")
 
 
-def configuration_filter(ports: Iterable[str]) -> list[Element]:
-    """Everything configured under these bridge ports."""
-    return [_interfaces(ports, _BRIDGE("bridge-port"))]
+def configuration_filter(ports: Iterable[str], *, talker: bool = False) -> list[Element]:
+    """Everything configured under these bridge ports, for a `talker` under its interfaces."""
+    return [_interfaces(ports, _BRIDGE("bridge-port"), *([talker_filter()] if talker else []))]
 
 
-def state_filter(ports: Iterable[str]) -> list[Element]:
-    """The agent; link, clock, limits and kernel state of these ports."""
-    return _state_filter(ports, (*_CLOCK, *_LIMITS))
+def state_filter(ports: Iterable[str], *, talker: bool = False) -> list[Element]:
+    """The agent; link, clock, limits and kernel state of these ports, and what a `talker` is
+    told. A switch is not asked for that: its server may not know the module."""
+    return _state_filter(ports, (*_CLOCK, *_LIMITS), talker=talker)
 
 
-def watch_filter(ports: Iterable[str]) -> list[Element]:
+def watch_filter(ports: Iterable[str], *, talker: bool = False) -> list[Element]:
     """All state that may change while the schedules stay: without the limits, with counters."""
-    return _state_filter(ports, (*_CLOCK, *_COUNTERS))
+    return _state_filter(ports, (*_CLOCK, *_COUNTERS), talker=talker)
 
 
 def clock_filter(port: str) -> list[Element]:
@@ -52,9 +54,12 @@ def counter_filter(ports: Iterable[str]) -> list[Element]:
     return [_interfaces(ports, _bridge_port(_COUNTERS, kernel))]
 
 
-def _state_filter(ports: Iterable[str], of_gate_table: Iterable[str]) -> list[Element]:
+def _state_filter(
+    ports: Iterable[str], of_gate_table: Iterable[str], *, talker: bool
+) -> list[Element]:
     port = _bridge_port(of_gate_table, _TSNL("kernel"))
-    return [_interfaces(ports, _IF("oper-status"), port), _TSNL("agent")]
+    told = [published_filter()] if talker else []
+    return [_interfaces(ports, _IF("oper-status"), port, *told), _TSNL("agent")]
 
 
 def _bridge_port(of_gate_table: Iterable[str], kernel: Element) -> Element:

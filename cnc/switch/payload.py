@@ -1,4 +1,4 @@
-"""From a plan to the configuration of each switch: values first, then the NETCONF `<config>`."""
+"""From a plan to the configuration of each node: values first, then the NETCONF `<config>`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from fractions import Fraction
 from lxml import etree
 from lxml.builder import ElementMaker
 
-from cnc.model import NS_PER_S, ClassRole, GateControlList, Plan, PortConfiguration, StoredPort
+from cnc.model import (
+    NS_PER_S,
+    ClassRole,
+    GateControlList,
+    Plan,
+    PortConfiguration,
+    PortSettings,
+    StoredPort,
+    TalkerConfiguration,
+)
+from cnc.switch.end_station import talker_element, talker_ports
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
 from cnc.switch.tree import (
     BRIDGE,
@@ -34,9 +44,11 @@ _REPLACE = {_OPERATION: "replace"}
 _REMOVE = {_OPERATION: "remove"}
 
 
-def desired_ports(plan: Plan, bridge: str) -> dict[str, PortConfiguration | None]:
-    """The desired configuration of every cabled port of `bridge`; None where the plan has no
-    gates."""
+def desired_ports(plan: Plan, node: str) -> dict[str, PortSettings | None]:
+    """The desired configuration of every cabled port of a switch or an end station; None where the
+    plan has no gates for a switch's port."""
+    if node in plan.intent.network.end_stations:
+        return dict(talker_ports(plan, node))
     classes = plan.intent.classes.values()
     fallback = plan.intent.classes_with(ClassRole.BEST_EFFORT)[0].number
     by_priority = {c.priority: c.number for c in classes}
@@ -46,19 +58,19 @@ def desired_ports(plan: Plan, bridge: str) -> dict[str, PortConfiguration | None
         egress.port: PortConfiguration(
             number_of_classes=1 + max(c.number for c in classes),
             priority_map=priority_map,
-            mode=plan.intent.network.bridges[bridge].gate_mode,
+            mode=plan.intent.network.bridges[node].gate_mode,
             gates=plan.gates[egress],
             dscp_priorities=dscp_priorities,
         )
         if egress in plan.gates
         else None
         for egress in plan.intent.network.links
-        if egress.node == bridge
+        if egress.node == node
     }
 
 
 def edit_config(
-    changes: Mapping[str, PortConfiguration | None],
+    changes: Mapping[str, PortSettings | None],
     base_time_ns: int,
     stored: Mapping[str, StoredPort | None],
     rollout_id: RolloutId,
@@ -81,7 +93,17 @@ def edit_config(
 
 
 def _interface(
-    name: str, desired: PortConfiguration | None, base_time_ns: int, stored: StoredPort | None
+    name: str, desired: PortSettings | None, base_time_ns: int, stored: StoredPort | None
+) -> Element:
+    if isinstance(desired, TalkerConfiguration):
+        port = talker_element(desired, base_time_ns)
+    else:
+        port = _bridge_port(desired, base_time_ns, stored)
+    return _IF("interface", _IF("name", name), _IF("type", "ianaift:ethernetCsmacd"), port)
+
+
+def _bridge_port(
+    desired: PortConfiguration | None, base_time_ns: int, stored: StoredPort | None
 ) -> Element:
     obsolete = set(stored.dscps) if stored else set()
     if desired is None:
@@ -102,7 +124,7 @@ def _interface(
         )
     for dscp in sorted(obsolete):
         port.append(_TSNL("dscp-rule", _REMOVE, _TSNL("dscp", str(dscp))))
-    return _IF("interface", _IF("name", name), _IF("type", "ianaift:ethernetCsmacd"), port)
+    return port
 
 
 def _traffic_classes(desired: PortConfiguration) -> Element:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from cnc.model import (
     WakeUps,
 )
 from cnc.switch import reply
+from cnc.switch.end_station import stored_talker, talker_report
 from cnc.switch.reply import Element
 from cnc.switch.tree import (
     BRIDGE,
@@ -74,12 +76,18 @@ _NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
 
 
 def stored_ports(data: Element) -> dict[str, StoredPort]:
-    """Bridge ports by name, from the reply to a get-config."""
-    return {
-        _require(interface, "if:name"): _stored_port(port)
-        for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES)
-        if (port := interface.find("b:bridge-port", _NAMESPACES)) is not None
-    }
+    """Bridge ports and talkers' ports by name, from the reply to a get-config."""
+    ports = {}
+    for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
+        port = interface.find("b:bridge-port", _NAMESPACES)
+        talker = stored_talker(interface)
+        if port is not None or talker is not None:
+            stored = _NO_BRIDGE_PORT if port is None else _stored_port(port)
+            ports[_require(interface, "if:name")] = replace(stored, talker=talker)
+    return ports
+
+
+_NO_BRIDGE_PORT = StoredPort(None, 0, frozenset())
 
 
 def _stored_port(port: Element) -> StoredPort:
@@ -211,6 +219,7 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             bridge=_text(kernel, "t:bridge"),
             bridged_priorities=_bridged_priorities(kernel),
             wake_ups=_wake_ups(kernel),
+            talker=talker_report(interface),
         )
     return reports
 

@@ -17,10 +17,16 @@ from typing import Any
 from lxml import etree
 from ncclient.transport.session import SessionListener
 
-from cnc.model import Bridge
 from cnc.switch import filters, push, readback, reply
 from cnc.switch.counters import PortCounters, port_counters
-from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState, of_ports
+from cnc.switch.device import (
+    ConnectOptions,
+    Device,
+    DeviceError,
+    ManagedNode,
+    SwitchState,
+    of_ports,
+)
 from cnc.switch.reply import Element
 from cnc.switch.rollout_id import rollout_id_filter
 
@@ -66,14 +72,14 @@ class Subscription(Device):
 
     def __init__(
         self,
-        bridge: Bridge,
+        node: ManagedNode,
         options: ConnectOptions,
         *,
         on_received: Callable[[Received, int], None],
         on_end: Callable[[str], None],
     ) -> None:
         """Connect and subscribe to the events. Raises DeviceError."""
-        super().__init__(bridge, options)
+        super().__init__(node, options)
         self._transport.add_listener(_Listener(on_received, on_end))
         try:
             # RFC 8639 2.1: every publisher has the stream NETCONF.
@@ -120,11 +126,12 @@ class Subscription(Device):
         """
         if self._events is None:
             return None
-        watched = filters.watch_filter(ports)
+        watched = filters.watch_filter(ports, talker=self.is_end_station)
         state = self._established(push.establish_periodic("operational", watched, period_s))
         if state is None:
             return None
-        stored = [*filters.configuration_filter(ports), rollout_id_filter()]
+        stored = filters.configuration_filter(ports, talker=self.is_end_station)
+        stored.append(rollout_id_filter())
         configuration = self._established(push.establish_on_change("running", stored))
         if configuration is None:
             with self._may_be_refused("delete-subscription"):

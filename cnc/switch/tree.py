@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cnc.model import GateControlList, GateLimits, GateMode, WakeUps
+from cnc.model import GateControlList, GateLimits, GateMode, TalkerTable, WakeUps
 
 NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
 NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"
@@ -20,6 +20,7 @@ BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge"
 SCHED = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
 SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
 TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
+END_STATION = "urn:tsn-control-plane:yang:tsn-end-station"
 
 PRIORITIES = 8
 FOREIGN = "foreign: "  # how tsn-linux marks a root qdisc that the agent did not set
@@ -47,6 +48,18 @@ class ClassTraffic:
 
 
 @dataclass(frozen=True, slots=True)
+class TalkerReport:
+    """What an end station publishes to its talkers: now, and from a base time to come."""
+
+    running: TalkerTable | None = None
+    pending: TalkerTable | None = None
+
+    @property
+    def newest(self) -> TalkerTable | None:
+        return self.pending or self.running
+
+
+@dataclass(frozen=True, slots=True)
 class PortReport:
     """Kernel state of one port, read back over NETCONF, and the limits of the port.
 
@@ -54,8 +67,10 @@ class PortReport:
     `current_time_ns` is the port's TAI clock when the switch answered. `oper_status` is RFC 8343's.
     `extras` are as those of `StoredPort`, in the same wording.
     `traffic` is by traffic class, empty where it is not reported; `bridge` is the Linux bridge
-    that the port is a member of; `wake_ups` those of timers that open its gates, None where none
-    do or nothing was measured.
+    that the port is a member of; `bridged_priorities` are the rules for the frames that it
+    forwards, None where the agent has none. `wake_ups` are those of timers that open its gates,
+    None where none do or nothing was measured. `talker` is what talkers are told of an end
+    station's port.
     """
 
     root_qdisc: str
@@ -76,6 +91,7 @@ class PortReport:
     bridge: str | None = None
     bridged_priorities: Mapping[int, int] | None = None
     wake_ups: WakeUps | None = None
+    talker: TalkerReport = TalkerReport()
 
     @property
     def foreign_qdisc(self) -> str | None:

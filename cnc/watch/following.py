@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from cnc.model import Bridge
-from cnc.switch.device import ConnectOptions, DeviceError
+from cnc.switch.device import ConnectOptions, DeviceError, ManagedNode
 from cnc.switch.push import Change, Stopped, Update
 from cnc.switch.subscription import Notification, Received, Subscription
 from cnc.watch.messages import requires_poll
@@ -104,15 +103,15 @@ class Follower(threading.Thread):
 
     def __init__(
         self,
-        bridge: Bridge,
+        node: ManagedNode,
         ports: Collection[str],
         *,
         connect: ConnectOptions,
         interval_s: float,
         report: Callable[[Observation], None],
     ) -> None:
-        super().__init__(name=f"watch {bridge.name}", daemon=True)
-        self._bridge = bridge
+        super().__init__(name=f"watch {node.name}", daemon=True)
+        self._node = node
         self._ports = ports
         self._connect = connect
         self._interval_s = interval_s
@@ -131,7 +130,7 @@ class Follower(threading.Thread):
             try:
                 self._attend()
             except DeviceError as error:
-                self._report(Unreachable(self._bridge.name, _now(), str(error)))
+                self._report(Unreachable(self._node.name, _now(), str(error)))
                 self._stopping.wait(self._retry_s)
                 self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
 
@@ -145,7 +144,7 @@ class Follower(threading.Thread):
             inbox.put(received)
 
         session = Subscription(
-            self._bridge,
+            self._node,
             self._connect,
             on_received=on_received,
             on_end=lambda reason: inbox.put(_Ended(reason)),
@@ -175,9 +174,9 @@ class Follower(threading.Thread):
                 case _Stop():
                     return
                 case _Ended(reason):
-                    raise DeviceError(self._bridge.name, f"the session ended: {reason}")
+                    raise DeviceError(self._node.name, f"the session ended: {reason}")
                 case Notification():
-                    self._report(SwitchNotification(self._bridge.name, _now(), message))
+                    self._report(SwitchNotification(self._node.name, _now(), message))
                     if requires_poll(message):
                         source.look_now()
                 case Update() | Change():

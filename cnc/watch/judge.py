@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cnc.model import PortConfiguration, StoredPort
+from cnc.model import PortSettings, StoredPort, TalkerConfiguration
 from cnc.rollout.compare import agent_down, difference_of
+from cnc.rollout.talkers import configured_difference
 from cnc.rollout.wording import configured_beside, named
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts
 from cnc.watch.observation import Poll
 
-Desired = Mapping[str, PortConfiguration | None]
+Desired = Mapping[str, PortSettings | None]
 
 
 def verdicts(poll: Poll, desired: Desired, is_known: Callable[[str], bool]) -> Verdicts:
@@ -57,8 +58,11 @@ def unreachable(switch: str, reason: str) -> Verdicts:
 
 
 def _configuration_difference(
-    desired: PortConfiguration | None, stored: StoredPort | None
+    desired: PortSettings | None, stored: StoredPort | None
 ) -> str | None:
+    if isinstance(desired, TalkerConfiguration):
+        talker = stored.talker if stored else None
+        return configured_difference(desired, talker.configuration if talker else None)
     configured = stored.configuration if stored else None
     if configured == desired:
         extras = stored.extras if stored else ()

@@ -37,7 +37,7 @@ class Observer:
     def __init__(self, plan: Plan, is_known: Callable[[str], bool]) -> None:
         """`is_known` says whether the history has a rollout of this UUID."""
         network = plan.intent.network
-        self._desired = {name: desired_ports(plan, name) for name in network.bridges}
+        self._desired = {name: desired_ports(plan, name) for name in network.managed}
         self._clock_error_ns = network.clock_error_ns
         # A full best-effort queue drops frames by design.
         self._no_drops = {
@@ -50,7 +50,7 @@ class Observer:
         self._polls: dict[str, Poll | None] = {}
         self._drifted: dict[str, set[str]] = defaultdict(set)
         self._reported: dict[str, dict[str, str]] = defaultdict(dict)
-        self._starvation = {name: Starvation(plan.intent) for name in network.bridges}
+        self._starvation = {name: Starvation(plan.intent) for name in network.managed}
         self._deltas: dict[tuple[str, str, Kind], CounterDelta] = defaultdict(CounterDelta)
         self._clocks: Mapping[str, clocks.Offset] = {}
         self._unresolved = 0

@@ -43,7 +43,7 @@ class Watcher:
         tell: Callable[[Event], None],
         heal: Callable[[], Report] | None = None,
     ) -> None:
-        self._bridges = list(plan.intent.network.bridges.values())
+        self._nodes = list(plan.intent.network.managed.values())
         self._history = history
         self._interval_s = interval_s
         self._tell = tell
@@ -54,13 +54,13 @@ class Watcher:
         self._healer = _Healer(heal, tell) if heal else None
         self._followers = [
             Follower(
-                bridge,
-                desired_ports(plan, bridge.name),
+                node,
+                desired_ports(plan, node.name),
                 connect=connect,
                 interval_s=interval_s,
                 report=self._seen.put,
             )
-            for bridge in self._bridges
+            for node in self._nodes
         ]
 
     def snapshot(self) -> Snapshot:
@@ -99,7 +99,7 @@ class Watcher:
     def _turn_until_stopped(
         self, on_first_round: Callable[[], None], on_turn: Callable[[], None]
     ) -> None:
-        missing = {bridge.name for bridge in self._bridges}
+        missing = {node.name for node in self._nodes}
         history_due_s = 0.0
         while not self._stopping.is_set():
             self._check_followers()
@@ -131,7 +131,7 @@ class Watcher:
             return None
 
     def _read_history(self) -> None:
-        rollouts = unresolved(self._bridges, self._history)
+        rollouts = unresolved(self._nodes, self._history)
         with self._lock:
             events = self._observer.unresolved(rollouts, datetime.now(UTC))
         self._tell_all(events)

@@ -15,6 +15,9 @@ from cnc.model import (
     Management,
     PortConfiguration,
     StoredPort,
+    TalkerConfiguration,
+    TalkerStream,
+    TalkerTable,
 )
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 
@@ -48,12 +51,30 @@ configurations = st.builds(
     gates=gates,
     dscp_priorities=st.dictionaries(dscps, st.integers(0, 7)),
 )
-stored_ports = st.builds(StoredPort, st.none() | configurations, times_ns, st.frozensets(dscps))
+streams = st.builds(
+    TalkerStream,
+    names,
+    st.integers(1, 2),
+    times_ns,
+    times_ns,
+    st.integers(0, 65535),
+    st.integers(0, 7),
+    st.none() | dscps,
+    st.lists(names, max_size=3).map(tuple),
+)
+talkers = st.builds(TalkerConfiguration, st.lists(streams, max_size=3).map(tuple))
+stored_ports = st.builds(
+    StoredPort,
+    st.none() | configurations,
+    times_ns,
+    st.frozensets(dscps),
+    talker=st.none() | st.builds(TalkerTable, times_ns, talkers),
+)
 changes = st.builds(
     SwitchChange,
     st.builds(Management, names, st.integers(1, 65535), st.none() | names),
     st.dictionaries(names, st.none() | stored_ports, max_size=4),
-    st.dictionaries(names, st.none() | configurations, max_size=4),
+    st.dictionaries(names, st.none() | configurations | talkers, max_size=4),
     st.sampled_from(Outcome),
     st.text(),
 )

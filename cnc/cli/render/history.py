@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.format import gate_summary
-from cnc.model import GateControlList
+from cnc.model import GateControlList, gates_of
 
 if TYPE_CHECKING:
     from cnc.plandiff import Change
@@ -115,7 +115,5 @@ def _gates(change: SwitchChange) -> Mapping[str, Change[GateControlList]]:
 
     changes: dict[str, Change[GateControlList]] = {}
     for port, after in change.after.items():
-        stored = change.before[port]
-        before = stored.configuration if stored else None
-        changes[port] = Change(before.gates if before else None, after.gates if after else None)
+        changes[port] = Change(gates_of(change.previous(port)), gates_of(after))
     return changes

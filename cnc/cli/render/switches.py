@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.format import counted, duration, gate_summary
+from cnc.format import counted, duration, gate_summary, nodes
 from cnc.model import NS_PER_S, StreamPlan
 
 if TYPE_CHECKING:
@@ -129,7 +129,10 @@ def status(ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool) -
 
 
 def _summary(ports: Sequence[PortStatus], differing: Sequence[PortStatus]) -> str:
-    switches = counted(len({port.port.node for port in ports}), "switch")
+    switches = nodes(
+        len({port.port.node for port in ports if not port.is_end_station}),
+        len({port.port.node for port in ports if port.is_end_station}),
+    )
     if not differing:
         return f"{counted(len(ports), 'port')} on {switches}: all as planned"
     names = some([str(port.port) for port in differing], ", ")

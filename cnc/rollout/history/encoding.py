@@ -1,7 +1,8 @@
 """The change of a switch, and the plan, as octets and back.
 
     {"format": "cnc-change/1", "management": Management,
-     "before": {port: StoredPort or null, ...}, "after": {port: PortConfiguration or null, ...}}
+     "before": {port: StoredPort or null, ...},
+     "after": {port: PortConfiguration, TalkerConfiguration or null, ...}}
 
 The keys are the names of the fields; a new one needs a default, or a new format.
 Both are deflated: gate control lists are repetitive.
@@ -16,7 +17,7 @@ from typing import Any, Literal
 from pydantic import create_model
 
 from cnc import planfile
-from cnc.model import Management, Plan, PortConfiguration, StoredPort
+from cnc.model import Management, Plan, PortSettings, StoredPort
 from cnc.rollout.history.record import Outcome, SwitchChange
 
 _FORMAT = "cnc-change/1"
@@ -59,5 +60,5 @@ def _document() -> Any:
         format=Literal["cnc-change/1"],
         management=Management,
         before=dict[str, StoredPort | None],
-        after=dict[str, PortConfiguration | None],
+        after=dict[str, PortSettings | None],
     )

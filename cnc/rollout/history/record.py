@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from cnc.model import Management, PortConfiguration, StoredPort
+from cnc.model import NO_STREAMS, Management, PortSettings, StoredPort, TalkerConfiguration
 
 
 class Phase(StrEnum):
@@ -43,7 +43,7 @@ def address_of(management: Management) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SwitchChange:
-    """The change of one switch in a rollout.
+    """The change of one switch or end station in a rollout.
 
     The two mappings have the same keys, the ports that change: the stored configuration before
     (None: none) and the desired one after (None: no gates).
@@ -51,13 +51,25 @@ class SwitchChange:
 
     management: Management
     before: Mapping[str, StoredPort | None]
-    after: Mapping[str, PortConfiguration | None]
+    after: Mapping[str, PortSettings | None]
     outcome: Outcome = Outcome.UNKNOWN
     detail: str = ""
 
     @property
     def address(self) -> str:
         return address_of(self.management)
+
+    @property
+    def is_end_station(self) -> bool:
+        """Whether talkers are told something, instead of gates set."""
+        return any(isinstance(each, TalkerConfiguration) for each in self.after.values())
+
+    def previous(self, port: str) -> PortSettings | None:
+        """What the port was configured with before, of the kind that the rollout configures."""
+        stored = self.before[port]
+        if not isinstance(self.after[port], TalkerConfiguration):
+            return stored.configuration if stored else None
+        return stored.talker.configuration if stored and stored.talker else NO_STREAMS
 
 
 @dataclass(frozen=True, slots=True)

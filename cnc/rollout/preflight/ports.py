@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping
 from cnc import margin
 from cnc.check import Violation, judge_limits
 from cnc.format import counted, duration, rate
-from cnc.model import GateMode, Link, Network, PortConfiguration, PortRef, transmission_ns
+from cnc.model import (
+    GateMode,
+    Link,
+    Network,
+    PortConfiguration,
+    PortRef,
+    PortSettings,
+    transmission_ns,
+)
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.switch.tree import CLASSIFY_BRIDGED, PortReport
 
@@ -21,13 +29,15 @@ Outcome = tuple[Verdict, str, str | None]
 
 
 def examine_port(
-    ref: PortRef, desired: PortConfiguration | None, report: PortReport | None, link: Link | None
+    ref: PortRef, settings: PortSettings | None, report: PortReport | None, link: Link | None
 ) -> Iterator[Finding]:
     """All findings about one port except its limits.
 
-    What prevents only a gate control list is a warning on a port without one (`desired` is None).
+    What prevents only a gate control list is a warning on a port without one.
     `link` is the port's link in the intent.
     """
+
+    desired = settings if isinstance(settings, PortConfiguration) else None
 
     def finding(check: Check, verdict: Verdict, text: str, hint: str | None = None) -> Finding:
         return Finding(ref.node, ref.port, check, verdict, text, hint)

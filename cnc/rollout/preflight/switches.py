@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cnc.model import Network, PortConfiguration, PortRef
+from cnc.model import Network, PortConfiguration, PortRef, PortSettings, TalkerConfiguration
 from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
@@ -17,7 +17,7 @@ _NO_GATES = (
     "linux-image-amd64; a lab: run the commands in such a kernel, scripts/vm bash SCRIPT"
 )
 
-Desired = Mapping[str, Mapping[str, PortConfiguration | None]]
+Desired = Mapping[str, Mapping[str, PortSettings | None]]
 
 
 def examine(
@@ -55,13 +55,13 @@ def _by_port(desired: Desired) -> dict[PortRef, PortConfiguration]:
         PortRef(name, port): configuration
         for name, ports in desired.items()
         for port, configuration in ports.items()
-        if configuration
+        if isinstance(configuration, PortConfiguration)
     }
 
 
 def _examine_switch(
     name: str,
-    ports: Mapping[str, PortConfiguration | None],
+    ports: Mapping[str, PortSettings | None],
     state: SwitchState,
     network: Network | None,
 ) -> Iterator[Finding]:
@@ -70,7 +70,8 @@ def _examine_switch(
         yield Finding(name, None, Check.AGENT, Verdict.FAILED, down.reason, down.hint)
         return
     yield Finding(name, None, Check.AGENT, Verdict.OK, "answers")
-    yield _kernel(name, ports, state.agent)
+    if not all(isinstance(each, TalkerConfiguration) for each in ports.values()):
+        yield _kernel(name, ports, state.agent)
     for port, configuration in ports.items():
         ref = PortRef(name, port)
         link = network.links.get(ref) if network else None
@@ -80,13 +81,12 @@ def _examine_switch(
             yield from examine_margin(ref, configuration, report, network.gate_margin_ns)
 
 
-def _kernel(
-    name: str, ports: Mapping[str, PortConfiguration | None], agent: AgentReport
-) -> Finding:
+def _kernel(name: str, ports: Mapping[str, PortSettings | None], agent: AgentReport) -> Finding:
     """Gates and DSCP rules, which the agent refuses where the kernel lacks support."""
+    gated = [each for each in ports.values() if isinstance(each, PortConfiguration)]
     if agent.gates_refused:
         text, hint = agent.gates_refused, _NO_GATES
-    elif agent.classifier == "none" and any(p.dscp_priorities for p in ports.values() if p):
+    elif agent.classifier == "none" and any(each.dscp_priorities for each in gated):
         text = "its kernel has neither iptables nor nftables: DSCP rules are refused"
         hint = "load ip_tables and ip6_tables, or nf_tables, and install iptables on the switch"
     else:

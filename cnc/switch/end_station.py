@@ -1,0 +1,127 @@
+"""The offsets of an end station's talkers: from a plan to its configuration, and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lxml.builder import ElementMaker
+
+from cnc.model import Plan, TalkerConfiguration, TalkerStream, TalkerTable
+from cnc.switch import reply
+from cnc.switch.reply import Element
+from cnc.switch.tree import END_STATION, NETCONF, TalkerReport
+from cnc.talkers import Transmission, transmissions
+
+_ES = ElementMaker(namespace=END_STATION, nsmap={None: END_STATION})
+_NAMESPACES = {"e": END_STATION}
+_REPLACE = {f"{{{NETCONF}}}operation": "replace"}
+
+
+def talker_ports(plan: Plan, station: str) -> dict[str, TalkerConfiguration]:
+    """What each cabled port of an end station is told; no stream where none leaves by it."""
+    own = [each for each in transmissions(plan) if each.talker == station]
+    return {
+        port.port: _of_streams(_stream(each) for each in own if each.interface == port.port)
+        for port in plan.intent.network.links
+        if port.node == station
+    }
+
+
+def _of_streams(streams: Iterable[TalkerStream]) -> TalkerConfiguration:
+    """In one order: that of the list in a datastore has no meaning."""
+    return TalkerConfiguration(tuple(sorted(streams, key=lambda each: (each.name, each.path))))
+
+
+def _stream(sent: Transmission) -> TalkerStream:
+    return TalkerStream(
+        name=sent.stream,
+        path=sent.path,
+        period_ns=sent.period_ns,
+        offset_ns=sent.offset_ns,
+        payload_octets=sent.payload_octets,
+        priority=sent.priority,
+        dscp=min(sent.dscps, default=None),
+        listeners=sent.listeners,
+    )
+
+
+def talker_element(desired: TalkerConfiguration, base_time_ns: int) -> Element:
+    """The `<talker>` of a port, which replaces the one that is there."""
+    return _ES(
+        "talker",
+        _REPLACE,
+        _ES("base-time-ns", str(base_time_ns)),
+        *map(_stream_element, desired.streams),
+    )
+
+
+def _stream_element(stream: TalkerStream) -> Element:
+    return _ES(
+        "stream",
+        _ES("name", stream.name),
+        _ES("path", str(stream.path)),
+        _ES("period-ns", str(stream.period_ns)),
+        _ES("offset-ns", str(stream.offset_ns)),
+        _ES("payload-octets", str(stream.payload_octets)),
+        _ES("priority", str(stream.priority)),
+        *([] if stream.dscp is None else [_ES("dscp", str(stream.dscp))]),
+        *(_ES("listener", listener) for listener in stream.listeners),
+    )
+
+
+def talker_filter() -> Element:
+    """What is configured for the talkers of a port."""
+    return _ES("talker")
+
+
+def published_filter() -> Element:
+    """What is published to the talkers of a port."""
+    return _ES("talker", _ES("published"))
+
+
+def stored_talker(interface: Element) -> TalkerTable | None:
+    """The talker's configuration of an interface; None where there is none."""
+    talker = interface.find("e:talker", _NAMESPACES)
+    return None if talker is None else _table(talker)
+
+
+def talker_report(interface: Element) -> TalkerReport:
+    """What the interface's station publishes to its talkers."""
+    tables = {
+        reply.text(each, "e:state", _NAMESPACES): _table(each)
+        for each in reply.entries(interface, "e:talker/e:published", _NAMESPACES)
+    }
+    return TalkerReport(tables.get("running"), tables.get("pending"))
+
+
+def _table(parent: Element) -> TalkerTable:
+    base_time_ns = reply.text(parent, "e:base-time-ns", _NAMESPACES) or "0"
+    streams = (_stored_stream(each) for each in reply.entries(parent, "e:stream", _NAMESPACES))
+    return TalkerTable(reply.number(base_time_ns, "base-time-ns"), _of_streams(streams))
+
+
+def _stored_stream(stream: Element) -> TalkerStream:
+    return TalkerStream(
+        name=_text(stream, "name"),
+        path=_number(stream, "path"),
+        period_ns=_number(stream, "period-ns"),
+        offset_ns=_number(stream, "offset-ns"),
+        payload_octets=_number(stream, "payload-octets"),
+        priority=_number(stream, "priority"),
+        dscp=None if stream.find("e:dscp", _NAMESPACES) is None else _number(stream, "dscp"),
+        listeners=tuple(
+            reply.short(each.text or "", "listener")
+            for each in reply.entries(stream, "e:listener", _NAMESPACES)
+        ),
+    )
+
+
+def _number(stream: Element, leaf: str) -> int:
+    return reply.number(_text(stream, leaf), leaf)
+
+
+def _text(stream: Element, leaf: str) -> str:
+    text = reply.text(stream, f"e:{leaf}", _NAMESPACES)
+    if text is None:
+        raise ValueError(f"the reply has no {leaf} in a stream of a talker")
+    return text

@@ -1,0 +1,224 @@
+"""A talker's end station as a member of rollouts: real agents and NETCONF servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cnc import intent as intents
+from cnc.errors import RolloutError
+from cnc.lab.rehearsal import Rehearsal, rehearsal
+from cnc.model import NO_STREAMS, EndStation, Plan, TalkerConfiguration, TalkerTable
+from cnc.planner import plan as compute
+from cnc.rollout import doctor, push, status
+from cnc.rollout.events import Step, StepBegun
+from cnc.rollout.history import History, Outcome
+from cnc.rollout.preflight import Verdict
+from cnc.switch.device import Device
+from cnc.switch.payload import desired_ports
+
+SWITCHES = ("s1", "s2")
+PORTS = ("s1", "s2", "t1", "l1", "eth0")
+
+
+def class_of(number: int, dscp: int, role: str) -> dict[str, Any]:
+    return {"traffic-class": number, "priority": number, "dscp": dscp, "role": role}
+
+
+def stream(earliest_us: int) -> dict[str, Any]:
+    return {
+        "talker": "t1",
+        "listeners": ["l1"],
+        "class": "cyclic",
+        "period": "1ms",
+        "payload": "200B",
+        "max-latency": "100us",
+        "window": {"earliest": f"{earliest_us}us"},
+    }
+
+
+@dataclass(frozen=True)
+class Network:
+    """t1 ── s1 ── s2 ── l1, and an operator of it; l1 has no agent."""
+
+    running: Rehearsal
+    history: History
+
+    def plan(self, moved_us: int, *, managed: bool = True) -> Plan:
+        """With the stream "moved" at this place at the earliest."""
+        managements = self.running.managements
+        (user,) = {each.user for each in managements.values()}
+        (port,) = {each.port for each in managements.values()}
+        switches = {"s1": ["t1", "s2"], "s2": ["s1", "l1"]}
+        document = {
+            "name": "stations",
+            "defaults": {
+                "rate": "1Gbps",
+                "propagation": "100ns",
+                "processing": {"min": "1us", "max": "5us"},
+                "clock-error": "1us",
+                "user": user,
+                "netconf-port": port,
+            },
+            "classes": {
+                "control": class_of(7, 48, "control") | {"max-frame": "128B"},
+                "cyclic": class_of(6, 46, "scheduled"),
+                "best-effort": class_of(0, 0, "best-effort"),
+            },
+            "switches": {
+                name: {"management": managements[name].address, "ports": ports}
+                for name, ports in switches.items()
+            },
+            "end-stations": {
+                "t1": {"management": managements["t1"].address} if managed else {},
+                "l1": {},
+            },
+            "links": [["t1/eth0", "s1/t1"], ["s1/s2", "s2/s1"], ["s2/l1", "l1/eth0"]],
+            "streams": {"kept": stream(300), "moved": stream(moved_us)},
+        }
+        return compute(intents.from_document(document, "stations"))
+
+    def push(self, plan: Plan, **options: Any) -> Any:
+        connect = self.running.connect
+        return push(plan, connect=connect, history=self.history, take_over=True, **options)
+
+    def station(self) -> Device:
+        return Device(EndStation("t1", self.running.managements["t1"]), self.running.connect)
+
+    def published(self) -> TalkerTable | None:
+        """What the talkers of t1 are told, or will be from a base time on."""
+        with self.station() as device:
+            return device.state(["eth0"]).ports["eth0"].talker.newest
+
+    def stored(self) -> TalkerTable | None:
+        with self.station() as device:
+            ports = device.stored(["eth0"]).ports
+        return ports["eth0"].talker if "eth0" in ports else None
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Rehearsal]:
+    with rehearsal([*SWITCHES, "t1"], PORTS) as started:
+        yield started
+
+
+@pytest.fixture
+def network(running: Rehearsal, tmp_path: Path) -> Iterator[Network]:
+    with History(tmp_path / "history.sqlite") as history:
+        yield Network(running, history)
+
+
+def told(plan: Plan) -> TalkerConfiguration:
+    settings = desired_ports(plan, "t1")["eth0"]
+    assert isinstance(settings, TalkerConfiguration)
+    return settings
+
+
+def test_a_push_tells_the_talkers_when_to_send(network: Network):
+    plan = network.plan(0)
+    report = network.push(plan)
+    assert network.published() == TalkerTable(report.base_time_ns, told(plan))
+    assert network.stored() == TalkerTable(report.base_time_ns, told(plan))
+    kept = network.history.rollout(report.number)
+    assert {name: change.outcome for name, change in kept.switches.items()} == dict.fromkeys(
+        ("s1", "s2", "t1"), Outcome.SAVED
+    )
+
+
+def test_a_stream_that_moves_is_brought_its_offset_by_the_push_itself(network: Network):
+    network.push(network.plan(0))
+    moved = network.plan(600)
+    report = network.push(moved)
+    (change,) = (each for each in report.changes if each.port.node == "t1")
+    assert "moved moves from" in change.why
+    assert "kept" not in change.why
+    assert network.published() == TalkerTable(report.base_time_ns, told(moved))
+
+
+def test_a_station_that_knows_its_offsets_is_not_sent_them_again(network: Network):
+    plan = network.plan(0)
+    network.push(plan)
+    assert not network.push(plan).changes
+
+
+def test_a_change_that_is_taken_back_leaves_the_talkers_what_they_knew(network: Network):
+    before = network.plan(0)
+    network.push(before)
+    published, stored = network.published(), network.stored()
+    committed = []
+
+    def fail(event: object) -> None:
+        if isinstance(event, StepBegun) and event.step is Step.VERIFY:
+            committed.append(network.published())
+            raise RolloutError("the operator's machine fails", hint=None)
+
+    with pytest.raises(RolloutError, match="no switch was changed"):
+        network.push(network.plan(600), listener=fail)
+    (seen,) = committed
+    assert seen
+    assert seen.configuration != told(before)
+    assert (network.published(), network.stored()) == (published, stored)
+
+
+def test_the_table_begins_with_the_gates(network: Network):
+    network.push(network.plan(0))
+    network.push(network.plan(600))
+    with Device(network.plan(600).intent.network.bridges["s1"], network.running.connect) as s1:
+        newest = s1.state(["s2"]).ports["s2"].newest
+    published = network.published()
+    assert newest
+    assert published
+    assert newest.base_time_ns == published.base_time_ns
+
+
+def test_a_rollback_brings_the_offsets_before(network: Network):
+    before, after = network.plan(0), network.plan(600)
+    network.push(before)
+    network.push(after)
+    network.push(before, what="rollback")
+    published = network.published()
+    assert published
+    assert published.configuration == told(before)
+
+
+def test_a_plan_without_the_talkers_streams_ends_them(network: Network):
+    plan = network.plan(0)
+    network.push(plan)
+    silent = compute(intents.from_document({**plan.intent.document, "streams": {}}, "stations"))
+    network.push(silent)
+    published = network.published()
+    assert published
+    assert published.configuration == NO_STREAMS
+
+
+def test_status_and_doctor_include_the_station(network: Network):
+    plan = network.plan(0)
+    network.push(plan)
+    connect = network.running.connect
+    (port,) = (each for each in status(plan, connect=connect) if each.port.node == "t1")
+    assert port.agrees
+    assert port.verdict in {"pending", "talkers know their offsets"}
+    visits = doctor.visit(plan.intent, connect=connect)
+    findings = [each for each in doctor.diagnose(plan, visits) if each.switch == "t1"]
+    assert findings
+    assert not [each for each in findings if each.verdict is Verdict.FAILED]
+
+
+def test_status_tells_of_offsets_that_nobody_pushed(network: Network):
+    network.push(network.plan(0))
+    ports = status(network.plan(600), connect=network.running.connect)
+    (port,) = (each for each in ports if each.port.node == "t1")
+    assert not port.agrees
+    assert "other offsets are published: moved" in port.verdict
+
+
+def test_a_station_without_an_address_is_left_alone(network: Network):
+    network.push(network.plan(0))
+    published = network.published()
+    report = network.push(network.plan(600, managed=False))
+    assert {each.port.node for each in report.changes} <= set(SWITCHES)
+    assert network.published() == published

@@ -1,0 +1,235 @@
+"""End stations as members of a rollout: what they are sent, and how they are compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lxml import etree
+from lxml.builder import ElementMaker
+
+from cnc import intent as intents
+from cnc.errors import InputError
+from cnc.model import (
+    NO_STREAMS,
+    GateLimits,
+    Management,
+    Plan,
+    StoredPort,
+    TalkerConfiguration,
+    TalkerTable,
+)
+from cnc.planner import plan as compute
+from cnc.rollout.compare import difference_between, difference_of, needs_change
+from cnc.rollout.history.record import SwitchChange
+from cnc.rollout.rollout import Goal
+from cnc.switch.end_station import talker_report
+from cnc.switch.filters import configuration_filter, state_filter
+from cnc.switch.payload import desired_ports, edit_config
+from cnc.switch.readback import stored_ports
+from cnc.switch.rollout_id import RolloutId
+from cnc.switch.tree import END_STATION, INTERFACES, PortReport, TalkerReport
+
+LINE3 = (Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text()
+MANAGED = LINE3.replace(
+    "end-stations: [t1, t2, l1, l2] ", "end-stations: {t1: {management: 10.99.0.11}, t2, l1, l2}"
+)
+BASE_NS = 1_795_520_000_000_000_000
+ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
+
+
+def load(tmp_path: Path, text: str) -> intents.Intent:
+    file = tmp_path / "line3.yaml"
+    file.write_text(text)
+    return intents.load(file)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return compute(load(tmp_path, MANAGED))
+
+
+@pytest.fixture
+def told(plan: Plan) -> TalkerConfiguration:
+    settings = desired_ports(plan, "t1")["eth0"]
+    assert isinstance(settings, TalkerConfiguration)
+    return settings
+
+
+def moved(told: TalkerConfiguration, by_ns: int = 40_000) -> TalkerConfiguration:
+    first, *others = told.streams
+    return TalkerConfiguration((replace(first, offset_ns=first.offset_ns + by_ns), *others))
+
+
+def report(talker: TalkerReport) -> PortReport:
+    return PortReport(
+        root_qdisc="noqueue",
+        mode=None,
+        clock=None,
+        running=None,
+        pending=None,
+        priority_map=(0,) * 8,
+        number_of_classes=0,
+        dscp_priorities={},
+        current_time_ns=None,
+        limits=GateLimits(),
+        talker=talker,
+    )
+
+
+def stored(told: TalkerConfiguration, base_time_ns: int = BASE_NS) -> StoredPort:
+    return StoredPort(None, 0, frozenset(), talker=TalkerTable(base_time_ns, told))
+
+
+# --- the intent ----------------------------------------------------------------------------------
+
+
+def test_an_end_station_has_an_address_with_the_defaults_of_switches(tmp_path: Path) -> None:
+    network = load(tmp_path, MANAGED).network
+    assert network.end_stations["t1"].management == Management("10.99.0.11", 830, "tsn")
+
+
+def test_only_end_stations_with_an_address_are_managed(tmp_path: Path) -> None:
+    assert list(load(tmp_path, MANAGED).network.managed) == ["s1", "s2", "s3", "t1"]
+    assert list(load(tmp_path, LINE3).network.managed) == ["s1", "s2", "s3"]
+
+
+def test_an_end_station_and_a_switch_cannot_share_an_address(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"10\.99\.0\.2 port 830, which is switch s2"):
+        load(tmp_path, MANAGED.replace("10.99.0.11", "10.99.0.2"))
+
+
+def test_the_address_of_an_end_station_is_checked(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"end-stations\.t1\.management: found"):
+        load(tmp_path, MANAGED.replace("10.99.0.11", "10.99.0.256"))
+
+
+# --- the payload ---------------------------------------------------------------------------------
+
+
+def test_a_station_is_told_what_its_talkers_send(plan: Plan, told: TalkerConfiguration) -> None:
+    motion, torque = told.streams
+    assert (motion.name, torque.name) == ("motion", "torque")
+    assert motion.offset_ns == plan.streams["motion"].talker_offsets_ns[0]
+    assert (motion.period_ns, motion.payload_octets) == (1_000_000, 200)
+    assert (motion.priority, motion.dscp, motion.listeners) == (6, 46, ("l1",))
+
+
+def test_a_station_that_only_listens_is_told_of_no_stream(plan: Plan) -> None:
+    assert desired_ports(plan, "l1") == {"eth0": NO_STREAMS}
+
+
+def test_what_is_sent_is_what_is_read_back(told: TalkerConfiguration) -> None:
+    config = edit_config({"eth0": told}, BASE_NS, {"eth0": None}, ID)
+    assert stored_ports(config) == {"eth0": stored(told)}
+
+
+def test_no_gates_are_configured_on_a_station(told: TalkerConfiguration) -> None:
+    config = edit_config({"eth0": told}, BASE_NS, {"eth0": stored(NO_STREAMS)}, ID)
+    assert b"bridge-port" not in etree.tostring(config)
+
+
+def test_only_stations_are_asked_for_their_talkers() -> None:
+    for of in (configuration_filter, state_filter):
+        asked = [b"".join(map(etree.tostring, of(["p1"], talker=each))) for each in (False, True)]
+        assert [END_STATION.encode() in each for each in asked] == [False, True]
+
+
+def published(*states: tuple[str, TalkerConfiguration, int]) -> etree._Element:
+    """An interface whose station publishes this; from what it would be sent."""
+    interface = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})("interface")
+    talker = etree.SubElement(interface, f"{{{END_STATION}}}talker")
+    for state, told, base_time_ns in states:
+        config = edit_config({"eth0": told}, base_time_ns, {}, ID)
+        (sent,) = config.iter(f"{{{END_STATION}}}talker")
+        sent.tag = f"{{{END_STATION}}}published"
+        etree.SubElement(sent, f"{{{END_STATION}}}state").text = state
+        talker.append(sent)
+    return interface
+
+
+def test_both_published_tables_are_read(told: TalkerConfiguration) -> None:
+    interface = published(("running", told, 7), ("pending", moved(told), BASE_NS))
+    assert talker_report(interface) == TalkerReport(
+        TalkerTable(7, told), TalkerTable(BASE_NS, moved(told))
+    )
+
+
+@pytest.mark.parametrize("leaf", ["name", "path", "period-ns", "offset-ns", "priority"])
+def test_a_stream_without_a_mandatory_leaf_is_refused(told: TalkerConfiguration, leaf: str) -> None:
+    interface = published(("running", told, 7))
+    stream = next(interface.iter(f"{{{END_STATION}}}stream"))
+    stream.remove(next(stream.iter(f"{{{END_STATION}}}{leaf}")))
+    with pytest.raises(ValueError, match=leaf):
+        talker_report(interface)
+
+
+# --- the comparison ------------------------------------------------------------------------------
+
+
+def test_a_station_that_publishes_the_plan_is_not_changed(told: TalkerConfiguration) -> None:
+    running = report(TalkerReport(running=TalkerTable(BASE_NS, told)))
+    assert needs_change(told, stored(told), running) is None
+
+
+def test_a_stream_that_moves_is_named_with_both_offsets(told: TalkerConfiguration) -> None:
+    running = report(TalkerReport(running=TalkerTable(BASE_NS, told)))
+    reason = needs_change(moved(told), stored(told), running)
+    assert reason
+    assert "motion moves from" in reason
+    assert "torque" not in reason
+
+
+def test_streams_that_come_and_go_are_named(told: TalkerConfiguration) -> None:
+    only = TalkerConfiguration(told.streams[:1])
+    running = report(TalkerReport(running=TalkerTable(BASE_NS, only)))
+    assert needs_change(told, stored(only), running) == "its talkers: torque is new"
+    assert needs_change(only, stored(told), running) == "its talkers: torque ends"
+
+
+def test_a_station_without_talkers_needs_nothing(told: TalkerConfiguration) -> None:
+    assert needs_change(NO_STREAMS, None, report(TalkerReport())) is None
+
+
+def test_a_station_that_publishes_nothing_has_drifted(told: TalkerConfiguration) -> None:
+    reason = needs_change(told, stored(told), report(TalkerReport()))
+    assert reason == "the station drifted: no offsets are published"
+
+
+def test_a_station_that_publishes_other_offsets_has_drifted(told: TalkerConfiguration) -> None:
+    other = report(TalkerReport(running=TalkerTable(BASE_NS, moved(told))))
+    reason = needs_change(told, stored(told), other)
+    assert reason == "the station drifted: other offsets are published: motion"
+
+
+def test_a_new_table_has_to_begin_with_the_gates(told: TalkerConfiguration) -> None:
+    late = report(TalkerReport(pending=TalkerTable(BASE_NS + 1_000_000, told)))
+    assert difference_of(told, late, BASE_NS) == (
+        f"base time is {BASE_NS + 1_000_000} ns, expected {BASE_NS} ns"
+    )
+    assert difference_of(told, late, None) is None
+
+
+def test_a_rollback_is_compared_with_what_was_published(told: TalkerConfiguration) -> None:
+    before, after = (
+        report(TalkerReport(running=TalkerTable(BASE_NS, each))) for each in (told, moved(told))
+    )
+    assert difference_between(before, before) is None
+    assert difference_between(before, after)
+
+
+def test_periods_count_among_the_cycles_that_share_the_base_time(plan: Plan) -> None:
+    alone = replace(Goal.of(plan), ports={"t1": desired_ports(plan, "t1")})
+    assert alone.cycles_ns() == {1_000_000, 500_000}
+
+
+def test_a_change_knows_what_a_station_had_before(told: TalkerConfiguration) -> None:
+    change = SwitchChange(
+        Management("10.99.0.11"),
+        before={"eth0": stored(moved(told)), "eth1": None},
+        after={"eth0": told, "eth1": told},
+    )
+    assert change.is_end_station
+    assert change.previous("eth0") == moved(told)
+    assert change.previous("eth1") == NO_STREAMS
