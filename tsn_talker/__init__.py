@@ -1,0 +1,43 @@
+"""For programs of an end station: send the frames of a stream when the schedule says.
+
+    file = OffsetFile(DEFAULT_PATH)
+    talker = Talker(file, "motion")
+    sock = marked_socket(talker.wait_until_told(), "192.0.2.7", 5005)
+    for departure in talker.departures():
+        sock.send(payload)
+
+The agent of the station publishes the offsets, and a push brings new ones. A talker that has read
+them follows: no period is left out, none gets two frames. It needs the standard library only.
+`python -m tsn_talker --help` is an example that sends and measures its own lateness.
+"""
+
+from __future__ import annotations
+
+from tsn_talker.clock import be_punctual, sleep_until, tai_ns
+from tsn_talker.marking import mark, marked_socket
+from tsn_talker.offsets import (
+    DEFAULT_PATH,
+    Departure,
+    OffsetFile,
+    Offsets,
+    OffsetsError,
+    StreamOffset,
+    Table,
+)
+from tsn_talker.talker import Talker
+
+__all__ = [
+    "DEFAULT_PATH",
+    "Departure",
+    "OffsetFile",
+    "Offsets",
+    "OffsetsError",
+    "StreamOffset",
+    "Table",
+    "Talker",
+    "be_punctual",
+    "mark",
+    "marked_socket",
+    "sleep_until",
+    "tai_ns",
+]

@@ -1,0 +1,67 @@
+"""The loop of a talker: one departure after the other, as the offsets say by then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tsn_talker.clock import NS_PER_S, sleep_until, tai_ns
+from tsn_talker.offsets import Departure, OffsetFile, OffsetsError, StreamOffset
+
+# A push tells of a new offset seconds before its base time: who looks again this long before a
+# frame is to leave has heard of it. It costs a wake-up more for periods longer than this.
+LOOK_AGAIN_NS = NS_PER_S // 2
+# How often to look for a stream that is in no table yet, or not any more.
+POLL_NS = NS_PER_S // 10
+
+
+class Talker:
+    """One stream of a station, followed through all changes of its offset.
+
+    `skipped` counts periods in which no frame was sent because the program came too late: it had
+    other work, or was stopped, for longer than a period.
+    """
+
+    def __init__(self, file: OffsetFile, stream: str, path: int = 1) -> None:
+        self._file = file
+        self._stream = stream
+        self._path = path
+        self.skipped = 0
+
+    def wait_until_told(self, timeout_s: float | None = None) -> StreamOffset:
+        """The stream as soon as a table has it.
+
+        Raises OffsetsError, also when none has it within `timeout_s`.
+        """
+        begun_ns = tai_ns()
+        while (found := self._next(tai_ns())) is None:
+            if timeout_s is not None and tai_ns() - begun_ns >= timeout_s * NS_PER_S:
+                raise OffsetsError(
+                    f"{self._file.path} has no stream {self._stream}: push a plan with it to this "
+                    "station, which needs `management` in the intent"
+                )
+            sleep_until(tai_ns() + POLL_NS)
+        return found.stream
+
+    def departures(self) -> Iterator[Departure]:
+        """Each period's departure, at its instant: the caller then sends the frame.
+
+        While no table has the stream it waits for one that has. Raises OffsetsError.
+        """
+        earliest_ns = tai_ns()
+        while True:
+            departure, now_ns = self._next(earliest_ns), tai_ns()
+            if departure is None:
+                sleep_until(now_ns + POLL_NS)
+                earliest_ns = tai_ns()
+            elif departure.instant_ns - now_ns > LOOK_AGAIN_NS + POLL_NS:
+                sleep_until(departure.instant_ns - LOOK_AGAIN_NS)
+            elif (behind := (now_ns - departure.instant_ns) // departure.stream.period_ns) > 0:
+                self.skipped += behind
+                earliest_ns = departure.period_begin_ns + behind * departure.stream.period_ns
+            else:
+                sleep_until(departure.instant_ns)
+                yield departure
+                earliest_ns = departure.period_begin_ns + 1
+
+    def _next(self, earliest_ns: int) -> Departure | None:
+        return self._file.offsets().departure(self._stream, earliest_ns, self._path)
