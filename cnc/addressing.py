@@ -59,7 +59,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class ManagementNetwork:
-    """The subnet of the switches' NETCONF addresses, and the controller's place in it."""
+    """The subnet of the NETCONF addresses, and the controller's place in it."""
 
     controller: IPv4Interface | IPv6Interface
     switches: Mapping[str, IPv4Interface | IPv6Interface]
@@ -136,23 +136,24 @@ def routes(intent: Intent, node: str) -> list[Route]:
 
 
 def management(intent: Intent) -> ManagementNetwork:
-    """The management subnet (/24, or /64 for IPv6) that holds every switch's address.
+    """The management subnet (/24, or /64 for IPv6) that holds the address of every managed node.
 
     Raises:
         InputError: a switch has no management address, or they do not share one subnet.
     """
     found: dict[str, IPv4Interface | IPv6Interface] = {}
-    for name, bridge in intent.network.bridges.items():
-        if bridge.management is None:
+    for name, node in intent.network.managed.items():
+        if node.management is None:
             raise InputError(
                 f"switch {name} has no management address",
                 hint="give it one: the lab's NETCONF servers listen there",
             )
         try:
-            address = ip_address(bridge.management.address)
+            address = ip_address(node.management.address)
         except ValueError:
             raise InputError(
-                f"switch {name}: management address {bridge.management.address!r} is a host name",
+                f"{intent.network.described(name)}: management address "
+                f"{node.management.address!r} is a host name",
                 hint="the lab makes the management network itself and needs an IP address",
             ) from None
         found[name] = ip_interface(f"{address}/{24 if isinstance(address, IPv4Address) else 64}")

@@ -190,6 +190,10 @@ class Network:
         stations = (each for each in self.end_stations.values() if each.management)
         return {**self.bridges, **{station.name: station for station in stations}}
 
+    def described(self, node: str) -> str:
+        """The kind of a node and its name."""
+        return f"{'switch' if node in self.bridges else 'end station'} {node}"
+
     def occupation_ns(self, link: Link, payload_octets: int) -> int:
         """How long a frame keeps the link busy, inter-frame gap included, rounded up."""
         overhead = self.overhead

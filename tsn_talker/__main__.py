@@ -45,7 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _send(talker: Talker, sock: socket.socket, frames: int | None, late_ns: list[int]) -> None:
     for number, departure in enumerate(islice(talker.departures(), frames)):
         woke_ns = tai_ns()
-        sock.send(_payload(number, departure.stream, sock))
+        payload = _payload(number, departure.stream, sock)
+        try:
+            sock.send(payload)
+        except ConnectionRefusedError:  # of the frame before: its listener does not run yet
+            sock.send(payload)
         late_ns.append(woke_ns - departure.instant_ns)
 
 

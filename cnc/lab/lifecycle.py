@@ -106,7 +106,7 @@ def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
             break
         stop(processes)
     for node, entry in nodes.items():
-        if entry.is_switch:
+        if entry.has_agent:
             Switch(node, namespaces.of_node(name, node), directory / node).forget()
     # The processes of an interrupted `make_template`.
     Switch("template", namespaces.of_template(name), directory / "template").forget()
@@ -154,7 +154,7 @@ def status(name: str, *, state_root: Path = STATE_ROOT) -> list[NodeStatus]:
     result = []
     for node, entry in _read_inventory(directory).items():
         switch = Switch(node, namespaces.of_node(name, node), directory / node)
-        programs = PROGRAMS if entry.is_switch else ()
+        programs = PROGRAMS if entry.has_agent else ()
         result.append(
             NodeStatus(
                 node=node,
@@ -210,7 +210,7 @@ def lab(
 def _start_switches(running: Lab) -> None:
     client = write_key_pair(running.identity)
     running.identity.with_suffix(".pub").write_text(f"{client}\n")
-    addresses = {b: management_of(running.intent, b) for b in running.intent.network.bridges}
+    addresses = {n: management_of(running.intent, n) for n in running.intent.network.managed}
     repository = template(running.intent.name, operators(running.intent), running.directory)
     known_hosts = []
     for name, endpoint in addresses.items():
@@ -232,7 +232,7 @@ def _directory(name: str, state_root: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    is_switch: bool
+    has_agent: bool
     addresses: Sequence[str]
 
 
@@ -241,7 +241,7 @@ def _write_inventory(running: Lab) -> None:
     node_addresses = addresses(running.intent)
     nodes = {
         name: _Node(
-            name in network.bridges,
+            name in network.managed,
             [str(node_addresses[name].v4), str(node_addresses[name].v6)]
             if name in node_addresses
             else [],

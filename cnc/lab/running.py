@@ -14,8 +14,8 @@ from cnc.errors import CncError, InputError
 from cnc.lab import management, namespaces
 from cnc.lab.process import handles, netns_argv, stop
 from cnc.lab.switch import PROGRAMS, Switch
-from cnc.model import Bridge, Intent, Management
-from cnc.switch.device import ConnectOptions, Device, DeviceError
+from cnc.model import Intent, Management
+from cnc.switch.device import ConnectOptions, Device, DeviceError, ManagedNode
 
 READY_TIMEOUT_S = 180.0  # an emulated processor imports for a minute
 POLL_INTERVAL_S = 0.05
@@ -51,6 +51,10 @@ class Lab:
         rates_bps = {ref.port: link.rate_bps for ref, link in links.items() if ref.node == name}
         return Switch(name, self.namespace(name), self.directory / name, rates_bps)
 
+    def offsets_file(self, station: str) -> Path:
+        """Where the agent of an end station tells its talkers when to send."""
+        return self.switch(station).agent_state / "offsets.json"
+
     def command(self, node: str, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` on a node."""
         return netns_argv(self.namespace(node), argv)
@@ -75,7 +79,7 @@ class Lab:
         """
         programs = {
             pid: self.namespace(name)
-            for name in self.intent.network.bridges
+            for name in self.intent.network.managed
             for program in PROGRAMS
             if (pid := self.switch(name).pid(program)) is not None
         }
@@ -98,21 +102,22 @@ class Lab:
         management.set_link(self.intent.name, switch, "up")
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait until every switch's agent answers through its NETCONF server.
+        """Wait until the agent of every managed node answers through its NETCONF server.
 
         Raises:
             CncError: a program ended, or the time-out expired; the message has the logs' last
             lines.
         """
         deadline = time.monotonic() + timeout_s
-        for bridge in self.intent.network.bridges.values():
-            switch = self.switch(bridge.name)
-            while (reason := _unreachable(bridge, self.connect)) is not None:
+        for node in self.intent.network.managed.values():
+            switch = self.switch(node.name)
+            while (reason := _unreachable(node, self.connect)) is not None:
                 ended = [program for program in PROGRAMS if switch.pid(program) is None]
                 if ended or time.monotonic() > deadline:
                     cause = f"{ended[0]} ended" if ended else f"{timeout_s:.0f} s: {reason}"
+                    described = self.intent.network.described(node.name)
                     raise CncError(
-                        f"switch {bridge.name} did not come up: {cause}\n{switch.log_tail()}",
+                        f"{described} did not come up: {cause}\n{switch.log_tail()}",
                         hint="the last lines of its logs are above; is this kernel one with "
                         "sch_taprio? scripts/vm runs a command in one",
                     )
@@ -124,11 +129,12 @@ class Lab:
         A switch that does not answer is left out.
         """
         starts_ns = [0]
-        for bridge in self.intent.network.bridges.values():
-            ports = [ref.port for ref in self.intent.network.links if ref.node == bridge.name]
-            with contextlib.suppress(DeviceError), Device(bridge, self.connect) as device:
+        for node in self.intent.network.managed.values():
+            ports = [ref.port for ref in self.intent.network.links if ref.node == node.name]
+            with contextlib.suppress(DeviceError), Device(node, self.connect) as device:
                 reports = device.state(ports).ports.values()
-                starts_ns += [each.pending.base_time_ns for each in reports if each.pending]
+                waiting = (each.pending or each.talker.pending for each in reports)
+                starts_ns += [schedule.base_time_ns for schedule in waiting if schedule]
         return max(0, max(starts_ns) - time.clock_gettime_ns(time.CLOCK_TAI))
 
     def gates_refused(self) -> str | None:
@@ -143,19 +149,19 @@ class Lab:
         return None
 
 
-def management_of(intent: Intent, switch: str) -> Management:
-    management = intent.network.bridges[switch].management
+def management_of(intent: Intent, node: str) -> Management:
+    management = intent.network.managed[node].management
     if management is None:
         raise InputError(
-            f"switch {switch} has no management address",
+            f"switch {node} has no management address",
             hint="give the switch `management: ADDRESS` in the intent file",
         )
     return management
 
 
-def _unreachable(bridge: Bridge, connect: ConnectOptions) -> str | None:
+def _unreachable(node: ManagedNode, connect: ConnectOptions) -> str | None:
     """Why a switch's agent does not answer yet; None if it does."""
-    endpoint = bridge.management
+    endpoint = node.management
     if endpoint is None:
         return "no management address"
     # An SSH session is expensive: open one only where a server listens.
@@ -164,7 +170,7 @@ def _unreachable(bridge: Bridge, connect: ConnectOptions) -> str | None:
     except OSError as error:
         return str(error)
     try:
-        with Device(bridge, connect) as device:
+        with Device(node, connect) as device:
             agent = device.state([management.SWITCH_PORT]).agent
     except DeviceError as error:
         return str(error)

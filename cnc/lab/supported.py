@@ -39,7 +39,7 @@ def check_ports(intent: Intent) -> None:
         InputError: a port has such a name.
     """
     for port in intent.network.links:
-        reserved = ("lo", SWITCH_PORT) if port.node in intent.network.bridges else ("lo",)
+        reserved = ("lo", SWITCH_PORT) if port.node in intent.network.managed else ("lo",)
         if port.port in reserved:
             raise InputError(
                 f"port {port}: a node of the lab has an interface {port.port} of its own",

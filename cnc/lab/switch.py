@@ -1,4 +1,5 @@
-"""A switch of a lab: a namespace with its own sysrepo, keys, agent and NETCONF server."""
+"""A switch or managed end station of a lab: a namespace with its own sysrepo, keys, agent and
+NETCONF server."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ LOG_LINES_SHOWN = 15
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One switch of a lab: its namespace and the directory of its files.
+    """One node of a lab: its namespace and the directory of its files.
 
     `rates_bps`: what the links of its ports are to carry, by port; its gates reckon with that.
     """
@@ -62,6 +63,11 @@ class Switch:
             "SYSREPO_SHM_PREFIX": self.shm_prefix,
         }
 
+    @property
+    def agent_state(self) -> Path:
+        """The agent's own directory."""
+        return self.directory / "agent"
+
     def log(self, program: str) -> Path:
         return self.directory / f"{program}.log"
 
@@ -82,7 +88,7 @@ class Switch:
             argv += ["--authorized-keys", str(authorized_keys)]
             argv += ["--state-dir", str(self.directory / "netconfd")]
         if program == AGENT:
-            argv += ["--state-dir", str(self.directory / "agent")]
+            argv += ["--state-dir", str(self.agent_state)]
             if self.rates_bps:
                 rates = ",".join(f"{port}={bps}" for port, bps in self.rates_bps.items())
                 argv += ["--emulate", rates]

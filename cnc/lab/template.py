@@ -21,8 +21,8 @@ from cnc.model import Intent
 
 def operators(intent: Intent) -> list[str]:
     """The users with which `cnc` logs in: NACM must permit them everything."""
-    managed = [bridge.management for bridge in intent.network.bridges.values() if bridge.management]
-    return sorted({management.user or getuser() for management in managed})
+    nodes = intent.network.managed.values()
+    return sorted({where.user or getuser() for node in nodes if (where := node.management)})
 
 
 def prepare(intent: Intent) -> None:

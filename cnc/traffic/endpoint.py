@@ -1,9 +1,9 @@
 """An end station's program: send frames on a timeline, or record when frames arrive.
 
 Run as `python -I endpoint.py talk|listen SPEC.json` inside an end station's namespace; it needs the
-standard library only, so that it starts fast. It prints `ready` once its sockets are open. A talker
-then reads the start instant (TAI, nanoseconds) from its standard input; a listener listens until
-its standard input is closed.
+standard library and `tsn_talker` only, so that it starts fast. It prints `ready` once its sockets
+are open. A talker then reads the start instant (TAI, nanoseconds) from its standard input; a
+listener listens until its standard input is closed.
 
 Every wait blocks in the kernel. A busy loop would be slightly more punctual on a real clock, but
 would never end in virtual time, where the clock stops while a program computes. Clocks are read
@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import ctypes
 import errno
-import gc
 import heapq
+import itertools
 import json
-import os
 import platform
 import select
 import socket
@@ -30,6 +28,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tsn_talker import OffsetFile, be_punctual, mark, sleep_until, tai_ns
+
 PORT = 5005
 PROBE = struct.Struct("!HI")  # flow number, sequence number
 REHEARSAL = 0xFFFF  # the flow number of frames that are not counted
@@ -37,8 +37,6 @@ REHEARSALS_AHEAD_NS = 500_000_000  # of the start; each talker has its turn
 REHEARSAL_NS = 1_000_000
 IP_AND_UDP_OCTETS = {4: 20 + 8, 6: 40 + 8}
 NS_PER_S = 1_000_000_000
-TIMER_ABSTIME = 1
-LIBC = ctypes.CDLL(None)
 
 # What the socket module does not name: asm-generic/socket.h, linux/net_tstamp.h, linux/errqueue.h.
 SO_SNDTIMEO = 21
@@ -65,31 +63,9 @@ def program() -> str:
     return f"{Path(__file__).name}, {platform.python_implementation()} {platform.python_version()}"
 
 
-def tai_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_TAI)
-
-
 def tai_offset_ns() -> int:
     """TAI minus CLOCK_REALTIME, the clock of socket time stamps: a whole number of seconds."""
     return round((tai_ns() - time.time_ns()) / NS_PER_S) * NS_PER_S
-
-
-class Timespec(ctypes.Structure):
-    """`struct timespec`."""
-
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-def sleep_until(instant_ns: int) -> None:
-    """Return at an instant of CLOCK_TAI, at once if it has passed.
-
-    `time.sleep` takes a duration, for which the clock would be read twice: in virtual time only
-    reading the clock takes time.
-    """
-    until = Timespec(*divmod(instant_ns, NS_PER_S))
-    deadline = ctypes.byref(until)
-    while LIBC.clock_nanosleep(time.CLOCK_TAI, TIMER_ABSTIME, deadline, None) == errno.EINTR:
-        pass
 
 
 def report_ready() -> None:
@@ -103,15 +79,6 @@ def wait_for_start() -> int:
     return int(sys.stdin.readline())
 
 
-def be_punctual(*, go_first: bool) -> None:
-    """Ask the kernel for exact timers and, to `go_first`, for the processor when they fire."""
-    Path("/proc/self/timerslack_ns").write_text("1")
-    gc.disable()
-    if go_first:
-        with contextlib.suppress(PermissionError):  # denied in a container: less exact, not wrong
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-
-
 class Outlet:
     """A flow's socket: frames with the flow's DSCP go in, the kernel's time stamps come out."""
 
@@ -120,10 +87,9 @@ class Outlet:
         version = flow["ip_version"]
         if version == 6:  # noqa: PLR2004
             self._socket = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-            self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, flow["dscp"] << 2)
         else:
             self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, flow["dscp"] << 2)
+        mark(self._socket, flow["dscp"], None)  # the lab's nodes give priorities by DSCP
         self._socket.connect((flow["destination"], PORT))
         self._filling = bytes(flow["payload_octets"] - IP_AND_UDP_OCTETS[version] - PROBE.size)
         self._stamps: dict[tuple[int, int], int] = {}  # by kind and sequence number
@@ -181,6 +147,7 @@ def talk(spec: dict[str, Any]) -> None:
     saturating = spec["flows"][0]["pattern"] == "saturating"  # then it is the only one
     start_ns = wait_for_start()
     end_ns = start_ns + spec["duration_ns"]
+    refuse_untold(spec["flows"], start_ns)
     be_punctual(go_first=not saturating)  # else it would starve other programs
     # Talkers that wake at one instant run in the order in which they went to sleep, which is
     # therefore fixed. And the first wait takes longer: it must not be one for a frame.
@@ -229,11 +196,41 @@ def keep_to(outlets: Sequence[Outlet], start_ns: int, end_ns: int, *, stamps: bo
 def timeline(
     number: int, flow: dict[str, Any], start_ns: int, end_ns: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Planned instant, number and sequence number of a flow's frames, one in each whole period."""
+    """Planned instant, number and sequence number of a flow's frames, one in each whole period.
+
+    A stream of a station with an agent leaves when the agent says by then: a push may move it.
+    """
+    if flow.get("offsets"):
+        return followed(number, flow, start_ns, end_ns)
     period_ns = flow["period_ns"]
     first_ns = start_ns + flow["offset_ns"]
     frames = (end_ns - start_ns) // period_ns
     return ((first_ns + seq * period_ns, number, seq) for seq in range(frames))
+
+
+def followed(
+    number: int, flow: dict[str, Any], start_ns: int, end_ns: int
+) -> Iterator[tuple[int, int, int]]:
+    """As `timeline`, for a stream that the agent of the station tells about."""
+    file = OffsetFile(Path(flow["offsets"]))
+    begin_ns = start_ns
+    for seq in itertools.count():
+        departure = file.offsets().departure(flow["name"], begin_ns)
+        if departure is None or departure.period_begin_ns + departure.stream.period_ns > end_ns:
+            return
+        yield departure.instant_ns, number, seq
+        begin_ns = departure.period_begin_ns + departure.stream.period_ns
+
+
+def refuse_untold(flows: Sequence[dict[str, Any]], start_ns: int) -> None:
+    """End the program if the agent of the station does not say when a stream is to leave."""
+    for flow in flows:
+        path = flow.get("offsets")
+        if path and OffsetFile(Path(path)).offsets().departure(flow["name"], start_ns) is None:
+            sys.exit(
+                f"the agent of this end station publishes no offset of stream {flow['name']} "
+                f"({path}): push the plan first"
+            )
 
 
 def saturate(outlet: Outlet, start_ns: int, end_ns: int) -> Sent:

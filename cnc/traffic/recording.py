@@ -24,6 +24,7 @@ from cnc.lab.running import Lab
 from cnc.model import NS_PER_S
 from cnc.traffic import endpoint
 from cnc.traffic.flows import Flow, Pattern, flows
+from tsn_talker import tai_ns
 
 __all__ = ["Flow", "Frame", "Pattern", "Recording", "flows", "run"]
 
@@ -116,7 +117,7 @@ def run(
             station.start(directory, parameters)
         for station in stations:
             station.await_ready()
-        start_ns = -(-(endpoint.tai_ns() + START_AHEAD_NS) // grid_ns) * grid_ns
+        start_ns = -(-(tai_ns() + START_AHEAD_NS) // grid_ns) * grid_ns
         for talker in talkers:
             talker.send_start(start_ns)
         ahead_ns = START_AHEAD_NS + grid_ns
@@ -158,11 +159,20 @@ def _talker(lab: Lab, sent: Sequence[Flow], numbers: Sequence[int], turn: int) -
         {
             **asdict(sent[number]),
             "id": number,
+            "offsets": _offsets_file(lab, sent[number]),
             "destination": str(nodes[sent[number].listener].of_version(sent[number].ip_version)),
         }
         for number in numbers
     ]
     return _Station(lab, "talk", sent[numbers[0]].talker, turn, {"flows": flow_specs, "turn": turn})
+
+
+def _offsets_file(lab: Lab, flow: Flow) -> str | None:
+    """Where the talker finds when to send: a stream of a station that has an agent, or None."""
+    is_stream = flow.name in lab.intent.streams and flow.latency_bound_ns is not None
+    if not is_stream or flow.talker not in lab.intent.network.managed:
+        return None
+    return str(lab.offsets_file(flow.talker))
 
 
 def _listener(lab: Lab, node: str) -> _Station:

@@ -3,9 +3,10 @@
     scripts/vm --uml --virtual-time --memory 4G --timeout 7200 -- \\
         python -m tests.kernel.gap --pushes 100
 
-pushes the plan that runs 100 times, then 100 plans that add and take away other streams, and prints
-what became of every frame of the streams that were kept. Exit code 1 if one was lost or late, or a
-port was touched that had nothing to change.
+pushes the plan that runs 100 times, then 100 plans that add and take away other streams, then 100
+that move a stream whose talker has an agent, and prints what became of every frame of the streams
+that were kept, and of the one that moves. Exit code 1 if one was lost or late, or a port was
+touched that had nothing to change.
 """
 
 from __future__ import annotations
@@ -110,6 +111,28 @@ def changing_plans(kept: Plan) -> Iterator[Plan]:
         for intent in (grown, kept.intent):
             running = compute(intent, keep=running)
             yield running
+
+
+def with_talkers() -> Intent:
+    """line3 with an agent on each end station that sends."""
+    document = intents.load(LINE3).document
+    stations = {name: {} for name in document["end-stations"]}
+    talkers = {"t1": {"management": "10.99.0.11"}, "t2": {"management": "10.99.0.12"}}
+    return intents.from_document({**document, "end-stations": stations | talkers}, "line3")
+
+
+def moved(intent: Intent) -> Intent:
+    """The intent, but the set points are ready later in each period."""
+    motion = dataclasses.replace(intent.streams["motion"], earliest_ns=300_000)
+    return dataclasses.replace(intent, streams={**intent.streams, "motion": motion})
+
+
+def moving_plans(kept: Plan) -> Iterator[Plan]:
+    """Plans that move a stream and move it back, for ever; `kept` runs before the first."""
+    running = kept
+    for intent in itertools.cycle((moved(kept.intent), kept.intent)):
+        running = compute(intent, keep=running)
+        yield running
 
 
 @contextlib.contextmanager
@@ -223,25 +246,33 @@ def show(found: Round) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kernel.gap")
     parser.add_argument("--pushes", type=int, default=100, help="of each kind (default 100)")
-    parser.add_argument("--kind", choices=("same", "changing"), help="only these")
+    parser.add_argument("--kind", choices=("same", "changing", "moving"), help="only these")
     options = parser.parse_args()
-    intent = intents.load(LINE3)
-    kept = compute(intent)
     sound = True
-    with lab(intent, timed_wires=True) as running:
-        bring(running, kept)
-        for kind, plans, step_ns in (
-            ("same", itertools.repeat(kept), SAME_STEP_NS),
-            ("changing", changing_plans(kept), STEP_NS),
-        ):
-            if options.kind not in {None, kind}:
-                continue
-            for done in range(0, options.pushes, PUSHES_A_ROUND):
-                count = min(PUSHES_A_ROUND, options.pushes - done)
-                found = observe(running, flows(kept), list(itertools.islice(plans, count)), step_ns)
-                show(found)
-                sound &= found.sound
+    for kind, intent, plans_after, step_ns in (
+        ("same", intents.load(LINE3), itertools.repeat, SAME_STEP_NS),
+        ("changing", intents.load(LINE3), changing_plans, STEP_NS),
+        ("moving", with_talkers(), moving_plans, STEP_NS),
+    ):
+        if options.kind in {None, kind}:
+            kept = compute(intent)
+            with lab(intent, timed_wires=True) as running:
+                bring(running, kept)
+                sound &= all(rounds(running, kept, plans_after(kept), options.pushes, step_ns))
     return 0 if sound else 1
+
+
+def rounds(
+    running: Lab, kept: Plan, plans: Iterator[Plan], pushes: int, step_ns: int
+) -> list[bool]:
+    """Push this many of the plans, a few in each round; whether each round was sound."""
+    sound = []
+    for done in range(0, pushes, PUSHES_A_ROUND):
+        count = min(PUSHES_A_ROUND, pushes - done)
+        found = observe(running, flows(kept), list(itertools.islice(plans, count)), step_ns)
+        show(found)
+        sound.append(found.sound)
+    return sound
 
 
 if __name__ == "__main__":
