@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,15 @@ from cnc.planner import plan as compute
 from cnc.rollout.compare import difference_between, difference_of, needs_change
 from cnc.rollout.history.record import SwitchChange
 from cnc.rollout.rollout import Goal
+from cnc.switch.device import StoredSwitch, SwitchState
 from cnc.switch.end_station import talker_report
 from cnc.switch.filters import configuration_filter, state_filter
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.tree import END_STATION, INTERFACES, PortReport, TalkerReport
+from cnc.switch.tree import END_STATION, INTERFACES, AgentReport, PortReport, TalkerReport
+from cnc.watch.observation import Poll
+from cnc.watch.observer import Observer
 
 LINE3 = (Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text()
 MANAGED = LINE3.replace(
@@ -233,3 +237,44 @@ def test_a_change_knows_what_a_station_had_before(told: TalkerConfiguration) -> 
     assert change.is_end_station
     assert change.previous("eth0") == moved(told)
     assert change.previous("eth1") == NO_STREAMS
+
+
+# --- the watch -----------------------------------------------------------------------------------
+
+
+def seen(configured: TalkerConfiguration, talkers: TalkerConfiguration) -> Poll:
+    """t1 as a watch sees it that has this configured, and tells its talkers that."""
+    port = report(TalkerReport(running=TalkerTable(BASE_NS, talkers)))
+    return Poll(
+        switch="t1",
+        at=datetime(2026, 11, 23, tzinfo=UTC),
+        state=SwitchState(AgentReport(37, 100), {"eth0": port}, 0, 0),
+        stored=StoredSwitch({"eth0": stored(configured)}, None),
+        counters={},
+    )
+
+
+def test_a_watch_says_nothing_of_a_station_that_follows_the_plan(
+    plan: Plan, told: TalkerConfiguration
+) -> None:
+    assert Observer(plan, lambda _id: True).take(seen(told, told)) == []
+
+
+def test_a_watch_reports_a_station_that_publishes_other_offsets(
+    plan: Plan, told: TalkerConfiguration
+) -> None:
+    observer = Observer(plan, lambda _id: True)
+    (event,) = observer.take(seen(told, moved(told)))
+    assert (event.what, event.kind, event.switch, event.port) == ("began", "drift", "t1", "eth0")
+    assert "other offsets are published: motion" in event.text
+    (event,) = observer.take(seen(told, told))
+    assert (event.what, event.kind) == ("ended", "drift")
+
+
+def test_a_watch_reports_a_station_that_is_configured_with_other_offsets(
+    plan: Plan, told: TalkerConfiguration
+) -> None:
+    other = moved(told)
+    events = Observer(plan, lambda _id: True).take(seen(other, told))
+    assert [(event.kind, event.port) for event in events] == [("configuration", "eth0")]
+    assert "motion moves from" in events[0].text
