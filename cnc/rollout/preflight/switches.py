@@ -77,7 +77,7 @@ def _examine_switch(
         link = network.links.get(ref) if network else None
         report = state.ports.get(port)
         yield from examine_port(ref, configuration, report, link)
-        if network and configuration and report:
+        if network and report and isinstance(configuration, PortConfiguration):
             yield from examine_margin(ref, configuration, report, network.gate_margin_ns)
 
 
