@@ -15,9 +15,10 @@ from tests.stack.front_end import BASE, FrontEnd
 DATASTORES = ("running", "startup", "candidate")
 # What an agent, a push or a test may change in a switch's kernel.
 SHOW_KERNEL = (
-    "tc qdisc show; iptables-save -t mangle; ip6tables-save -t mangle; "
+    "tc qdisc show | grep -v tsn-wake-ups; iptables-save -t mangle; ip6tables-save -t mangle; "
     "{ ip -oneline link show; ip -oneline address show; ip route show table all; "
-    "ip neighbour show nud permanent; } | grep -v mgmt"  # that link comes up when it likes
+    "ip neighbour show nud permanent; } | "
+    "grep -v -e mgmt -e tsn-wake-ups"  # that comes up when it likes, this with each agent
 )
 # In a listing of rules: when it was made, and each chain's policy with its counters.
 VARYING = ("# ", ":")

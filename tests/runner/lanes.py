@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.runner import account
 from tests.runner.account import Account
 from tests.runner.pool import Ended, Job, Pool
-from tests.runner.table import CHECKOUT, Cost, Lane, prerequisite_cost
+from tests.runner.table import CHECKOUT, UML_PLACES, Cost, Lane, prerequisite_cost
 
 # tests/conftest.py keeps the tests of the lane that this names.
 LANE_VARIABLE = "TSN_TEST_LANE"
@@ -99,7 +99,7 @@ class Run:
 
     def _kernel(self) -> bool:
         """Whether there is virtual time: without the user-mode kernel there is none."""
-        if not any(lane.place == "uml" for lane in self.lanes.values()):
+        if not any(lane.place in UML_PLACES for lane in self.lanes.values()):
             return True
         print("=== kernel: a kernel to test in", flush=True)
         if subprocess.run([CHECKOUT / "scripts/vm", "--build"], check=False).returncode == 0:
@@ -154,7 +154,7 @@ class Run:
 
     def _judges_cost(self, lane: Lane) -> bool:
         """Whether the budget is about this run: that of a kernel lane is not about emulation."""
-        emulated = lane.place == "uml" and not self._virtual
+        emulated = lane.place in UML_PLACES and not self._virtual
         return self.options.judge_cost and lane.short and not emulated
 
     def _last_line(self, job: Job) -> str:
@@ -183,7 +183,10 @@ def command(lane: Lane, directory: Path, options: Options, virtual: bool) -> lis
     if not guest:
         return [*pytest, *options.pytest]
     machine = ["scripts/vm", "--out", str(directory), "--memory", "2G", "--timeout", "2400"]
-    machine += ["--uml", "--virtual-time"] if lane.place == "uml" and virtual else ["--qemu"]
+    if lane.place == "qemu" or not virtual:
+        machine += ["--qemu"]
+    else:
+        machine += ["--uml", "--virtual-time"] if lane.place == "uml" else ["--uml"]
     # The root of a guest is copy-on-write, and an emulated one slow.
     pytest += ["-p", "no:cacheprovider", "--override-ini", "timeout=600"]
     return [*machine, "--", *pytest, *options.pytest]

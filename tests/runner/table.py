@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 CHECKOUT = Path(__file__).parents[2]
-PLACES = ("lint", "host", "uml", "qemu")
+PLACES = ("lint", "host", "uml", "uml-real-time", "qemu")
+UML_PLACES = ("uml", "uml-real-time")
 # What takes long to make, is needed by several lanes and made once: `scripts/test` knows how.
 PREREQUISITES = ("image", "package", "first-version")
 _KEYS = {"place", "tests", "when", "short", "first", "needs", "processes", "repeats", "environment"}
@@ -38,8 +39,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class Lane:
-    """- `place`: `lint`; `host`, this machine; `uml`, a user-mode kernel in virtual time; `qemu`,
-      Debian's kernel, emulated.
+    """- `place`: `lint`; `host`, this machine; `uml`, a user-mode kernel in virtual time;
+      `uml-real-time`, the same on a real clock; `qemu`, Debian's kernel, emulated.
     - `tests`: what it owns, see the head of this file.
     - `when`: paths (directories end in /) whose change makes `--changed` run it.
     - `short`: part of `scripts/test` without `--all`.

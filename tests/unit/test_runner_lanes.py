@@ -42,6 +42,14 @@ def test_a_kernel_lane_runs_in_virtual_time_and_without_it_under_qemu(tmp_path):
     assert "--virtual-time" not in emulated
 
 
+def test_a_lane_on_a_real_clock_runs_in_the_same_kernel_and_without_it_under_qemu(tmp_path):
+    one = lane(place="uml-real-time")
+    command = lanes.command(one, tmp_path, Options(), virtual=True)
+    assert "--uml" in command
+    assert "--virtual-time" not in command
+    assert "--qemu" in lanes.command(one, tmp_path, Options(), virtual=False)
+
+
 def test_the_report_of_a_guest_is_written_where_we_can_see_it(tmp_path):
     command = lanes.command(lane(place="uml"), tmp_path, Options(), virtual=True)
     assert command[command.index("--out") + 1] == str(tmp_path)

@@ -1,0 +1,106 @@
+"""Ten slow streams through switches without a real-time kernel, on a real clock, with the defaults.
+
+Nothing here is said of when frames arrive: a busy machine may be late by any time. They arrive.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cnc import intent as intents
+from cnc.lab import Lab, lab
+from cnc.margin import EXACT_MAX_NS
+from cnc.model import DEFAULT_GATE_MARGIN_NS, NS_PER_S, Plan
+from cnc.planner import plan as compute
+from cnc.rollout import push, starvation
+from cnc.switch.device import Device
+from cnc.traffic.endpoint import tai_ns
+from cnc.traffic.flows import flows
+from cnc.traffic.recording import run
+
+SCHEDULES = Path(__file__).parents[2] / "schedules"
+STREAMS, PERIOD_NS = 10, 50_000_000
+MEASURED_LIMIT_S = 120
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(900)]
+
+
+def pushed(running: Lab) -> Plan:
+    """The plan with the default margin, once it runs."""
+    plan = compute(running.intent)
+    assert not plan.intent.states_gate_margin
+    assert plan.intent.network.gate_margin_ns == DEFAULT_GATE_MARGIN_NS
+    report = push(plan, connect=running.connect)
+    time.sleep(max(0, (report.base_time_ns or 0) - tai_ns()) / NS_PER_S)
+    return plan
+
+
+def starved(running: Lab) -> dict[str, str]:
+    """What a second look some seconds later says of every switch; nothing where no frame waits."""
+    found: dict[str, str] = {}
+    for bridge in running.intent.network.bridges.values():
+        ports = {port.port for port in running.intent.network.links if port.node == bridge.name}
+        with Device(bridge, running.connect) as device:
+            found |= starvation.starved_ports(device, device.state(ports), running.intent)
+    return found
+
+
+def lost_of(running: Lab, plan: Plan, frames: int, directory: Path) -> int:
+    """How many of the streams' frames nobody received."""
+    streams = [flow for flow in flows(plan) if flow.name in plan.streams]
+    record = run(running, streams, frames // STREAMS * PERIOD_NS, directory)
+    assert len(record) == frames
+    return sum(frame.received_ns is None for frame in record)
+
+
+def test_a_sample_of_frames_on_a_real_clock_arrives(tmp_path: Path):
+    with lab(intents.load(SCHEDULES / "slow.yaml")) as running:
+        plan = pushed(running)
+        assert lost_of(running, plan, 400, tmp_path) == 0
+        assert starved(running) == {}
+
+
+@pytest.mark.parametrize("name", ["slow", "slow3"])
+def test_of_10_000_frames_on_a_real_clock_none_is_lost_and_no_class_starves(
+    name: str, tmp_path: Path
+):
+    with lab(intents.load(SCHEDULES / f"{name}.yaml")) as running:
+        plan = pushed(running)
+        assert lost_of(running, plan, 10_000, tmp_path) == 0
+        assert starved(running) == {}
+
+
+def asked(running: Lab, file: Path) -> subprocess.CompletedProcess[str]:
+    """`cnc plan --ask-switches`, again until a switch has measured something."""
+    keys = {"CNC_IDENTITY": str(running.identity), "CNC_KNOWN_HOSTS": str(running.known_hosts)}
+    limit_s = time.monotonic() + MEASURED_LIMIT_S
+    while True:
+        done = subprocess.run(
+            [sys.executable, "-m", "cnc", "plan", file, "--ask-switches"],
+            env={**os.environ, **keys},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        if done.returncode or time.monotonic() > limit_s:
+            return done
+
+
+def test_a_plan_without_a_margin_is_refused_with_what_the_switches_measured():
+    file = SCHEDULES / "line3.yaml"
+    with lab(intents.load(file)) as running:
+        done = asked(running, file)
+        assert done.returncode == 2, done.stdout
+        assert "gate-margin: found 0ns, but s" in done.stderr
+        assert "opens its gates up to" in done.stderr
+        with Device(running.intent.network.bridges["s1"], running.connect) as device:
+            measured = device.state({"s2"}).ports["s2"].wake_ups
+        assert measured is not None
+        assert measured.maximum_ns > EXACT_MAX_NS
