@@ -138,7 +138,7 @@ def test_a_repeated_test_runs_in_its_own_lane_too(tmp_path):
     ("lane", "reason"),
     [
         ('tests = ["tests/unit/"]', "is in first and in second"),
-        ('place = "moon"', "place is moon, not one of lint, host, uml, qemu"),
+        ('place = "moon"', "place is moon, not one of lint, host, uml, uml-real-time, qemu"),
         ('needs = ["gold"]', "needs gold, which nothing makes"),
         ("quick = true", "unknown key quick"),
     ],
