@@ -114,7 +114,11 @@ def make_report(file: Path, directory: Path) -> Measured:
 
 
 def experiment_of(description: Description, file: Path) -> Experiment:
-    """The experiment that a description is of; `file` is its path."""
+    """The experiment that a description is of; `file` is its path.
+
+    Raises:
+        InputError: what it is to be judged by does not describe it.
+    """
     match description:
         case BoundCheckDescription():
             return BoundCheck.of(description, file)
@@ -123,7 +127,7 @@ def experiment_of(description: Description, file: Path) -> Experiment:
         case ControlOverheadDescription():
             return ControlOverhead(description)
         case GateShareDescription():
-            return GateShare(description)
+            return GateShare.of(description, file)
     raise AssertionError(f"{file}: no experiment of kind {description.kind}")
 
 

@@ -13,6 +13,7 @@ from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.shape import (
     CYCLE_MAX_NS,
     PAYLOAD_MAX_OCTETS,
+    Boolean,
     Dscp,
     Duration,
     Name,
@@ -23,8 +24,10 @@ from cnc.intent.shape import (
     text,
 )
 from cnc.intent.units import DURATION, SIZE
+from cnc.model import transmission_ns
 
 FRAMES_MAX = 10_000_000
+FRAME_OVERHEAD_OCTETS = 38  # MAC header, check sequence, preamble, gap
 _LEAST_PACKET_OCTETS = 54  # IPv6 and UDP headers, a flow number, a sequence number
 
 Frames = Annotated[int, integer(1, FRAMES_MAX)]
@@ -69,6 +72,16 @@ class GateShareDescription(Description):
     )
     high_priority: Dscp = Field(description="DSCP of high priority")
     best_effort: Dscp = Field(description="DSCP of best effort")
+    closed_form: Boolean = Field(
+        True,
+        description="whether the means are to agree with the closed form, which describes frames "
+        "that wait for the gate alone; without it they are shown and not judged",
+    )
+
+    @property
+    def transmission_ns(self) -> int:
+        """The time of one frame on a cable, with all that is around it (IEEE 802.3 clause 3)."""
+        return transmission_ns(self.packet_octets + FRAME_OVERHEAD_OCTETS, self.rate_bps)
 
     @property
     def period_ns(self) -> int:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cnc import experiments
+from cnc.errors import InputError
 from cnc.experiments import description
 from cnc.experiments.description import GateShareDescription
 from cnc.experiments.gate_share import gateway
@@ -47,8 +49,63 @@ def test_one_class_has_what_the_other_has_not():
     assert closed == [200_000, 800_000]
 
 
-def test_the_closed_form_is_the_mean_of_an_ideal_gate():
-    closed_ns, cycle_ns = 700, 1_000
-    waits = [max(0, closed_ns - phase) for phase in range(cycle_ns)]
-    mean = sum(waits) / cycle_ns
-    assert gateway.expected_mean_ns(closed_ns, cycle_ns) == pytest.approx(mean, rel=0.01)
+def test_the_closed_form_is_the_mean_of_a_gate_that_starts_no_frame_it_would_cut(
+    sweep: GateShareDescription,
+):
+    slow = sweep.model_copy(update={"rate_bps": 1_000_000_000})
+    assert slow.transmission_ns == 11_824
+    closed_ns, cycle_ns = 700_000, 1_000_000
+    phases = range(0, cycle_ns, 100)  # from the closing of the gate
+    waits = [
+        max(0, closed_ns - phase)
+        if phase + slow.transmission_ns <= cycle_ns
+        else cycle_ns - phase + closed_ns
+        for phase in phases
+    ]
+    shut_ns = gateway.shut_ns(slow, gateway.BEST_EFFORT, 70)
+    expected_ns = gateway.expected_mean_ns(shut_ns, cycle_ns)
+    assert expected_ns == pytest.approx(sum(waits) / len(waits), rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"rate_bps": 10**9, "frames_per_cycle": 1}, None),
+        (
+            {"rate_bps": 10**9},
+            (
+                "high-priority at 10 %: a frame takes 11.824 µs on a link of 1 Gb/s, and up to "
+                "2 frames wait for each other"
+            ),
+        ),
+        (
+            {"rate_bps": 10**8, "shares": [80]},
+            (
+                "best-effort at 80 %: a frame takes 118.24 µs on a link of 100 Mb/s, and up to "
+                "2 frames of each cycle do not fit the 200 µs for which the gate is open"
+            ),
+        ),
+        (
+            {"rate_bps": 10**8, "shares": [10], "frames_per_cycle": 1},
+            (
+                "high-priority at 10 %: a frame takes 118.24 µs on a link of 100 Mb/s, and up to "
+                "2 frames of each cycle do not fit the 100 µs for which the gate is open"
+            ),
+        ),
+    ],
+)
+def test_an_experiment_that_the_closed_form_does_not_describe_is_recognised(
+    sweep: GateShareDescription, changes: dict[str, object], reason: str | None
+):
+    assert gateway.meeting(sweep.model_copy(update=changes)) == reason
+
+
+def test_such_an_experiment_is_refused_unless_it_is_not_to_be_judged(tmp_path: Path):
+    file = tmp_path / "slow.yaml"
+    file.write_text(FILE.read_text().replace("rate: 10Gbps", "rate: 100Mbps"))
+    with pytest.raises(InputError, match=r"slow\.yaml: .* the closed form describes frames") as why:
+        experiments.experiment_of(description.load(file), file)
+    assert "`closed-form: false`" in str(why.value.hint)
+    file.write_text(f"{file.read_text()}\nclosed-form: false\n")
+    assert experiments.experiment_of(description.load(file), file)

@@ -69,10 +69,11 @@ frames: 1000
 frames-per-cycle: 2
 high-priority: 16
 best-effort: 0
-rate: 1Gbps
+rate: 10Gbps
 propagation: 0ns
 processing: 0ns
 """
+FRAME_NS = 1_183  # the gate starts none that would not end in time
 CYCLE_NS = 1_000_000
 PATH_NS = 5_000
 COLUMNS = ("share", "class", "seq", "planned_ns", "sent_ns", "left_ns", "received_ns")
@@ -92,9 +93,11 @@ def an_outcome(directory: Path, *, later_ns: int = 0, lost: int = 0) -> Path:
                     left = seq * 501_000
                     phase = left % CYCLE_NS
                     if name == "high-priority":
-                        wait = 0 if phase < open_ns else CYCLE_NS - phase
-                    else:
+                        wait = 0 if phase <= open_ns - FRAME_NS else CYCLE_NS - phase
+                    elif phase <= CYCLE_NS - FRAME_NS:
                         wait = max(0, open_ns - phase)
+                    else:
+                        wait = CYCLE_NS - phase + open_ns
                     gone = name == "best-effort" and seq < lost
                     received = "" if gone else left + PATH_NS + wait + later_ns
                     yield share, name, seq, left, left, left, received
@@ -115,17 +118,17 @@ def test_an_ideal_gate_agrees_with_the_closed_form(tmp_path: Path):
     points = {(point["share"], point["class"]): point for point in summary["points"]}
     assert len(points) == 4
     high = points[30, "high-priority"]
-    assert high["expected_mean_ns"] == 245_000
-    assert high["mean_ns"] == pytest.approx(245_000, rel=0.01)
-    assert high["max_ns"] == 700_000
+    assert high["expected_mean_ns"] == 245_828.8  # 701,183² / 2,000,000
+    assert high["mean_ns"] == pytest.approx(245_829, rel=0.001)
+    assert high["max_ns"] == 701_000
     assert high["path_ns"] == PATH_NS
-    assert points[30, "best-effort"]["expected_mean_ns"] == 45_000
+    assert points[30, "best-effort"]["expected_mean_ns"] == 45_355.6
     assert points[50, "best-effort"]["p80_jitter_ns"] > 0
 
 
 def test_a_gate_that_holds_frames_too_long_is_told(tmp_path: Path):
     found = make_report(an_outcome(tmp_path, later_ns=2_000), tmp_path)
-    wrong = "high-priority at 50 %: 127.25 µs on average, the closed form says 125 µs"
+    wrong = "high-priority at 50 %: 127.751 µs on average, the closed form says 125.592 µs"
     assert wrong in found.report.disagreements
     assert experiments.summary_of(tmp_path)["disagreements"] == found.report.disagreements
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from cnc.errors import InputError
 from cnc.experiments import sending
 from cnc.experiments.description import GateShareDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
@@ -23,9 +24,11 @@ from cnc.lab import Lab
 from cnc.lab.platform import Platform
 from cnc.model import GateControlList, Intent
 from cnc.rollout.rollout import Goal, roll_out
+from cnc.traffic.flows import Flow
 from cnc.traffic.measure import Spread, spread
 
 COLUMNS = ("share", "class", "seq", "planned_ns", "sent_ns", "left_ns", "received_ns")
+_NOTHING = "–"  # noqa: RUF001
 UNGATED_FRAMES = 200  # of each class, for what the path takes without a gate
 
 
@@ -34,6 +37,21 @@ class GateShare:
     """The experiment of a file of kind gate-share."""
 
     description: GateShareDescription
+
+    @classmethod
+    def of(cls, description: GateShareDescription, file: Path) -> GateShare:
+        """The experiment of a file.
+
+        Raises:
+            InputError: the closed form, by which it is to be judged, does not describe it.
+        """
+        if description.closed_form and (reason := gateway.meeting(description)):
+            raise InputError(
+                f"{file}: {reason}; the closed form describes frames that wait for the gate alone",
+                hint="choose fewer frames-per-cycle, a higher rate or other shares; or, to measure "
+                "without judging, `closed-form: false`",
+            )
+        return cls(description)
 
     @property
     def emulated(self) -> Intent:
@@ -49,18 +67,21 @@ class GateShare:
     def _rows(self, running: Lab, progress: Progress) -> Iterator[tuple[object, ...]]:
         progress("without a schedule")
         self._push(running, None)
-        yield from self._sent(running, "", UNGATED_FRAMES)
+        for flow in gateway.flows(self.description):  # alone: they would hold each other up
+            yield from self._sent(running, "", UNGATED_FRAMES, [flow])
         for share in self.description.shares:
             progress(f"{share} % of the cycle for high priority")
             self._push(running, gateway.gates(share, self.description.cycle_ns))
-            yield from self._sent(running, str(share), self.description.frames)
+            flows = gateway.flows(self.description)
+            yield from self._sent(running, str(share), self.description.frames, flows)
 
     def _push(self, running: Lab, gates: GateControlList | None) -> None:
         goal = Goal.of(gateway.plan(self.emulated, gates), "experiment")
         sending.await_schedule(roll_out(goal, connect=running.connect, history=None))
 
-    def _sent(self, running: Lab, share: str, frames: int) -> Iterator[tuple[object, ...]]:
-        flows = gateway.flows(self.description)
+    def _sent(
+        self, running: Lab, share: str, frames: int, flows: Sequence[Flow]
+    ) -> Iterator[tuple[object, ...]]:
         duration_ns = frames * self.description.period_ns
         recording = sending.record(running, flows, duration_ns, stamps=True)
         for f in recording:
@@ -79,7 +100,7 @@ class GateShare:
                 "linear_fit": _linear_fits(points),
             },
             sheets=[_table(points)],
-            pictures=gate_share_pictures(points),
+            pictures=gate_share_pictures(self.description, points),
             disagreements=wrong,
             remarks=[self._arrivals(), self._beside(platform, wake_up)],
             modelled=sending.modelled(self.emulated.network, platform),
@@ -105,12 +126,18 @@ class GateShare:
                 path_ns=path_ns[name],
                 at_gate_ns=[time_ns - path_ns[name] for time_ns in _on_the_way_ns(rows)],
                 closed_ns=gateway.closed_ns(name, int(share), self.description.cycle_ns),
-                cycle_ns=self.description.cycle_ns,
+                expected_mean_ns=self._expected_mean_ns(name, int(share)),
             )
             for (share, name), rows in by_point.items()
             if share
         ]
         return sorted(points, key=lambda point: (point.share, point.name)), spread(wake_ups_ns)
+
+    def _expected_mean_ns(self, name: str, share: int) -> float | None:
+        if not self.description.closed_form:
+            return None
+        shut_ns = gateway.shut_ns(self.description, name, share)
+        return gateway.expected_mean_ns(shut_ns, self.description.cycle_ns)
 
     def _arrivals(self) -> str:
         period = duration(self.description.period_ns)
@@ -124,9 +151,10 @@ class GateShare:
         if not platform.exact:
             return sending.not_exact(wake_up)
         return (
-            "The kernel's gate holds a frame back that would not be sent before it closes, which "
-            "lengthens the closed part by the transmission time of one frame. Senders woke "
-            f"{duration(wake_up.max_ns)} late at worst."
+            "The gate holds a frame back that would not be sent before it closes, which lengthens "
+            "the closed part by the transmission time of one frame, "
+            f"{duration(self.description.transmission_ns)}; the closed form reckons with it. "
+            f"Senders woke {duration(wake_up.max_ns)} late at worst."
         )
 
 
@@ -154,8 +182,8 @@ def _linear_fits(points: Sequence[Point]) -> dict[str, float] | None:
 
 
 def _table(points: Sequence[Point]) -> Sheet:
-    def us(time_ns: float) -> str:
-        return f"{time_ns / 1000:.1f}"
+    def us(time_ns: float | None) -> str:
+        return _NOTHING if time_ns is None else f"{time_ns / 1000:.1f}"
 
     return Sheet(
         "Time at the gate, and jitter: how much two frames in a row differ",

@@ -12,16 +12,14 @@ from cnc.experiments.gate_share import gateway
 from cnc.format import counted, microseconds
 from cnc.traffic.measure import spread
 
-TOLERANCE = 0.01  # of the closed form, but
-TOLERANCE_FLOOR_NS = 1_000  # no less than time stamps are good to
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """One class at one share: the times at the gate of its frames in the order of their numbers.
 
     A frame that was lost has none. `path_ns` is what a frame takes where there is no schedule,
-    `jitter_ns` how much two frames in a row differ.
+    `jitter_ns` how much two frames in a row differ. `expected_mean_ns` is that of the closed form,
+    None where it is not to be judged by it.
     """
 
     share: int
@@ -30,7 +28,7 @@ class Point:
     path_ns: int
     at_gate_ns: Sequence[int]
     closed_ns: int
-    cycle_ns: int
+    expected_mean_ns: float | None
 
     @property
     def jitter_ns(self) -> list[int]:
@@ -41,31 +39,27 @@ class Point:
         return statistics.fmean(self.at_gate_ns)
 
     @property
-    def expected_mean_ns(self) -> float:
-        return gateway.expected_mean_ns(self.closed_ns, self.cycle_ns)
-
-    @property
-    def tolerance_ns(self) -> float:
-        return max(TOLERANCE * self.expected_mean_ns, TOLERANCE_FLOOR_NS)
-
-    @property
     def lost(self) -> int:
         return self.sent - len(self.at_gate_ns)
 
     def disagreement(self) -> str | None:
         """What is not as the closed form says, if anything."""
+        expected_ns = self.expected_mean_ns
+        if expected_ns is None:
+            return None
         here = f"{self.name} at {self.share} %"
         if self.lost:
             return f"{here}: {self.lost} of {counted(self.sent, 'frame')} lost"
-        if abs(self.mean_ns - self.expected_mean_ns) > self.tolerance_ns:
+        if abs(self.mean_ns - expected_ns) > gateway.tolerance_ns(expected_ns):
             return (
                 f"{here}: {microseconds(round(self.mean_ns))} µs on average, the closed form says "
-                f"{microseconds(round(self.expected_mean_ns))} µs"
+                f"{microseconds(round(expected_ns))} µs"
             )
         return None
 
     def document(self) -> dict[str, Any]:
         at_gate, jitter = spread(self.at_gate_ns), spread(self.jitter_ns)
+        expected_ns = self.expected_mean_ns
         return {
             "share": self.share,
             "class": self.name,
@@ -78,7 +72,7 @@ class Point:
             "mean_jitter_ns": round(statistics.fmean(self.jitter_ns), 1),
             "p80_jitter_ns": jitter.p80_ns,
             "max_jitter_ns": jitter.max_ns,
-            "expected_mean_ns": round(self.expected_mean_ns, 1),
+            "expected_mean_ns": None if expected_ns is None else round(expected_ns, 1),
             "closed_ns": self.closed_ns,
             "path_ns": self.path_ns,
         }

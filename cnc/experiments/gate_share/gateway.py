@@ -14,6 +14,7 @@ import random
 
 from cnc import intent as intents
 from cnc.experiments.description import GateShareDescription
+from cnc.format import counted, duration, rate
 from cnc.model import GateControlList, GateEntry, Intent, Plan, PortRef
 from cnc.traffic.recording import Flow
 
@@ -23,6 +24,8 @@ TALKERS = {HIGH_PRIORITY: "sensor", BEST_EFFORT: "bulk"}
 LISTENER = "cloud"
 NUMBERS = {HIGH_PRIORITY: 1, BEST_EFFORT: 0}  # of the traffic classes, and of their queues
 WHOLE = 100  # shares are percentages
+TOLERANCE = 0.01  # of the closed form, but
+TOLERANCE_FLOOR_NS = 1_000  # no less than time stamps are good to
 
 
 def intent(description: GateShareDescription) -> Intent:
@@ -108,9 +111,47 @@ def closed_ns(name: str, share: int, cycle_ns: int) -> int:
     return cycle_ns * (WHOLE - share if name == HIGH_PRIORITY else share) // WHOLE
 
 
-def expected_mean_ns(closed_ns: int, cycle_ns: int) -> float:
-    """Mean time at a gate that is closed for `closed_ns` of each cycle, arrivals uniform over it.
+def shut_ns(description: GateShareDescription, name: str, share: int) -> int:
+    """How long no frame of a class begins in each cycle: while its gate is closed, and before that
+    for as long as a frame takes, since the gate starts none that would not end in time (802.1Q
+    8.6.8.4)."""
+    return closed_ns(name, share, description.cycle_ns) + description.transmission_ns
 
-    A share closed_ns/cycle_ns of all frames finds it closed, and waits half of that on average.
+
+def expected_mean_ns(shut_ns: int, cycle_ns: int) -> float:
+    """Mean time at a gate that starts no frame for `shut_ns` of each cycle, arrivals uniform over
+    it.
+
+    A share shut_ns/cycle_ns of all frames comes then, and waits half of that on average. Frames
+    that wait together also wait for each other, which this leaves out (`meeting`).
     """
-    return closed_ns**2 / (2 * cycle_ns)
+    return shut_ns**2 / (2 * cycle_ns)
+
+
+def tolerance_ns(expected_ns: float) -> float:
+    """How far a mean may be from the closed form."""
+    return max(TOLERANCE * expected_ns, TOLERANCE_FLOOR_NS)
+
+
+def meeting(description: GateShareDescription) -> str | None:
+    """Why the closed form does not describe this experiment, at the first share where it does not.
+
+    Frames of a class that come while its gate is shut leave one after the other. As long as that
+    is within the tolerance, frames wait for the gate alone.
+    """
+    frame_ns, cycle_ns = description.transmission_ns, description.cycle_ns
+    for share in description.shares:
+        for name in TALKERS:
+            shut = shut_ns(description, name, share)
+            here = f"{name} at {share} %: a frame takes {duration(frame_ns)} on a link of "
+            here += rate(description.rate_bps)
+            open_ns = cycle_ns - closed_ns(name, share, cycle_ns)
+            waiting = -(-shut // description.period_ns)
+            if waiting * frame_ns > open_ns:
+                return (
+                    f"{here}, and up to {counted(waiting, 'frame')} of each cycle do not fit the "
+                    f"{duration(open_ns)} for which the gate is open"
+                )
+            if (waiting - 1) * frame_ns > tolerance_ns(expected_mean_ns(shut, cycle_ns)):
+                return f"{here}, and up to {counted(waiting, 'frame')} wait for each other"
+    return None

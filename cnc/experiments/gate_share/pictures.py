@@ -13,6 +13,7 @@ from cnc.experiments.gate_share.gateway import BEST_EFFORT, HIGH_PRIORITY, WHOLE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from cnc.experiments.description import GateShareDescription
     from cnc.experiments.gate_share.figures import Point
 
 COLOURS = {HIGH_PRIORITY: pictures.BLUE, BEST_EFFORT: pictures.ORANGE}
@@ -21,11 +22,17 @@ US_PER_NS = 1e-3
 P80 = 0.8
 
 
-def gate_share_pictures(points: Sequence[Point]) -> list[Picture]:
+def gate_share_pictures(
+    description: GateShareDescription, points: Sequence[Point]
+) -> list[Picture]:
     """Two for a sweep, two for a single share."""
     if len({point.share for point in points}) > 1:
         return [
-            Picture("latency", "Mean time at the gate over high priority's share.", _means(points)),
+            Picture(
+                "latency",
+                "Mean time at the gate over high priority's share.",
+                _means(description, points),
+            ),
             Picture("jitter", "Jitter over high priority's share.", _jitters(points)),
         ]
     return [
@@ -42,23 +49,25 @@ def gate_share_pictures(points: Sequence[Point]) -> list[Picture]:
     ]
 
 
-def _means(points: Sequence[Point]) -> Callable[[Figure], None]:
+def _means(description: GateShareDescription, points: Sequence[Point]) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         shares = range(WHOLE + 1)
-        cycle_ns = points[0].cycle_ns
         for name, class_points in _by_class(points).items():
             curve = [
-                gateway.expected_mean_ns(gateway.closed_ns(name, share, cycle_ns), cycle_ns)
+                gateway.expected_mean_ns(
+                    gateway.shut_ns(description, name, share), description.cycle_ns
+                )
                 for share in shares
             ]
-            axes.plot(
-                shares,
-                [value * US_PER_NS for value in curve],
-                color=COLOURS[name],
-                linewidth=1,
-                label=f"{LABELS[name]}, closed form",
-            )
+            if description.closed_form:
+                axes.plot(
+                    shares,
+                    [value * US_PER_NS for value in curve],
+                    color=COLOURS[name],
+                    linewidth=1,
+                    label=f"{LABELS[name]}, closed form",
+                )
             axes.plot(
                 [point.share for point in class_points],
                 [point.mean_ns * US_PER_NS for point in class_points],
