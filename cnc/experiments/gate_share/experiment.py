@@ -153,8 +153,8 @@ class GateShare:
         return (
             "The gate holds a frame back that would not be sent before it closes, which lengthens "
             "the closed part by the transmission time of one frame, "
-            f"{duration(self.description.transmission_ns)}; the closed form reckons with it. "
-            f"Senders woke {duration(wake_up.max_ns)} late at worst."
+            f"{duration(self.description.transmission_ns)}. Senders woke "
+            f"{duration(wake_up.max_ns)} late at worst."
         )
 
 
