@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from pyroute2 import IPRoute
 
+from agent import main as agent
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.gates.model import UNKNOWN_LENGTHS, ClassCounters, GateState
@@ -111,6 +112,10 @@ def test_a_size_table_that_another_program_has_set_is_drift_and_set_right_in_pla
     assert switch.read()["p1"][GateState].taprio == asked
     assert switch.apply({"p1": configured("p1", asked)}).steps == ()
     assert switch.read()["p1"][GateState].counters[1].frames == 1
+
+
+def test_an_agent_that_is_told_the_rate_of_no_port_does_not_start(ports):
+    assert agent.main(["--emulate", "p1=1000000000,p9=1000000000"]) == agent.BAD_ARGUMENTS
 
 
 def test_no_rate_is_emulated_on_a_port_whose_driver_knows_its_speed(offloading_port):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from agent import main as agent
 from cnc import intent as intents
 from cnc.cli.lab import lab
 from cnc.errors import InputError
@@ -45,6 +46,16 @@ def test_an_agent_is_told_the_rates_of_its_own_ports(tmp_path: Path):
     told = switch.command(AGENT, management, keys)
     assert told[-2:] == ["--emulate", "a=1000000000,b=1000000000,c=10000000"]
     assert "--emulate" not in switch.command(NETCONF_SERVER, management, keys)
+
+
+@pytest.mark.parametrize("rates", ["", "p1", "p1=", "p1=0", "p1=1Gbps", "p1=1,p1=2", "=1", "p1=1,"])
+def test_what_is_no_rate_of_a_port_is_a_bad_argument_of_the_agent(
+    rates: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as ended:
+        agent.main(["--emulate", rates])
+    assert ended.value.code == 2
+    assert "PORT=BPS[,PORT=BPS...]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("rate", ["100Mbps", "10Gbps"])
