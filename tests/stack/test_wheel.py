@@ -154,7 +154,8 @@ def _files(wheel: Path) -> dict[str, int]:
 def test_a_wheel_has_one_package_whole_with_the_modules(wheels, distribution, package):
     inside = _files(wheels[distribution])
     tops = {name.partition("/")[0] for name in inside}
-    assert {top.rpartition(".")[2] or top for top in tops} == {package, "dist-info"}
+    libraries = {"tsn_talker"} if distribution == CONTROLLER else set()
+    assert {top.rpartition(".")[2] or top for top in tops} == {package, "dist-info", *libraries}
     sources = {
         f"{package}/{path.relative_to(CHECKOUT / package)}"
         for path in (CHECKOUT / package).rglob("*.py")
@@ -171,9 +172,8 @@ def test_a_wheel_has_one_package_whole_with_the_modules(wheels, distribution, pa
 
 
 def test_the_controllers_wheel_has_its_data(wheels):
-    assert {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed"} <= set(
-        _files(wheels[CONTROLLER])
-    )
+    data = {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed", "tsn_talker/py.typed"}
+    assert data <= set(_files(wheels[CONTROLLER]))
 
 
 @pytest.mark.parametrize("distribution", FOLDERS)
@@ -213,6 +213,11 @@ def test_the_runner_of_kernels_works_without_a_checkout(bare):
 def test_every_module_of_the_controller_is_there_with_what_it_needs(bare):
     needs_an_extra = set(bare.succeeds("python", "-c", IMPORT_ALL, "cnc").split())
     assert needs_an_extra <= {"ortools", "distributed", "dask", "matplotlib"}
+
+
+def test_the_library_of_talkers_comes_with_the_controller(bare):
+    assert bare.succeeds("python", "-c", IMPORT_ALL, "tsn_talker") == ""
+    assert "--frames" in bare.succeeds("python", "-m", "tsn_talker", "--help")
 
 
 def test_every_module_of_the_switch_is_there_with_what_it_needs(switch):
