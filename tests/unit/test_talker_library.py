@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import tsn_talker
 from agent.mechanisms.talker_offsets.file import encode
 from agent.mechanisms.talker_offsets.model import OffsetState, OffsetTable, Transmission
+from cnc.traffic import endpoint
 from tests.stack.netconfd_process import wait_until
 from tsn_talker import OffsetFile, Offsets, OffsetsError, Talker, mark, talker
 from tsn_talker.__main__ import main
@@ -324,3 +325,42 @@ def test_a_real_wait_ends_when_a_push_brings_the_stream(path):
     wait_until(lambda: bool(seen))
     thread.join()
     assert seen[0].priority == 4
+
+
+# --- the talkers of the lab ----------------------------------------------------------------------
+
+
+def lab_flow(path, name="motor"):
+    return {"name": name, "offsets": str(path), "period_ns": MS, "offset_ns": 0}
+
+
+def test_a_talker_of_the_lab_sends_when_the_agent_of_its_station_says(path):
+    publish(path, table(sent(900_000)), table(sent(10_000), base_time_ns=BASE_NS))
+    frames = endpoint.timeline(3, lab_flow(path), BASE_NS - 2 * MS, BASE_NS + 2 * MS)
+    assert list(frames) == [
+        (BASE_NS - 2 * MS + 900_000, 3, 0),
+        (BASE_NS - MS + 900_000, 3, 1),
+        (BASE_NS + 10_000, 3, 2),
+        (BASE_NS + MS + 10_000, 3, 3),
+    ]
+
+
+def test_a_talker_of_the_lab_hears_of_a_push_between_two_frames(path):
+    publish(path, table(sent(0)))
+    frames = endpoint.timeline(0, lab_flow(path), BASE_NS, BASE_NS + 3 * MS)
+    assert next(frames)[0] == BASE_NS
+    publish(path, table(sent(0)), table(sent(500), base_time_ns=BASE_NS + 2 * MS))
+    assert [planned for planned, _, _ in frames] == [BASE_NS + MS, BASE_NS + 2 * MS + 500]
+
+
+def test_a_talker_of_the_lab_refuses_to_guess(path):
+    with pytest.raises(SystemExit, match=r"publishes no offset of stream motor.*push the plan"):
+        endpoint.refuse_untold([lab_flow(path)], BASE_NS)
+    publish(path, table(sent(0)))
+    endpoint.refuse_untold([lab_flow(path)], BASE_NS)
+
+
+def test_other_flows_keep_to_their_own_offsets():
+    flow = {"name": "motor", "period_ns": MS, "offset_ns": 7}
+    endpoint.refuse_untold([flow], 0)
+    assert list(endpoint.timeline(0, flow, 0, 2 * MS)) == [(7, 0, 0), (MS + 7, 0, 1)]
