@@ -1,18 +1,13 @@
-"""Random networks for the planner, by the number: what is planned, kept, added or removed is sound.
+"""Random networks for the planner, by the number: what is planned, kept, added or removed.
 
-    python -m tests.unit.planner_fuzz plan --seed 1 --count 2000
-
-`plan` plans a network, `keep` plans half of its streams and then all around them, `live` adds and
-removes streams twelve times (fewer events than that never showed some faults). Exit code 1 and the
-seed with the violations tell of a plan that the judge refuses; any other error passes through.
+`single_plan` plans a network, `kept_plan` half of its streams and then all around them,
+`live_plans` adds and removes streams twelve times (fewer events never showed some faults).
+`python -m tests.simulator.long` judges and simulates many of them.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from random import Random
 
@@ -44,6 +39,8 @@ from tests.unit.planner_networks import (
     with_links,
     with_streams,
 )
+
+SHORT_LISTS = (4, 5, 6, 8, 10, 12, 16)  # entries that a port may be limited to
 
 _EVENTS = 12
 _BUDGET = Budget(ejections=200)
@@ -120,37 +117,44 @@ def _stream(
     )
 
 
-def faults_of_plan(seed: int) -> list[Violation]:
-    """What the judge says of a plan by the default algorithm."""
-    wanted = random_intent(seed, entries_max=(0, 0, 16, 64))
-    planned = _planned(wanted)
-    return judge(planned) if planned else []
+def single_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Iterator[Plan]:
+    """A plan by the default algorithm."""
+    planned = _planned(random_intent(seed, entries_max=entries_max))
+    if planned:
+        yield planned
 
 
-def faults_of_kept(seed: int) -> list[Violation]:
-    """What the judge says of a plan around half of its streams, on ports with short lists."""
+def kept_plan(seed: int, entries_max: tuple[int, ...] = (0, 8, 16, 24)) -> Iterator[Plan]:
+    """A plan around half of its streams, on ports with short lists.
+
+    Raises:
+        Moved: a stream that was to be kept was not.
+    """
     random = seeded(seed)
-    wanted = random_intent(seed, entries_max=(0, 8, 16, 24))
+    wanted = random_intent(seed, entries_max=entries_max)
     names = [name for name in wanted.streams if random.random() < 0.5]
     running = _planned(with_streams(wanted, *(wanted.streams[name] for name in names)))
     planned = _planned(wanted, running) if running else None
     if running is None or planned is None:
-        return []
-    violations = judge(planned)
+        return
     if moves(running, planned) or not running.streams.keys() <= planned.streams.keys():
-        violations.append(Violation("kept", "stream", "a stream that was to be kept is not"))
-    return violations
+        raise Moved("a stream that was to be kept is not")
+    yield planned
 
 
-def faults_of_live(seed: int) -> list[Violation]:
-    """What the judge says after the first event at which a live plan is no longer sound."""
+class Moved(AssertionError):
+    """The planner did not keep what it was to keep."""
+
+
+def live_plans(seed: int, entries_max: tuple[int, ...] = (6, 8, 12, 16, 24)) -> Iterator[Plan]:
+    """What a live plan has become after each event."""
     random = seeded(seed)
-    wanted = random_intent(seed, entries_max=(6, 8, 12, 16, 24))
+    wanted = random_intent(seed, entries_max=entries_max)
     wanted = with_links(wanted, gate_interval_min_ns=random.choice((0, 0, 1000, 5000)))
     names = list(wanted.streams)
     running = _planned(with_streams(wanted, *(wanted.streams[n] for n in names[::2])))
     if running is None:
-        return []
+        return
     running = replace(
         running,
         intent=with_streams(wanted, *(wanted.streams[n] for n in running.streams)),
@@ -159,9 +163,12 @@ def faults_of_live(seed: int) -> list[Violation]:
     live = Live(running)
     for _ in range(_EVENTS):
         running = _after_an_event(random, wanted, live, running)
-        if violations := judge(running):
-            return violations
-    return []
+        yield running
+
+
+def first_faults(plans: Iterable[Plan]) -> list[Violation]:
+    """What the judge says of the first plan that is not sound."""
+    return next(filter(None, map(judge, plans)), [])
 
 
 def _after_an_event(random: Random, wanted: Intent, live: Live, running: Plan) -> Plan:
@@ -191,37 +198,3 @@ def _planned(wanted: Intent, keep: Plan | None = None) -> Plan | None:
         return plan(wanted, keep=keep, best_effort=True, budget=_BUDGET)
     except Unschedulable:
         return None
-
-
-CHECKS: dict[str, Callable[[int], list[Violation]]] = {
-    "plan": faults_of_plan,
-    "keep": faults_of_kept,
-    "live": faults_of_live,
-}
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("check", choices=CHECKS)
-    parser.add_argument("--seed", type=int, default=1, help="of the first network")
-    parser.add_argument("--count", type=int, default=100)
-    options = parser.parse_args()
-    outcomes: Counter[str] = Counter()
-    for seed in range(options.seed, options.seed + options.count):
-        try:
-            violations = CHECKS[options.check](seed)
-        except Exception as error:  # noqa: BLE001  a crash is one of the outcomes to count
-            print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)
-            outcomes["crashed"] += 1
-            continue
-        outcomes["unsound" if violations else "sound"] += 1
-        if violations:
-            print(f"seed {seed}: {violations[0]}", flush=True)
-    print(f"{options.count} networks: {dict(outcomes)}")
-    return 0 if outcomes["sound"] == options.count else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,20 @@
+"""A network frame by frame, with everything at its worst that a plan's assumptions leave open.
+
+It tells whether a plan keeps its promises, and thereby whether the judge's verdicts are right. It
+shares no code with planner and judge: of a `Plan` it reads lists, offsets and the intent, as data.
+
+    gates         when a gate control list lets a class pass
+    octets        how long frames take
+    ports         what leaves a port when: by the standard, or as Linux's taprio does it
+    adversary     clocks, switches, control frames and losses, as bad as they are allowed to be
+    motion        the frames of all flows, from port to port
+    outcome       which frames came too late, or never
+    mutations     plans with something wrong in them
+    long          many random networks: `python -m tests.simulator.long`
+
+What a plan rests on, and the adversary keeps: any two clocks of the network differ by no more than
+its clock error; a switch takes between its least and greatest processing time, and keeps frames of
+one class from one port to another in order; one largest control frame may go before each scheduled
+frame on each port, and besides the frame may start late by the gate margin; a talker has its port
+for itself.
+"""

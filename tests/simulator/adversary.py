@@ -1,0 +1,88 @@
+"""What a plan leaves open, decided against it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Protocol
+
+from cnc.model import Bridge, Network
+
+
+class Adversary(Protocol):
+    """Every figure within what the plan has allowed for."""
+
+    def clock_ns(self, network: Network) -> int:
+        """How far a node's clock is ahead of time; asked once for each node."""
+
+    def processing_ns(self, bridge: Bridge) -> int:
+        """From the last bit received until the frame is in its queue."""
+
+    def control_ns(self, longest_ns: int) -> int:
+        """How long control frames keep the link before a frame that could start."""
+
+    def lateness_ns(self, margin_ns: int) -> int:
+        """How late a frame starts because of its sender."""
+
+    def sends_best_effort(self) -> bool:
+        """Whether best effort takes the link at the last instant it may; asked once for each
+        port."""
+
+    def loses(self) -> bool:
+        """Whether a frame is lost on its way over a link."""
+
+
+class Nobody:
+    """A network of which everything is exact."""
+
+    def clock_ns(self, _network: Network) -> int:
+        return 0
+
+    def processing_ns(self, bridge: Bridge) -> int:
+        return bridge.processing_min_ns
+
+    def control_ns(self, _longest_ns: int) -> int:
+        return 0
+
+    def lateness_ns(self, _margin_ns: int) -> int:
+        return 0
+
+    def sends_best_effort(self) -> bool:
+        return False
+
+    def loses(self) -> bool:
+        return False
+
+
+class Chance:
+    """Any figure, but most often the outermost: they are where plans break."""
+
+    def __init__(self, seed: int, *, loss: float = 0.05) -> None:
+        self._random = Random(seed)  # noqa: S311  not for secrets
+        # Some runs without a loss: a frame that is not there is in nobody's way.
+        self._loss = self._random.choice((0, loss))
+
+    def clock_ns(self, network: Network) -> int:
+        return self._between(0, network.clock_error_ns)
+
+    def processing_ns(self, bridge: Bridge) -> int:
+        return self._between(bridge.processing_min_ns, bridge.processing_max_ns)
+
+    def control_ns(self, longest_ns: int) -> int:
+        return self._between(0, longest_ns)
+
+    def lateness_ns(self, margin_ns: int) -> int:
+        return self._between(0, margin_ns)
+
+    def sends_best_effort(self) -> bool:
+        return self._random.random() < 0.8
+
+    def loses(self) -> bool:
+        return self._random.random() < self._loss
+
+    def _between(self, least: int, greatest: int) -> int:
+        if least == greatest:
+            return least
+        draw = self._random.random()
+        if draw < 0.45:
+            return greatest
+        return least if draw < 0.9 else self._random.randint(least, greatest)

@@ -1,0 +1,120 @@
+"""The frames of all flows on their way through a network."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cnc.model import Link, Network, PortRef
+from tests.simulator.adversary import Adversary
+from tests.simulator.ports import Flow, Frame, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A frame at a listener. The latency is that by the clock of talker or listener, whichever is
+    greater."""
+
+    frame: Frame
+    listener: str
+    latency_ns: int
+
+
+@dataclass(slots=True)
+class Record:
+    """What became of the frames: `lost` ones on a link, others `left` in a queue."""
+
+    arrivals: list[Arrival] = field(default_factory=list)
+    lost: list[tuple[Frame, Link]] = field(default_factory=list)
+    left: list[Frame] = field(default_factory=list)
+    departures: list[tuple[PortRef, Frame, int]] = field(default_factory=list)
+
+
+class Egress(Protocol):
+    """A port that frames leave by."""
+
+    def enqueue(self, frame: Frame) -> None: ...
+
+    def waiting(self) -> list[Frame]: ...
+
+    def step(self, now_ns: int) -> Step: ...
+
+
+class Motion:
+    """`last_bit_ns` is how long a frame of a flow takes on a link, to its last bit."""
+
+    def __init__(
+        self,
+        network: Network,
+        adversary: Adversary,
+        port: Callable[[Link], Egress],
+        last_bit_ns: Callable[[Flow, Link], int],
+    ) -> None:
+        self._network = network
+        self._adversary = adversary
+        self._last_bit_ns = last_bit_ns
+        nodes = sorted({*network.bridges, *network.end_stations})
+        self._clocks = {node: adversary.clock_ns(network) for node in nodes}
+        self._make_port = port
+        self._ports: dict[PortRef, Egress] = {}
+        self._wakes: dict[PortRef, int] = {}
+        # By the ports in and out and the class: a switch keeps such frames in order (802.1Q 8.6.6).
+        self._last_queued: dict[tuple[PortRef, PortRef, int], int] = {}
+        self._record = Record()
+        self._events: list[tuple[int, int, Link, Frame | None]] = []
+        self._count = 0
+
+    def run(self, sent: Iterable[tuple[int, Link, Frame]], end_ns: int) -> Record:
+        """Put frames into ports at times by the clocks of their nodes, and follow them until
+        `end_ns`."""
+        for time_ns, first, sent_frame in sent:
+            self._at(time_ns - self._clocks[first.source.node], first, sent_frame)
+        events = self._events
+        while events and events[0][0] <= end_ns:
+            now, _, link, frame = heapq.heappop(events)
+            if frame is not None:
+                self._port(link).enqueue(frame)
+            elif self._wakes.get(link.source) != now:
+                continue  # the port has been asked since
+            self._serve(now, link)
+        self._record.left = [f for port in self._ports.values() for f in port.waiting()]
+        return self._record
+
+    def _port(self, link: Link) -> Egress:
+        if link.source not in self._ports:
+            self._ports[link.source] = self._make_port(link)
+        return self._ports[link.source]
+
+    def _serve(self, now_ns: int, link: Link) -> None:
+        clock = self._clocks[link.source.node]
+        step = self._ports[link.source].step(now_ns + clock)
+        for frame, at_ns in step.starts:
+            self._record.departures.append((link.source, frame, at_ns))
+            self._travel(frame, link, at_ns - clock)
+        self._wakes.pop(link.source, None)
+        if step.again_ns is not None:
+            self._wakes[link.source] = step.again_ns - clock
+            self._at(step.again_ns - clock, link, None)
+
+    def _travel(self, frame: Frame, link: Link, start_ns: int) -> None:
+        if self._adversary.loses():
+            self._record.lost.append((frame, link))
+            return
+        flow, node = frame.flow, link.target.node
+        received = start_ns + self._last_bit_ns(flow, link) + link.propagation_ns
+        if node in flow.listeners:
+            latest = received + max(self._clocks[flow.talker], self._clocks[node])
+            self._record.arrivals.append(Arrival(frame, node, latest - frame.begin_ns))
+        if node in self._network.bridges:
+            for following in flow.ports.get(node, ()):
+                processing = self._adversary.processing_ns(self._network.bridges[node])
+                passage = link.source, following.source, flow.traffic_class
+                queued = max(received + processing, self._last_queued.get(passage, received))
+                self._last_queued[passage] = queued
+                self._at(queued, following, frame)
+
+    def _at(self, time_ns: int, link: Link, frame: Frame | None) -> None:
+        self._count += 1
+        heapq.heappush(self._events, (time_ns, self._count, link, frame))

@@ -1,0 +1,210 @@
+"""Plans with one thing changed, at random: some are wrong then, and the judge should know which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from cnc.model import GateControlList, GateEntry, Network, Plan, PortRef, StreamPlan
+
+
+def mutated(plan: Plan, seed: int) -> tuple[str, Plan]:
+    """The plan with a change of a kind that the seed chooses, and the name of that kind. `plan`
+    must have a stream that crosses a switch."""
+    random = Random(seed)  # noqa: S311  not for secrets
+    kind = random.choice(sorted(_KINDS))
+    return kind, _KINDS[kind](plan, random)
+
+
+def with_list(plan: Plan, port: PortRef, *entries: GateEntry) -> Plan:
+    """The plan with another list on a port, whose cycle follows from its entries."""
+    gates = GateControlList(sum(entry.interval_ns for entry in entries), entries)
+    return replace(plan, gates={**plan.gates, port: gates})
+
+
+def with_stream(plan: Plan, name: str, planned: StreamPlan) -> Plan:
+    return replace(plan, streams={**plan.streams, name: planned})
+
+
+def _amount_ns(random: Random) -> int:
+    size = random.choice((1, 50, 500, 2_000, 20_000))
+    return random.choice((-1, 1)) * random.randint(1, size)
+
+
+def _changed_offsets(plan: Plan, random: Random, *, first: bool) -> Plan:
+    """One hop of a stream, or the talker with all that follows, at another time."""
+    name = random.choice(sorted(plan.streams))
+    planned = plan.streams[name]
+    path = random.randrange(len(planned.paths))
+    hops = list(planned.paths[path])
+    by = _amount_ns(random)
+    index = 0 if first else random.randrange(len(hops))
+    hops[index] = replace(hops[index], offset_ns=hops[index].offset_ns + by)
+    paths = [*planned.paths]
+    paths[path] = tuple(hops)
+    return with_stream(plan, name, replace(planned, paths=tuple(paths)))
+
+
+def _hop_offset(plan: Plan, random: Random) -> Plan:
+    return _changed_offsets(plan, random, first=False)
+
+
+def _talker_offset(plan: Plan, random: Random) -> Plan:
+    return _changed_offsets(plan, random, first=True)
+
+
+def _whole_stream(plan: Plan, random: Random) -> Plan:
+    """All hops of a stream earlier or later by the same, and the lists as they were."""
+    name = random.choice(sorted(plan.streams))
+    planned = plan.streams[name]
+    by = _amount_ns(random)
+    paths = tuple(
+        tuple(replace(hop, offset_ns=hop.offset_ns + by) for hop in path) for path in planned.paths
+    )
+    return with_stream(plan, name, replace(planned, paths=paths))
+
+
+def _other_class(plan: Plan, random: Random) -> Plan:
+    name = random.choice(sorted(plan.streams))
+    planned = plan.streams[name]
+    number = random.choice([c.number for c in plan.intent.classes.values()])
+    paths = tuple(
+        tuple(replace(hop, traffic_class=number) for hop in path) for path in planned.paths
+    )
+    return with_stream(plan, name, replace(planned, paths=paths))
+
+
+def _smaller_bound(plan: Plan, random: Random) -> Plan:
+    name = random.choice(sorted(plan.streams))
+    planned = plan.streams[name]
+    bound = planned.latency_bound_ns - abs(_amount_ns(random))
+    return with_stream(plan, name, replace(planned, latency_bound_ns=bound))
+
+
+def _of_a_list(change: Callable[[list[GateEntry], Random, Plan], None]) -> Callable[..., Plan]:
+    """A mutation that changes the entries of one port."""
+
+    def mutation(plan: Plan, random: Random) -> Plan:
+        port = random.choice(sorted(plan.gates))
+        entries = list(plan.gates[port].entries)
+        change(entries, random, plan)
+        return with_list(plan, port, *entries)
+
+    return mutation
+
+
+def _remove(entries: list[GateEntry], random: Random, _plan: Plan) -> None:
+    """An entry, whose time goes to its neighbour."""
+    if len(entries) > 1:
+        gone = entries.pop(random.randrange(len(entries)))
+        index = random.randrange(len(entries))
+        entries[index] = replace(
+            entries[index], interval_ns=entries[index].interval_ns + gone.interval_ns
+        )
+
+
+def _swap(entries: list[GateEntry], random: Random, _plan: Plan) -> None:
+    one, other = random.randrange(len(entries)), random.randrange(len(entries))
+    entries[one], entries[other] = entries[other], entries[one]
+
+
+def _swap_states(entries: list[GateEntry], random: Random, _plan: Plan) -> None:
+    one, other = random.randrange(len(entries)), random.randrange(len(entries))
+    states = entries[one].gate_states, entries[other].gate_states
+    entries[one] = replace(entries[one], gate_states=states[1])
+    entries[other] = replace(entries[other], gate_states=states[0])
+
+
+def _rotate(entries: list[GateEntry], random: Random, _plan: Plan) -> None:
+    """The same list from another base time."""
+    by = abs(_amount_ns(random))
+    while by:
+        first = entries.pop(0)
+        part = min(by, first.interval_ns)
+        by -= part
+        entries.append(replace(first, interval_ns=part))
+        if part < first.interval_ns:
+            entries.insert(0, replace(first, interval_ns=first.interval_ns - part))
+
+
+def _shift_an_edge(entries: list[GateEntry], random: Random, _plan: Plan) -> None:
+    if len(entries) > 1:
+        index = random.randrange(len(entries) - 1)
+        one, other = entries[index : index + 2]
+        by = max(1 - one.interval_ns, min(_amount_ns(random), other.interval_ns - 1))
+        entries[index] = replace(one, interval_ns=one.interval_ns + by)
+        entries[index + 1] = replace(other, interval_ns=other.interval_ns - by)
+
+
+def _open_best_effort(entries: list[GateEntry], random: Random, _plan: Plan) -> None:
+    index = random.randrange(len(entries))
+    entries[index] = replace(entries[index], gate_states=entries[index].gate_states | 1)
+
+
+def _toggle_a_gate(entries: list[GateEntry], random: Random, plan: Plan) -> None:
+    index = random.randrange(len(entries))
+    number = random.choice([c.number for c in plan.intent.classes.values()])
+    states = entries[index].gate_states ^ 1 << number
+    entries[index] = replace(entries[index], gate_states=states)
+
+
+def _longer_cycle(entries: list[GateEntry], random: Random, _plan: Plan) -> None:
+    index = random.randrange(len(entries))
+    by = abs(_amount_ns(random))
+    entries[index] = replace(entries[index], interval_ns=entries[index].interval_ns + by)
+
+
+def _no_list(plan: Plan, random: Random) -> Plan:
+    port = random.choice(sorted(plan.gates))
+    return replace(plan, gates={p: its for p, its in plan.gates.items() if p != port})
+
+
+def _worse_clocks(plan: Plan, random: Random) -> Plan:
+    """Any two clocks may differ by more than the plan was made for."""
+    network = plan.intent.network
+    error = network.clock_error_ns + abs(_amount_ns(random))
+    return _on(plan, replace(network, clock_error_ns=error))
+
+
+def _later_gates(plan: Plan, random: Random) -> Plan:
+    """Frames may start later than the plan was made for."""
+    network = plan.intent.network
+    margin = network.gate_margin_ns + abs(_amount_ns(random))
+    return _on(plan, replace(network, gate_margin_ns=margin))
+
+
+def _faster_switches(plan: Plan, random: Random) -> Plan:
+    """Frames may be in their queues earlier than the plan expects."""
+    network = plan.intent.network
+    by = abs(_amount_ns(random))
+    bridges = {
+        name: replace(bridge, processing_min_ns=max(0, bridge.processing_min_ns - by))
+        for name, bridge in network.bridges.items()
+    }
+    return _on(plan, replace(network, bridges=bridges))
+
+
+def _on(plan: Plan, network: Network) -> Plan:
+    return replace(plan, intent=replace(plan.intent, network=network))
+
+
+_KINDS: dict[str, Callable[[Plan, Random], Plan]] = {
+    "hop offset": _hop_offset,
+    "talker offset": _talker_offset,
+    "whole stream": _whole_stream,
+    "class": _other_class,
+    "bound": _smaller_bound,
+    "remove": _of_a_list(_remove),
+    "swap": _of_a_list(_swap),
+    "swap states": _of_a_list(_swap_states),
+    "rotate": _of_a_list(_rotate),
+    "shift an edge": _of_a_list(_shift_an_edge),
+    "open best effort": _of_a_list(_open_best_effort),
+    "toggle a gate": _of_a_list(_toggle_a_gate),
+    "longer cycle": _of_a_list(_longer_cycle),
+    "no list": _no_list,
+    "worse clocks": _worse_clocks,
+    "later gates": _later_gates,
+    "faster switches": _faster_switches,
+}

@@ -1,0 +1,143 @@
+"""Whether a plan keeps its promises: its streams sent through its lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cnc.model import ClassRole, GateControlList, Link, Plan, PortRef
+from tests.simulator.adversary import Adversary, Chance, Nobody
+from tests.simulator.motion import Motion, Record
+from tests.simulator.octets import FrameTimes
+from tests.simulator.ports import Flow, Frame, Port
+
+
+def misses(plan: Plan, adversary: Adversary, *, duration_ns: int) -> list[str]:
+    """The frames of all periods that begin within the duration and come late, or never although no
+    link lost them, in words."""
+    flows = flows_of(plan)
+    sent = list(sent_by(plan, flows, duration_ns))
+    record = run(plan, adversary, sent, end_ns=_end_ns(plan, duration_ns))
+    arrived: dict[tuple[Frame, str], int] = {}
+    for each in record.arrivals:
+        arrived[each.frame, each.listener] = each.latency_ns
+    excused = {
+        (frame, listener)
+        for frame, link in record.lost
+        for listener in _beyond(frame.flow, link, set())
+    }
+    bounds = {name: planned.latency_bound_ns for name, planned in plan.streams.items()}
+    found = []
+    expected = {frame: None for _, _, frame in sent}
+    for frame in expected:
+        for listener in sorted(frame.flow.listeners):
+            latency = arrived.get((frame, listener))
+            what = f"{frame.flow.name}, frame {frame.number}, {listener}"
+            if latency is None:
+                if (frame, listener) not in excused:
+                    found.append(f"{what}: never came")
+            elif latency > bounds[frame.flow.name]:
+                found.append(f"{what}: {latency} ns, promised {bounds[frame.flow.name]} ns")
+    return found
+
+
+def is_kept(plan: Plan, seeds: range, *, duration_ns: int) -> bool:
+    """Whether no frame is late in any of several runs against chance."""
+    return not any(misses(plan, Chance(seed), duration_ns=duration_ns) for seed in seeds)
+
+
+def starved(plan: Plan) -> list[tuple[PortRef, str]]:
+    """The classes of best effort and control of which the largest frame never leaves a port, with
+    all streams on their way."""
+    intent = plan.intent
+    cycle = max((gates.cycle_ns for gates in plan.gates.values()), default=0)
+    overhead = intent.network.overhead.link_layer_octets
+    probes = []
+    for port in sorted(plan.gates.keys() & intent.network.links.keys()):
+        link = intent.network.links[port]
+        for c in intent.classes.values():
+            if c.role is not ClassRole.SCHEDULED:
+                ways = {port.node: (link,)}
+                octets = c.max_frame_octets - overhead
+                flow = Flow(c.name, port.node, c.number, octets, ways, frozenset())
+                probes.append((0, link, Frame(flow, 0, 0)))
+    sent = [*sent_by(plan, flows_of(plan), 2 * cycle), *probes]
+    record = run(plan, Nobody(), sent, end_ns=_end_ns(plan, 2 * cycle))
+    left = {frame for _, frame, _ in record.departures}
+    return [(link.source, frame.flow.name) for _, link, frame in probes if frame not in left]
+
+
+def run(
+    plan: Plan, adversary: Adversary, sent: list[tuple[int, Link, Frame]], *, end_ns: int
+) -> Record:
+    """Frames through the plan's lists, on ports by the standard."""
+    intent = plan.intent
+    times = FrameTimes.of(intent.network.overhead)
+
+    def port(link: Link) -> Port:
+        return Port(intent, link, list_of(plan, link.source), adversary)
+
+    def last_bit_ns(flow: Flow, link: Link) -> int:
+        return times.last_bit_ns(flow.payload_octets, link.rate_bps)
+
+    return Motion(intent.network, adversary, port, last_bit_ns).run(sent, end_ns)
+
+
+def list_of(plan: Plan, port: PortRef) -> GateControlList | None:
+    """The list that a port runs: an end station has none."""
+    return plan.gates.get(port) if port.node in plan.intent.network.bridges else None
+
+
+def flows_of(plan: Plan) -> list[tuple[Flow, list[tuple[int, Link]]]]:
+    """A flow for each path of each stream, with the offsets of the talker's ports."""
+    flows = []
+    links = plan.intent.network.links
+    for name, planned in plan.streams.items():
+        stream = plan.intent.streams[name]
+        for hops in planned.paths:
+            ways: dict[str, tuple[Link, ...]] = {}
+            roots = []
+            for hop in hops:
+                link = links[hop.egress]
+                ways[link.source.node] = (*ways.get(link.source.node, ()), link)
+                if link.source.node == stream.talker:
+                    roots.append((hop.offset_ns, link))
+            # A frame's DSCP is the same all the way, and so is its class.
+            number = hops[0].traffic_class
+            listeners = frozenset(stream.listeners)
+            octets = stream.payload_octets
+            flow = Flow(name, stream.talker, number, octets, ways, listeners)
+            flows.append((flow, roots))
+    return flows
+
+
+def sent_by(
+    plan: Plan, flows: Iterable[tuple[Flow, list[tuple[int, Link]]]], duration_ns: int
+) -> Iterator[tuple[int, Link, Frame]]:
+    """The frames of all periods that begin within the duration: when each enters which port."""
+    first = {
+        name: min(planned.talker_offsets_ns, default=0) for name, planned in plan.streams.items()
+    }
+    for flow, roots in flows:
+        period = plan.intent.streams[flow.name].period_ns
+        for number, begin in enumerate(range(0, duration_ns, period)):
+            # The latency of both copies of a frame counts from the first.
+            frame = Frame(flow, number, begin + first[flow.name])
+            for offset, link in roots:
+                yield begin + offset, link, frame
+
+
+def _beyond(flow: Flow, link: Link, seen: set[str]) -> set[str]:
+    """The listeners whose frames come by a link."""
+    node = link.target.node
+    if node in seen:
+        return set()
+    seen.add(node)
+    below = {node} & flow.listeners
+    return below.union(*(_beyond(flow, each, seen) for each in flow.ports.get(node, ())))
+
+
+def _end_ns(plan: Plan, duration_ns: int) -> int:
+    """Long after the last frame should have come."""
+    bounds = (planned.latency_bound_ns for planned in plan.streams.values())
+    cycles = (gates.cycle_ns for gates in plan.gates.values())
+    return 2 * (duration_ns + max(bounds, default=0) + max(cycles, default=0))

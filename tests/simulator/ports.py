@@ -1,0 +1,143 @@
+"""Egress ports: which frame leaves when. All times are by the clock of the port's node."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cnc.model import ClassRole, GateControlList, Intent, Link
+from tests.simulator.adversary import Adversary
+from tests.simulator.gates import Gate
+from tests.simulator.octets import FrameTimes, octets_ns
+
+_NOT_PREEMPTABLE_OCTETS = 123  # IEEE 802.3br: of so few left nothing gives way
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """Frames of one size and class on one way: for each node on it the ports they leave by."""
+
+    name: str
+    talker: str
+    traffic_class: int
+    payload_octets: int
+    ports: Mapping[str, tuple[Link, ...]]
+    listeners: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """One frame of a flow; its latency counts from `begin_ns` by the talker's clock."""
+
+    flow: Flow
+    number: int
+    begin_ns: int
+
+
+class Start(NamedTuple):
+    """A frame begins to leave."""
+
+    frame: Frame
+    at_ns: int
+
+
+@dataclass(slots=True)
+class Step:
+    """What a port does at one moment, and when to ask it again."""
+
+    starts: list[Start] = field(default_factory=list)
+    again_ns: int | None = None
+
+
+class Port:
+    """By the standard: one frame at a time; of the frames that are first in their queue, those
+    whose gate stays open until they end may start, and of these the one of the highest class."""
+
+    def __init__(
+        self, intent: Intent, link: Link, gates: GateControlList | None, adversary: Adversary
+    ) -> None:
+        self._rate_bps = link.rate_bps
+        self._times = FrameTimes.of(intent.network.overhead)
+        self._margin_ns = intent.network.gate_margin_ns
+        self._adversary = adversary
+        self._gates = {c.number: Gate(gates, 1 << c.number) for c in intent.classes.values()}
+        self._queues: dict[int, deque[Frame]] = {
+            number: deque() for number in sorted(self._gates, reverse=True)
+        }
+        self._free_ns = -(1 << 62)
+        self._let_pass: Frame | None = None  # before it a control frame has had its turn
+        physical = intent.network.overhead.physical_octets
+        self._control_ns = max(
+            (
+                octets_ns(c.max_frame_octets + physical, link.rate_bps)
+                for c in intent.classes_with(ClassRole.CONTROL)
+            ),
+            default=0,
+        )
+        best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
+        self._best_effort = Gate(gates, sum(1 << c.number for c in best_effort))
+        sizes = [c.max_frame_octets for c in best_effort]
+        if link.preemption:
+            sizes = [min(size, _NOT_PREEMPTABLE_OCTETS) for size in sizes]
+        self._best_effort_ns = max(
+            (octets_ns(size + physical, link.rate_bps) for size in sizes), default=0
+        )
+        is_gated = link.source.node in intent.network.bridges
+        self._has_best_effort = is_gated and adversary.sends_best_effort()
+
+    def enqueue(self, frame: Frame) -> None:
+        self._queues[frame.flow.traffic_class].append(frame)
+
+    def waiting(self) -> list[Frame]:
+        """The frames in the queues."""
+        return [frame for queue in self._queues.values() for frame in queue]
+
+    def step(self, now_ns: int) -> Step:
+        if now_ns < self._free_ns:
+            return Step(again_ns=self._free_ns)
+        again = []
+        for number, queue in self._queues.items():
+            if not queue:
+                continue
+            frame = queue[0]
+            takes = self._times.link_ns(frame.flow.payload_octets, self._rate_bps)
+            stretch = self._gates[number].stretch(now_ns, takes)
+            if stretch is None:
+                continue
+            if stretch.open_ns <= now_ns:
+                if self._is_taken(now_ns):
+                    return Step(again_ns=self._free_ns)
+                if step := self._start(frame, now_ns, takes, stretch.close_ns):
+                    return step
+                stretch = self._gates[number].stretch(stretch.close_ns, takes)
+            if stretch:
+                again.append(max(stretch.open_ns, now_ns + 1))
+        return Step(again_ns=min(again, default=None))
+
+    def _is_taken(self, now_ns: int) -> bool:
+        """Whether a best-effort frame is on the link: it started at the last moment at which it
+        could, while nobody else wanted the link."""
+        if not self._has_best_effort:
+            return False
+        started = self._best_effort.last_open_ns(now_ns)
+        if started is None or not self._free_ns < started > now_ns - self._best_effort_ns:
+            return False
+        self._free_ns = started + self._best_effort_ns
+        return True
+
+    def _start(self, frame: Frame, now_ns: int, takes_ns: int, closes_ns: int) -> Step | None:
+        """Let the frame go, or first a control frame; None if it does not fit."""
+        if self._let_pass is not frame:
+            self._let_pass = frame
+            if control := self._adversary.control_ns(self._control_ns):
+                self._free_ns = now_ns + control
+                return Step(again_ns=self._free_ns)
+        start = now_ns + self._adversary.lateness_ns(self._margin_ns)
+        if start + takes_ns > closes_ns:
+            self._let_pass = None
+            return None
+        self._queues[frame.flow.traffic_class].popleft()
+        self._free_ns = start + takes_ns
+        return Step([Start(frame, start)], self._free_ns)

@@ -1,0 +1,250 @@
+"""The simulator that judges plans, on cases small enough to reckon by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cnc.model import GateControlList, GateEntry, GateMode, Plan, PortRef, StreamPlan
+from cnc.planner import plan
+from tests.simulator.adversary import Chance, Nobody
+from tests.simulator.gates import Gate, Stretch
+from tests.simulator.motion import Record
+from tests.simulator.mutations import with_list
+from tests.simulator.outcome import flows_of, is_kept, misses, run, sent_by
+from tests.simulator.ports import Port
+from tests.simulator.taprio import TaprioPort
+from tests.unit.planner_networks import (
+    CONTROL,
+    LINE,
+    MS,
+    US,
+    intent,
+    network,
+    stream,
+    with_full_offload,
+)
+
+LAST = PortRef("s2", "l")
+FRAME_NS = 142 * 8  # 100 octets of payload at 1 Gb/s, as long as it keeps a link busy
+
+
+def listed(*entries: tuple[int, int]) -> GateControlList:
+    cycle = sum(interval for _, interval in entries)
+    return GateControlList(cycle, tuple(GateEntry(*entry) for entry in entries))
+
+
+@pytest.mark.parametrize(
+    ("time", "stretch"),
+    [(0, (5, 30)), (5, (5, 30)), (29, (5, 30)), (30, (45, 70)), (40, (45, 70)), (-1, (5, 30))],
+)
+def test_a_gate_is_open_over_all_entries_that_keep_it_open(
+    time: int, stretch: tuple[int, int]
+) -> None:
+    gate = Gate(listed((0, 5), (1, 10), (3, 15), (2, 10)), mask=1)
+    assert gate.stretch(time) == Stretch(*stretch)
+
+
+def test_a_gate_that_is_open_across_the_end_of_the_cycle_stays_open() -> None:
+    gate = Gate(listed((1, 10), (0, 20), (1, 10)), mask=1)
+    assert gate.stretch(35) == Stretch(30, 50)
+    assert gate.stretch(0) == Stretch(-10, 10)
+    assert gate.stretch(15) == Stretch(30, 50)
+
+
+def test_a_stretch_that_is_too_short_is_passed_over() -> None:
+    gate = Gate(listed((1, 10), (0, 5), (1, 20), (0, 5)), mask=1)
+    assert gate.stretch(0, 15) == Stretch(15, 35)
+    assert gate.stretch(36, 15) == Stretch(55, 75)
+    assert gate.stretch(0, 21) is None
+
+
+def test_the_last_moment_at_which_a_gate_was_open() -> None:
+    gate = Gate(listed((0, 10), (1, 10), (0, 20)), mask=1)
+    assert [gate.last_open_ns(time) for time in (0, 5, 10, 15, 20, 39, 40, 55)] == [
+        *(-20, -20, -20, 15, 20, 20, 20, 55),
+    ]
+
+
+def one_stream(**requirements: object) -> Plan:
+    return plan(intent(LINE, stream("a", "t", "l", **requirements)))
+
+
+def started(planned: Plan, port: PortRef = LAST) -> list[int]:
+    """When frames start at a port, of a network in which everything is exact."""
+    record = record_of(planned)
+    return [at for egress, _, at in record.departures if egress == port]
+
+
+def record_of(planned: Plan, duration_ns: int = MS) -> Record:
+    sent = list(sent_by(planned, flows_of(planned), duration_ns))
+    return run(planned, Nobody(), sent, end_ns=10 * duration_ns)
+
+
+def test_a_frame_starts_at_its_planned_time_if_its_gate_opens_then() -> None:
+    planned = one_stream()
+    (path,) = planned.streams["a"].paths
+    assert started(planned) == [path[-1].offset_ns]
+
+
+@pytest.mark.parametrize(("window", "cycle"), [(FRAME_NS, 0), (FRAME_NS - 1, 1)])
+def test_a_frame_starts_only_if_it_ends_before_its_gate_closes(window: int, cycle: int) -> None:
+    opens = 100 * US
+    short = ((0x81, opens), (0xC0, window), (0x81, MS - opens - window))
+    long = ((0x81, opens), (0xC0, 50 * US), (0x81, MS - opens - 50 * US))
+    planned = one_stream(latest_ns=0)
+    planned = with_list(planned, LAST, *(GateEntry(*each) for each in (*short, *long)))
+    assert started(planned) == [cycle * MS + opens]
+
+
+def test_of_two_frames_whose_gates_are_open_the_one_of_the_higher_class_is_first() -> None:
+    wanted = intent(
+        LINE,
+        stream("low", "t", "l", traffic_classes=("slower",)),
+        stream("high", "t", "l"),
+    )
+    planned = plan(wanted)
+    closed = GateEntry(0x81, 500 * US)
+    planned = with_list(planned, LAST, closed, GateEntry(0xD0, 500 * US))
+    record = record_of(planned)
+    last = [frame.flow.name for port, frame, _ in record.departures if port == LAST]
+    assert last == ["high", "low"]
+
+
+def test_frames_of_one_class_leave_in_the_order_in_which_they_came() -> None:
+    planned = plan(intent(LINE, *(stream(f"f{n}", "t", "l") for n in range(5))))
+    planned = with_list(planned, LAST, GateEntry(0x81, 500 * US), GateEntry(0xC0, 500 * US))
+    order = [frame.flow.name for port, frame, _ in record_of(planned).departures if port == LAST]
+    came = [f.flow.name for port, f, _ in record_of(planned).departures if port.node == "s1"]
+    assert order == came
+    assert len(order) == 5
+
+
+def worst_latency(planned: Plan, *seeds: int) -> int:
+    """The greatest latency of stream `a` that chance finds."""
+    least, most = 0, planned.streams["a"].latency_bound_ns + 1
+    while least < most:  # of the bounds that a plan could promise, the least that is kept
+        bound = (least + most) // 2
+        promised = replace(planned.streams["a"], latency_bound_ns=bound)
+        kept = is_kept(
+            replace(planned, streams={"a": promised}), range(*seeds), duration_ns=30 * MS
+        )
+        least, most = (least, bound) if kept else (bound + 1, most)
+    return least
+
+
+@pytest.mark.parametrize("margin", [0, 700])
+@pytest.mark.parametrize("clock_error", [0, 1000])
+def test_a_frame_may_take_as_long_as_the_plan_says_and_no_longer(
+    margin: int, clock_error: int
+) -> None:
+    net = replace(LINE, clock_error_ns=clock_error, gate_margin_ns=margin)
+    planned = plan(intent(net, stream("a", "t", "l")))
+    assert worst_latency(planned, 5) == planned.streams["a"].latency_bound_ns
+
+
+def test_a_control_frame_under_way_delays_a_frame_by_its_own_length() -> None:
+    delays = [
+        worst_latency(plan(intent(LINE, stream("a", "t", "l"), classes=classes)), 5)
+        for classes in (
+            tuple(intent(LINE).classes.values()),
+            tuple(c for c in intent(LINE).classes.values() if c != CONTROL),
+        )
+    ]
+    assert delays[0] - delays[1] >= 3 * (CONTROL.max_frame_octets + 20) * 8
+
+
+def opened(planned: Plan, closed_states: int, opened_states: int) -> Plan:
+    """The plan with other states wherever lists have `closed_states`."""
+    for port, gates in planned.gates.items():
+        entries = (
+            replace(e, gate_states=opened_states) if e.gate_states == closed_states else e
+            for e in gates.entries
+        )
+        planned = with_list(planned, port, *entries)
+    return planned
+
+
+def test_best_effort_without_a_guard_band_takes_the_window() -> None:
+    planned = one_stream(earliest_ns=100 * US)
+    assert is_kept(planned, range(5), duration_ns=5 * MS)
+    assert not is_kept(opened(planned, 0x80, 0x81), range(5), duration_ns=5 * MS)
+
+
+def test_a_frame_that_is_never_let_out_never_comes() -> None:
+    planned = with_list(one_stream(), LAST, GateEntry(0x81, MS))
+    assert misses(planned, Nobody(), duration_ns=2 * MS) == [
+        "a, frame 0, l: never came",
+        "a, frame 1, l: never came",
+    ]
+
+
+def test_a_frame_that_waits_for_another_cycle_is_late() -> None:
+    planned = one_stream(latest_ns=0)
+    shifted = listed((0x81, MS - 50 * US), (0xC0, 50 * US))
+    planned = with_list(planned, LAST, *shifted.entries)
+    (late,) = misses(planned, Nobody(), duration_ns=MS)
+    assert late.startswith("a, frame 0, l: ")
+
+
+def test_the_latency_of_both_copies_counts_from_the_first() -> None:
+    net = network("t-s1", "t-s2", "s1-l", "s2-l")
+    planned = plan(intent(net, stream("a", "t", "l", paths=2)))
+    one, other = planned.streams["a"].paths
+    later = tuple(replace(hop, offset_ns=hop.offset_ns + 400 * US) for hop in other)
+    bound = planned.streams["a"].latency_bound_ns
+    apart = replace(planned, streams={"a": StreamPlan((one, later), bound)}, gates={})
+    assert misses(replace(planned, gates={}), Nobody(), duration_ns=MS) == []
+    assert len(misses(apart, Nobody(), duration_ns=MS)) == 1
+
+
+def test_taprio_lets_out_at_once_what_fits_in_the_window_and_no_more() -> None:
+    """A window of three frames and a bit, five frames waiting: three leave, two a cycle later."""
+    wanted = intent(LINE, *(stream(f"f{n}", "t", "l") for n in range(5)))
+    planned = plan(wanted)
+    link = wanted.network.links[LAST]
+    window = 3 * (100 + 38) * 8 + 100
+    port = TaprioPort(
+        wanted, link, listed((0x81, 500 * US), (0xC0, window), (0x81, 500 * US)), 10**9
+    )
+    sent = list(sent_by(planned, flows_of(planned), MS))
+    for _, _, frame in sent:
+        port.enqueue(frame)
+    assert len(port.step(0).starts) == 0
+    assert len(port.step(500 * US).starts) == 3
+    assert len(port.step(1000 * US + window).starts) == 0
+    assert len(port.step(1500 * US + window).starts) == 2
+
+
+def test_a_port_by_the_standard_sends_one_frame_at_a_time() -> None:
+    wanted = intent(with_full_offload(LINE), *(stream(f"f{n}", "t", "l") for n in range(3)))
+    assert {b.gate_mode for b in wanted.network.bridges.values()} == {GateMode.FULL_OFFLOAD}
+    planned = plan(wanted)
+    port = Port(wanted, wanted.network.links[LAST], None, Nobody())
+    for _, _, frame in sent_by(planned, flows_of(planned), MS):
+        port.enqueue(frame)
+    begun = []
+    now: int | None = 0
+    while now is not None:
+        step = port.step(now)
+        begun += [start.at_ns for start in step.starts]
+        now = step.again_ns
+    assert begun == [0, FRAME_NS, 2 * FRAME_NS]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_switch_that_takes_longer_for_one_frame_holds_up_those_behind_it(seed: int) -> None:
+    slow = network("t-s1", "s1-s2", "s2-l", processing_ns=(0, 50_000))
+    planned = plan(intent(slow, *(stream(f"f{n}", "t", "l") for n in range(8))))
+    open_all = GateEntry(0xFF, MS)
+    for port in planned.gates:
+        planned = with_list(planned, port, open_all)
+    sent = list(sent_by(planned, flows_of(planned), MS))
+    record = run(planned, Chance(seed, loss=0), sent, end_ns=10 * MS)
+    orders = {
+        port: [frame.flow.name for egress, frame, _ in record.departures if egress == port]
+        for port in {egress for egress, _, _ in record.departures}
+    }
+    assert len(orders) == 3
+    assert len({tuple(order) for order in orders.values()}) == 1
