@@ -70,8 +70,8 @@ def _judge_order(in_queue: list[Transmission]) -> Iterator[Violation]:
         reported.add((a.stream, b.stream))
         text = (
             f"{b.stream} may lie in the queue of class {b.traffic_class} from "
-            f"{second.earliest_ns} ns, before {a.stream}, planned to leave first and there only "
-            f"from {first.latest_ns} ns"
+            f"{second.earliest_ns} ns, and {a.stream}, planned to leave first, only from "
+            f"{first.latest_ns} ns"
         )
         yield Violation("fifo", str(a.egress), text)
 
@@ -89,21 +89,22 @@ def _departures(in_queue: list[Transmission]) -> list[_Queued]:
         for start in range(t.offset_ns % t.period_ns, hyperperiod, t.period_ns)
     )
     longest_stay = max(t.offset_ns - t.earliest_ns for t in in_queue)
-    again = (q.later(hyperperiod) for q in once if q.departure_ns < longest_stay)
+    again = (q.later(hyperperiod) for q in once if q.departure_ns <= longest_stay)
     return [*once, *again]
 
 
 def _meetings(order: list[_Queued]) -> Iterator[tuple[_Queued, _Queued]]:
-    """Pairs, in planned order, of which the second may lie in the queue before the first."""
+    """Pairs, in planned order, of which the second may come before the first, or with it: frames
+    that come at one instant have no order."""
     latest_so_far = 0
     for index, second in enumerate(order):
         _, earliest, latest, _ = second
-        if latest_so_far > earliest:
+        if latest_so_far >= earliest:
             for before in range(index - 1, -1, -1):
                 first = order[before]
-                if first[0] <= earliest:
+                if first[0] < earliest:
                     break  # left by then, as all before it
-                if first[2] > earliest:
+                if first[2] >= earliest:
                     yield first, second
         latest_so_far = max(latest_so_far, latest)
 

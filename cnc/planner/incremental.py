@@ -179,7 +179,8 @@ _Span = tuple[int, int, int]  # start, duration and period
 
 
 class _Stay(NamedTuple):
-    """In a queue from the earliest arrival on; the gate may be open from `leaves_ns` on."""
+    """In a queue from the earliest arrival on; the gate may be open from `leaves_ns` on, when it
+    may also just arrive."""
 
     member: Member
     links: frozenset[int]
@@ -191,7 +192,7 @@ class _Stay(NamedTuple):
 
     @property
     def wait(self) -> _Span:
-        return self.start_ns, self.leaves_ns - self.start_ns, self.period_ns
+        return self.start_ns, self.leaves_ns + 1 - self.start_ns, self.period_ns
 
     def stays_when_leaves(self, other: _Stay) -> bool:
         """Whether it may be there while the gate is open for the other."""

@@ -241,7 +241,9 @@ class Problem:
                 edge = interval_min_ns(link)
                 window = max(window, edge)
                 offset = offsets[parent] + greatest
-            hold = 0 if self._is_loose[number] else window + edge
+            # On a loose port until the frame has surely come: frames that come at one instant have
+            # no order.
+            hold = 1 if self._is_loose[number] else window + edge
             listens = link.target.node in stream.listeners
             delivery = hop.delivery_ns if listens else None
             legs.append(Leg(number, parent, anchor, least, greatest, window, hold, delivery, edge))

@@ -141,10 +141,10 @@ OPENINGS = {
 
 @pytest.mark.parametrize("case", OPENINGS)
 def test_an_early_frame_may_come_early_to_later_switches(case: str) -> None:
-    """A frame planned to leave first must be there no later than that."""
+    """A frame planned to leave first must be there before that: one instant has no order."""
     at_s2, earliest_at_s3_ns = OPENINGS[case]
-    assert violations(earliest_at_s3_ns - LATEST_NS, at_s2) == []
-    [found] = violations(earliest_at_s3_ns - LATEST_NS + 1, at_s2)
+    assert violations(earliest_at_s3_ns - LATEST_NS - 1, at_s2) == []
+    [found] = violations(earliest_at_s3_ns - LATEST_NS, at_s2)
     assert (found.code, found.where) == ("fifo", "s3/l")
     assert f"far may lie in the queue of class 6 from {earliest_at_s3_ns} ns" in found.text
 
@@ -152,7 +152,7 @@ def test_an_early_frame_may_come_early_to_later_switches(case: str) -> None:
 def test_an_opening_in_any_period_counts() -> None:
     """The cycle holds two periods of `far`; the gate opens too soon in the second."""
     second = gates(2 * MS, frame(AT_S2), (MS + AT_S2 - 5_000, MS + AT_S2 + FRAME_NS))
-    sent = HELD - 5_000 - LATEST_NS
+    sent = HELD - 5_000 - LATEST_NS - 1
     assert violations(sent, second, near_period_ns=2 * MS) == []
     found = violations(sent + 1, second, near_period_ns=2 * MS)
     assert [v.code for v in found] == ["fifo"]
@@ -160,8 +160,8 @@ def test_an_opening_in_any_period_counts() -> None:
 
 def test_without_a_gate_control_list_nothing_holds_a_frame() -> None:
     unheld = AT_S1 + 2 * (804 + 1000) - 500
-    assert [v.code for v in violations(unheld - LATEST_NS, None)] == ["gate-missing"]
-    codes = [v.code for v in violations(unheld - LATEST_NS + 1, None)]
+    assert [v.code for v in violations(unheld - LATEST_NS - 1, None)] == ["gate-missing"]
+    codes = [v.code for v in violations(unheld - LATEST_NS, None)]
     assert codes == ["fifo", "gate-missing"]
 
 
@@ -169,14 +169,14 @@ def test_an_early_start_at_one_switch_is_carried_through_the_next() -> None:
     early_at_s1 = gates(MS, (AT_S1 - 4_000, AT_S1 + FRAME_NS))
     unheld = AT_S1 - 4_000 + 2 * (804 + 1000) - 500
     open_at_s2 = gates(MS, (7_000, AT_S2 + FRAME_NS))
-    assert violations(unheld - LATEST_NS, open_at_s2, at_s1=early_at_s1) == []
-    found = violations(unheld - LATEST_NS + 1, open_at_s2, at_s1=early_at_s1)
+    assert violations(unheld - LATEST_NS - 1, open_at_s2, at_s1=early_at_s1) == []
+    found = violations(unheld - LATEST_NS, open_at_s2, at_s1=early_at_s1)
     assert [v.code for v in found] == ["fifo"]
 
 
 def test_a_frame_that_waits_for_more_than_a_period_meets_those_of_the_next() -> None:
     """`near` leaves every period, so one comes while `far` lies in the queue."""
-    sent = HELD - LATEST_NS
+    sent = HELD - LATEST_NS - 1
     assert violations(sent, gates(MS, frame(AT_S2))) == []
     [found] = violations(sent, gates(MS, frame(AT_S2)), far_at_s3_ns=AT_S3 + MS)
     assert (found.code, found.where) == ("fifo", "s3/l")
@@ -185,6 +185,6 @@ def test_a_frame_that_waits_for_more_than_a_period_meets_those_of_the_next() -> 
 def test_the_order_holds_over_the_end_of_the_hyperperiod() -> None:
     """`far` is planned to leave 10 us into the next period: `near` has left long before."""
     held, at_s3 = gates(MS, frame(AT_S2)), MS + 10_000
-    assert violations(HELD - LATEST_NS, held, far_at_s3_ns=at_s3) == []
-    [found] = violations(HELD - LATEST_NS + 1, held, far_at_s3_ns=at_s3)
+    assert violations(HELD - LATEST_NS - 1, held, far_at_s3_ns=at_s3) == []
+    [found] = violations(HELD - LATEST_NS, held, far_at_s3_ns=at_s3)
     assert (found.code, found.where) == ("fifo", "s3/l")

@@ -208,3 +208,10 @@ def test_a_list_is_read_alike_by_judge_and_simulator_from_any_base_time() -> Non
     assert not is_kept_by_chance(late, seed=1)
     assert sum(entry.interval_ns for entry in turned) == MS
     assert GateEntry(second.gate_states, half) in turned
+
+
+@pytest.mark.parametrize("seed", [621, 722, 729])
+def test_frames_that_come_to_a_loose_port_at_one_instant_have_no_order(seed: int) -> None:
+    """Of one the latest arrival is its planned time, of the other the earliest."""
+    for planned in single_plan(seed, (0, 0, *SHORT_LISTS, 64)):
+        assert verdict(planned, seed) == "kept"
