@@ -14,8 +14,9 @@ into several with the same states.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
@@ -57,23 +58,28 @@ class Window(NamedTuple):
 
 
 def _windows_by_port(
-    placements: Iterable[Placement], only: Collection[int] | None
+    placements: Iterable[Placement],
 ) -> dict[int, list[tuple[int, Window]]]:
     """For each link that leaves a bridge the windows of its frames, each with its period."""
     found: defaultdict[int, list[tuple[int, Window]]] = defaultdict(list)
     for route, offsets, number in placements:
         for leg, offset in zip(route.legs, offsets, strict=True):
-            if leg.parent is not None and (only is None or leg.link in only):
+            if leg.parent is not None:
                 window = Window(offset, offset + leg.window_ns, number)
                 found[leg.link].append((route.period_ns, window))
     return found
 
 
-def gate_control_lists(
-    problem: Problem, placements: Iterable[Placement], only: Collection[int] | None = None
-) -> Lists:
-    """One list for each bridge port that a placement crosses, or for those links `only`."""
-    windows = _windows_by_port(placements, only)
+def gate_control_lists(problem: Problem, placements: Iterable[Placement]) -> Lists:
+    """One list for each bridge port that a placement crosses."""
+    return lists_of(problem, _windows_by_port(placements))
+
+
+def lists_of(problem: Problem, windows: Mapping[int, Sequence[tuple[int, Window]]]) -> Lists:
+    """One list for each link that `windows` names, which must leave bridges.
+
+    `windows` have the period of their frames with them.
+    """
     lists: dict[PortRef, GateControlList] = {}
     too_long = set()
     refused = {}
@@ -123,15 +129,14 @@ def _unrolled(windows: Iterable[tuple[int, Window]], cycle_ns: int, tick_ns: int
     The placement has made windows longer by what the closing edge may lose so; and as all edges
     move the same way, windows that do not overlap never will.
     """
-    return sorted(
-        Window(
-            start - start % tick_ns,
-            (end := start + window.close_ns - window.open_ns) - end % tick_ns,
-            window.traffic_class,
-        )
-        for period, window in windows
-        for start in range(window.open_ns % period, cycle_ns, period)
-    )
+    frames = []
+    for period, (opens, closes, traffic_class) in windows:
+        length = closes - opens
+        for start in range(opens % period, cycle_ns, period):
+            end = start + length
+            frames.append(Window(start - start % tick_ns, end - end % tick_ns, traffic_class))
+    frames.sort()
+    return frames
 
 
 def _mask(classes: Iterable[TrafficClass]) -> int:
@@ -213,21 +218,19 @@ class _Port:
     def _list(self, windows: Sequence[Window], *, lead: bool) -> GateControlList:
         """The list around `windows`. With `lead` a class opens over its own guard band."""
         marks: list[tuple[int, int]] = []  # from when on which gates are open, without a gap
-        for window, following in self._pairs(windows):
-            states = self._control | 1 << window.traffic_class
-            marks.append((window.open_ns, states))
-            close = window.close_ns
-            gap = following.open_ns - close
-            if gap < self._shortest_ns:
+        control, everyone = self._control, self._everyone
+        shortest, guard = self._shortest_ns, self._guard_ns
+        for (opens, close, number), (following, _, next_number) in self._pairs(windows):
+            marks.append((opens, control | 1 << number))
+            if following - close < shortest:
                 # Too short for an entry. Nobody's frame can be in this queue: it stays open.
                 continue
-            shut = self._clear_of_seam(following.open_ns - self._guard_ns)
-            if shut - close < self._shortest_ns:
+            shut = self._clear_of_seam(following - guard)
+            if shut - close < shortest:
                 shut = close
             else:
-                marks.append((close, self._everyone))
-            ahead = 1 << following.traffic_class if lead else 0
-            marks.append((shut, self._control | ahead))
+                marks.append((close, everyone))
+            marks.append((shut, control | 1 << next_number if lead else control))
         return self._cut(_from_marks(marks, self._cycle_ns))
 
     def _cut(self, gates: GateControlList) -> GateControlList:
@@ -257,31 +260,30 @@ class _Port:
 
 def _from_marks(marks: Sequence[tuple[int, int]], cycle_ns: int) -> GateControlList:
     """The list of one cycle from its beginning; `marks` may begin anywhere in it."""
-    states_at = sorted((start % cycle_ns, states) for start, states in marks)
-    if states_at[0][0]:
-        # What is open last in the cycle is still open when it begins again.
-        states_at.insert(0, (0, states_at[-1][1]))
-    entries: list[tuple[int, int]] = []  # states, and until when
-    for (_, states), (end, _) in pairwise([*states_at, (cycle_ns, 0)]):
-        if entries and entries[-1][0] == states:
-            entries[-1] = states, end
-        else:
-            entries.append((states, end))
-    ends = [0, *(end for _, end in entries)]
-    return GateControlList(
-        cycle_ns,
-        tuple(
-            GateEntry(states, end - start)
-            for (states, end), start in zip(entries, ends, strict=False)
-        ),
-    )
+    states_at = sorted([(start % cycle_ns, states) for start, states in marks])
+    # What is open last in the cycle is still open when it begins again.
+    begin, open_now = 0, states_at[-1][1]
+    entries: list[GateEntry] = []
+    for start, states in states_at:
+        if states == open_now:
+            continue
+        if start > begin:
+            entries.append(_entry(open_now, start - begin))
+        begin, open_now = start, states
+    entries.append(_entry(open_now, cycle_ns - begin))
+    return GateControlList(cycle_ns, tuple(entries))
+
+
+# The same entries come again and again, in a port's next list above all. To share them is quicker
+# than to make them, and leaves no garbage to look for in a planner that stays up (`Live`).
+_entry = lru_cache(maxsize=1 << 16)(GateEntry)
 
 
 def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None:
     """Why the port cannot do its work with this list, if so."""
     best_effort = _mask(intent.classes_with(ClassRole.BEST_EFFORT))
     frame = longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
-    longest = _longest_run(gates, wanted=best_effort, unwanted=0)
+    longest = _longest_run(gates, wanted=best_effort, unwanted=0, enough_ns=frame)
     if longest < frame:
         return (
             f"best effort would starve: its largest frame takes {us(frame)}, the longest time left "
@@ -292,7 +294,7 @@ def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None
     frame = longest_frame_ns(intent, link, ClassRole.CONTROL)
     for control in intent.classes_with(ClassRole.CONTROL):
         above = _mask(c for c in scheduled if c.number > control.number)
-        longest = _longest_run(gates, wanted=0, unwanted=above)
+        longest = _longest_run(gates, wanted=0, unwanted=above, enough_ns=frame)
         if longest < frame:
             return (
                 f"class {control.name} would starve: it has lower priority than the scheduled "
@@ -302,13 +304,16 @@ def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None
     return None
 
 
-def _longest_run(gates: GateControlList, *, wanted: int, unwanted: int) -> int:
-    """The longest time, across the cycle's end too, with every wanted gate open, no unwanted."""
+def _longest_run(gates: GateControlList, *, wanted: int, unwanted: int, enough_ns: int) -> int:
+    """The longest time, across the cycle's end too, with every wanted gate open, no unwanted; or
+    the first that lasts for `enough_ns`."""
     longest = run = 0
     for entry in gates.entries * 2:
         fits = entry.gate_states & (wanted | unwanted) == wanted
         run = run + entry.interval_ns if fits else 0
         longest = max(longest, run)
+        if longest >= enough_ns:
+            break
     return min(longest, gates.cycle_ns)
 
 

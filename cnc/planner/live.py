@@ -6,6 +6,7 @@ not: it holds the timetable, and asks it for a few streams at a time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import lcm
@@ -15,7 +16,7 @@ from cnc.errors import Unschedulable
 from cnc.model import GateControlList, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET
-from cnc.planner.gates import Lists, gate_control_lists
+from cnc.planner.gates import Lists, Window, lists_of
 from cnc.planner.greedy import Greedy
 from cnc.planner.problem import Member, Placement, Problem, stream_plans
 from cnc.planner.routing import Router
@@ -39,11 +40,13 @@ class Live:
 
     def __init__(self, plan: Plan) -> None:
         self._streams = dict(plan.intent.streams)
+        self._periods = Counter(stream.period_ns for stream in self._streams.values())
         self._router = Router(plan.intent)
         for name, planned in plan.streams.items():
             self._router.carry_hops(self._streams[name], planned.hops)
         self._gates = dict(plan.gates)
         problem = Problem(plan.intent, {}, router=self._router)
+        self._number = {link.source: index for index, link in enumerate(problem.links)}
         loose = incremental.loose_ports(plan)
         problem = replace(problem, loose=loose)
         kept = incremental.placements(problem, plan.streams)
@@ -68,12 +71,15 @@ class Live:
             stream.name: explain.unreachable(stream.talker, lost)
             for stream in streams
             if (lost := self._router.unreachable(stream))
+        } | {
+            stream.name: "is there already: remove it first"
+            for stream in streams
+            if Member(stream.name, 0) in self._table.placements
         }
         if refused:
             raise Unschedulable(refused)
         trees = self._router.route_all(streams)
-        self._streams |= {stream.name: stream for stream in streams}
-        problem = self._problem(trees)
+        problem = self._problem(streams, trees)
         self._table.problem = problem
         search = Greedy(
             problem, DEFAULT_BUDGET, paced=False, waiting=True, beat=True, table=self._table
@@ -104,8 +110,10 @@ class Live:
                 self._table.remove(member)
             for stream in streams:
                 self._router.carry(stream, trees.get(stream.name, ()), -1)
-                del self._streams[stream.name]
             raise Unschedulable(refused)
+        for stream in streams:
+            self._streams[stream.name] = stream
+            self._periods[stream.period_ns] += 1
         return Changes(stream_plans(problem, placed), self._changed(lists.lists))
 
     def remove(self, names: Iterable[str]) -> Changes:
@@ -117,11 +125,13 @@ class Live:
         because its cycle would outlast all streams that are left.
         """
         gone: list[Placement] = []
-        before = dict(self._streams)
+        removed: dict[str, Stream] = {}
         for name in names:
             stream = self._streams.pop(name, None)
             if stream is None:
                 continue
+            removed[name] = stream
+            self._periods[stream.period_ns] -= 1
             for path in range(stream.paths):
                 placement = self._table.placements.get(Member(name, path))
                 if placement:
@@ -129,11 +139,10 @@ class Live:
                     self._router.carry(stream, [placement.route.tree], -1)
                     gone.append(placement)
         table = self._table
-        number = {link.source: index for index, link in enumerate(table.problem.links)}
-        touched = _gated_links(gone) | {number[port] for port in self._stale}
+        touched = _gated_links(gone) | {self._number[port] for port in self._stale}
         lists = self._lists(touched)
         crowded = lists.crowded()
-        hyperperiod = lcm(*{stream.period_ns for stream in self._streams.values()})
+        hyperperiod = lcm(*(+self._periods))
         refused = {
             f"port {port}": f"{why}. It cannot keep its current list either: the cycle of "
             f"{explain.us(self._gates[port].cycle_ns)} does not divide the hyperperiod of all "
@@ -142,10 +151,11 @@ class Live:
             if hyperperiod % self._gates[port].cycle_ns
         }
         if refused:
-            self._streams.update(before)
+            self._streams |= removed
+            self._periods.update(stream.period_ns for stream in removed.values())
             for placement in gone:
                 table.place(placement)
-                stream = before[placement.route.member.stream]
+                stream = removed[placement.route.member.stream]
                 self._router.carry(stream, [placement.route.tree])
             raise Unschedulable(refused, hint="plan again without these streams")
         ports = {table.problem.links[link].source for link in touched}
@@ -165,17 +175,30 @@ class Live:
                 self._gates.pop(port, None)
         return dict(gates)
 
-    def _problem(self, trees: Mapping[str, tuple[tuple[int, ...], ...]]) -> Problem:
-        intent = replace(self._table.problem.intent, streams=self._streams)
-        return replace(self._table.problem, intent=intent, trees=trees, kept={})
+    def _problem(
+        self, streams: Iterable[Stream], trees: Mapping[str, tuple[tuple[int, ...], ...]]
+    ) -> Problem:
+        """To place `streams` beside all others. It knows these by their reservations alone: nothing
+        that is done for a few streams may take as long as there are streams."""
+        before = self._table.problem
+        intent = replace(before.intent, streams={stream.name: stream for stream in streams})
+        periods = frozenset(+self._periods)
+        return replace(before, intent=intent, trees=trees, kept={}, other_periods_ns=periods)
 
-    def _lists(self, links: Collection[int]) -> Lists:
+    def _lists(self, links: Iterable[int]) -> Lists:
         """The lists of the ports of `links`, with all members placed now."""
         table = self._table
-        members = {member for link in sorted(links) for member in table.links[link].reservations}
-        present = [table.placements[member] for member in sorted(members)]
-        problem = replace(table.problem, loose=self._shortened)
-        return gate_control_lists(problem, present, links)
+        bridges = table.problem.intent.network.bridges
+        windows = {
+            link: [
+                (period, Window(start, start + length, table.placements[member].traffic_class))
+                for member, (start, length, period) in reservations.items()
+            ]
+            for link in links
+            if (reservations := table.links[link].reservations)
+            and table.problem.links[link].source.node in bridges
+        }
+        return lists_of(replace(table.problem, loose=self._shortened), windows)
 
 
 def _gated_links(placements: Iterable[Placement]) -> set[int]:

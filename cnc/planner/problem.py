@@ -118,7 +118,8 @@ class Problem:
 
     `trees` are the paths of each stream that is to be placed; where one is full, `detour` may find
     another. `kept` are placements that must not change by a nanosecond; `loose` the ports whose
-    lists are too short to hold every frame back.
+    lists are too short to hold every frame back. `other_periods_ns` are those of streams that have
+    a place and are not in the intent, which may have only those that are to be placed.
     """
 
     intent: Intent
@@ -127,6 +128,7 @@ class Problem:
     loose: frozenset[PortRef] = frozenset()
     seed: int = 1
     router: Router | None = None
+    other_periods_ns: frozenset[int] = frozenset()
 
     @cached_property
     def links(self) -> Sequence[Link]:
@@ -156,7 +158,8 @@ class Problem:
 
     @cached_property
     def _periods(self) -> list[int]:
-        return sorted({stream.period_ns for stream in self.intent.streams.values()})
+        own = {stream.period_ns for stream in self.intent.streams.values()}
+        return sorted(own | self.other_periods_ns)
 
     def classes(self, route: Route) -> tuple[int, ...]:
         """Numbers of the classes the member may use, the first to try first.
@@ -168,7 +171,7 @@ class Problem:
         numbers = self._class_numbers[stream.traffic_classes]
         if stream.paths > 1 and self.loose:
             return numbers[:1]
-        if any(self._is_loose[leg.link] for leg in route.legs if leg.parent is not None):
+        if any(leg.link in self._loose_links for leg in route.legs if leg.parent is not None):
             return numbers[:1]
         return numbers
 
@@ -235,7 +238,7 @@ class Problem:
                 if pace_octets is not None:
                     greatest = max(greatest, self._hop(tree[parent], pace_octets).max_ns)
                 passed = parent if legs[parent].parent is None else legs[parent].anchor
-                anchor = parent if held and not self._is_loose[tree[parent]] else passed
+                anchor = parent if held and tree[parent] not in self._loose_links else passed
                 early_here = before.min_ns + (early[parent] if anchor != parent else 0)
                 least = early_here - error
                 edge = interval_min_ns(link)
@@ -243,7 +246,7 @@ class Problem:
                 offset = offsets[parent] + greatest
             # On a loose port until the frame has surely come: frames that come at one instant have
             # no order.
-            hold = 1 if self._is_loose[number] else window + edge
+            hold = 1 if number in self._loose_links else window + edge
             listens = link.target.node in stream.listeners
             delivery = hop.delivery_ns if listens else None
             legs.append(Leg(number, parent, anchor, least, greatest, window, hold, delivery, edge))
@@ -293,8 +296,10 @@ class Problem:
         return max(stream.payload_octets for stream in self.intent.streams.values())
 
     @cached_property
-    def _is_loose(self) -> list[bool]:
-        return [link.source in self.loose for link in self.links]
+    def _loose_links(self) -> frozenset[int]:
+        if not self.loose:
+            return frozenset()
+        return frozenset(n for n, link in enumerate(self.links) if link.source in self.loose)
 
     @cached_property
     def position(self) -> dict[str, int]:

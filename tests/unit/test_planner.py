@@ -280,7 +280,7 @@ def test_frames_of_one_talker_follow_each_other_on_one_class(count: int) -> None
 
 def test_what_does_not_fit_by_a_rule_of_this_planner_is_not_called_impossible() -> None:
     """Frames of different ports are kept apart in a queue for 7.6 µs each, 66 of them for more than
-    their period; 6 µs after each other, which keeps their order, the judge accepts them."""
+    their period; 6.1 µs after each other, which keeps their order, the judge accepts them."""
     talkers = [f"t{i}" for i in range(66)]
     star = with_full_offload(network(*(f"{talker}-s1" for talker in talkers), "s1-l"))
     many = [stream(f"of-{t}", t, "l", period_ns=500 * US) for t in talkers]
@@ -295,7 +295,7 @@ def test_what_does_not_fit_by_a_rule_of_this_planner_is_not_called_impossible() 
     placements = {}
     for position, member in enumerate(by_hand.members):
         route = by_hand.route(member, by_hand.trees[member.stream][0])
-        offsets = tuple(6 * US * position + after for after in route.offsets_ns)
+        offsets = tuple(6_100 * position + after for after in route.offsets_ns)
         placements[member] = Placement(route, offsets, CYCLIC.number)
     lists = gate_control_lists(by_hand, placements.values()).lists
     assert judge(Plan(wanted, stream_plans(by_hand, placements), lists, "by hand")) == []

@@ -240,6 +240,23 @@ def test_what_a_live_plan_took_in_and_let_go_leaves_no_trace(running: Plan) -> N
     assert live.add([d]) == Live(running).add([d])
 
 
+def test_a_live_plan_refuses_a_stream_that_is_there_already(running: Plan) -> None:
+    live = Live(running)
+    changed = replace(running.intent.streams["a"], payload_octets=700)
+    with pytest.raises(Unschedulable, match="a: is there already"):
+        live.add([changed])
+    assert live.remove(["a"]).gates == Live(running).remove(["a"]).gates
+
+
+def test_a_live_plan_places_long_periods_in_the_beat_of_the_short_ones() -> None:
+    """As a plan does: all behind each other would leave less of the first beat than of others."""
+    often = stream("often", "t", "l", period_ns=MS)
+    late = [stream(f"late{n}", "t", "l", period_ns=4 * MS) for n in range(4)]
+    live = Live(plan(intent(FORK, often)))
+    added = [live.add([each]).streams[each.name] for each in late]
+    assert sorted(its.talker_offsets_ns[0] // MS for its in added) == [0, 1, 2, 3]
+
+
 def test_a_live_plan_that_refuses_streams_stays_as_it_was(running: Plan) -> None:
     live = Live(running)
     at = running.streams["a"].hops[0].offset_ns
