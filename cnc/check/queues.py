@@ -88,7 +88,7 @@ def _departures(in_queue: list[Transmission]) -> list[_Queued]:
         for n, t in enumerate(in_queue)
         for start in range(t.offset_ns % t.period_ns, hyperperiod, t.period_ns)
     )
-    longest_stay = max(t.offset_ns - t.earliest_ns for t in in_queue)
+    longest_stay = max(max(t.offset_ns, t.latest_ns) - t.earliest_ns for t in in_queue)
     again = (q.later(hyperperiod) for q in once if q.departure_ns <= longest_stay)
     return [*once, *again]
 
@@ -97,13 +97,14 @@ def _meetings(order: list[_Queued]) -> Iterator[tuple[_Queued, _Queued]]:
     """Pairs, in planned order, of which the second may come before the first, or with it: frames
     that come at one instant have no order."""
     latest_so_far = 0
+    overdue = max(max(0, latest - departure) for departure, _, latest, _ in order)
     for index, second in enumerate(order):
         _, earliest, latest, _ = second
         if latest_so_far >= earliest:
             for before in range(index - 1, -1, -1):
                 first = order[before]
-                if first[0] < earliest:
-                    break  # left by then, as all before it
+                if first[0] + overdue < earliest:
+                    break  # in the queue by then, as all before it
                 if first[2] >= earliest:
                     yield first, second
         latest_so_far = max(latest_so_far, latest)

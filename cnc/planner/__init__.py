@@ -31,7 +31,8 @@ from cnc.planner.greedy import NoWait, Waiting
 from cnc.planner.incremental import Move, moves, other_foundation
 from cnc.planner.live import Changes, Live
 from cnc.planner.neighbourhood import Neighbourhood
-from cnc.planner.problem import Member, Placement, Problem, complete, stream_plans
+from cnc.planner.problem import Problem, complete, stream_plans
+from cnc.planner.route import Member, Placement
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
 
@@ -112,10 +113,11 @@ def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dic
     problem = Problem(intent, trees, seed=seed, router=router)
     for name, paths in list(trees.items()):
         reasons = _hopeless(problem, name, paths)
-        if reasons and len(paths) == 1:
+        if len(paths) == 1 and (reasons or _is_late(problem, name, paths[0])):
             # Fewest hops need not be fastest where links or switches differ.
             fastest = router.cheapest(intent.streams[name], problem.prices_ns(name))
-            if not _hopeless(problem, name, (fastest,)):
+            helps = reasons or not _is_late(problem, name, fastest)
+            if helps and not _hopeless(problem, name, (fastest,)):
                 router.carry(intent.streams[name], paths, -1)
                 router.carry(intent.streams[name], (fastest,))
                 trees[name], reasons = (fastest,), []
@@ -133,6 +135,11 @@ def _hopeless(problem: Problem, stream: str, paths: Sequence[Tree]) -> list[str]
     """Why any of the paths would not even do on an empty network."""
     routes = [problem.route(Member(stream, path), tree) for path, tree in enumerate(paths)]
     return [reason for route in routes if (reason := explain.hopeless(problem, route))]
+
+
+def _is_late(problem: Problem, stream: str, tree: Tree) -> bool:
+    """Whether the stream has the time for this way only with late hops, which take link time."""
+    return problem.route(Member(stream, 0), tree).is_late
 
 
 def _routes(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from cnc.planner.problem import Member, Placement, Problem
+from cnc.planner.problem import Problem
+from cnc.planner.route import Member, Placement
 
 
 class Progress(NamedTuple):

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
 
-from cnc.planner.problem import Member, Problem, Route
+from cnc.planner.problem import Problem
+from cnc.planner.route import Member, Route
 
 
 def overload(problem: Problem) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import gcd
 from random import Random
 
-from cnc.planner.problem import Member, Placement, Route
+from cnc.planner.route import Member, Placement, Route
 from cnc.planner.timetable import Resource, Timetable
 
 _FORBIDDEN = float("inf")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cnc.errors import InputError
 from cnc.planner.algorithm import Budget, Progress, Result
 from cnc.planner.greedy import Dense, NoWait, Waiting
-from cnc.planner.problem import Member, Placement, Problem, complete
+from cnc.planner.problem import Problem, complete
+from cnc.planner.route import Member, Placement
 
 if TYPE_CHECKING:
     from cnc.planner.exact_model import Outcome

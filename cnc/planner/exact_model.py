@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 from ortools.sat.python import cp_model
 
 from cnc.planner.graph import Tree
-from cnc.planner.problem import Leg, Member, Placement, Problem, Route
+from cnc.planner.problem import Problem
+from cnc.planner.route import Leg, Member, Placement, Route
 
 _Literal = Any  # OR-Tools has no types that a checker without it could read
 _Linear = Any
@@ -89,7 +90,7 @@ class PlacementModel:
             kept = [_Offset(t, t, t) for t in times]
             self._reserve(self._ruled(route), kept, (), {number: ()})
         for member in problem.members:
-            self._add(self._ruled(problem.route(member, self._tree(member))))
+            self._add(self._ruled(self._route(member)))
         for member in self._members:
             if (twin := member._replace(path=1 - member.path)) in self._members:
                 self._bound_after(twin, member)
@@ -103,6 +104,13 @@ class PlacementModel:
 
     def _tree(self, member: Member) -> Tree:
         return self._problem.trees[member.stream][member.path]
+
+    def _route(self, member: Member) -> Route:
+        """The route of a member; where only certain rules count, one that no plan can undercut."""
+        tree = self._tree(member)
+        if self._only_certain:
+            return self._problem.quickest(member, tree)
+        return self._problem.route(member, tree)
 
     def _ruled(self, route: Route) -> Route:
         """The route with no longer windows than the rules in force ask for."""

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from cnc.format import microseconds
 from cnc.model import PortRef
 from cnc.planner.circle import Circle
-from cnc.planner.problem import Problem, Route, start_delay_ns
+from cnc.planner.problem import Problem, start_delay_ns
+from cnc.planner.route import Route
 from cnc.planner.timetable import Resource, Timetable
 
 INTERRUPTED = "had no place yet when the search was interrupted"
@@ -73,7 +74,8 @@ def _too_slow(problem: Problem, route: Route) -> str:
     blocking = sum(start_delay_ns(intent, link) for link in links)
     margin = len(links) * intent.network.gate_margin_ns
     late = f"late gates {us(margin)} (gate-margin), " if margin else ""
-    error = len(links) * intent.network.clock_error_ns
+    waited_out = sum(not route.legs[index].late_ns for index in legs[1:])
+    error = (1 + waited_out) * intent.network.clock_error_ns
     processing = sum(
         intent.network.bridges[link.source.node].processing_max_ns for link in links[1:]
     )

@@ -25,7 +25,6 @@ from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link, PortR
 from cnc.planner.explain import LIST_FULL, us
 from cnc.planner.problem import (
     CYCLE_MAX_NS,
-    Placement,
     Problem,
     entries_max,
     guard_ns,
@@ -34,6 +33,7 @@ from cnc.planner.problem import (
     longest_frame_ns,
     round_up,
 )
+from cnc.planner.route import Placement
 
 
 class Lists(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cnc.planner.algorithm import Budget, Progress, Result
-from cnc.planner.problem import Member, Placement, Problem, Route
+from cnc.planner.problem import Problem
+from cnc.planner.route import Member, Placement, Route
 from cnc.planner.search import in_beat, with_waiting, without_waiting
 from cnc.planner.timetable import Timetable
 

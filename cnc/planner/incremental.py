@@ -12,13 +12,8 @@ from cnc.errors import InputError
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef, Stream, StreamPlan
 from cnc.planner.gates import gate_control_lists
 from cnc.planner.graph import Tree
-from cnc.planner.problem import (
-    Member,
-    Placement,
-    Problem,
-    entries_max,
-    interval_max_ns,
-)
+from cnc.planner.problem import Problem, entries_max, interval_max_ns
+from cnc.planner.route import Member, Placement
 
 _FOUNDATIONS: Mapping[str, Callable[[Intent], object]] = {
     "clock error": lambda intent: intent.network.clock_error_ns,
@@ -161,9 +156,9 @@ def _not_held(problem: Problem, placement: Placement) -> Placement:
 
 
 def conflicts(kept: Iterable[Placement], crossing: Collection[int]) -> set[frozenset[Member]]:
-    """Who may lie in a queue together, each until it is to leave, although they come in by other
-    ports, so that their order is not sure: if any of both leaves a bridge by one of the links
-    `crossing`."""
+    """Who may lie in a queue together, each until it is to leave or surely there, although they
+    come in by other ports, so that their order is not sure: if any of both leaves a bridge by one
+    of the links `crossing`."""
     if not crossing:
         return set()
     return {
@@ -179,20 +174,21 @@ _Span = tuple[int, int, int]  # start, duration and period
 
 
 class _Stay(NamedTuple):
-    """In a queue from the earliest arrival on; the gate may be open from `leaves_ns` on, when it
-    may also just arrive."""
+    """In a queue from the earliest arrival on, by `comes_ns` surely; the gate may be open from
+    `leaves_ns` on."""
 
     member: Member
     links: frozenset[int]
     ingress: int
     start_ns: int
     leaves_ns: int
+    comes_ns: int
     end_ns: int
     period_ns: int
 
     @property
     def wait(self) -> _Span:
-        return self.start_ns, self.leaves_ns + 1 - self.start_ns, self.period_ns
+        return self.start_ns, self.comes_ns + 1 - self.start_ns, self.period_ns
 
     def stays_when_leaves(self, other: _Stay) -> bool:
         """Whether it may be there while the gate is open for the other."""
@@ -210,7 +206,10 @@ def _meetings(placed: Iterable[Placement]) -> Iterator[tuple[_Stay, _Stay]]:
             if leg.parent is not None:
                 ingress = route.legs[leg.parent].link
                 start, end = offsets[leg.anchor] + leg.min_ns, offset + leg.hold_ns
-                stay = _Stay(route.member, links, ingress, start, offset, end, route.period_ns)
+                comes = offset + leg.late_ns
+                stay = _Stay(
+                    route.member, links, ingress, start, offset, comes, end, route.period_ns
+                )
                 queues[leg.link, number].append(stay)
     for queue in sorted(queues):
         stays = queues[queue]

@@ -18,7 +18,8 @@ from cnc.planner import explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET
 from cnc.planner.gates import Lists, Window, lists_of
 from cnc.planner.greedy import Greedy
-from cnc.planner.problem import Member, Placement, Problem, stream_plans
+from cnc.planner.problem import Problem, stream_plans
+from cnc.planner.route import Member, Placement
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
 

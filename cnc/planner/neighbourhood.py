@@ -8,7 +8,8 @@ from random import Random
 from cnc.planner.algorithm import Budget, Progress, Result
 from cnc.planner.ejection import cheapest_ejection
 from cnc.planner.greedy import Greedy
-from cnc.planner.problem import Member, Problem
+from cnc.planner.problem import Problem
+from cnc.planner.route import Member
 
 _REPORT_EVERY = 16
 _GIVE_UP_AFTER = 1500  # ejections without a new best: this start leads nowhere

@@ -11,16 +11,22 @@ in the queue. What is earliest is then counted from the last port that did hold 
 not *held* counts so at every port: its frames need not be alone in a queue with frames that came in
 by the same port, of which one may then leave at another's time.
 
+A hop that is planned for that latest time waits out one clock error. Where the latency of a stream
+has no room for all of them, some of its hops are *late*: they are planned one clock error sooner
+and keep the link for so much longer, since the frame may come that much after its planned start.
+Any two clocks differ by one clock error at most, so that it does not add up over late hops.
+
 Where gates change at multiples of a tick only, a window opens up to a tick early and closes up to a
 tick late: a frame may leave that much too soon, and the link is reserved for so much longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+from zlib import crc32
 
 from cnc.model import (
     ClassRole,
@@ -34,6 +40,7 @@ from cnc.model import (
     transmission_ns,
 )
 from cnc.planner.graph import Tree
+from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
 
 SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
@@ -41,75 +48,6 @@ CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
 SOFTWARE_ENTRIES_MAX = 430  # measured: longer lists are lost from the kernel's dump, so refused
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
 _FRAGMENT_OCTETS = 123 + 20  # IEEE 802.3br: what a preempted frame may still send, and the gap
-
-
-class Member(NamedTuple):
-    """One of the paths that a stream is sent over: what a search places as a whole."""
-
-    stream: str
-    path: int
-
-
-class Leg(NamedTuple):
-    """One link of a route with the times a frame needs there, all in ns.
-
-    `min_ns` counts from the planned start at `anchor`, the nearest leg upstream that holds the
-    frame back, to the earliest moment in this port's queue; `max_ns` from the parent's planned
-    start to the latest. `window_ns` is how long the link is reserved from the planned start on,
-    `hold_ns` how long the queue is. `delivery_ns` counts to the last bit at a listener and is
-    None where none listens. `edge_min_ns` is how near to the end of the cycle a window may start
-    or end, since a gate entry cut there must not become too short.
-    """
-
-    link: int
-    parent: int | None
-    anchor: int
-    min_ns: int
-    max_ns: int
-    window_ns: int
-    hold_ns: int
-    delivery_ns: int | None
-    edge_min_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """The legs of a member, and where they lie in time when no frame waits: `offsets_ns` after
-    the talker's start, with the latency bound that this gives. Unless it `is_held`, no port is
-    relied on to hold its frames back, and they never wait."""
-
-    member: Member
-    period_ns: int
-    legs: tuple[Leg, ...]
-    offsets_ns: tuple[int, ...]
-    least_latency_ns: int
-    is_held: bool = True
-
-    @property
-    def tree(self) -> Tree:
-        return tuple(leg.link for leg in self.legs)
-
-    def latency_ns(self, offsets_ns: Sequence[int]) -> int:
-        """From the talker's start to the last bit at the last listener, at the latest."""
-        return max(
-            offset + leg.delivery_ns
-            for offset, leg in zip(offsets_ns, self.legs, strict=True)
-            if leg.delivery_ns is not None
-        ) - self.start_ns(offsets_ns)
-
-    def start_ns(self, offsets_ns: Sequence[int]) -> int:
-        """When the talker starts: on the first of its links, if it has several."""
-        return min(
-            offset for offset, leg in zip(offsets_ns, self.legs, strict=True) if leg.parent is None
-        )
-
-
-class Placement(NamedTuple):
-    """When a member leaves each port of its route, and in which class."""
-
-    route: Route
-    offsets_ns: tuple[int, ...]
-    traffic_class: int
 
 
 @dataclass(frozen=True)
@@ -186,7 +124,8 @@ class Problem:
         A paced frame waits at each bridge as long as the longest frame takes to get there. Frames
         of all sizes then move along at one speed: those that share several links either meet on
         the first of them or never, and gaps stay as they are from link to link. Where that takes
-        longer than the stream allows, the route is not paced.
+        longer than the stream allows, the route is not paced; where even that takes longer, as many
+        of its hops are late as bring it within the allowed time, if that is possible.
         """
         if paced:
             route = self._route(member, tree, self._pace_octets, held=held)
@@ -194,8 +133,29 @@ class Problem:
                 return route
         key = member, tree, held
         if key not in self._routes:
-            self._routes[key] = self._route(member, tree, None, held=held)
+            self._routes[key] = self._in_time(self._route(member, tree, None, held=held))
         return self._routes[key]
+
+    def quickest(self, member: Member, tree: Tree) -> Route:
+        """The route with every hop late: no offsets that the judge accepts are nearer together."""
+        return self._route(member, tree, None, held=True, late=range(1, len(tree) + 1))
+
+    def _in_time(self, route: Route) -> Route:
+        """The route with as few late hops as its stream needs to be in time; with all late if
+        that is not enough."""
+        error = self.intent.network.clock_error_ns
+        excess = route.least_latency_ns - self.stream(route.member).max_latency_ns
+        hops = route.hops_max
+        if excess <= 0 or not error or not hops:
+            return route
+        # Spread over the way, for each stream from another hop on: every late hop takes link time.
+        first = crc32(route.member.stream.encode())
+        for count in range(min(hops, -(-excess // error)), hops + 1):
+            late = [1 + (first + step * hops // count) % hops for step in range(count)]
+            found = self._route(route.member, route.tree, None, held=route.is_held, late=late)
+            if found.least_latency_ns - route.least_latency_ns <= -excess:
+                break
+        return found
 
     def prices_ns(self, stream: str) -> list[int]:
         """For each link the time that a frame of the stream needs, at most, to the next queue."""
@@ -219,20 +179,32 @@ class Problem:
         route = self.route(member, tree, paced=paced)
         return route if route.least_latency_ns <= stream.max_latency_ns else None
 
-    def _route(self, member: Member, tree: Tree, pace_octets: int | None, *, held: bool) -> Route:
+    def _route(
+        self,
+        member: Member,
+        tree: Tree,
+        pace_octets: int | None,
+        *,
+        held: bool,
+        late: Collection[int] = (),
+    ) -> Route:
+        """`late` are the numbers of hops, counted from the talker's link as 0, that are late."""
         stream = self.stream(member)
         inbound: dict[str, int] = {}
         legs: list[Leg] = []
         offsets: list[int] = []
         error = self.intent.network.clock_error_ns
         early: list[int] = []  # from the leg's anchor to the earliest start, without clock error
+        depths: list[int] = []
         for index, number in enumerate(tree):
             link = self.links[number]
             hop = self._hop(number, stream.payload_octets)
             parent = inbound.get(link.source.node)
             anchor, least, greatest, window, edge, offset = index, 0, 0, hop.window_ns, 0, 0
-            early_here = 0
+            early_here = depth = late_here = 0
             if parent is not None:
+                depth = depths[parent] + 1
+                late_here = error if depth in late else 0
                 before = self._hop(tree[parent], stream.payload_octets)
                 greatest = before.max_ns
                 if pace_octets is not None:
@@ -241,16 +213,31 @@ class Problem:
                 anchor = parent if held and tree[parent] not in self._loose_links else passed
                 early_here = before.min_ns + (early[parent] if anchor != parent else 0)
                 least = early_here - error
+                greatest -= late_here
                 edge = interval_min_ns(link)
-                window = max(window, edge)
+                window = max(window + late_here, edge)
                 offset = offsets[parent] + greatest
             # On a loose port until the frame has surely come: frames that come at one instant have
             # no order.
-            hold = 1 if number in self._loose_links else window + edge
+            hold = late_here + 1 if number in self._loose_links else window + edge
             listens = link.target.node in stream.listeners
             delivery = hop.delivery_ns if listens else None
-            legs.append(Leg(number, parent, anchor, least, greatest, window, hold, delivery, edge))
+            legs.append(
+                Leg(
+                    number,
+                    parent,
+                    anchor,
+                    least,
+                    greatest,
+                    window,
+                    hold,
+                    delivery,
+                    edge,
+                    late_here,
+                )
+            )
             early.append(early_here)
+            depths.append(depth)
             offsets.append(offset)
             inbound[link.target.node] = index
         least_latency = max(

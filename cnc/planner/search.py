@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cnc.planner.circle import Circle
-from cnc.planner.problem import Leg, Placement, Route
+from cnc.planner.route import Leg, Placement, Route
 from cnc.planner.timetable import Timetable
 
 _PUSHES_MAX = 3000  # of one search: what needs more is all but full, and better left to ejection

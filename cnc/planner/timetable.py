@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from math import gcd
 
 from cnc.planner.circle import Circle
-from cnc.planner.problem import Leg, Member, Placement, Problem, Route
+from cnc.planner.problem import Problem
+from cnc.planner.route import Leg, Member, Placement, Route
 
 
 class Resource:

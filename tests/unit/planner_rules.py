@@ -10,7 +10,8 @@ from math import gcd, lcm
 from cnc.model import Plan, StreamPlan
 from cnc.planner.algorithm import Result
 from cnc.planner.gates import gate_control_lists
-from cnc.planner.problem import Leg, Member, Placement, Problem
+from cnc.planner.problem import Problem
+from cnc.planner.route import Leg, Member, Placement
 
 
 def meet(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:

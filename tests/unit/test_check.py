@@ -225,9 +225,14 @@ MUTATIONS: dict[str, tuple[str, str, Callable[[Plan], Plan]]] = {
         "motion",
         lambda p: moved(p, "motion", 600_000),
     ),
-    "a frame leaves a nanosecond before it is surely there": (
+    "a frame is to leave more than a clock error before it is surely there": (
         "precedence",
         "motion",
+        lambda p: moved(p, "motion", -1001, first=1),
+    ),
+    "a gate shuts a nanosecond too soon for a frame that may come after its planned start": (
+        "gate-window",
+        "s1/s2",
         lambda p: moved(p, "motion", -1, first=1),
     ),
     "a frame waits past its deadline": (

@@ -14,7 +14,8 @@ from cnc.errors import InputError, Unschedulable
 from cnc.model import Hop, Intent, Plan, PortRef
 from cnc.planner import ALGORITHMS, Budget, Progress, plan
 from cnc.planner.gates import gate_control_lists
-from cnc.planner.problem import Placement, stream_plans
+from cnc.planner.problem import stream_plans
+from cnc.planner.route import Placement
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     BLOCKING_NS,

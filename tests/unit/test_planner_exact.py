@@ -29,7 +29,8 @@ from cnc.planner.exact import Exact, Size
 from cnc.planner.exact_model import PlacementModel
 from cnc.planner.greedy import Dense, NoWait, Waiting
 from cnc.planner.neighbourhood import Neighbourhood
-from cnc.planner.problem import Member, Placement, Problem
+from cnc.planner.problem import Problem
+from cnc.planner.route import Member, Placement
 from cnc.planner.routing import Router
 from tests.unit.planner_networks import examples
 from tests.unit.planner_rules import broken, judged

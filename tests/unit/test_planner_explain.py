@@ -33,9 +33,9 @@ def refusal(wanted: Intent, algorithm: str = "waiting") -> dict[str, str]:
 def test_a_latency_no_network_can_keep_is_refused_with_what_it_consists_of() -> None:
     reasons = refusal(intent(LINE, stream("a", "t", "l", max_latency_ns=10_000)))
     assert reasons["a"] == (
-        "needs at least 19.972 µs over t → s1 → s2 → l, max-latency is 10 µs. Of this, frame and "
+        "needs at least 17.972 µs over t → s1 → s2 → l, max-latency is 10 µs. Of this, frame and "
         "cable take 3.42 µs, control frames in the way 3.552 µs, switch processing 10 µs, clock "
-        "error 3 µs. Raise max-latency to 19.972 µs or lower one of these"
+        "error 1 µs. Raise max-latency to 17.972 µs or lower one of these"
     )
 
 

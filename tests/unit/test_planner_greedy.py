@@ -15,7 +15,8 @@ from cnc.planner.algorithm import Algorithm, Budget, Progress, Result
 from cnc.planner.ejection import cheapest_ejection
 from cnc.planner.greedy import NoWait, Waiting
 from cnc.planner.neighbourhood import Neighbourhood
-from cnc.planner.problem import Member, Placement, Problem, Route
+from cnc.planner.problem import Problem
+from cnc.planner.route import Member, Placement, Route
 from cnc.planner.timetable import Timetable
 from tests.unit.planner_networks import (
     BEST_EFFORT,

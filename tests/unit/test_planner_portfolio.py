@@ -33,7 +33,8 @@ from cnc.planner.executors import open_executor
 from cnc.planner.greedy import NoWait
 from cnc.planner.neighbourhood import Neighbourhood
 from cnc.planner.portfolio import Portfolio
-from cnc.planner.problem import Placement, Problem
+from cnc.planner.problem import Problem
+from cnc.planner.route import Placement
 from cnc.planner.routing import Router
 
 STREAMS = 4

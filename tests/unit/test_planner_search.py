@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnc.model import FrameOverhead, Stream
-from cnc.planner.problem import Member, Placement, Problem, Route
+from cnc.planner.problem import Problem
+from cnc.planner.route import Member, Placement, Route
 from cnc.planner.search import edge_delay, with_waiting, without_waiting
 from cnc.planner.timetable import Timetable
 from tests.unit.planner_networks import (
