@@ -141,7 +141,7 @@ class Link:
     gate_interval_max_ns: int = 0  # 0: no limit known
     gate_cycle_max_ns: int = 0  # 0: no limit known
     gate_tick_ns: int = 1  # gates change at multiples of it
-    preemption: bool = False  # a best-effort frame under way gives way (IEEE 802.3br)
+    preemption: bool = False  # asked for by a plan of before; nothing configures it
 
     def within(self, limits: GateLimits) -> Link:
         """The link with the tighter of its own limits and `limits`."""

@@ -57,7 +57,7 @@ def _read_intent(value: Any, info: ValidationInfo) -> Intent:
     if not isinstance(value, dict):
         raise ValueError(OBJECT)
     assert info.context is not None  # noqa: S101  `parse` gives it
-    intent = intent_room.from_document(value, f"{info.context['source']}: intent")
+    intent = intent_room.from_document(value, f"{info.context['source']}: intent", of_plan=True)
     info.context["intent"] = intent
     return intent
 

@@ -11,6 +11,7 @@ worst and best cases itself, and looks whether each rule holds:
     overlap                          one frame at a time on each link
     fifo                             frames leave each queue in the planned order, come what may
     gate-missing, gate-stray         every bridge port in use has a gate control list, no other has
+    preemption                       no port is to preempt frames, which nothing configures
     gate-cycle, gate-interval, gate-tick, gate-entries, gate-mask
                                      the list is one that the port can run
     gate-window                      the gate is open for the whole of a planned frame's time

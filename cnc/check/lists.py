@@ -51,6 +51,12 @@ def judge_lists(plan: Plan, readable: Mapping[PortRef, GateCycle]) -> Iterator[V
             continue
         if port not in readable and (fault := _cycle_fault(gates, hyperperiod)):
             yield Violation("gate-cycle", str(port), fault)
+        if network.links[port].preemption:
+            text = (
+                "its intent has preemption: true, which nothing configures; remove the key and "
+                "plan again"
+            )
+            yield Violation("preemption", str(port), text)
         yield from _judge_masks(port, gates, plan.intent)
         if port in readable:
             yield from _judge_starvation(plan.intent, network.links[port], readable[port])

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from cnc.model import ClassRole, Intent, Link, TrafficClass, transmission_ns
 
-# A preemptable frame under way is cut only where 64 octets are sent and 64 remain: of the last
-# 123 octets nothing gives way (IEEE 802.3br, IEEE 802.3 clause 99).
-_NOT_PREEMPTABLE_OCTETS = 123
-
 
 def wire_ns(intent: Intent, link: Link, traffic_class: TrafficClass) -> int:
     """How long the largest frame of a class keeps a link busy."""
@@ -26,8 +22,4 @@ def blocking_ns(intent: Intent, link: Link) -> int:
 
 def guard_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:
     """How long after its gate closes a best-effort class may still keep the link busy."""
-    largest = wire_ns(intent, link, best_effort)
-    if not link.preemption:
-        return largest
-    octets = _NOT_PREEMPTABLE_OCTETS + intent.network.overhead.physical_octets
-    return min(largest, transmission_ns(octets, link.rate_bps))
+    return wire_ns(intent, link, best_effort)

@@ -63,9 +63,19 @@ def validate(problems: Problems, model: type[_Model]) -> _Model:
 
 
 @collector.paused()
-def from_document(document: Mapping[str, Any], source: str, lines: LineMap | None = None) -> Intent:
-    """The intent that plain data describes; `source` and `lines` place its problems."""
-    return _build_intent(Problems(source, lines or {}, document))
+def from_document(
+    document: Mapping[str, Any],
+    source: str,
+    lines: LineMap | None = None,
+    *,
+    of_plan: bool = False,
+) -> Intent:
+    """The intent that plain data describes; `source` and `lines` place its problems.
+
+    `of_plan`: it is that of a plan made before, and may ask for what is not planned any more; the
+    judge tells of that.
+    """
+    return _build_intent(Problems(source, lines or {}, document), of_plan=of_plan)
 
 
 def json_schema() -> dict[str, Any]:
@@ -77,9 +87,9 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _build_intent(problems: Problems) -> Intent:
+def _build_intent(problems: Problems, *, of_plan: bool = False) -> Intent:
     try:
-        return build(validate(problems, shape.Document), problems)
+        return build(validate(problems, shape.Document), problems, of_plan=of_plan)
     except InputError as error:
         error.hint = error.hint or "`cnc init` writes an example that explains every key"
         raise

@@ -93,6 +93,25 @@ class _Servers:
         return Management(address, port, stated.user or self._defaults.user)
 
 
+def refuse_preemption(document: shape.Document, problems: Problems) -> None:
+    """Nothing configures it: plans relied on it once, and best effort then made frames late.
+
+    A preemptable frame gives way when an express frame is ready, or while the MAC is held. So a
+    guard band of one fragment needs both preemptable traffic classes (IEEE 802.1Q-2022 6.7.2) and
+    gate control lists of Set-And-Hold-MAC entries (Table 8-7).
+    """
+    for name, its in document.switches.items():
+        for port, limits in its.ports.items():
+            if limits.preemption:
+                problems.add(
+                    ("switches", name, "ports", port, "preemption"),
+                    "true",
+                    "false or no such key: no switch is configured to preempt frames, so that a "
+                    "guard band is as long as a whole frame; a smaller max-frame of best effort "
+                    "makes it shorter",
+                )
+
+
 def _bridges(document: shape.Document, servers: _Servers, problems: Problems) -> dict[str, Bridge]:
     defaults = document.defaults
     _check_processing(defaults.processing, ("defaults", "processing"), problems)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from cnc.intent import shape
-from cnc.intent.network import network
+from cnc.intent.network import network, refuse_preemption
 from cnc.intent.problems import Problems
 from cnc.intent.streams import check_streams
 from cnc.model import ClassRole, Intent, Stream, TrafficClass
 
 
-def build(document: shape.Document, problems: Problems) -> Intent:
-    """The intent of a document, or `InputError` with every problem found."""
+def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Intent:
+    """The intent of a document, or `InputError` with every problem found; `of_plan`: where it comes
+    from, as for `from_document`."""
     classes = {name: _class(name, its) for name, its in document.classes.items()}
     scheduled = tuple(name for name, its in classes.items() if its.role is ClassRole.SCHEDULED)
     intent = Intent(
@@ -20,6 +21,8 @@ def build(document: shape.Document, problems: Problems) -> Intent:
         {name: _stream(name, its, scheduled) for name, its in document.streams.items()},
         problems.document,
     )
+    if not of_plan:
+        refuse_preemption(document, problems)
     _check_classes(intent, problems)
     check_streams(intent, problems)
     problems.raise_if_any()

@@ -275,8 +275,8 @@ class Port(Shape):
     )
     preemption: Boolean = Field(
         False,
-        description="true: scheduled frames preempt best-effort frames (IEEE 802.3br), and the "
-        "guard band is the largest fragment",
+        description="only false: no switch is configured to preempt best-effort frames (IEEE "
+        "802.3br)",
     )
 
 

@@ -47,7 +47,6 @@ SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that canno
 CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
 SOFTWARE_ENTRIES_MAX = 430  # measured: longer lists are lost from the kernel's dump, so refused
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
-_FRAGMENT_OCTETS = 123 + 20  # IEEE 802.3br: what a preempted frame may still send, and the gap
 
 
 @dataclass(frozen=True)
@@ -347,10 +346,7 @@ def start_delay_ns(intent: Intent, link: Link) -> int:
 
 def guard_ns(intent: Intent, link: Link) -> int:
     """How long best effort must be shut before a scheduled window opens."""
-    frame = longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
-    if link.preemption:
-        return min(frame, transmission_ns(_FRAGMENT_OCTETS, link.rate_bps))
-    return frame
+    return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
 
 
 def longest_frame_ns(intent: Intent, link: Link, role: ClassRole) -> int:

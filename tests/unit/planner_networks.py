@@ -171,7 +171,6 @@ def networks(draw: st.DrawFn, *, entries_max: st.SearchStrategy[int] = NO_LIMIT)
     links = {}
     for a, b in pairs:
         rate, propagation = draw(st.sampled_from(rates)), draw(st.integers(0, 1000))
-        preemption = draw(st.booleans())
         for source, target in ((a, b), (b, a)):
             links[PortRef(source, target)] = Link(
                 PortRef(source, target),
@@ -180,7 +179,6 @@ def networks(draw: st.DrawFn, *, entries_max: st.SearchStrategy[int] = NO_LIMIT)
                 propagation,
                 gate_entries_max=draw(entries_max),
                 gate_interval_min_ns=draw(st.sampled_from([0, 0, 1000, 2000])),
-                preemption=preemption,
             )
     nodes = {}
     for name in bridges:

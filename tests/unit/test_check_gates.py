@@ -89,27 +89,10 @@ def test_a_port_takes_intervals_cycles_and_ticks_up_to_its_limits_and_no_further
     assert {v.code for v in judge(with_port_limits(good, gate_tick_ns=2 * tick))} == {"gate-tick"}
 
 
-def test_a_port_that_preempts_best_effort_needs_to_guard_a_fragment_only(good: Plan) -> None:
-    """123 octets and 20 around them, at 1 Gbit/s."""
-    fragment_ns = (123 + 20) * 8
-
-    def guarded_for(p: Plan, guard_ns: int) -> Plan:
-        def apply(entries: list[GateEntry]) -> None:
-            guards = [
-                i for i, e in enumerate(entries) if i and entries[i - 1].gate_states & BEST_EFFORT
-            ]
-            for i in guards:
-                spared = entries[i].interval_ns - guard_ns
-                entries[i] = replace(entries[i], interval_ns=guard_ns)
-                before = entries[i - 1]
-                entries[i - 1] = replace(before, interval_ns=before.interval_ns + spared)
-
-        return with_entries(p, apply)
-
-    preempting = with_port_limits(good, preemption=True)
-    assert judge(guarded_for(preempting, fragment_ns)) == []
-    assert {v.code for v in judge(guarded_for(preempting, fragment_ns - 1))} == {"gate-guard"}
-    assert {v.code for v in judge(guarded_for(good, fragment_ns))} == {"gate-guard"}
+def test_a_plan_that_rests_on_preemption_is_refused(good: Plan) -> None:
+    """Nothing is configured to preempt, neither by a plan nor by hand."""
+    found = judge(with_port_limits(good, preemption=True))
+    assert [(violation.code, violation.where) for violation in found] == [("preemption", str(PORT))]
 
 
 def test_the_gate_margin_is_kept_free_after_each_planned_frame(good: Plan) -> None:

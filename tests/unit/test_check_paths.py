@@ -160,15 +160,6 @@ def test_a_copy_may_not_overtake_the_other_in_the_last_queue() -> None:
     assert found(planned(upper, LOWER)) == [("fifo", "s4/l")]
 
 
-def test_preemption_needs_no_longer_guard_than_whole_frames_do() -> None:
-    """The largest frame of best effort is shorter here than what cannot be preempted."""
-    plan = planned(UPPER, LOWER)
-    network = plan.intent.network
-    links = {port: replace(link, preemption=True) for port, link in network.links.items()}
-    preempting = replace(plan.intent, network=replace(network, links=links))
-    assert judge(replace(plan, intent=preempting)) == []
-
-
 def test_both_copies_use_one_class() -> None:
     other = tuple(replace(hop, traffic_class=0) for hop in LOWER)
     plan = planned(UPPER, other)

