@@ -83,12 +83,23 @@ class Bridge:
     gate_mode: GateMode = GateMode.SOFTWARE
 
 
+class TalkerInterference(StrEnum):
+    """What of a talker's own other traffic may be ahead of its scheduled frame.
+
+    No switch gates a talker's port, so nothing but the talker keeps its best effort back.
+    """
+
+    ONE_FRAME = "one-frame"  # its largest best-effort frame may just have started
+    NONE = "none"  # it sends nothing else, or gates its own port
+
+
 @dataclass(frozen=True, slots=True)
 class EndStation:
     """A talker or listener. Without `management` no rollout configures it."""
 
     name: str
     management: Management | None = None
+    interference: TalkerInterference = TalkerInterference.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +185,7 @@ class Network:
     """Nodes and directed links.
 
     `clock_error_ns` bounds the difference between any two clocks; `gate_margin_ns` how much later
-    than planned a frame may start for reasons of its sender, control frames apart.
+    than planned a frame may start for reasons of its sender, other frames apart.
     """
 
     bridges: Mapping[str, Bridge]

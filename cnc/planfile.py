@@ -64,7 +64,7 @@ FORMAT = "cnc-plan/3"
 _FORMAT_2 = "cnc-plan/2"
 _OLDER_FORMATS = ("cnc-plan/1",)  # not read any more
 # Keys under `defaults` of an intent whose default value has changed since format 2.
-_IMPLIED_BY_FORMAT_2: Mapping[str, Any] = {"gate-margin": "0ns"}
+_IMPLIED_BY_FORMAT_2: Mapping[str, Any] = {"gate-margin": "0ns", "talker-interference": "none"}
 SIZE_MAX_OCTETS = 256 * 1024 * 1024
 
 

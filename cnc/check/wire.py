@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cnc.model import ClassRole, Intent, Link, TrafficClass, transmission_ns
+from cnc.model import ClassRole, Intent, Link, TalkerInterference, TrafficClass, transmission_ns
 
 
 def wire_ns(intent: Intent, link: Link, traffic_class: TrafficClass) -> int:
@@ -14,10 +14,18 @@ def wire_ns(intent: Intent, link: Link, traffic_class: TrafficClass) -> int:
 def blocking_ns(intent: Intent, link: Link) -> int:
     """How much later than planned a scheduled frame may start.
 
-    A control frame may be under way, and the sender has the network's gate margin besides.
+    A control frame may be under way, and the sender has the network's gate margin besides. At a
+    talker, whose port has no gates, a frame of best effort may come before the control frame.
     """
-    control = (wire_ns(intent, link, c) for c in intent.classes_with(ClassRole.CONTROL))
-    return max(control, default=0) + intent.network.gate_margin_ns
+    blocking = intent.network.gate_margin_ns + _largest_ns(intent, link, ClassRole.CONTROL)
+    sender = intent.network.end_stations.get(link.source.node)
+    if sender and sender.interference is TalkerInterference.ONE_FRAME:
+        blocking += _largest_ns(intent, link, ClassRole.BEST_EFFORT)
+    return blocking
+
+
+def _largest_ns(intent: Intent, link: Link, role: ClassRole) -> int:
+    return max((wire_ns(intent, link, c) for c in intent.classes_with(role)), default=0)
 
 
 def guard_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:

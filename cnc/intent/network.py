@@ -38,7 +38,11 @@ def network(document: shape.Document, problems: Problems) -> Network:
     return Network(
         bridges=_bridges(document, servers, problems),
         end_stations={
-            name: EndStation(name, servers.management(its.management, ("end-stations", name)))
+            name: EndStation(
+                name,
+                servers.management(its.management, ("end-stations", name)),
+                its.talker_interference or document.defaults.talker_interference,
+            )
             for name, its in document.end_stations.items()
         },
         links=_links(document, problems),

@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import CoreSchema, core_schema
 
 from cnc.intent.units import DURATION, RATE, SIZE, Quantity
-from cnc.model import ClassRole, FrameOverhead, GateMode, PortRef
+from cnc.model import ClassRole, FrameOverhead, GateMode, PortRef, TalkerInterference
 
 CYCLE_MAX_NS = 2**31 - 1  # taprio's limit, and the widest cycle its intervals can add up to
 PAYLOAD_MAX_OCTETS = 1500  # IEEE 802.3: client data of a basic frame
@@ -140,6 +140,7 @@ OverheadSize = Annotated[int, quantity(SIZE, 0, _FRAME_MAX_OCTETS)]
 Dscp = Annotated[int, Leaf(_dscp, {"type": "integer", "minimum": 0, "maximum": _DSCP_MAX})]
 End = Annotated[PortRef, Leaf(_end, {"type": "string", "pattern": f"^{_NAME}/{_PORT}$"})]
 Gates = Annotated[GateMode, choice(GateMode)]
+Interference = Annotated[TalkerInterference, choice(TalkerInterference)]
 IpVersion = Annotated[int, Leaf(_ip_version, {"enum": [4, 6]})]
 Boolean = Annotated[bool, Leaf(_boolean, {"type": "boolean"})]
 
@@ -200,6 +201,13 @@ class Defaults(Shape):
         "wake-up latency of a timer; a duration such as 50us; kept free after each planned frame; "
         "default: what the switches measured, or 1ms where they were not asked; 0ns without "
         "software gates",
+    )
+    talker_interference: Interference = Field(
+        "one-frame",
+        validate_default=True,
+        description="frames of a talker itself that may be ahead of its scheduled ones, since no "
+        "switch gates its port; one-frame: its largest best-effort frame, if it sends scheduled "
+        "frames with strict priority; none: it sends no best effort, or gates its own port",
     )
     gates: Gates = Field(
         "software",
@@ -318,6 +326,9 @@ class EndStation(Shape):
     )
     ports: list[PortName] = Field(
         ["eth0"], min_length=1, description="its interfaces, a list of names"
+    )
+    talker_interference: Interference | None = Field(
+        None, description="default: defaults.talker-interference"
     )
 
 

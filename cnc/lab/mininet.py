@@ -37,6 +37,7 @@ DEFAULTS = {
     "processing": {"min": "1us", "max": "5us"},
     "clock-error": "1us",
     "gate-margin": "0ns",  # for the lab in virtual time, where no timer is late
+    "talker-interference": "none",
     "gates": "software",
     "user": "tsn",
     "netconf-port": 830,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cnc.format import microseconds
 from cnc.model import PortRef
 from cnc.planner.circle import Circle
-from cnc.planner.problem import Problem, start_delay_ns
+from cnc.planner.problem import Problem, interference_ns, start_delay_ns
 from cnc.planner.route import Route
 from cnc.planner.timetable import Resource, Timetable
 
@@ -71,8 +71,9 @@ def _too_slow(problem: Problem, route: Route) -> str:
     intent = problem.intent
     legs = _slowest_path(route)
     links = [problem.links[route.legs[index].link] for index in legs]
-    blocking = sum(start_delay_ns(intent, link) for link in links)
+    own = interference_ns(intent, links[0])
     margin = len(links) * intent.network.gate_margin_ns
+    blocking = sum(start_delay_ns(intent, link) for link in links) - own - margin
     late = f"late gates {us(margin)} (gate-margin), " if margin else ""
     waited_out = sum(not route.legs[index].late_ns for index in legs[1:])
     error = (1 + waited_out) * intent.network.clock_error_ns
@@ -80,12 +81,13 @@ def _too_slow(problem: Problem, route: Route) -> str:
         intent.network.bridges[link.source.node].processing_max_ns for link in links[1:]
     )
     least = route.least_latency_ns
+    interference = f"best effort of the talker itself {us(own)}, " if own else ""
     way = " → ".join([*(link.source.node for link in links), links[-1].target.node])
     return (
         f"needs at least {us(least)} over {way}, max-latency is "
         f"{us(problem.stream(route.member).max_latency_ns)}. Of this, frame and cable take "
-        f"{us(least - blocking - error - processing)}, control frames in the way "
-        f"{us(blocking - margin)}, {late}switch processing {us(processing)}, clock error "
+        f"{us(least - own - blocking - margin - error - processing)}, {interference}control frames "
+        f"in the way {us(blocking)}, {late}switch processing {us(processing)}, clock error "
         f"{us(error)}. Raise max-latency to {us(least)} or lower one of these"
     )
 

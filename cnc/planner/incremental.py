@@ -12,7 +12,7 @@ from cnc.errors import InputError
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef, Stream, StreamPlan
 from cnc.planner.gates import gate_control_lists
 from cnc.planner.graph import Tree
-from cnc.planner.problem import Problem, entries_max, interval_max_ns
+from cnc.planner.problem import Problem, entries_max, interval_max_ns, start_delay_ns
 from cnc.planner.route import Member, Placement
 
 _FOUNDATIONS: Mapping[str, Callable[[Intent], object]] = {
@@ -74,7 +74,9 @@ def _is_same(before: Intent, after: Intent, port: PortRef) -> bool:
     link, now = before.network.links[port], after.network.links.get(port)
     one, other = (intent.network.bridges.get(port.node) for intent in (before, after))
     if now is None or one is None or other is None:
-        return link == now and one is other
+        if link != now or one is not other:
+            return False
+        return start_delay_ns(before, link) == start_delay_ns(after, now)
     if _as_gated(before, link) != _as_gated(after, now):
         return False
     return (one.processing_min_ns, one.processing_max_ns, one.gate_mode) == (

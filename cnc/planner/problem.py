@@ -37,6 +37,7 @@ from cnc.model import (
     PortRef,
     Stream,
     StreamPlan,
+    TalkerInterference,
     transmission_ns,
 )
 from cnc.planner.graph import Tree
@@ -340,8 +341,21 @@ class _HopTimes(NamedTuple):
 
 
 def start_delay_ns(intent: Intent, link: Link) -> int:
-    """How much later than planned a scheduled frame may start on the link."""
-    return longest_frame_ns(intent, link, ClassRole.CONTROL) + intent.network.gate_margin_ns
+    """How much later than planned a scheduled frame may start on the link.
+
+    At a talker a best-effort frame may be under way, and control frames that come meanwhile go
+    first.
+    """
+    delay = longest_frame_ns(intent, link, ClassRole.CONTROL) + intent.network.gate_margin_ns
+    return delay + interference_ns(intent, link)
+
+
+def interference_ns(intent: Intent, link: Link) -> int:
+    """How long best effort of the sender itself may keep the link from a scheduled frame."""
+    talker = intent.network.end_stations.get(link.source.node)
+    if talker is None or talker.interference is TalkerInterference.NONE:
+        return 0  # a bridge shuts the gates of best effort in time
+    return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
 
 
 def guard_ns(intent: Intent, link: Link) -> int:

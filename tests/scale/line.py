@@ -40,6 +40,7 @@ def line(
             "processing": {"min": "1us", "max": "5us"},
             "clock-error": "1us",
             "gate-margin": "0ns",
+            "talker-interference": "none",
             "user": user,
             "netconf-port": port,
         },

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cnc.model import ClassRole, GateControlList, Intent, Link
+from cnc.model import ClassRole, GateControlList, Intent, Link, TalkerInterference
 from tests.simulator.adversary import Adversary
 from tests.simulator.gates import Gate
 from tests.simulator.octets import FrameTimes, octets_ns
@@ -84,8 +84,9 @@ class Port:
         self._best_effort_ns = max(
             (octets_ns(size + physical, link.rate_bps) for size in sizes), default=0
         )
-        is_gated = link.source.node in intent.network.bridges
-        self._has_best_effort = is_gated and adversary.sends_best_effort()
+        talker = intent.network.end_stations.get(link.source.node)
+        has_some = talker is None or talker.interference is TalkerInterference.ONE_FRAME
+        self._has_best_effort = has_some and adversary.sends_best_effort()
 
     def enqueue(self, frame: Frame) -> None:
         self._queues[frame.flow.traffic_class].append(frame)

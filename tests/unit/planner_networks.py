@@ -24,6 +24,7 @@ from cnc.model import (
     Network,
     PortRef,
     Stream,
+    TalkerInterference,
     TrafficClass,
 )
 from cnc.planner.problem import Problem
@@ -187,7 +188,10 @@ def networks(draw: st.DrawFn, *, entries_max: st.SearchStrategy[int] = NO_LIMIT)
         nodes[name] = Bridge(name, least, least + jitter, gate_mode=mode)
     return Network(
         nodes,
-        {n: EndStation(n) for n in stations},
+        {
+            n: EndStation(n, interference=draw(st.sampled_from(TalkerInterference)))
+            for n in stations
+        },
         links,
         clock_error_ns=draw(st.sampled_from([0, 1, 500, 2000])),
         gate_margin_ns=draw(st.sampled_from([0, 0, 800])),

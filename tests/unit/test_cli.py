@@ -130,7 +130,7 @@ def test_streams_that_cannot_fit_end_with_1_and_say_why(tight: Path) -> None:
 
 def test_of_many_reasons_the_first_twenty_are_shown_and_the_others_counted(tmp_path: Path) -> None:
     stream = "talker: t1, listeners: [l1], class: cyclic, period: 1ms, payload: 100B"
-    streams = {f"s{i}": f"{stream}, max-latency: 28.2us" for i in range(25)}
+    streams = {f"s{i}": f"{stream}, max-latency: 25.2us" for i in range(25)}
     done = cnc("plan", line3_with(streams, tmp_path / "late.yaml"))
     assert done.returncode == 1
     reasons = [line for line in done.stderr.splitlines() if line.startswith("  s")]

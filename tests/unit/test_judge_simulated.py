@@ -73,14 +73,6 @@ def on_network(planned: Plan, **facts: object) -> Plan:
     return replace(planned, intent=replace(planned.intent, network=net))
 
 
-def the_talker_starts_too_late(planned: Plan) -> Plan:
-    return with_hops(
-        planned,
-        "a",
-        lambda hops: [replace(hops[0], offset_ns=hops[0].offset_ns + 3 * US), *hops[1:]],
-    )
-
-
 def it_promises_too_much(planned: Plan) -> Plan:
     return with_stream(planned, "a", replace(planned.streams["a"], latency_bound_ns=5 * US))
 
@@ -167,7 +159,6 @@ def a_hop_is_missing(planned: Plan) -> Plan:
 
 
 RULES: dict[str, Callable[[Plan], Plan]] = {
-    "precedence": the_talker_starts_too_late,
     "bound": it_promises_too_much,
     "overlap": frames_start_together,
     "fifo": switches_are_faster,

@@ -105,7 +105,7 @@ def in_format_2(plan: Plan, **defaults: str) -> str:
     """The plan as a file of format 2, whose intent states `defaults` and leaves out what format 2
     implied."""
     document = json.loads(planfile.dump(plan))
-    for key in ("gate-margin",):
+    for key in ("gate-margin", "talker-interference"):
         document["intent"]["defaults"].pop(key, None)
     document["intent"]["defaults"] |= defaults
     return json.dumps(document | {"format": "cnc-plan/2"})
@@ -118,6 +118,7 @@ def test_a_plan_file_of_format_2_keeps_the_values_that_its_intent_left_out(line3
     written = json.loads(planfile.dump(plan))
     assert written["format"] == "cnc-plan/3"
     assert written["intent"]["defaults"]["gate-margin"] == "0ns"
+    assert written["intent"]["defaults"]["talker-interference"] == "none"
 
 
 def test_a_plan_file_of_format_2_keeps_the_values_that_its_intent_states(line3: Plan) -> None:

@@ -126,6 +126,7 @@ class ControlOverhead:
                     "processing": {"min": "1us", "max": "5us"},
                     "clock-error": "1us",
                     "gate-margin": "0ns",
+                    "talker-interference": "none",
                     "netconf-port": reached.port,
                     **({"user": reached.user} if reached.user else {}),
                 },

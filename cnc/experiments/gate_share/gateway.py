@@ -45,6 +45,7 @@ def intent(description: GateShareDescription) -> Intent:
                 },
                 "clock-error": "0ns",
                 "gate-margin": "0ns",
+                "talker-interference": "none",
                 "user": "tsn",
             },
             "classes": {
