@@ -15,7 +15,8 @@ worst and best cases itself, and looks whether each rule holds:
     gate-cycle, gate-interval, gate-tick, gate-entries, gate-mask
                                      the list is one that the port can run
     gate-window                      the gate is open for the whole of a planned frame's time
-    gate-exclusive, gate-guard       nothing else is sent then, nor still on the wire
+    gate-exclusive, gate-guard, gate-seam
+                                     nothing else is sent then, nor still on the wire
     gate-control, starved-control, starved-best-effort
                                      control may always be sent, best effort often enough
 
@@ -31,6 +32,7 @@ from cnc.check.frames import judge_streams
 from cnc.check.limits import judge_limits
 from cnc.check.lists import judge_lists, readable_lists
 from cnc.check.queues import judge_links, judge_queues
+from cnc.check.seams import judge_seams
 from cnc.check.violation import Violation
 from cnc.check.windows import judge_windows
 from cnc.collector import paused
@@ -50,6 +52,7 @@ def judge(plan: Plan) -> list[Violation]:
     violations += judge_lists(plan, lists)
     violations += judge_limits(plan.intent.network, plan.gates)
     violations += judge_windows(plan, lists, transmissions)
+    violations += judge_seams(plan, lists, transmissions)
     return violations
 
 

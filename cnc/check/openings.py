@@ -104,6 +104,12 @@ class Gate:
         self._closes = [closing - zero for _, closing, _ in stretches] or [0]
         self._clear_until = [closing - zero if ok else 0 for _, closing, ok in stretches] or [0]
 
+    def last_open_ns(self, time_ns: int) -> int:
+        """The end of the last open stretch that begins before `time_ns`, or that time."""
+        phase = (time_ns - self._zero_ns) % self._cycle_ns
+        stretch = bisect_right(self._opens, phase) - 1
+        return time_ns - max(0, phase - self._closes[stretch])
+
     def earliest_start_ns(self, earliest_ns: int, planned_ns: int, period_ns: int) -> int:
         """The least time into any period, from `earliest_ns` on, at which the gate is open.
 

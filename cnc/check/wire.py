@@ -29,5 +29,8 @@ def _largest_ns(intent: Intent, link: Link, role: ClassRole) -> int:
 
 
 def guard_ns(intent: Intent, link: Link, best_effort: TrafficClass) -> int:
-    """How long after its gate closes a best-effort class may still keep the link busy."""
-    return wire_ns(intent, link, best_effort)
+    """How long after its gate closes a best-effort class may still keep the link busy.
+
+    A frame that was let through may start the network's gate margin later.
+    """
+    return wire_ns(intent, link, best_effort) + intent.network.gate_margin_ns

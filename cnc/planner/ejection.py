@@ -116,7 +116,7 @@ def _edge_bans(route: Route) -> list[tuple[int, float, int]]:
     changes: list[tuple[int, float, int]] = []
     for leg, after in zip(route.legs, route.offsets_ns, strict=True):
         margin = leg.edge_min_ns
-        for edge in (after, after + leg.window_ns):
+        for edge in (after, after + leg.gate_ns):
             for first, last in ((1 - margin, -1), (1, margin - 1)):
                 if first > last:
                     continue

@@ -118,7 +118,7 @@ class PlacementModel:
             return route
         name = route.member.stream
         legs = (
-            leg._replace(window_ns=self._problem.busy_ns(name, leg.link), edge_min_ns=0)
+            leg._replace(window_ns=self._problem.busy_ns(name, leg.link), edge_min_ns=0, seam_ns=0)
             for leg in route.legs
         )
         return replace(route, legs=tuple(legs))
@@ -332,7 +332,7 @@ def _clear_of_edges(leg: Leg, period_ns: int, least_ns: int, most_ns: int) -> An
     """Starts in [least, most] at which both ends of the window keep clear of the cycle's end."""
     if least_ns > most_ns or leg.window_ns > period_ns:
         return cp_model.Domain.from_intervals([])
-    window = leg.window_ns
+    window = leg.gate_ns
     starts = _edges(leg.edge_min_ns, period_ns, least_ns, most_ns)
     ends = _edges(leg.edge_min_ns, period_ns, least_ns + window, most_ns + window)
     return starts.intersection_with(ends.addition_with(cp_model.Domain(-window, -window)))

@@ -65,7 +65,7 @@ def _windows_by_port(
     for route, offsets, number in placements:
         for leg, offset in zip(route.legs, offsets, strict=True):
             if leg.parent is not None:
-                window = Window(offset, offset + leg.window_ns, number)
+                window = Window(offset, offset + leg.gate_ns, number)
                 found[leg.link].append((route.period_ns, window))
     return found
 

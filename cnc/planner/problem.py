@@ -201,7 +201,7 @@ class Problem:
             hop = self._hop(number, stream.payload_octets)
             parent = inbound.get(link.source.node)
             anchor, least, greatest, window, edge, offset = index, 0, 0, hop.window_ns, 0, 0
-            early_here = depth = late_here = 0
+            early_here = depth = late_here = seam = 0
             if parent is not None:
                 depth = depths[parent] + 1
                 late_here = error if depth in late else 0
@@ -216,26 +216,17 @@ class Problem:
                 greatest -= late_here
                 edge = interval_min_ns(link)
                 window = max(window + late_here, edge)
+                if number in self._loose_links or not held:
+                    seam = self._seam_ns(link)
                 offset = offsets[parent] + greatest
             # On a loose port until the frame has surely come: frames that come at one instant have
             # no order.
             hold = late_here + 1 if number in self._loose_links else window + edge
+            window += seam
             listens = link.target.node in stream.listeners
             delivery = hop.delivery_ns if listens else None
-            legs.append(
-                Leg(
-                    number,
-                    parent,
-                    anchor,
-                    least,
-                    greatest,
-                    window,
-                    hold,
-                    delivery,
-                    edge,
-                    late_here,
-                )
-            )
+            times = least, greatest, window, hold, delivery, edge, late_here, seam
+            legs.append(Leg(number, parent, anchor, *times))
             early.append(early_here)
             depths.append(depth)
             offsets.append(offset)
@@ -246,6 +237,13 @@ class Problem:
             if leg.delivery_ns is not None
         )
         return Route(member, stream.period_ns, tuple(legs), tuple(offsets), least_latency, held)
+
+    def _seam_ns(self, link: Link) -> int:
+        """How long before another class's frame a gate shuts that may let early frames through."""
+        margin = self.intent.network.gate_margin_ns
+        if not margin or len(self.intent.classes_with(ClassRole.SCHEDULED)) == 1:
+            return 0
+        return max(round_up(margin, link.gate_tick_ns), interval_min_ns(link))
 
     def _hop(self, number: int, payload_octets: int) -> _HopTimes:
         key = number, payload_octets
@@ -359,8 +357,11 @@ def interference_ns(intent: Intent, link: Link) -> int:
 
 
 def guard_ns(intent: Intent, link: Link) -> int:
-    """How long best effort must be shut before a scheduled window opens."""
-    return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
+    """How long best effort must be shut before a scheduled window opens.
+
+    Its last frame may start as late as any other for reasons of its sender.
+    """
+    return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT) + intent.network.gate_margin_ns
 
 
 def longest_frame_ns(intent: Intent, link: Link, role: ClassRole) -> int:

@@ -21,11 +21,13 @@ class Leg(NamedTuple):
 
     `min_ns` counts from the planned start at `anchor`, the nearest leg upstream that holds the
     frame back, to the earliest moment in this port's queue; `max_ns` from the parent's planned
-    start to the latest. `window_ns` is how long the link is reserved from the planned start on,
-    `hold_ns` how long the queue is. The frame may come `late_ns` after the planned start, on which
-    `max_ns` does not count: the clock error at a late hop, else 0. `delivery_ns` counts to the last
-    bit at a listener and is None where none listens. `edge_min_ns` is how near to the end of the
-    cycle a window may start or end, since a gate entry cut there must not become too short.
+    start to the latest. `window_ns` is how long the link is reserved from the planned start on, of
+    which the gate is shut for the last `seam_ns`: another class may come next, and a frame that
+    was early may start so much after it was let through. `hold_ns` is how long the queue is
+    reserved. The frame may come `late_ns` after the planned start, on which `max_ns` does not
+    count: the clock error at a late hop, else 0. `delivery_ns` counts to the last bit at a listener
+    and is None where none listens. `edge_min_ns` is how near to the end of the cycle a window may
+    start or end, since a gate entry cut there must not become too short.
     """
 
     link: int
@@ -38,6 +40,12 @@ class Leg(NamedTuple):
     delivery_ns: int | None
     edge_min_ns: int
     late_ns: int = 0
+    seam_ns: int = 0
+
+    @property
+    def gate_ns(self) -> int:
+        """How long the gate is open from the planned start on."""
+        return self.window_ns - self.seam_ns
 
 
 @dataclass(frozen=True, slots=True)

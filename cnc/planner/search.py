@@ -108,7 +108,7 @@ def edge_delay(start_ns: int, leg: Leg, period_ns: int) -> int:
     A port's cycle is a multiple of each of its streams' periods, and starts with them at 0.
     """
     margin = leg.edge_min_ns
-    for edge in (start_ns, start_ns + leg.window_ns):
+    for edge in (start_ns, start_ns + leg.gate_ns):
         phase = edge % period_ns
         if 0 < phase < margin:
             return margin - phase

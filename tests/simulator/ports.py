@@ -81,7 +81,8 @@ class Port:
         sizes = [c.max_frame_octets for c in best_effort]
         if link.preemption:
             sizes = [min(size, _NOT_PREEMPTABLE_OCTETS) for size in sizes]
-        self._best_effort_ns = max(
+        # It may start as late as any other frame.
+        self._best_effort_ns = self._margin_ns + max(
             (octets_ns(size + physical, link.rate_bps) for size in sizes), default=0
         )
         talker = intent.network.end_stations.get(link.source.node)

@@ -27,7 +27,7 @@ def meet(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
 
 
 def is_near_cycle_end(leg: Leg, offset_ns: int, period_ns: int) -> bool:
-    edges = ((offset_ns + length) % period_ns for length in (0, leg.window_ns))
+    edges = ((offset_ns + length) % period_ns for length in (0, leg.gate_ns))
     return any(0 < min(edge, period_ns - edge) < leg.edge_min_ns for edge in edges)
 
 

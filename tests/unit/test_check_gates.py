@@ -99,7 +99,7 @@ def test_the_gate_margin_is_kept_free_after_each_planned_frame(good: Plan) -> No
     network = replace(good.intent.network, gate_margin_ns=1)
     found = judge(replace(good, intent=replace(good.intent, network=network)))
     codes = {v.code for v in found}
-    assert codes == {"bound", "overlap", "gate-window", "gate-exclusive"}
+    assert codes == {"bound", "overlap", "gate-window", "gate-exclusive", "gate-guard"}
 
 
 def test_a_gate_that_never_closes_is_guarded_before_each_frame(good: Plan) -> None:
