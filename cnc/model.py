@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 NS_PER_S = 1_000_000_000
+CONTROL_SHARE = 10  # a control class that states no rate takes up to one part in so many of a link
 
 # How late the gates of a software port are taken to open where nobody has measured it: what a busy
 # machine, or an emulated one, takes to wake up without a real-time kernel (docs/late-frames.md).
@@ -53,6 +54,10 @@ class TrafficClass:
 
     `number` is the queue and the bit in a gate mask; `priority` the Linux skb priority and 802.1Q
     priority that leads there; `dscps` the IP code points given that priority.
+
+    A control class sends at most `burst_frames` of its largest frames in a row, and `rate_bps` on
+    average, counted on the wire with preamble and gap: a token bucket (RFC 2697). None is the
+    default of `Intent.control_burst_octets` and `Intent.control_rate_bps`.
     """
 
     name: str
@@ -61,6 +66,8 @@ class TrafficClass:
     dscps: tuple[int, ...]
     role: ClassRole
     max_frame_octets: int = 1522  # on the link layer: MAC header to FCS
+    burst_frames: int | None = None
+    rate_bps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +193,8 @@ class Network:
 
     `clock_error_ns` bounds the difference between any two clocks; `gate_margin_ns` how much later
     than planned a frame may start for reasons of its sender, other frames apart.
+    `disturbance_ns` is the longest time that a disturbance keeps a port from sending scheduled
+    frames, after which every stream must come back within its bound; None: none need.
     """
 
     bridges: Mapping[str, Bridge]
@@ -194,6 +203,7 @@ class Network:
     clock_error_ns: int
     overhead: FrameOverhead = FrameOverhead()
     gate_margin_ns: int = 0
+    disturbance_ns: int | None = None
 
     @property
     def managed(self) -> dict[str, Bridge | EndStation]:
@@ -296,6 +306,29 @@ class Intent:
     def classes_with(self, role: ClassRole) -> list[TrafficClass]:
         return [c for c in self.classes.values() if c.role is role]
 
+    def control_burst_octets(self) -> int:
+        """The most octets that control frames may keep a link busy with in a row.
+
+        Where no control class states a burst, all of them together send one frame in a row.
+        """
+        control = self.classes_with(ClassRole.CONTROL)
+        physical = self.network.overhead.physical_octets
+        frames = [c.max_frame_octets + physical for c in control]
+        if all(c.burst_frames is None for c in control):
+            return max(frames, default=0)
+        bursts = [1 if c.burst_frames is None else c.burst_frames for c in control]
+        return sum(burst * octets for burst, octets in zip(bursts, frames, strict=True))
+
+    def control_rate_bps(self, link: Link) -> int:
+        """The most that control frames take of a link on average, in bits a second on the wire.
+
+        A class that states no rate may take a tenth of each link.
+        """
+        return sum(
+            link.rate_bps // CONTROL_SHARE if c.rate_bps is None else c.rate_bps
+            for c in self.classes_with(ClassRole.CONTROL)
+        )
+
     def hyperperiod_ns(self) -> int:
         return math.lcm(1, *(s.period_ns for s in self.streams.values()))
 
@@ -356,7 +389,9 @@ class Plan:
     """Offsets for every stream and a gate control list for every bridge port they cross.
 
     `refused` holds the reason for each stream that has no place because its operator accepted a
-    plan without it; it is empty unless that was asked for.
+    plan without it; it is empty unless that was asked for. `recovery_ns` is by stream how long
+    after the end of a disturbance its frames may still be later than their bound; empty where the
+    network need not recover.
     """
 
     intent: Intent
@@ -364,6 +399,7 @@ class Plan:
     gates: Mapping[PortRef, GateControlList]
     algorithm: str
     refused: Mapping[str, str] = field(default_factory=dict)
+    recovery_ns: Mapping[str, int] = field(default_factory=dict)
 
     def class_of(self, stream: str) -> TrafficClass:
         """The class that all frames of a planned stream use."""

@@ -9,11 +9,13 @@
      "algorithm": name,
      "streams":   {stream: {"paths": [[[node, port, offset_ns, traffic_class], ...], ...],
                             "latency_bound_ns": n}, ...},
+     "recovery_ns": {stream: n, ...},
      "refused":   {stream: why it has no place, ...},
      "gates":     {"node/port": {"cycle_ns": n, "entries": [["0x81", interval_ns], ...]}, ...}}
 
 `limits` are what the switches stated of their ports (0: unknown), and hold beside those in the
-intent. The section is missing where no switch was asked.
+intent. The section is missing where no switch was asked, as is `recovery_ns` where the intent asks
+for no recovery: how long after a disturbance a stream may be late.
 
 `gate_margin` is how late the plan expects gates to open where the intent does not state it, and
 the measurement that asks for it: how late the latest of `count` wake-ups was. `measured` is missing
@@ -64,7 +66,11 @@ FORMAT = "cnc-plan/3"
 _FORMAT_2 = "cnc-plan/2"
 _OLDER_FORMATS = ("cnc-plan/1",)  # not read any more
 # Keys under `defaults` of an intent whose default value has changed since format 2.
-_IMPLIED_BY_FORMAT_2: Mapping[str, Any] = {"gate-margin": "0ns", "talker-interference": "none"}
+_IMPLIED_BY_FORMAT_2: Mapping[str, Any] = {
+    "gate-margin": "0ns",
+    "talker-interference": "none",
+    "recovery": "none",
+}
 SIZE_MAX_OCTETS = 256 * 1024 * 1024
 
 
@@ -131,6 +137,7 @@ def parse(text: str, source: str) -> Plan:
         },
         algorithm=found.algorithm,
         refused=found.refused,
+        recovery_ns=found.recovery_ns,
     )
 
 
@@ -171,6 +178,7 @@ def _text(plan: Plan) -> str:
         *([] if intent.states_gate_margin else [f'"gate_margin": {json.dumps(_margin(intent))}']),
         f'"algorithm": {json.dumps(plan.algorithm)}',
         f'"streams": {_lines(streams)}',
+        *([f'"recovery_ns": {_lines(plan.recovery_ns)}'] if plan.recovery_ns else []),
         f'"refused": {_lines(plan.refused)}',
         f'"gates": {_lines(gates)}',
     ]

@@ -182,6 +182,7 @@ class PlanObject(_Object):
     intent: Annotated[Any, PlainValidator(_read_intent)]
     algorithm: Annotated[str, PlainValidator(_algorithm)]
     streams: dict[_Stream, _StreamObject]
+    recovery_ns: dict[_Stream, _Count] = {}
     refused: dict[_Stream, Annotated[str, PlainValidator(_reason)]]
     gates: dict[_Port, _GatesObject]
     limits: dict[_Port, _LimitsObject] = {}

@@ -19,6 +19,7 @@ worst and best cases itself, and looks whether each rule holds:
                                      nothing else is sent then, nor still on the wire
     gate-control, starved-control, starved-best-effort
                                      control may always be sent, best effort often enough
+    recovery                         frames are in time again as soon as promised
 
 A gate may open before the planned time, so that a frame that comes early leaves early. How early
 it may then be at every later bridge is part of the best case that `fifo` is judged by. It delays
@@ -32,6 +33,7 @@ from cnc.check.frames import judge_streams
 from cnc.check.limits import judge_limits
 from cnc.check.lists import judge_lists, readable_lists
 from cnc.check.queues import judge_links, judge_queues
+from cnc.check.recovery import judge_recovery
 from cnc.check.seams import judge_seams
 from cnc.check.violation import Violation
 from cnc.check.windows import judge_windows
@@ -53,6 +55,8 @@ def judge(plan: Plan) -> list[Violation]:
     violations += judge_limits(plan.intent.network, plan.gates)
     violations += judge_windows(plan, lists, transmissions)
     violations += judge_seams(plan, lists, transmissions)
+    if not violations:  # a plan that does not hold without a disturbance is refused as it is
+        violations += judge_recovery(plan, lists, transmissions)
     return violations
 
 

@@ -57,6 +57,20 @@ class GateCycle:
         """How long each run of entries lasts that agree with `value` in the bits of `mask`."""
         return (self._edges[end] - self._edges[first] for first, end in self._runs(mask, value))
 
+    def stretches(self, *, opened: int, shut: int, within_ns: int) -> list[tuple[int, int]]:
+        """When all gates of the mask `opened` are open and all of `shut` shut, as (start, end) in
+        order of their starts, of those that start from 0 to `within_ns`, some cycles later."""
+        once = sorted(
+            (start % self.cycle_ns, start % self.cycle_ns + self._edges[end] - start)
+            for first, end in self._runs(opened | shut, opened)
+            for start in [self._edges[first]]
+        )
+        return [
+            (start + later, end + later)
+            for later in range(0, within_ns, self.cycle_ns)
+            for start, end in once
+        ]
+
     def _runs(self, mask: int, value: int) -> list[tuple[int, int]]:
         """The first entry of each run, and the one after its last."""
         agrees = self._states.translate(_agreeing(mask, value))

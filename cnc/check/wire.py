@@ -14,14 +14,32 @@ def wire_ns(intent: Intent, link: Link, traffic_class: TrafficClass) -> int:
 def blocking_ns(intent: Intent, link: Link) -> int:
     """How much later than planned a scheduled frame may start.
 
-    A control frame may be under way, and the sender has the network's gate margin besides. At a
-    talker, whose port has no gates, a frame of best effort may come before the control frame.
+    Control frames may be under way and in line, as many as the classes state to send in a row, and
+    the sender has the network's gate margin besides. At a talker, whose port has no gates, a frame
+    of best effort may come before them.
     """
-    blocking = intent.network.gate_margin_ns + _largest_ns(intent, link, ClassRole.CONTROL)
+    blocking = intent.network.gate_margin_ns + control_ns(intent, link)
     sender = intent.network.end_stations.get(link.source.node)
     if sender and sender.interference is TalkerInterference.ONE_FRAME:
         blocking += _largest_ns(intent, link, ClassRole.BEST_EFFORT)
     return blocking
+
+
+def control_ns(intent: Intent, link: Link) -> int:
+    """How long control frames in a row may keep a link busy.
+
+    Unless a class states a burst, that is one frame of all control classes together.
+    """
+    control = intent.classes_with(ClassRole.CONTROL)
+    if not any(c.burst_frames for c in control):
+        return _largest_ns(intent, link, ClassRole.CONTROL)
+    return sum(
+        transmission_ns(
+            (c.burst_frames or 1) * (c.max_frame_octets + intent.network.overhead.physical_octets),
+            link.rate_bps,
+        )
+        for c in control
+    )
 
 
 def _largest_ns(intent: Intent, link: Link, role: ClassRole) -> int:

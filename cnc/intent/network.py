@@ -54,6 +54,7 @@ def network(document: shape.Document, problems: Problems) -> Network:
             min_payload_octets=frame.min_payload_octets,
         ),
         gate_margin_ns=_gate_margin_ns(document),
+        disturbance_ns=document.defaults.recovery,
     )
 
 

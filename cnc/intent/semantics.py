@@ -31,7 +31,14 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
 
 def _class(name: str, its: shape.Class) -> TrafficClass:
     return TrafficClass(
-        name, its.traffic_class, its.priority, its.dscp, its.role, its.max_frame_octets
+        name,
+        its.traffic_class,
+        its.priority,
+        its.dscp,
+        its.role,
+        its.max_frame_octets,
+        its.burst,
+        its.rate_bps,
     )
 
 
@@ -51,6 +58,16 @@ def _stream(name: str, its: shape.Stream, scheduled: tuple[str, ...]) -> Stream:
     )
 
 
+def _check_control(its: TrafficClass, problems: Problems) -> None:
+    """Only what control sends is not planned, and has to be stated."""
+    if its.role is ClassRole.CONTROL:
+        return
+    for key, value in (("burst", its.burst_frames), ("rate", its.rate_bps)):
+        if value is not None:
+            found = f"a {key}, and the role {its.role}"
+            problems.add(("classes", its.name, key), found, "a class with the role control")
+
+
 def _check_classes(intent: Intent, problems: Problems) -> None:
     owners: dict[tuple[str, int], str] = {}
     for name, its in intent.classes.items():
@@ -61,6 +78,7 @@ def _check_classes(intent: Intent, problems: Problems) -> None:
             if owner:
                 found = f"{value}, which class {owner} has" if owner != name else f"{value} twice"
                 problems.add(("classes", name, key), found, f"a {key} of its own")
+        _check_control(its, problems)
         if its.role is not ClassRole.SCHEDULED:
             continue
         for key, value in marks:

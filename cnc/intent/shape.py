@@ -21,6 +21,7 @@ from cnc.model import ClassRole, FrameOverhead, GateMode, PortRef, TalkerInterfe
 CYCLE_MAX_NS = 2**31 - 1  # taprio's limit, and the widest cycle its intervals can add up to
 PAYLOAD_MAX_OCTETS = 1500  # IEEE 802.3: client data of a basic frame
 _FRAME_MIN_OCTETS, _FRAME_MAX_OCTETS = 64, 2000  # IEEE 802.3: minimum and envelope frame
+_BURST_MAX_FRAMES = 10_000
 _DSCP_MAX = 63
 _TOS_MAX = 255
 _DSCP_NAMES = {46: "EF"} | {8 * number: f"CS{number}" for number in range(8)}
@@ -110,6 +111,21 @@ def _ip_version(value: object) -> int:
     if type(value) is int and value in (4, 6):
         return value
     raise ValueError("4 or 6")
+
+
+def _recovery(value: object) -> int | None:
+    if value == "none":
+        return None
+    try:
+        return DURATION.parse(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or none") from None
+
+
+_RECOVERY_SCHEMA = {
+    "type": "string",
+    "anyOf": [{"enum": ["none"]}, {"pattern": DURATION.pattern}],
+}
 
 
 def _boolean(value: object) -> bool:
@@ -209,6 +225,13 @@ class Defaults(Shape):
         "switch gates its port; one-frame: its largest best-effort frame, if it sends scheduled "
         "frames with strict priority; none: it sends no best effort, or gates its own port",
     )
+    recovery: Annotated[int | None, Leaf(_recovery, _RECOVERY_SCHEMA)] = Field(
+        "100us",
+        validate_default=True,
+        description="maximum time that a disturbance, such as a burst of control frames or a "
+        "missed window, keeps a port from sending; after any one of them all streams come back "
+        "within their bounds; a duration such as 100us, or none: frames may stay late",
+    )
     gates: Gates = Field(
         "software",
         validate_default=True,
@@ -240,6 +263,16 @@ class Class(Shape):
         "1522B",
         validate_default=True,
         description="longest frame from MAC header to FCS, in octets, such as 1522B",
+    )
+    burst: Annotated[int, integer(1, _BURST_MAX_FRAMES)] | None = Field(
+        None,
+        description="of a control class: the most frames it sends in a row, each of which may be "
+        "as long as max-frame; default: one frame of all control classes together",
+    )
+    rate_bps: Rate | None = Field(
+        None,
+        description="of a control class: the most it sends on average, with preambles and gaps, a "
+        "rate such as 1Mbps; default: a tenth of each link",
     )
 
 

@@ -7,7 +7,8 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
     greedy            no-wait and waiting: one by one     ejection,  making room for those that
     exact             proofs for small problems           neighbourhood              do not fit
     portfolio         several searches at once            auto       which of them, in what order
-    gates             the ports' gate control lists       explain    why a stream has no place
+    gates, spare      the ports' gate control lists       explain    why a stream has no place
+    recovery, backlog when frames are in time again after a disturbance
     incremental, live planning around what runs           executors  where searches run
 """
 
@@ -32,6 +33,7 @@ from cnc.planner.incremental import Move, moves, other_foundation
 from cnc.planner.live import Changes, Live
 from cnc.planner.neighbourhood import Neighbourhood
 from cnc.planner.problem import Problem, complete, stream_plans
+from cnc.planner.recovery import Recovery, recovery
 from cnc.planner.route import Member, Placement
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
@@ -80,13 +82,17 @@ def plan(
     problem, impossible = _problem(intent, keep, seed)
     problem, result, lists = _with_fitting_lists(problem, chosen, budget)
     refused = _reasons(problem, result, impossible)
-    crowded = lists.crowded()
+    recovering = recovery(problem, complete(problem, result.placements).values(), lists)
+    crowded = lists.crowded() | recovering.refused
     if not best_effort and not result.interrupted and (refused or crowded):
         ports = {f"port {port}": why for port, why in crowded.items()}
         raise Unschedulable(refused | ports, hint=_HINT)
-    placements, lists, crowded_out = _without_crowded_ports(problem, result, lists)
+    placements, lists, recovering, crowded_out = _without_crowded_ports(
+        problem, result, lists, recovering
+    )
     placed = stream_plans(problem, placements)
-    return Plan(intent, placed, lists.lists, result.algorithm, refused | crowded_out)
+    refused |= crowded_out
+    return Plan(intent, placed, lists.lists, result.algorithm, refused, recovering.recovery_ns)
 
 
 _HINT = (
@@ -191,15 +197,16 @@ def _with_fitting_lists(
 
 
 def _without_crowded_ports(
-    problem: Problem, result: Result, lists: Lists
-) -> tuple[dict[Member, Placement], Lists, dict[str, str]]:
-    """Take out the greatest stream of a port that cannot run its list, until all ports can.
+    problem: Problem, result: Result, lists: Lists, recovering: Recovery
+) -> tuple[dict[Member, Placement], Lists, Recovery, dict[str, str]]:
+    """Take out the greatest stream of a port that cannot run its list, or that never recovers,
+    until all ports can and do.
 
     What others were given stays sound. Raises `Unschedulable` where only kept streams are left.
     """
     placements = complete(problem, result.placements)
     out: dict[str, str] = {}
-    while crowded := lists.crowded():
+    while crowded := lists.crowded() | recovering.refused:
         relieved: set[PortRef] = set()
         for port, why in crowded.items():
             if port in relieved:
@@ -213,7 +220,8 @@ def _without_crowded_ports(
                 route = placements.pop(member).route
                 relieved.update(problem.links[leg.link].source for leg in route.legs)
         lists = gate_control_lists(problem, placements.values())
-    return placements, lists, out
+        recovering = recovery(problem, placements.values(), lists)
+    return placements, lists, recovering, out
 
 
 def _crossing(

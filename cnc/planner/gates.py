@@ -2,7 +2,8 @@
 
 Around each planned frame its class is open, with control alone beside it. Before that, for as long
 as a best-effort frame may still be on the wire, nothing but control is open. In all other time
-everything but the scheduled classes is open.
+everything but the scheduled classes is open; where the network must recover from disturbances,
+these too, as `spare` describes.
 
 A loose port has a shorter list: its class stays open over the smallest gaps between its frames and
 over the guard bands. Its frames may leave early, which the placement has allowed for.
@@ -19,6 +20,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from math import lcm
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link, PortRef, TrafficClass
@@ -34,6 +36,7 @@ from cnc.planner.problem import (
     round_up,
 )
 from cnc.planner.route import Placement
+from cnc.planner.spare import Stays, stays_by_port, with_spare_room
 
 
 class Lists(NamedTuple):
@@ -72,13 +75,20 @@ def _windows_by_port(
 
 def gate_control_lists(problem: Problem, placements: Iterable[Placement]) -> Lists:
     """One list for each bridge port that a placement crosses."""
-    return lists_of(problem, _windows_by_port(placements))
+    placements = tuple(placements)
+    recovers = problem.intent.network.disturbance_ns is not None
+    stays = stays_by_port(placements) if recovers else {}
+    return lists_of(problem, _windows_by_port(placements), stays)
 
 
-def lists_of(problem: Problem, windows: Mapping[int, Sequence[tuple[int, Window]]]) -> Lists:
+def lists_of(
+    problem: Problem,
+    windows: Mapping[int, Sequence[tuple[int, Window]]],
+    stays: Mapping[int, Stays] = MappingProxyType({}),
+) -> Lists:
     """One list for each link that `windows` names, which must leave bridges.
 
-    `windows` have the period of their frames with them.
+    `windows` have the period of their frames with them. Ports with `stays` get spare room.
     """
     lists: dict[PortRef, GateControlList] = {}
     too_long = set()
@@ -101,6 +111,8 @@ def lists_of(problem: Problem, windows: Mapping[int, Sequence[tuple[int, Window]
             gates = port.exact(frames)
             if limit is not None and len(gates.entries) > limit:
                 too_long.add(link.source)
+        if number in stays:
+            gates = _spared(problem, link, gates, stays[number], limit)
         if reason := _objection(problem.intent, link, gates):
             if link.source in problem.loose:
                 reason = (
@@ -109,6 +121,18 @@ def lists_of(problem: Problem, windows: Mapping[int, Sequence[tuple[int, Window]
             refused[link.source] = reason
         lists[link.source] = gates
     return Lists(lists, frozenset(too_long), refused)
+
+
+def _spared(
+    problem: Problem, link: Link, gates: GateControlList, stays: Stays, limit: int | None
+) -> GateControlList:
+    """`gates` with spare room for backlogs, unless the port could not do its work then."""
+    if link.source in problem.loose:
+        # Its frames may leave early, which the placement has allowed for.
+        stays = dict.fromkeys(stays, ())
+    best_effort = _mask(problem.intent.classes_with(ClassRole.BEST_EFFORT))
+    spared = with_spare_room(gates, link, stays, best_effort=best_effort, limit=limit)
+    return gates if _objection(problem.intent, link, spared) else spared
 
 
 def shortened_list(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from cnc.collector import paused
-from cnc.errors import Unschedulable
+from cnc.errors import InputError, Unschedulable
 from cnc.model import GateControlList, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET
@@ -36,10 +36,18 @@ class Changes:
 class Live:
     """The timetable of a network that runs `plan`, which the judge should have found sound.
 
-    It stays sound if all changes are made that are returned, in the order of the calls.
+    It stays sound if all changes are made that are returned, in the order of the calls. It makes no
+    promise about disturbances, which would change for all streams with each that comes or goes.
     """
 
     def __init__(self, plan: Plan) -> None:
+        """Raises `InputError` for a plan that promises to recover from disturbances."""
+        if plan.intent.network.disturbance_ns is not None:
+            raise InputError(
+                f"the plan of {plan.intent.name} promises to recover from disturbances, which "
+                "single changes cannot keep up",
+                hint="state `recovery: none` under `defaults` of the intent, or plan with --keep",
+            )
         self._streams = dict(plan.intent.streams)
         self._periods = Counter(stream.period_ns for stream in self._streams.values())
         self._router = Router(plan.intent)

@@ -344,8 +344,8 @@ def start_delay_ns(intent: Intent, link: Link) -> int:
     At a talker a best-effort frame may be under way, and control frames that come meanwhile go
     first.
     """
-    delay = longest_frame_ns(intent, link, ClassRole.CONTROL) + intent.network.gate_margin_ns
-    return delay + interference_ns(intent, link)
+    control = transmission_ns(intent.control_burst_octets(), link.rate_bps)
+    return control + intent.network.gate_margin_ns + interference_ns(intent, link)
 
 
 def interference_ns(intent: Intent, link: Link) -> int:

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from cnc.model import ClassRole, GateControlList, Link, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Nobody
 from tests.simulator.motion import Motion, Record
 from tests.simulator.octets import FrameTimes
-from tests.simulator.ports import Flow, Frame, Port
+from tests.simulator.ports import Disturbance, Flow, Frame, Port
+
+
+class Miss(NamedTuple):
+    """A frame that came to a listener late, or never."""
+
+    frame: Frame
+    listener: str
+    latency_ns: int | None
 
 
 def misses(plan: Plan, adversary: Adversary, *, duration_ns: int) -> list[str]:
+    """What `missed` finds, in words."""
+    bounds = {name: planned.latency_bound_ns for name, planned in plan.streams.items()}
+    found = []
+    for frame, listener, latency in missed(plan, adversary, duration_ns=duration_ns):
+        how = f"{latency} ns, promised {bounds[frame.flow.name]} ns" if latency else "never came"
+        found.append(f"{frame.flow.name}, frame {frame.number}, {listener}: {how}")
+    return found
+
+
+def missed(
+    plan: Plan, adversary: Adversary, *, duration_ns: int, disturbance: Disturbance | None = None
+) -> list[Miss]:
     """The frames of all periods that begin within the duration and come late, or never although no
-    link lost them, in words."""
+    link lost them."""
     flows = flows_of(plan)
     sent = list(sent_by(plan, flows, duration_ns))
-    record = run(plan, adversary, sent, end_ns=_end_ns(plan, duration_ns))
+    end_ns = _end_ns(plan, duration_ns)
+    record = run(plan, adversary, sent, end_ns=end_ns, disturbance=disturbance)
     arrived: dict[tuple[Frame, str], int] = {}
     for each in record.arrivals:
         arrived[each.frame, each.listener] = each.latency_ns
@@ -31,12 +53,10 @@ def misses(plan: Plan, adversary: Adversary, *, duration_ns: int) -> list[str]:
     for frame in expected:
         for listener in sorted(frame.flow.listeners):
             latency = arrived.get((frame, listener))
-            what = f"{frame.flow.name}, frame {frame.number}, {listener}"
-            if latency is None:
-                if (frame, listener) not in excused:
-                    found.append(f"{what}: never came")
-            elif latency > bounds[frame.flow.name]:
-                found.append(f"{what}: {latency} ns, promised {bounds[frame.flow.name]} ns")
+            is_lost = latency is None and (frame, listener) in excused
+            is_in_time = latency is not None and latency <= bounds[frame.flow.name]
+            if not is_lost and not is_in_time:
+                found.append(Miss(frame, listener, latency))
     return found
 
 
@@ -67,14 +87,19 @@ def starved(plan: Plan) -> list[tuple[PortRef, str]]:
 
 
 def run(
-    plan: Plan, adversary: Adversary, sent: list[tuple[int, Link, Frame]], *, end_ns: int
+    plan: Plan,
+    adversary: Adversary,
+    sent: list[tuple[int, Link, Frame]],
+    *,
+    end_ns: int,
+    disturbance: Disturbance | None = None,
 ) -> Record:
     """Frames through the plan's lists, on ports by the standard."""
     intent = plan.intent
     times = FrameTimes.of(intent.network.overhead)
 
     def port(link: Link) -> Port:
-        return Port(intent, link, list_of(plan, link.source), adversary)
+        return Port(intent, link, list_of(plan, link.source), adversary, disturbance)
 
     def last_bit_ns(flow: Flow, link: Link) -> int:
         return times.last_bit_ns(flow.payload_octets, link.rate_bps)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cnc.model import ClassRole, GateControlList, Intent, Link, TalkerInterference
+from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TalkerInterference
 from tests.simulator.adversary import Adversary
 from tests.simulator.gates import Gate
 from tests.simulator.octets import FrameTimes, octets_ns
@@ -36,6 +36,18 @@ class Frame:
     begin_ns: int
 
 
+class Disturbance(NamedTuple):
+    """A port sends nothing planned from a time on, by its own clock, for so long."""
+
+    egress: PortRef
+    begin_ns: int
+    lasts_ns: int
+
+    @property
+    def end_ns(self) -> int:
+        return self.begin_ns + self.lasts_ns
+
+
 class Start(NamedTuple):
     """A frame begins to leave."""
 
@@ -56,8 +68,15 @@ class Port:
     whose gate stays open until they end may start, and of these the one of the highest class."""
 
     def __init__(
-        self, intent: Intent, link: Link, gates: GateControlList | None, adversary: Adversary
+        self,
+        intent: Intent,
+        link: Link,
+        gates: GateControlList | None,
+        adversary: Adversary,
+        disturbance: Disturbance | None = None,
     ) -> None:
+        is_here = disturbance is not None and disturbance.egress == link.source
+        self._disturbance = disturbance if is_here else None
         self._rate_bps = link.rate_bps
         self._times = FrameTimes.of(intent.network.overhead)
         self._margin_ns = intent.network.gate_margin_ns
@@ -97,6 +116,9 @@ class Port:
         return [frame for queue in self._queues.values() for frame in queue]
 
     def step(self, now_ns: int) -> Step:
+        disturbance = self._disturbance
+        if disturbance and disturbance.begin_ns <= now_ns < disturbance.end_ns:
+            self._free_ns = max(self._free_ns, disturbance.end_ns)
         if now_ns < self._free_ns:
             return Step(again_ns=self._free_ns)
         again = []

@@ -61,7 +61,9 @@ def line3_plan() -> Plan:
         for name, (bound, hops) in STREAMS.items()
     }
     gates = {port(name): gate_control_list(entries) for name, entries in GATES.items()}
-    return Plan(intent.load(LINE3), streams, gates, "by hand")
+    loaded = intent.load(LINE3)
+    network = replace(loaded.network, disturbance_ns=None)
+    return Plan(replace(loaded, network=network), streams, gates, "by hand")
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ def test_a_lost_frame_is_a_disagreement_and_has_no_latency(check: BoundCheck, tm
 def test_a_frame_from_a_closed_gate_is_a_disagreement_even_within_its_bound(
     check: BoundCheck, tmp_path: Path
 ):
-    report = reported(check, tmp_path, picture=-40_000)
+    report = reported(check, tmp_path, picture=-8_000)
     assert report.summary["late"] == 0
     assert report.summary["out_of_window"] == 1
     assert "picture: 1 frame sent outside the gate's window" in report.disagreements[0]

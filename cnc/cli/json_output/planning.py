@@ -91,6 +91,9 @@ class PlanFile(Document):
     """How late gates may open, where the intent does not state it."""
     algorithm: str
     streams: dict[str, PlannedStream]
+    recovery_ns: dict[str, int] = Field(default_factory=dict)
+    """How long after the end of a disturbance frames of a stream may be later than its bound. It is
+    there unless the intent states `recovery: none`."""
     refused: dict[str, str]
     """Of each stream without a place: why."""
     gates: dict[str, Gates]

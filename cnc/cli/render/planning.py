@@ -13,7 +13,7 @@ from cnc import margin
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.format import counted, duration, gate_limits
-from cnc.model import GateLimits, Intent, Plan, PortRef, StreamPlan
+from cnc.model import ClassRole, GateLimits, Intent, Plan, PortRef, StreamPlan
 
 if TYPE_CHECKING:
     from cnc.check import Violation
@@ -85,6 +85,7 @@ def plan(computed: Plan, output: Path | None) -> None:
         ">leaves talker at",
         ">latency bound",
         ">allowed",
+        *([">recovers in"] if computed.recovery_ns else []),
     )
     for name, placed in islice(computed.streams.items(), _ROWS_MAX):
         stream = computed.intent.streams[name]
@@ -96,6 +97,7 @@ def plan(computed: Plan, output: Path | None) -> None:
             ", ".join(map(duration, placed.talker_offsets_ns)),
             duration(placed.latency_bound_ns),
             duration(stream.max_latency_ns),
+            *([_recovers(computed, name)] if computed.recovery_ns else []),
         )
     print_table(table, len(computed.streams))
     ports = new_table("gate control lists", "port", ">cycle", ">entries")
@@ -105,6 +107,8 @@ def plan(computed: Plan, output: Path | None) -> None:
     if full := _full_lists(computed):
         echo(f"near the limit of their port: {some(full, ', ')}")
     gate_margin(computed)
+    if computed.recovery_ns:
+        _recovery(computed)
     refused(computed)
     echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
 
@@ -124,6 +128,38 @@ def gate_margin(planned: Plan) -> None:
             f"({duration(bound_ns - costs_ns[name])} without it)"
         )
     echo(text)
+
+
+def _recovers(computed: Plan, stream: str) -> str:
+    """For how many cycles of its ports after a disturbance the stream may be late."""
+    ports = (hop.egress for hop in computed.streams[stream].hops)
+    cycle_ns = max(computed.gates[port].cycle_ns for port in ports if port in computed.gates)
+    return counted(-(-computed.recovery_ns[stream] // cycle_ns), "cycle")
+
+
+def _recovery(computed: Plan) -> None:
+    """What recovery from disturbances costs: nothing, unless frames are late."""
+    disturbance = duration(computed.intent.network.disturbance_ns or 0)
+    share, port = max((_backlog_share(computed, port), port) for port in computed.gates)
+    echo(
+        f"after a disturbance of up to {disturbance} all streams are in time again within "
+        f"{duration(max(computed.recovery_ns.values()))}; no link time is set aside for that, late "
+        f"frames may go ahead of best effort for up to {share:.1%} of the time ({port})"
+    )
+
+
+def _backlog_share(computed: Plan, port: PortRef) -> float:
+    """The share of time in which best effort and a scheduled class may send both."""
+    intent = computed.intent
+    scheduled = sum(1 << c.number for c in intent.classes_with(ClassRole.SCHEDULED))
+    others = sum(1 << c.number for c in intent.classes_with(ClassRole.BEST_EFFORT))
+    gates = computed.gates[port]
+    both = sum(
+        entry.interval_ns
+        for entry in gates.entries
+        if entry.gate_states & scheduled and entry.gate_states & others
+    )
+    return both / gates.cycle_ns
 
 
 def difference(running: Plan, computed: Plan, *, anew: bool) -> None:

@@ -127,6 +127,7 @@ class ControlOverhead:
                     "clock-error": "1us",
                     "gate-margin": "0ns",
                     "talker-interference": "none",
+                    "recovery": "none",  # the lists that the paper pushes
                     "netconf-port": reached.port,
                     **({"user": reached.user} if reached.user else {}),
                 },

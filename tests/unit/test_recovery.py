@@ -1,0 +1,296 @@
+"""After a disturbance frames are in time again: what planner and judge promise, and a replay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from operator import add
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cnc import intent as intents_from
+from cnc import planfile
+from cnc.check import judge
+from cnc.check.drains import Arrival, Drains, Interference
+from cnc.check.spread import Stay, spread_ns
+from cnc.errors import InputError, Unschedulable
+from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Plan, PortRef
+from cnc.planner import Budget, Live, plan
+from cnc.planner.backlog import Ahead, Backlog, Coming
+from cnc.planner.chains import Passage, longest_chain_ns
+from tests.simulator.adversary import Chance, Nobody
+from tests.simulator.outcome import missed
+from tests.simulator.ports import Disturbance
+from tests.unit.planner_networks import (
+    CLASSES,
+    CONTROL,
+    LINE,
+    MS,
+    US,
+    examples,
+    intent,
+    intents,
+    network,
+    seeded,
+    stream,
+    with_links,
+)
+
+SCHEDULES = Path(__file__).parents[2] / "schedules"
+BEST_EFFORT_BIT, CYCLIC_BIT = 1, 1 << 6
+
+
+def recovering(wanted: Intent, disturbance_ns: int = 100 * US) -> Intent:
+    return replace(wanted, network=replace(wanted.network, disturbance_ns=disturbance_ns))
+
+
+A = stream("a", "t", "l")
+B = stream("b", "t", "l", period_ns=MS // 2)
+ON_A_LINE = recovering(intent(LINE, A, B))
+
+
+def with_gates(p: Plan, port: PortRef, *entries: GateEntry) -> Plan:
+    gates = {**p.gates, port: GateControlList(p.gates[port].cycle_ns, entries)}
+    return replace(p, gates=gates)
+
+
+def without_spare_room(p: Plan, port: PortRef) -> Plan:
+    return with_gates(
+        p,
+        port,
+        *(
+            GateEntry(e.gate_states & ~CYCLIC_BIT, e.interval_ns)
+            if e.gate_states & BEST_EFFORT_BIT
+            else e
+            for e in p.gates[port].entries
+        ),
+    )
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["line3", "line5", "ring6"])
+def test_every_stream_of_a_shipped_network_recovers_within_three_cycles(name: str) -> None:
+    shipped = plan(intents_from.load(SCHEDULES / f"{name}.yaml"))
+    assert judge(shipped) == []
+    assert shipped.recovery_ns.keys() == shipped.streams.keys()
+    assert max(shipped.recovery_ns.values()) < 3 * shipped.intent.hyperperiod_ns()
+
+
+def test_recovery_moves_no_stream_and_needs_no_entry_on_a_line() -> None:
+    accepted, usual = plan(intent(LINE, A, B)), plan(ON_A_LINE)
+    assert usual.streams == accepted.streams
+    for port, gates in accepted.gates.items():
+        without = without_spare_room(usual, port).gates[port]
+        assert without == gates != usual.gates[port]
+    assert accepted.recovery_ns == {}
+
+
+def test_a_gate_opens_beside_best_effort_only_while_no_frame_can_be_waiting() -> None:
+    jittery = network("t-s1", "s1-s2", "s2-l", processing_ns=(1000, 100_000))
+    held = plan(recovering(intent(jittery, A)))
+    port = PortRef("s1", "s2")
+    states = [(e.gate_states & 0x41, e.interval_ns) for e in held.gates[port].entries]
+    # It may come 100 us early: best effort has that time alone, up to its guard band.
+    assert [s for s, _ in states] == [0x41, 0x01, 0x00, 0x40, 0x41]
+    assert states[1][1] > 80_000
+    assert judge(held) == []
+
+
+def test_a_port_without_an_entry_to_spare_keeps_such_a_gate_shut() -> None:
+    jittery = network("t-s1", "s1-s2", "s2-l", processing_ns=(1000, 100_000))
+    port = PortRef("s1", "s2")
+    streams = [stream(f"f{n}", "t", "l", earliest_ns=n * 250 * US) for n in range(2)]
+    free = plan(recovering(intent(jittery, *streams)))
+    count = len(free.gates[port].entries)
+    short = plan(
+        recovering(with_links(intent(jittery, *streams), port, gate_entries_max=count - 1))
+    )
+    assert len(short.gates[port].entries) < count
+    assert judge(short) == []
+
+
+def test_streams_that_would_never_recover_are_refused_by_name_unless_that_is_accepted() -> None:
+    crowd = [stream(f"f{n}", "t", "l", period_ns=100 * US) for n in range(20)]
+    plan(intent(LINE, *crowd))
+    with pytest.raises(Unschedulable, match="f0, f1, f10, f11, f12 and 15 more would stay late"):
+        plan(recovering(intent(LINE, *crowd)))
+
+
+def test_best_effort_planning_leaves_out_as_many_as_it_takes_for_the_rest_to_recover() -> None:
+    crowd = [stream(f"f{n}", "t", "l", period_ns=100 * US) for n in range(20)]
+    some = plan(recovering(intent(LINE, *crowd)), best_effort=True)
+    assert judge(some) == []
+    assert 0 < len(some.refused) < len(crowd)
+    assert some.recovery_ns.keys() == some.streams.keys()
+
+
+def test_a_planner_that_is_kept_running_makes_no_promise_and_takes_no_plan_with_one() -> None:
+    with pytest.raises(InputError, match="promises to recover"):
+        Live(plan(ON_A_LINE))
+
+
+def test_a_plan_file_keeps_the_promise(tmp_path: Path) -> None:
+    written = plan(intents_from.load(SCHEDULES / "line3.yaml"))
+    planfile.dump(written, tmp_path / "plan.json")
+    assert planfile.load(tmp_path / "plan.json") == written
+    assert '"recovery_ns"' in (tmp_path / "plan.json").read_text()
+
+
+# --- the judge -----------------------------------------------------------------------------------
+
+
+def test_the_judge_refuses_a_promise_that_is_a_nanosecond_too_short_or_missing() -> None:
+    good = plan(ON_A_LINE)
+    assert judge(good) == []
+    promised = dict(good.recovery_ns)
+    for promise in ({**promised, "a": promised["a"] - 1}, {"b": promised["b"]}):
+        found = judge(replace(good, recovery_ns=promise))
+        assert [(each.code, each.where) for each in found] == [("recovery", "a")]
+
+
+def test_the_judge_refuses_lists_that_never_make_up_for_a_missed_window() -> None:
+    good = plan(ON_A_LINE)
+    found = judge(without_spare_room(good, PortRef("s1", "s2")))
+    assert {(each.code, each.where) for each in found} == {("recovery", "a"), ("recovery", "b")}
+    assert "for ever" in found[0].text
+
+
+def test_the_judge_refuses_a_promise_that_nobody_asked_for() -> None:
+    accepted = replace(plan(intent(LINE, A, B)), recovery_ns={"a": MS})
+    assert [each.code for each in judge(accepted)] == ["recovery"]
+
+
+# --- control -------------------------------------------------------------------------------------
+
+
+def test_a_stated_burst_of_control_counts_in_every_bound() -> None:
+    in_a_row = tuple(
+        replace(c, burst_frames=3) if c.role is ClassRole.CONTROL else c for c in CLASSES
+    )
+    one, three = plan(intent(LINE, A)), plan(intent(LINE, A, classes=in_a_row))
+    more_ns = 2 * (CONTROL.max_frame_octets + 20) * 8
+    before, after = (p.streams["a"].latency_bound_ns for p in (one, three))
+    assert after == before + 3 * more_ns  # on each of three links
+    assert judge(three) == []
+    assert {v.code for v in judge(replace(one, intent=three.intent))} >= {"gate-window", "bound"}
+
+
+def test_a_stated_rate_of_control_leaves_less_time_to_recover() -> None:
+    busy = tuple(
+        replace(c, rate_bps=9 * 10**8) if c.role is ClassRole.CONTROL else c for c in CLASSES
+    )
+    usual, slower = plan(ON_A_LINE), plan(recovering(intent(LINE, A, B, classes=busy)))
+    assert slower.recovery_ns["a"] > usual.recovery_ns["a"]
+    assert judge(slower) == []
+    assert [v.code for v in judge(replace(usual, intent=slower.intent))] == ["recovery"] * 2
+
+
+# --- a replay ------------------------------------------------------------------------------------
+
+
+def with_much_control(wanted: Intent) -> Intent:
+    """Control may send as often as it does in the simulation: before every frame."""
+    slowest = min(link.rate_bps for link in wanted.network.links.values())
+    classes = {
+        name: replace(c, rate_bps=slowest * 6 // 10) if c.role is ClassRole.CONTROL else c
+        for name, c in wanted.classes.items()
+    }
+    return replace(wanted, classes=classes)
+
+
+@examples(max_examples=40)
+@given(
+    intents(streams_max=6, entries_max=st.sampled_from([0, 0, 16, 6])),
+    st.sampled_from([0, 20 * US, 100 * US, 400 * US]),
+    st.integers(0, 1000),
+)
+def test_no_frame_is_late_for_longer_than_promised_wherever_and_whenever_a_disturbance_is(
+    wanted: Intent, lasts_ns: int, seed: int
+) -> None:
+    try:
+        planned = plan(
+            recovering(with_much_control(wanted), lasts_ns),
+            best_effort=True,
+            budget=Budget(ejections=20),
+        )
+    except Unschedulable:
+        return
+    assert judge(planned) == []
+    if not planned.gates:
+        return
+    random, cycle = seeded(seed), planned.intent.hyperperiod_ns()
+    disturbance = Disturbance(
+        random.choice(sorted(planned.gates)), cycle + random.randrange(cycle), lasts_ns
+    )
+    duration_ns = 3 * cycle + 2 * max(planned.recovery_ns.values())
+    error_ns = planned.intent.network.clock_error_ns
+    for frame, _, _ in missed(
+        planned, Chance(seed), duration_ns=duration_ns, disturbance=disturbance
+    ):
+        after_ns = frame.begin_ns - disturbance.end_ns
+        assert after_ns <= planned.recovery_ns[frame.flow.name] + error_ns
+
+
+def test_without_spare_room_the_replay_stays_late_for_ever() -> None:
+    planned = plan(intent(LINE, stream("a", "t", "l", payload_octets=700)))
+    disturbance = Disturbance(PortRef("s1", "s2"), MS, 100 * US)
+    found = missed(planned, Nobody(), duration_ns=20 * MS, disturbance=disturbance)
+    late = {frame.begin_ns // MS for frame, _, _ in found}
+    assert late == set(range(1, 20))
+
+
+# --- two solutions of the same equations ---------------------------------------------------------
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[tuple[int, ...]], list[int]]:
+    cycle = draw(st.sampled_from([1000, 2000, 4000]))
+    times = st.lists(st.integers(0, cycle - 1), min_size=2, max_size=12, unique=True)
+    edges = sorted(draw(times))
+    stretches = list(zip(edges[::2], edges[1::2], strict=False))
+    arrivals = []
+    for _ in range(draw(st.integers(1, 5))):
+        period, earliest = cycle // draw(st.sampled_from([1, 2, 4])), draw(st.integers(0, 9000))
+        latest = earliest + draw(st.sampled_from([0, 30, 1500]))
+        arrivals.append((period, earliest, latest, draw(st.integers(1, 40))))
+    ahead = [draw(st.integers(0, 60)), draw(st.sampled_from([0, 1, 3])), 10]
+    return cycle, stretches, arrivals, [*ahead, draw(st.sampled_from([0, 10, 100, 5000]))]
+
+
+@examples(max_examples=200)
+@given(queues())
+def test_planner_and_judge_agree_when_a_queue_is_empty_again(
+    queue: tuple[int, list[tuple[int, int]], list[tuple[int, ...]], list[int]],
+) -> None:
+    cycle, stretches, arrivals, ahead = queue
+    one = Backlog(cycle, stretches, [Coming(*a) for a in arrivals], Ahead(*ahead))
+    other = Drains(cycle, stretches, [Arrival(*a) for a in arrivals], Interference(*ahead))
+    assert one.stays == other.never
+    if one.stays:
+        return
+    assert one.longest_ns() == other.longest_ns()
+    for time in range(-cycle, 2 * cycle, 37):
+        gone = one.gone_ns(time)
+        assert time <= gone == other.left_by_ns(time) <= time + one.longest_ns()
+
+
+@pytest.mark.parametrize(("gone_ns", "longest_ns"), [(150, 450), (300, None)])
+def test_late_frames_in_a_ring_end_unless_they_come_round_to_themselves(
+    gone_ns: int, longest_ns: int | None
+) -> None:
+    # Two frames pass two ports in opposite order: at 0 and 300, at 500 and 800 of 1000.
+    ways = [("p", 0, [1]), ("q", 300, []), ("q", 500, [3]), ("p", 800, [])]
+    passages = [
+        Passage("pq".index(port), 6, 1000, at, at + 10, partial(add, at + gone_ns), onward)
+        for port, at, onward in ways
+    ]
+    stays = [
+        Stay(PortRef("s", port), 6, 1000, at, at + 10, [at + gone_ns], onward)
+        for port, at, onward in ways
+    ]
+    assert longest_chain_ns(passages) == spread_ns(stays) == longest_ns
