@@ -101,7 +101,11 @@ def watch(  # noqa: PLR0917  one parameter an option
             tell=_print_json if as_json else _print_line,
             heal=(
                 lambda: rollout.push(
-                    plan, connect=connect, history=history, what="put back by watch"
+                    plan,
+                    connect=connect,
+                    history=history,
+                    what="put back by watch",
+                    restores=True,
                 )
             )
             if heal

@@ -19,16 +19,20 @@ def push(
     dry_run: bool = False,
     take_over: bool = False,
     what: str = "push",
+    restores: bool = False,
     listener: Listener = ignore,
 ) -> Report:
     """Deploy `plan` to every switch as one change; see `roll_out`.
 
     Ports that already run their list are not changed; without a difference nothing is sent.
+    `restores`: the switches are to run again what they were given before, so that what they have
+    measured of their gates since then does not prevent it.
+
     Raises PlanRejected when the judge refuses the plan, RolloutError also while an earlier rollout
     waits for an operator's decision.
     """
     require_sound(plan, hint="nothing was sent; plan the intent again with `cnc plan`")
-    goal = Goal.of(plan, what)
+    goal = Goal.of(plan, what, restores=restores)
     if history and not dry_run:
         settle(goal.switches, connect=connect, history=history)
     return roll_out(

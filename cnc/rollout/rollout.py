@@ -30,7 +30,7 @@ from cnc.rollout.compare import needs_change
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
 from cnc.rollout.history import History, SwitchChange
 from cnc.rollout.parallel import before_any_change, unanimous
-from cnc.rollout.preflight import examine, refuse
+from cnc.rollout.preflight import Check, examine, refuse
 from cnc.rollout.sessions import Sessions, sessions
 from cnc.rollout.timing import base_time_ns, margin_ns
 from cnc.rollout.transaction import SwitchTimes, Transaction
@@ -77,7 +77,9 @@ class Goal:
     """The desired configuration of switches and end stations: of a plan, or of an earlier rollout.
 
     `ports` has every port that the goal covers; None: no gates. `clock_error_ns` is the allowed
-    difference of two clocks. `what` is the purpose for the history, which also stores `plan`.
+    difference of two clocks. `what` is the purpose for the history, which also stores `plan`. A
+    goal that `restores` what ran is not held to what the switches have measured of their gates
+    since.
     """
 
     network: str
@@ -86,9 +88,10 @@ class Goal:
     clock_error_ns: int
     what: str
     plan: Plan | None = None
+    restores: bool = False
 
     @classmethod
-    def of(cls, plan: Plan, what: str = "push") -> Goal:
+    def of(cls, plan: Plan, what: str = "push", *, restores: bool = False) -> Goal:
         network = plan.intent.network
         return cls(
             network=plan.intent.name,
@@ -97,6 +100,7 @@ class Goal:
             clock_error_ns=network.clock_error_ns,
             what=what,
             plan=plan,
+            restores=restores,
         )
 
     def cycles_ns(self) -> set[int]:
@@ -159,14 +163,13 @@ def _preflight(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
     """Read every switch; raise RolloutError when an agent, a port or a clock prevents the
     change."""
     states = open_sessions.ask(open_sessions, lambda device: device.state(goal.ports[device.name]))
-    refuse(
-        examine(
-            goal.ports,
-            states,
-            clock_error_ns=goal.clock_error_ns,
-            network=goal.plan.intent.network if goal.plan else None,
-        )
+    findings = examine(
+        goal.ports,
+        states,
+        clock_error_ns=goal.clock_error_ns,
+        network=goal.plan.intent.network if goal.plan else None,
     )
+    refuse(each for each in findings if not (goal.restores and each.check is Check.MARGIN))
     return states
 
 

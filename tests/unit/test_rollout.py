@@ -18,7 +18,7 @@ import pytest
 from cnc import intent as intents
 from cnc.errors import CncError, InputError, PlanRejected, RolloutError
 from cnc.format import counted
-from cnc.model import NS_PER_S, GateControlList, GateLimits, GateMode, Plan, PortRef
+from cnc.model import NS_PER_S, GateControlList, GateLimits, GateMode, Plan, PortRef, WakeUps
 from cnc.planner import plan as compute
 from cnc.rollout import push, recovery, resume, roll_back, rollout, sessions, timing, transaction
 from cnc.rollout.events import Step, StepBegun
@@ -63,6 +63,7 @@ class FakeDevice:
         self.former = None
         self.persist = None
         self.limits = {}
+        self.wake_ups = {}
 
     def state(self, ports):
         now_ns = self.clock.monotonic_ns()
@@ -83,6 +84,7 @@ class FakeDevice:
             dscp_priorities=wanted.dscp_priorities if wanted else {},
             current_time_ns=clock_ns + self.clocks_ahead_ns.get(port, 0),
             limits=self.limits.get(port, GateLimits()),
+            wake_ups=self.wake_ups.get(port),
         )
 
     def stored(self, ports):
@@ -223,6 +225,22 @@ def test_switches_whose_tai_clocks_differ_are_refused_before_any_lock(plan, devi
         push(plan, connect=CONNECT)
     assert "no switch was changed" in str(error.value)
     assert all(device.calls == ["close"] for device in devices.values())
+
+
+def test_gates_that_were_later_than_the_plan_allows_are_refused_before_any_lock(plan, devices):
+    devices["s2"].wake_ups["s3"] = WakeUps(1_234_567, 43_210, 31_000)
+    with pytest.raises(RolloutError, match=r"s2/s3: its gates open up to 43.21 µs late") as error:
+        push(plan, connect=CONNECT)
+    assert "1,234,567 wake-ups" in str(error.value)
+    assert "the plan allows for 0 ns" in str(error.value)
+    assert "no switch was changed" in str(error.value)
+    assert "gate-margin: 50us" in error.value.hint
+    assert all(device.calls == ["close"] for device in devices.values())
+
+
+def test_what_was_measured_does_not_prevent_that_switches_get_back_what_they_ran(plan, devices):
+    devices["s2"].wake_ups["s3"] = WakeUps(1_234_567, 43_210, 31_000)
+    assert push(plan, connect=CONNECT, restores=True).number is not None
 
 
 # How far the clocks on which a list may run are ahead of TAI.
