@@ -15,13 +15,12 @@ from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from cnc import margin
 from cnc.errors import InputError, Unschedulable
 from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
-    from cnc import check, planfile, planner, rollout
+    from cnc import check, margin, planfile, planner, rollout
     from cnc import intent as intents
     from cnc.check import Violation
     from cnc.planner import Move
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 else:
     check = lazy_import("cnc.check")
     intents = lazy_import("cnc.intent")
+    margin = lazy_import("cnc.margin")
     planfile = lazy_import("cnc.planfile")
     planner = lazy_import("cnc.planner")
     rollout = lazy_import("cnc.rollout")

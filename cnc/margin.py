@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from cnc import clock
 from cnc.errors import InputError
 from cnc.format import counted, duration
-from cnc.intent.units import DURATION
 from cnc.model import (
     GateMode,
     Intent,
@@ -88,7 +87,7 @@ def refuse_refuted(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> None:
     port, worst = _worst(software)
     if is_refuted(margin_ns, worst):
         raise InputError(
-            f"defaults.gate-margin: found {DURATION.format(margin_ns)}, but {port} opens its gates "
+            f"defaults.gate-margin: found {_in_intent(margin_ns)}, but {port} opens its gates "
             f"up to {figures(worst)}",
             hint=too_small_hint(worst),
         )
@@ -134,7 +133,7 @@ def figures(measured: WakeUps) -> str:
 
 def too_small_hint(measured: WakeUps) -> str:
     """What to do about a margin that is too small."""
-    needed = DURATION.format(rounded_up(measured.maximum_ns))
+    needed = _in_intent(rounded_up(measured.maximum_ns))
     return (
         f"state `gate-margin: {needed}`, or leave it out and let `cnc plan --ask-switches` or "
         "`cnc push INTENT` take what is measured; a real-time kernel (PREEMPT_RT) wakes up "
@@ -158,6 +157,13 @@ def source(intent: Intent) -> str:
 def cost_ns(plan: Plan, planned: StreamPlan) -> int:
     """How much of a stream's latency bound is gate margin: once for each sender on the way."""
     return plan.intent.network.gate_margin_ns * max(map(len, _branches(plan, planned)), default=0)
+
+
+def _in_intent(time_ns: int) -> str:
+    """A time as an intent states it."""
+    from cnc.intent.units import DURATION  # noqa: PLC0415  what only warns needs no intent
+
+    return DURATION.format(time_ns)
 
 
 def _software(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> dict[PortRef, WakeUps]:
