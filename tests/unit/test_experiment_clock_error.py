@@ -53,7 +53,7 @@ def reported(
 
 @pytest.mark.parametrize("ahead_ns", range(-45, 46))
 def test_a_clock_ahead_has_every_gate_early_by_so_much_at_every_instant(ahead_ns: int):
-    turned = early(GATES, ahead_ns)
+    turned = early(GATES, ahead_ns, 0)
     right = states(GATES)
     assert turned.cycle_ns == 20
     assert states(turned) == [right[(instant + ahead_ns) % 20] for instant in range(20)]
@@ -61,15 +61,25 @@ def test_a_clock_ahead_has_every_gate_early_by_so_much_at_every_instant(ahead_ns
 
 @pytest.mark.parametrize("ahead_ns", range(-20, 21))
 def test_only_the_entry_under_way_at_the_cycles_begin_is_cut(ahead_ns: int):
-    turned = early(GATES, ahead_ns)
+    turned = early(GATES, ahead_ns, 0)
     assert all(entry.interval_ns > 0 for entry in turned.entries)
     on_an_edge = ahead_ns % 20 in {0, 5, 9, 12}
     assert len(turned.entries) == len(GATES.entries) + (not on_an_edge)
 
 
+@pytest.mark.parametrize("ahead_ns", range(-20, 21))
+def test_a_piece_shorter_than_the_port_takes_joins_its_neighbour(ahead_ns: int):
+    turned = early(GATES, ahead_ns, 3)
+    right = states(GATES)
+    assert all(entry.interval_ns >= 3 for entry in turned.entries)
+    assert turned.cycle_ns == sum(entry.interval_ns for entry in turned.entries) == 20
+    exact = [right[(instant + ahead_ns) % 20] for instant in range(20)]
+    assert sum(a != b for a, b in zip(states(turned), exact, strict=True)) <= 2 + 2
+
+
 @pytest.mark.parametrize("ahead_ns", [0, 20, -40])
 def test_a_clock_that_is_right_or_wrong_by_whole_cycles_changes_nothing(ahead_ns: int):
-    assert early(GATES, ahead_ns) == GATES
+    assert early(GATES, ahead_ns, 0) == GATES
 
 
 def test_only_lists_of_switches_with_wrong_clocks_are_turned(experiment: ClockError):
