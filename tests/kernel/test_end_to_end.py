@@ -322,7 +322,7 @@ def test_when_one_port_has_a_single_queue_none_changes(spoilt: Bench) -> None:
 def test_an_interval_too_short_for_the_port_is_refused_everywhere(
     new: Bench, tmp_path: Path
 ) -> None:
-    """The intent claims 100 Gb/s between s2 and s3; the port there runs at 10 Gb/s."""
+    """The intent claims 100 Gb/s between s2 and s3; the lab's port there runs at 1 Gb/s."""
     document = yaml.safe_load(new.file.read_text())
     document["links"] = [
         {"ends": ends, "rate": "100Gbps"} if ends == ["s2/s3", "s3/s2"] else ends
@@ -333,7 +333,7 @@ def test_an_interval_too_short_for_the_port_is_refused_everywhere(
     before = every_qdisc(new)
     refused = cnc(new, "push", boast)
     assert refused.returncode == 1, refused.stdout + refused.stderr
-    for word in ("s2/s3", "24 ns", "the kernel requires at least 48", "no switch was changed"):
+    for word in ("s2/s3", "24 ns", "the kernel requires at least 480", "no switch was changed"):
         assert word in refused.stderr
     assert every_qdisc(new) == before
 

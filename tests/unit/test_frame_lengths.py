@@ -89,6 +89,11 @@ def test_any_other_table_is_recognised_as_such(shown):
     assert emulated_by(shown, link(1_000)) == UNKNOWN_LENGTHS
 
 
+def test_what_stands_for_another_table_is_written_as_the_plain_one():
+    """So a change can be undone: the kernel does not show what was there."""
+    assert table(UNKNOWN_LENGTHS) == SizeTable(overhead=24)
+
+
 def test_a_table_with_cells_is_none_of_this_kind():
     sizespec = struct.pack("=BBhiIIII", 3, 0, 0, 24, 0, 0, 0, 0)
     assert size_table(struct.pack("=HH", 28, 1) + sizespec) is None

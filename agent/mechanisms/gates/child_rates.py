@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.mechanisms.gates.model import UNKNOWN_LENGTHS
+from agent.mechanisms.gates.frame_lengths import length_factor
 from agent.model import AgentError, EmulatedLink
 from agent.root_qdisc import ChildQdisc
 
@@ -31,7 +31,8 @@ def scaled(child: ChildQdisc, emulated: EmulatedLink | None) -> ChildQdisc:
 
     Raises `AgentError` for a kind whose options are not known.
     """
-    if emulated in (None, UNKNOWN_LENGTHS) or emulated.length_factor == 1:
+    factor = length_factor(emulated)
+    if factor == 1:
         return child
     if child.kind not in OCTET_OPTIONS:
         raise AgentError(
@@ -42,7 +43,7 @@ def scaled(child: ChildQdisc, emulated: EmulatedLink | None) -> ChildQdisc:
     return replace(
         child,
         options=tuple(
-            (name, round(value * emulated.length_factor) if name in octets else value)
+            (name, round(value * factor) if name in octets else value)
             for name, value in child.options
         ),
     )

@@ -26,6 +26,13 @@ ENTRY_MAX = 2**16 - 1
 PLAIN = SizeTable(overhead=WIRE_OVERHEAD_OCTETS)
 
 
+def length_factor(emulated: EmulatedLink | None) -> Fraction:
+    """By how much frames count for longer; by nothing where that is not to be known."""
+    if emulated is None or emulated == UNKNOWN_LENGTHS:
+        return Fraction(1)
+    return emulated.length_factor
+
+
 def table(emulated: EmulatedLink | None) -> SizeTable:
     """The size table by which a frame counts for as long as it takes on the link.
 
@@ -34,9 +41,9 @@ def table(emulated: EmulatedLink | None) -> SizeTable:
     often as the table fits into it: so that entry stands for one octet more than its place.
     """
     shown = shown_table(emulated)
-    if emulated is None or not shown.size:
+    if not shown.size:
         return shown
-    factor = emulated.length_factor
+    factor = length_factor(emulated)
     unit = factor.denominator << shown.size_log
     lengths = (*range(ENTRIES - 1), ENTRIES)
     return shown._replace(data=tuple(-(-factor.numerator * each // unit) for each in lengths))
@@ -48,7 +55,7 @@ def shown_table(emulated: EmulatedLink | None) -> SizeTable:
     So their factor is where the kernel shows something that it does not use: its numerator in
     `mpu`, its denominator in `mtu`.
     """
-    factor = emulated.length_factor if emulated else Fraction(1)
+    factor = length_factor(emulated)
     if factor == 1:
         return PLAIN
     size_log = 0
@@ -67,5 +74,5 @@ def wire_octets(counted_octets: int, frames: int, emulated: EmulatedLink | None)
 
     Within an octet a frame, and exact for 1 Gb/s and 100 Mb/s but for lengths that end a table.
     """
-    factor = emulated.length_factor if emulated and emulated.rate_bps else Fraction(1)
+    factor = length_factor(emulated)
     return round(counted_octets / factor) - frames * WIRE_OVERHEAD_OCTETS

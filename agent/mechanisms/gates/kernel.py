@@ -124,7 +124,8 @@ class GateAdapter(KernelAdapter):
         """The schedule that waited behind the running one waits again."""
         gates = state[GateState]
         running = _with_schedule(state, gates.running)
-        taprio.change(self._ipr, state.name, state.ifindex, running, gates.taprio)
+        pending = _with_schedule(state, gates.pending)
+        taprio.change(self._ipr, state.name, state.ifindex, running, pending)
 
 
 def _refusal(restart: Callable[[], None], state: PortState) -> dict[str, str]:

@@ -17,7 +17,7 @@ from agent.kernel import sched_taprio
 from agent.kernel.clock import CLOCK_IDS
 from agent.kernel.refusal import reason
 from agent.mechanisms.gates import frame_lengths
-from agent.mechanisms.gates.model import GateOperation, Taprio, TaprioMode
+from agent.mechanisms.gates.model import UNKNOWN_LENGTHS, GateOperation, Taprio, TaprioMode
 from agent.mechanisms.gates.openings import fitting_sdu_octets
 from agent.model import AgentError, Clock
 
@@ -124,7 +124,7 @@ def _max_sdu_octets(taprio: Taprio) -> tuple[int, ...]:
     frame that does fit that, but not the link, would block its class for ever.
     """
     asked = taprio.max_sdu_octets or (0,) * len(taprio.queues)
-    if taprio.emulated is None:
+    if taprio.emulated is None or taprio.emulated == UNKNOWN_LENGTHS:
         return asked
     fitting = fitting_sdu_octets(taprio.schedule, len(asked), taprio.emulated.rate_bps)
     return tuple(
