@@ -31,14 +31,11 @@ def lab_times(intent: Intent) -> FrameTimes:
 
 
 class TaprioPort:
-    """`gate_rate_bps` is the rate from which taprio reckons how long a frame takes."""
+    """Gates and cable keep the rate of the link."""
 
-    def __init__(
-        self, intent: Intent, link: Link, gates: GateControlList | None, gate_rate_bps: int
-    ) -> None:
+    def __init__(self, intent: Intent, link: Link, gates: GateControlList | None) -> None:
         self._times = lab_times(intent)
         self._rate_bps = link.rate_bps
-        self._gate_rate_bps = gate_rate_bps
         numbers = sorted((c.number for c in intent.classes.values()), reverse=True)
         self._queues: dict[int, deque[Frame]] = {number: deque() for number in numbers}
         self._gates = gates
@@ -91,7 +88,7 @@ class TaprioPort:
             self._budgets = {
                 number: float("inf")
                 if duration == self._gates.cycle_ns
-                else duration * self._gate_rate_bps // 8_000_000_000
+                else duration * self._rate_bps // 8_000_000_000
                 for number, duration in self._open_ns[self._index].items()
             }
         return begun + self._gates.entries[self._index].interval_ns
@@ -108,7 +105,7 @@ class TaprioPort:
         duration = self._open_ns[self._index][number]
         if not duration:
             return False
-        takes = self._times.gate_ns(frame.flow.payload_octets, self._gate_rate_bps)
+        takes = self._times.gate_ns(frame.flow.payload_octets, self._rate_bps)
         closes = self._entry_from_ns + duration
         if duration < self._gates.cycle_ns and now_ns + takes >= closes:
             return False

@@ -205,9 +205,7 @@ def test_taprio_lets_out_at_once_what_fits_in_the_window_and_no_more() -> None:
     planned = plan(wanted)
     link = wanted.network.links[LAST]
     window = 3 * (100 + 38) * 8 + 100
-    port = TaprioPort(
-        wanted, link, listed((0x81, 500 * US), (0xC0, window), (0x81, 500 * US)), 10**9
-    )
+    port = TaprioPort(wanted, link, listed((0x81, 500 * US), (0xC0, window), (0x81, 500 * US)))
     sent = list(sent_by(planned, flows_of(planned), MS))
     for _, _, frame in sent:
         port.enqueue(frame)
