@@ -3,13 +3,14 @@
 Pure functions: no I/O, no clock; the same intent and seed give the same plan everywhere.
 
     routing, graph    which links a stream crosses        problem    the hops' times, added up
-    circle, timetable what is taken                       search     where one stream fits
-    greedy            no-wait and waiting: one by one     ejection,  making room for those that
-    exact             proofs for small problems           neighbourhood              do not fit
-    portfolio         several searches at once            auto       which of them, in what order
-    gates, spare      the ports' gate control lists       explain    why a stream has no place
+    circle, timetable what is taken                       route      what a search places
+    greedy            no-wait and waiting: one by one     search     where one stream fits
+    exact             proofs for small problems           ejection,  making room for those that
+    portfolio         several searches at once            neighbourhood              do not fit
+    gates, spare      the ports' gate control lists       auto       which of them, in what order
     recovery, backlog when frames are in time again after a disturbance
-    incremental, live planning around what runs           executors  where searches run
+    incremental, live planning around what runs           explain    why a stream has no place
+    executors         where searches run
 """
 
 from __future__ import annotations
