@@ -12,9 +12,9 @@ from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S, Network
 from cnc.rollout.rollout import Report
+from cnc.talker import tai_ns
 from cnc.traffic.measure import Spread
 from cnc.traffic.recording import Flow, Recording, run
-from tsn_talker import tai_ns
 
 DRAIN_NS = 100_000_000  # many cycles: a frame that missed its window uses a later one
 

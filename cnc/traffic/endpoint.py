@@ -1,7 +1,7 @@
 """An end station's program: send frames on a timeline, or record when frames arrive.
 
 Run as `python -I endpoint.py talk|listen SPEC.json` inside an end station's namespace; it needs the
-standard library and `tsn_talker` only, so that it starts fast. It prints `ready` once its sockets
+standard library and `cnc.talker` only, so that it starts fast. It prints `ready` once its sockets
 are open. A talker then reads the start instant (TAI, nanoseconds) from its standard input; a
 listener listens until its standard input is closed.
 
@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tsn_talker import OffsetFile, be_punctual, mark, sleep_until, tai_ns
+from cnc.talker import OffsetFile, be_punctual, mark, sleep_until, tai_ns
 
 PORT = 5005
 PROBE = struct.Struct("!HI")  # flow number, sequence number

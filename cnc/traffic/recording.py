@@ -22,9 +22,9 @@ from cnc.errors import CncError, InputError
 from cnc.format import duration
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S
+from cnc.talker import tai_ns
 from cnc.traffic import endpoint
 from cnc.traffic.flows import Flow, Pattern, flows
-from tsn_talker import tai_ns
 
 __all__ = ["Flow", "Frame", "Pattern", "Recording", "flows", "run"]
 

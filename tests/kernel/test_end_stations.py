@@ -18,10 +18,10 @@ from cnc.model import NS_PER_S, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.switch.payload import desired_ports
+from cnc.talker import OffsetFile, tai_ns
 from cnc.traffic.measure import is_late
 from cnc.traffic.recording import Flow, Frame, flows, run
 from tests.kernel.gap import STEP_NS, bring, moving_plans, observe, with_talkers
-from tsn_talker import OffsetFile, tai_ns
 
 MS = 1_000_000
 KEPT = ("torque", "camera", "valves")

@@ -154,8 +154,7 @@ def _files(wheel: Path) -> dict[str, int]:
 def test_a_wheel_has_one_package_whole_with_the_modules(wheels, distribution, package):
     inside = _files(wheels[distribution])
     tops = {name.partition("/")[0] for name in inside}
-    libraries = {"tsn_talker"} if distribution == CONTROLLER else set()
-    assert {top.rpartition(".")[2] or top for top in tops} == {package, "dist-info", *libraries}
+    assert {top.rpartition(".")[2] or top for top in tops} == {package, "dist-info"}
     sources = {
         f"{package}/{path.relative_to(CHECKOUT / package)}"
         for path in (CHECKOUT / package).rglob("*.py")
@@ -172,7 +171,7 @@ def test_a_wheel_has_one_package_whole_with_the_modules(wheels, distribution, pa
 
 
 def test_the_controllers_wheel_has_its_data(wheels):
-    data = {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed", "tsn_talker/py.typed"}
+    data = {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed"}
     assert data <= set(_files(wheels[CONTROLLER]))
 
 
@@ -216,8 +215,8 @@ def test_every_module_of_the_controller_is_there_with_what_it_needs(bare):
 
 
 def test_the_library_of_talkers_comes_with_the_controller(bare):
-    assert bare.succeeds("python", "-c", IMPORT_ALL, "tsn_talker") == ""
-    assert "--frames" in bare.succeeds("python", "-m", "tsn_talker", "--help")
+    assert bare.succeeds("python", "-c", IMPORT_ALL, "cnc.talker") == ""
+    assert "--frames" in bare.succeeds("python", "-m", "cnc.talker", "--help")
 
 
 def test_every_module_of_the_switch_is_there_with_what_it_needs(switch):

@@ -15,14 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tsn_talker
 from agent.mechanisms.talker_offsets.file import encode
 from agent.mechanisms.talker_offsets.model import OffsetState, OffsetTable, Transmission
+from cnc.talker import OffsetFile, Offsets, OffsetsError, Talker, mark, talker
+from cnc.talker.__main__ import main
+from cnc.talker.offsets import parse
 from cnc.traffic import endpoint
 from tests.stack.netconfd_process import wait_until
-from tsn_talker import OffsetFile, Offsets, OffsetsError, Talker, mark, talker
-from tsn_talker.__main__ import main
-from tsn_talker.offsets import parse
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -283,7 +282,7 @@ def test_the_example_sends_frames_of_the_planned_size_and_measures_itself(path):
         listener.settimeout(30)
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "tsn_talker", "motor", "127.0.0.1"),
+                *(sys.executable, "-m", "cnc.talker", "motor", "127.0.0.1"),
                 *("--port", str(listener.getsockname()[1])),
                 *("--frames", "3", "--wait", "10", "--offsets", str(path)),
             ],
@@ -304,16 +303,25 @@ def test_the_example_says_what_it_lacks_and_fails(path, capsys):
     assert "has no stream motor" in capsys.readouterr().err
 
 
+TALKER = {
+    "cnc.version",
+    "cnc.talker",
+    *(f"cnc.talker.{name}" for name in ("clock", "marking", "offsets", "talker")),
+}
+
+
 def test_the_library_needs_nothing_that_is_not_in_python(tmp_path):
-    code = "import sys, tsn_talker; print(*sys.modules)"
+    code = "import sys, cnc.talker; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(Path(tsn_talker.__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(talker.__file__).parents[2])},
     )
-    assert not {"cnc", "agent"} & set(done.stdout.split())
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded - sys.stdlib_module_names <= {"__main__", "cnc"}
+    assert not {name for name in done.stdout.split() if name.startswith("cnc.")} - TALKER
 
 
 def test_a_real_wait_ends_when_a_push_brings_the_stream(path):

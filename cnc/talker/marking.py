@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from tsn_talker.offsets import StreamOffset
+from cnc.talker.offsets import StreamOffset
 
 
 def mark(sock: socket.socket, dscp: int | None, priority: int | None) -> None:

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from tsn_talker.clock import be_punctual, tai_ns
-from tsn_talker.marking import marked_socket
-from tsn_talker.offsets import DEFAULT_PATH, OffsetFile, OffsetsError, StreamOffset
-from tsn_talker.talker import Talker
+from cnc.talker.clock import be_punctual, tai_ns
+from cnc.talker.marking import marked_socket
+from cnc.talker.offsets import DEFAULT_PATH, OffsetFile, OffsetsError, StreamOffset
+from cnc.talker.talker import Talker
 
 HEADER_OCTETS = {socket.AF_INET: 20 + 8, socket.AF_INET6: 40 + 8}  # IP and UDP
 SEQUENCE_OCTETS = 8
@@ -70,7 +70,7 @@ def _report(stream: str, late_ns: Sequence[int], skipped: int) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
-        prog="python -m tsn_talker",
+        prog="python -m cnc.talker",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tsn_talker.clock import NS_PER_S, sleep_until, tai_ns
-from tsn_talker.offsets import Departure, OffsetFile, OffsetsError, StreamOffset
+from cnc.talker.clock import NS_PER_S, sleep_until, tai_ns
+from cnc.talker.offsets import Departure, OffsetFile, OffsetsError, StreamOffset
 
 # A push tells of a new offset seconds before its base time: who looks again this long before a
 # frame is to leave has heard of it. It costs a wake-up more for periods longer than this.

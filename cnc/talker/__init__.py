@@ -8,14 +8,14 @@
 
 The agent of the station publishes the offsets, and a push brings new ones. A talker that has read
 them follows: no period is left out, none gets two frames. It needs the standard library only.
-`python -m tsn_talker --help` is an example that sends and measures its own lateness.
+`python -m cnc.talker --help` is an example that sends and measures its own lateness.
 """
 
 from __future__ import annotations
 
-from tsn_talker.clock import be_punctual, sleep_until, tai_ns
-from tsn_talker.marking import mark, marked_socket
-from tsn_talker.offsets import (
+from cnc.talker.clock import be_punctual, sleep_until, tai_ns
+from cnc.talker.marking import mark, marked_socket
+from cnc.talker.offsets import (
     DEFAULT_PATH,
     Departure,
     OffsetFile,
@@ -24,7 +24,7 @@ from tsn_talker.offsets import (
     StreamOffset,
     Table,
 )
-from tsn_talker.talker import Talker
+from cnc.talker.talker import Talker
 
 __all__ = [
     "DEFAULT_PATH",
