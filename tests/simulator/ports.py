@@ -100,10 +100,12 @@ class Port:
         sizes = [c.max_frame_octets for c in best_effort]
         if link.preemption:
             sizes = [min(size, _NOT_PREEMPTABLE_OCTETS) for size in sizes]
-        # It may start as late as any other frame.
-        self._best_effort_ns = self._margin_ns + max(
+        self._best_effort_ns = max(
             (octets_ns(size + physical, link.rate_bps) for size in sizes), default=0
         )
+        if gates is not None:
+            # Before its gate closes it may start as late as any other frame.
+            self._best_effort_ns += self._margin_ns
         talker = intent.network.end_stations.get(link.source.node)
         has_some = talker is None or talker.interference is TalkerInterference.ONE_FRAME
         self._has_best_effort = has_some and adversary.sends_best_effort()
