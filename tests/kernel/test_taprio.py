@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import struct
 import subprocess
 from dataclasses import replace
 
 import pytest
 from pyroute2 import IPRoute
 
+from agent.kernel.link import WAKE_UP_PROBE
 from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates import taprio
 from agent.mechanisms.gates.model import GateState, QueueRange, TaprioMode
@@ -22,22 +24,31 @@ OPEN_THEN_CLOSED = (0x3, 300_000), (0x1, 700_000)
 
 
 class QdiscEvents:
-    """The kernel's own announcements; sent before the change that causes them returns."""
+    """The kernel's own announcements; sent before the change that causes them returns.
+
+    Of the ports that are there: the interface with which an agent measures wake-ups comes and goes.
+    """
 
     def __enter__(self):
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         self._socket.bind((0, RTMGRP_TC))
         self._socket.setblocking(False)
+        self._ports = {index for index, name in socket.if_nameindex() if name != WAKE_UP_PROBE}
         return self
 
     def __exit__(self, *_):
         self._socket.close()
 
     def any(self) -> bool:
-        try:
-            return bool(self._socket.recv(65536))
-        except BlockingIOError:
-            return False
+        while True:
+            try:
+                message = self._socket.recv(65536)
+            except BlockingIOError:
+                return False
+            # After struct nlmsghdr; in struct tcmsg behind the family and its padding.
+            (index,) = struct.unpack_from("=i", message, 20)
+            if index in self._ports:
+                return True
 
 
 def config(port, wanted):
