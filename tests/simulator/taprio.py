@@ -19,6 +19,7 @@ from tests.simulator.ports import Frame, Start, Step
 
 _MAC_HEADER_OCTETS = 14
 _STAB_OVERHEAD_OCTETS = 24  # FCS, preamble, start delimiter and gap, which the agent lets it count
+_QUEUE_FRAMES = 1000  # that a class holds: pfifo, as long as the veth's tx_queue_len
 _NEVER_NS = 1 << 62
 
 
@@ -61,7 +62,9 @@ class TaprioPort:
         return total
 
     def enqueue(self, frame: Frame) -> None:
-        self._queues[frame.flow.traffic_class].append(frame)
+        queue = self._queues[frame.flow.traffic_class]
+        if len(queue) < _QUEUE_FRAMES:
+            queue.append(frame)
 
     def waiting(self) -> list[Frame]:
         return [frame for queue in self._queues.values() for frame in queue]

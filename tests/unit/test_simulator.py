@@ -215,6 +215,15 @@ def test_taprio_lets_out_at_once_what_fits_in_the_window_and_no_more() -> None:
     assert len(port.step(1500 * US + window).starts) == 2
 
 
+def test_a_queue_of_taprio_holds_a_thousand_frames_and_loses_more() -> None:
+    planned = one_stream()
+    shut = listed((0x81, MS))
+    port = TaprioPort(planned.intent, planned.intent.network.links[LAST], shut)
+    for _, _, frame in sent_by(planned, flows_of(planned), 1_002 * MS):
+        port.enqueue(frame)
+    assert len(port.waiting()) == 1_000
+
+
 def test_a_port_by_the_standard_sends_one_frame_at_a_time() -> None:
     wanted = intent(with_full_offload(LINE), *(stream(f"f{n}", "t", "l") for n in range(3)))
     assert {b.gate_mode for b in wanted.network.bridges.values()} == {GateMode.FULL_OFFLOAD}
