@@ -15,10 +15,13 @@ from cnc.model import Intent
 TIMES = frozenset(
     {
         *("propagation", "min", "max", "clock-error", "gate-margin", "gate-interval-min"),
+        "recovery",
         *("period", "max-latency", "earliest", "latest"),
     }
 )
 RATES = frozenset({"rate"})
+# A gate margin of 0 is for a clock on which no timer is late. A slower network is for any other.
+LEAST_MARGIN_NS = 1_000
 
 
 def slower(intent: Intent, factor: int) -> Intent:
@@ -44,8 +47,9 @@ def _scaled(value: Any, factor: int) -> Any:
 
 def _scaled_entry(key: object, value: Any, factor: int) -> Any:
     # A name may equal one of these keys, but its value is then not a text.
-    if isinstance(value, str) and key in TIMES:
-        return DURATION.format(DURATION.parse(value) * factor)
+    if isinstance(value, str) and key in TIMES and value != "none":
+        least_ns = LEAST_MARGIN_NS if key == "gate-margin" else 0
+        return DURATION.format(max(DURATION.parse(value), least_ns) * factor)
     if isinstance(value, str) and key in RATES:
         rate_bps = RATE.parse(value)
         return RATE.format(max(rate_bps // factor, min(rate_bps, GATES_LEAST_BPS)))

@@ -56,7 +56,7 @@ FILES = {
 _INTENT = """name: booted
 defaults:
   {{rate: 1Gbps, propagation: 100ns, processing: {{min: 1us, max: 5us}}, clock-error: 1us,
-    gates: software, user: operator, netconf-port: {port}}}
+    gate-margin: 1ms, gates: software, user: operator, netconf-port: {port}}}
 classes:
   control: {{traffic-class: 7, priority: 7, dscp: [48, 56], role: control, max-frame: 128B}}
   cyclic: {{traffic-class: 6, priority: 6, dscp: 46, role: scheduled}}
@@ -67,7 +67,7 @@ end-stations: [talker, listener]
 links: [[talker/eth0, s1/p1], [s1/p2, listener/eth0]]
 streams:
   motion: {{talker: talker, listeners: [listener], class: cyclic, period: 100ms, payload: 200B,
-    max-latency: 5ms, ip: 4}}
+    max-latency: 50ms, ip: 4}}
 """
 
 

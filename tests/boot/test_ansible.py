@@ -45,6 +45,7 @@ defaults:
   propagation: 100ns
   processing: {min: 1us, max: 5us}
   clock-error: 1us
+  gate-margin: 1ms
   gates: software
   user: tsn
   netconf-port: 830

@@ -42,7 +42,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 def _run_agent(chassis: Chassis) -> int:
     kernel = KernelOnDisk(chassis.kernel, *PORTS)
-    agent_main.KernelPorts = lambda _mechanisms: kernel.ports  # type: ignore[misc,assignment]
+    agent_main.KernelPorts = lambda _mechanisms, _emulated: kernel.ports  # type: ignore[misc,assignment]
     agent_main.Switch = lambda _ports: kernel  # type: ignore[misc,assignment]
     return agent_main.main(["--state-dir", str(chassis.directory / "agent")])
 

@@ -27,7 +27,7 @@ AGENT_PROCESS = """
 import sys
 from agent import main
 from tests.stack.recording_kernel import RecordingKernel, port
-main.KernelPorts = lambda _mechanisms: RecordingKernel(port("p1")).ports
+main.KernelPorts = lambda _mechanisms, _emulated: RecordingKernel(port("p1")).ports
 sys.exit(main.main(["--state-dir", sys.argv[1]]))
 """
 # The same, killed in the middle of its first change.

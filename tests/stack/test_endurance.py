@@ -42,7 +42,7 @@ from agent import main
 from tests.stack.recording_kernel import RecordingKernel, port
 kernel = RecordingKernel(port("p1"))
 kernel.log = deque(maxlen=1)
-main.KernelPorts = lambda _mechanisms: kernel.ports
+main.KernelPorts = lambda _mechanisms, _emulated: kernel.ports
 sys.exit(main.main(["--log-level", "warning", "--state-dir", sys.argv[1]]))
 """
 

@@ -21,6 +21,8 @@ NOT_SCALED = {"gate-interval-max", "gate-cycle-max", "gate-tick"}
 
 def test_a_slower_network_has_longer_windows_in_the_same_order():
     line3 = intents.load(LINE3)
+    document = {**line3.document, "defaults": {**line3.document["defaults"], "gate-margin": "1us"}}
+    line3 = intents.from_document(document, "with room for late gates")
     before, after = plan(line3), plan(slower(line3, 10))
     assert [*before.streams] == [*after.streams]
     for name, stream in before.streams.items():
@@ -80,3 +82,15 @@ def test_every_time_and_rate_of_an_intent_is_scaled_or_named_here():
         for field, info in getattr(model, "model_fields", {}).items():
             for suffix, keys in named.items():
                 assert not field.endswith(suffix) or info.alias in keys, (model, field)
+
+
+def test_a_slower_network_has_a_gate_margin_since_its_clock_is_late():
+    line3 = intents.load(LINE3)
+    assert line3.network.gate_margin_ns == 0
+    assert slower(line3, 500).network.gate_margin_ns == 500_000
+
+
+def test_what_recovers_from_nothing_does_so_when_slower():
+    line3 = intents.load(LINE3)
+    document = {**line3.document, "defaults": {**line3.document["defaults"], "recovery": "none"}}
+    assert slower(intents.from_document(document, "x"), 2).network.disturbance_ns is None
