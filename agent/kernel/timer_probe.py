@@ -25,12 +25,13 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl.tcmsg import plugins
 
-from agent.kernel import clock, sched_etf
+from agent.kernel import clock, sched_etf, sched_prio
 from agent.kernel.link import WAKE_UP_PROBE
 from agent.model import NS_PER_S, Clock
 from agent.run_context import STEP_MIN_NS
 
 plugins["etf"] = sched_etf
+plugins["prio"] = sched_prio
 
 BATCH_S = 5.0
 INTERVAL_NS = 50_000_000  # 20 wake-ups a second: 100,000 after 83 minutes
@@ -48,6 +49,9 @@ _SO_TIMESTAMPING, _SO_TXTIME = 37, 61
 _TX_SOFTWARE, _SOFTWARE = 1 << 1, 1 << 4
 _TXTIME_CONFIG = struct.Struct("=iI")  # struct sock_txtime: clockid, flags
 _TXTIME = struct.Struct("=Q")
+_ROOT = 0x7A2_0000  # 7a2:, the handle of the root qdisc
+_PRIORITY = 6  # of the probe's frames; the highest that needs no right
+_PRIOMAP = bytes(0 if priority == _PRIORITY else 1 for priority in range(16))  # to bands
 _TIMESPEC = struct.Struct("@ll")
 _DUE = struct.Struct("=q")
 _ANCILLARY_MAX = 512
@@ -134,7 +138,11 @@ def remove_interface(ipr: IPRoute) -> None:
 def _add_interface(ipr: IPRoute) -> None:
     ipr.link("add", ifname=WAKE_UP_PROBE, kind="dummy")
     (index,) = ipr.link_lookup(ifname=WAKE_UP_PROBE)
-    ipr.tc("add", "etf", index, clockid=time.CLOCK_TAI, delta_ns=_DELTA_NS)
+    # ETF refuses frames without a time of transmission, and daemons send some on every interface:
+    # lldpd would log each refusal. They get a band of their own.
+    ipr.tc("add", "prio", index, _ROOT, bands=2, priomap=_PRIOMAP)
+    etf = {"clockid": time.CLOCK_TAI, "delta_ns": _DELTA_NS}
+    ipr.tc("add", "etf", index, parent=_ROOT | 1, **etf)
     ipr.link("set", index=index, state="up")
 
 
@@ -142,6 +150,7 @@ def _socket() -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, WAKE_UP_PROBE.encode())
     made.setsockopt(socket.SOL_SOCKET, socket.SO_DONTROUTE, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, _PRIORITY)
     made.setsockopt(socket.SOL_SOCKET, _SO_TXTIME, _TXTIME_CONFIG.pack(time.CLOCK_TAI, 0))
     made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, _TX_SOFTWARE | _SOFTWARE)
     return made
