@@ -76,7 +76,8 @@ def rehearsal(names: Sequence[str], ports: Sequence[str]) -> Iterator[Rehearsal]
                 "name": f"{program} of {switch.name}",
                 "argv": switch.command(program, managements[switch.name], authorized_keys)
                 + (["--rehearse", ",".join(ports)] if program == AGENT else []),
-                "environment": switch.environment,
+                # What a program that is killed leaves behind goes with the directory.
+                "environment": {**switch.environment, "TMPDIR": str(directory)},
                 "log": str(switch.log(program)),
             }
             for switch in switches
