@@ -134,13 +134,14 @@ class _Recovery:
         self, circle: set[_Queue], drains: Mapping[_Queue, Drains], late_ns: list[int]
     ) -> list[Stay]:
         """All frames that pass or delay the queues of a circle."""
+        numbers = {number for _, number in self._queues}
         delayed = {
             n: delays
             for n, t in enumerate(self._gated)
             if (
                 delays := [
                     drains[q]
-                    for number in {c for _, c in self._queues}
+                    for number in numbers
                     if number <= t.traffic_class and (q := _Queue(t.egress, number)) in circle
                 ]
             )
