@@ -61,6 +61,8 @@ class Network:
                 "propagation": "100ns",
                 "processing": {"min": "1us", "max": "5us"},
                 "clock-error": "1us",
+                "gate-margin": "0ns",
+                "talker-interference": "none",
                 "user": user,
                 "netconf-port": port,
             },
