@@ -29,6 +29,7 @@ defaults:
   processing: {min: 1us, max: 5us}
   clock-error: 0ns
   gate-margin: 0ns
+  recovery: none
 classes:
   cyclic: {traffic-class: 6, priority: 6, dscp: 46, role: scheduled}
   best-effort: {traffic-class: 0, priority: 0, dscp: 0, role: best-effort}
