@@ -36,6 +36,7 @@ defaults:
   propagation: 100ns
   processing: {min: 1us, max: 3us}
   clock-error: 1us
+  talker-interference: none
   gate-margin: 1us  # a gate reads the clock after it has opened: 256 ns in virtual time
   user: tsn
 classes:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from agent.kernel.link import WAKE_UP_PROBE
 from cnc.addressing import next_hops
 from cnc.cli.lab import lab
 from cnc.lab import lifecycle, mininet, namespaces
@@ -93,7 +94,7 @@ def test_frames_take_the_rate_and_the_delay_that_mininet_was_told(
 def test_interfaces_are_named_as_mininet_names_them(running: None):
     for node, expected in (("h1", {"h1-eth0"}), ("s1", {"s1-eth1", "s1-eth2", "mgmt"})):
         found = namespaces.inside(namespaces.of_node(NAME, node), socket.if_nameindex)
-        assert {name for _, name in found} - {"lo", "sit0"} == expected
+        assert {name for _, name in found} - {"lo", "sit0", WAKE_UP_PROBE} == expected
 
 
 @pytest.mark.parametrize("words", [["s1"], [NAME, "s1"]])
