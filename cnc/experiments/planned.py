@@ -15,8 +15,10 @@ from cnc.traffic.recording import Frame, Recording
 FRAME_COLUMNS = ("flow", "seq", "planned_ns", "sent_ns", "received_ns")
 
 
-def plan(network: str, file: Path, name: str, seed: int) -> Plan:
+def plan(network: str, file: Path, name: str, seed: int, *, recovers: bool = True) -> Plan:
     """The plan of the intent that an experiment file names, as the network of a lab called `name`.
+
+    Unless it `recovers`, its gates are open for planned frames only, whatever the intent states.
 
     Raises:
         InputError: the intent is invalid, or has no streams.
@@ -27,7 +29,8 @@ def plan(network: str, file: Path, name: str, seed: int) -> Plan:
         raise InputError(
             f"{file}: network: {network} has no streams", hint="streams are what is measured"
         )
-    return compute(replace(intent, name=name), seed=seed)
+    planned_for = intent.network if recovers else replace(intent.network, disturbance_ns=None)
+    return compute(replace(intent, name=name, network=planned_for), seed=seed)
 
 
 def frame_rows(recording: Recording) -> Iterator[tuple[object, ...]]:
