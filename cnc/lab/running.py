@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyroute2 import IPRoute
+
 from cnc.errors import CncError, InputError
 from cnc.lab import management, namespaces
 from cnc.lab.process import handles, netns_argv, stop
@@ -19,6 +21,7 @@ from cnc.switch.device import ConnectOptions, Device, DeviceError, ManagedNode
 
 READY_TIMEOUT_S = 180.0  # an emulated processor imports for a minute
 POLL_INTERVAL_S = 0.05
+WAKE_UP_PROBE = "tsn-wake-ups"  # on which an agent measures its kernel's timers
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,8 @@ class Lab:
     def quiet(self) -> Iterator[None]:
         """Stop the switches' programs for the time of a `with` block; the kernels go on.
 
-        Programs that wake during the traffic would delay it, and differently in each run.
+        Programs that wake during the traffic would delay it, and differently in each run. So would
+        the frames by which agents measure timers, some of which they have sent ahead.
         """
         programs = {
             pid: self.namespace(name)
@@ -87,10 +91,23 @@ class Lab:
             try:
                 for handle in stopped:
                     signal.pidfd_send_signal(handle, signal.SIGSTOP)
+                self._set_wake_up_probes("down")
                 yield
             finally:
+                self._set_wake_up_probes("up")
                 for handle in stopped:
                     signal.pidfd_send_signal(handle, signal.SIGCONT)
+
+    def _set_wake_up_probes(self, state: str) -> None:
+        """An interface that goes down drops what waits in its queue."""
+
+        def set_here() -> None:
+            with IPRoute() as ip:
+                for index in ip.link_lookup(ifname=WAKE_UP_PROBE):
+                    ip.link("set", index=index, state=state)
+
+        for name in self.intent.network.managed:
+            namespaces.inside(self.namespace(name), set_here)
 
     def link_down(self, switch: str) -> None:
         """Set a switch's management link down: packets are lost both ways, no connection is
