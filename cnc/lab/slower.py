@@ -20,8 +20,8 @@ TIMES = frozenset(
     }
 )
 RATES = frozenset({"rate"})
-# A gate margin of 0 is for a clock on which no timer is late. A slower network is for any other.
-LEAST_MARGIN_NS = 1_000
+# In place of none, which is for a clock on which no timer is late; a slower network is for others.
+MARGIN_NS = 1_000
 
 
 def slower(intent: Intent, factor: int) -> Intent:
@@ -48,8 +48,10 @@ def _scaled(value: Any, factor: int) -> Any:
 def _scaled_entry(key: object, value: Any, factor: int) -> Any:
     # A name may equal one of these keys, but its value is then not a text.
     if isinstance(value, str) and key in TIMES and value != "none":
-        least_ns = LEAST_MARGIN_NS if key == "gate-margin" else 0
-        return DURATION.format(max(DURATION.parse(value), least_ns) * factor)
+        time_ns = DURATION.parse(value)
+        if key == "gate-margin":
+            time_ns = time_ns or MARGIN_NS
+        return DURATION.format(time_ns * factor)
     if isinstance(value, str) and key in RATES:
         rate_bps = RATE.parse(value)
         return RATE.format(max(rate_bps // factor, min(rate_bps, GATES_LEAST_BPS)))

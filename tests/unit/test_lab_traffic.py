@@ -366,3 +366,8 @@ def test_in_a_slower_network_everything_takes_as_much_longer():
         for port, link in fast.network.links.items():
             longer = slow.network.occupation_ns(slow.network.links[port], stream.payload_octets)
             assert longer == 10 * fast.network.occupation_ns(link, stream.payload_octets)
+
+
+def test_a_slower_network_is_for_clocks_whose_timers_are_late():
+    assert intents.load(LINE3).network.gate_margin_ns == 0
+    assert slower(intents.load(LINE3), 10).network.gate_margin_ns == 10_000
