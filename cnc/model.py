@@ -21,6 +21,9 @@ CONTROL_SHARE = 10  # a control class that states no rate takes up to one part i
 # machine, or an emulated one, takes to wake up without a real-time kernel (docs/late-frames.md).
 DEFAULT_GATE_MARGIN_NS = 1_000_000
 
+DEFAULT_BRIDGE_DEVICE = "br0"
+DEFAULT_FILTERING_ENTRIES_MAX = 2_048
+
 
 class PortRef(NamedTuple):
     """A port of a node, written `node/port`."""
@@ -46,6 +49,13 @@ class GateMode(StrEnum):
     SOFTWARE = "software"
     TXTIME_ASSIST = "txtime-assist"
     FULL_OFFLOAD = "full-offload"
+
+
+class Forwarding(StrEnum):
+    """By what the switches of a network forward the frames of streams."""
+
+    ROUTED = "routed"  # the IP destination; the DSCP gives the class
+    BRIDGED = "bridged"  # destination MAC address and VLAN (802.1Q 8.6.3); the PCP gives the class
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +91,19 @@ class Management:
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """A switch. Processing runs from the last bit received to the frame lying in its queue."""
+    """A switch. Processing runs from the last bit received to the frame lying in its queue.
+
+    Where forwarding is bridged, its ports belong to the Linux bridge `bridge_device`, which holds
+    up to `filtering_entries_max` static filtering entries, one for each address and VLAN.
+    """
 
     name: str
     processing_min_ns: int
     processing_max_ns: int
     management: Management | None = None
     gate_mode: GateMode = GateMode.SOFTWARE
+    bridge_device: str = DEFAULT_BRIDGE_DEVICE
+    filtering_entries_max: int = DEFAULT_FILTERING_ENTRIES_MAX
 
 
 class TalkerInterference(StrEnum):
@@ -204,6 +220,7 @@ class Network:
     overhead: FrameOverhead = FrameOverhead()
     gate_margin_ns: int = 0
     disturbance_ns: int | None = None
+    forwarding: Forwarding = Forwarding.ROUTED
 
     @property
     def managed(self) -> dict[str, Bridge | EndStation]:
@@ -266,6 +283,8 @@ class Stream:
     latest_ns: int | None = None  # None: any time of the period
     ip_version: int = 6
     paths: int = 1
+    destination_mac: str | None = None
+    vlan_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,13 +404,31 @@ class StreamPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamAddress:
+    """What a bridged network knows the frames of a stream by (802.1CB 6.4: null identification).
+
+    `destination_mac` is written as six pairs of lower-case hexadecimal digits with colons. The PCP
+    in the VLAN tag is the priority of the stream's class.
+    """
+
+    destination_mac: str
+    vlan_id: int
+
+    @property
+    def is_group(self) -> bool:
+        """Whether frames to the address may leave by several ports (IEEE 802: the I/G bit)."""
+        return bool(int(self.destination_mac[:2], 16) & 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Offsets for every stream and a gate control list for every bridge port they cross.
 
     `refused` holds the reason for each stream that has no place because its operator accepted a
     plan without it; it is empty unless that was asked for. `recovery_ns` is by stream how long
     after the end of a disturbance its frames may still be later than their bound; empty where the
-    network need not recover.
+    network need not recover. `addresses` has every planned stream of a bridged network; it is empty
+    in a routed one.
     """
 
     intent: Intent
@@ -400,6 +437,7 @@ class Plan:
     algorithm: str
     refused: Mapping[str, str] = field(default_factory=dict)
     recovery_ns: Mapping[str, int] = field(default_factory=dict)
+    addresses: Mapping[str, StreamAddress] = field(default_factory=dict)
 
     def class_of(self, stream: str) -> TrafficClass:
         """The class that all frames of a planned stream use."""
@@ -458,6 +496,21 @@ class TalkerTable:
 
     base_time_ns: int
     configuration: TalkerConfiguration
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeForwarding:
+    """How the Linux bridge of a switch forwards the frames of streams: what a rollout sets there.
+
+    `entries` are the static filtering entries: the ports by which frames to an address leave.
+    `vlans` are the VLANs of streams, each with the ports that are members, where frames are tagged.
+    Ports in `trusting` give a tagged frame the priority of its PCP (802.1Q 6.9.3). All ports are
+    sorted by name.
+    """
+
+    entries: Mapping[StreamAddress, tuple[str, ...]]
+    vlans: Mapping[int, tuple[str, ...]]
+    trusting: tuple[str, ...]
 
 
 PortSettings = PortConfiguration | TalkerConfiguration
