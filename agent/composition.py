@@ -20,12 +20,14 @@ class Stage(IntEnum):
     """The order in which kernel objects change; undo runs through it backwards.
 
     Frames are in their classes before gates begin to close, and until gates that are to go are
-    open: no frame meets a gate that was meant for another class. What local programs are told comes
-    last, when nothing can be refused any more that they were told of.
+    open: no frame meets a gate that was meant for another class. Nor is a frame forwarded before
+    it has its class. What local programs are told comes last, when nothing can be refused any more
+    that they were told of.
     """
 
     OPEN_GATES = auto()
     CLASSIFY = auto()
+    FORWARD = auto()
     CLOSE_GATES = auto()
     PUBLISH = auto()
 

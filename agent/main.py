@@ -30,11 +30,13 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; exit status 0 stopped, 1 cannot serve, 2 bad arguments."""
     options = parser().parse_args(arguments)
+    if options.rehearse_bridge and not options.rehearse:
+        parser().error("argument --rehearse-bridge: only with --rehearse")
     journal.configure(options.log_level.upper(), "tsn-agent")
     ports: Ports
     if options.rehearse:
         LOG.warning("ports in memory: whatever is asked of them, the kernel does nothing")
-        ports = MemoryPorts(MECHANISMS, rehearsal_ports(options.rehearse))
+        ports = MemoryPorts(MECHANISMS, rehearsal_ports(options.rehearse, options.rehearse_bridge))
     else:
         try:
             ports = KernelPorts(mechanisms(options.state_dir), options.emulate)
@@ -73,6 +75,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="PORT[,PORT...]",
         help="keep these ports in memory instead of the kernel: to try a controller against "
         "switches on a machine without taprio",
+    )
+    result.add_argument(
+        "--rehearse-bridge",
+        metavar="BRIDGE",
+        help="with --rehearse: these ports are ports of a bridge with VLAN filtering, of this name",
     )
     result.add_argument(
         "--emulate",

@@ -18,6 +18,9 @@ from agent.wake_ups import WakeUps
 # Nodes under an interface below which several mechanisms are configured and reported.
 BRIDGE_PORT = "ieee802-dot1q-bridge:bridge-port"
 TAPRIO = "tsn-linux:taprio"
+# What is configured of the bridge that has the name of the interface.
+BRIDGE = "ieee802-dot1q-bridge:bridge"
+BRIDGES = "ieee802-dot1q-bridge:bridges"
 
 Tree = Mapping[str, Any]
 Node = dict[str, Any]
@@ -81,6 +84,9 @@ class KernelAdapter:
         """What the mechanism fills of `/tsn-linux:agent`."""
         return {}
 
+    def close(self) -> None:
+        """Give back what it has opened for itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryAdapter:
@@ -105,9 +111,10 @@ class Mechanism:
     """
 
     name: str
-    # The nodes under an interface that say that the mechanism is configured there.
+    # The nodes under an interface that say that the mechanism is configured there; `BRIDGE`, too.
     subtrees: tuple[str, ...]
-    # The interface's configuration → the part of PortConfig; raises `Refused`.
+    # The interface's configuration → the part of PortConfig; raises `Refused`. What is configured
+    # of the bridge that has the name of the interface is its child `BRIDGE`.
     configured: Callable[[Tree, PortState | None], object]
     # The part of PortConfig that asks for what the port does already.
     as_is: Callable[[PortState], object]
@@ -121,3 +128,5 @@ class Mechanism:
     operational: Callable[[PortState, ReportContext], Node]
     memory: MemoryAdapter
     kernel: Callable[[IPRoute], KernelAdapter]
+    # The nodes that it fills under the component of a bridge in the operational datastore.
+    operational_of_bridge: Callable[[PortState], Node] = lambda _state: {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from agent.composition import Change, Contribution, KernelObject, Step
 from agent.kernel.change_monitor import FULL_POLL_S
 from agent.kernel.clock import MachineClocks
 from agent.mechanism import Mechanism, Node
-from agent.model import AgentError, OperStatus, PortConfig, PortState, PtpStatus
+from agent.model import AgentError, LinuxBridge, OperStatus, PortConfig, PortState, PtpStatus
 from agent.root_qdisc import NO_QDISC
 from agent.wake_ups import WakeUps
 
@@ -116,9 +117,20 @@ class PollMonitor:
         """There is nothing to close."""
 
 
-def rehearsal_ports(names: Iterable[str]) -> list[PortState]:
-    """Unconfigured ports of eight queues and 10 Gb/s, with these names."""
-    return [_port(name, index) for index, name in enumerate(names, start=2)]
+def rehearsal_ports(names: Sequence[str], bridge: str | None = None) -> list[PortState]:
+    """Unconfigured ports of eight queues and 10 Gb/s, with these names.
+
+    `bridge` is the name of a bridge with VLAN filtering that all of them are ports of.
+    """
+    ports = [_port(name, index) for index, name in enumerate(names, start=2)]
+    if bridge is None:
+        return ports
+    numbers = {name: number for number, name in enumerate(names, start=1)}
+    as_bridge = LinuxBridge(vlan_filtering=True, multicast_snooping=True, ports=numbers)
+    return [
+        *(replace(port, bridge=bridge) for port in ports),
+        replace(_port(bridge, len(ports) + 2), as_bridge=as_bridge),
+    ]
 
 
 def _port(name: str, ifindex: int) -> PortState:

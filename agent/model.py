@@ -52,6 +52,18 @@ class EmulatedLink:
         return Fraction(self.device_bps, self.rate_bps)
 
 
+@dataclass(frozen=True, slots=True)
+class LinuxBridge:
+    """What a Linux bridge is set to; `ports` are the numbers of its ports by name.
+
+    The kernel numbers ports in the order in which they join the bridge.
+    """
+
+    vlan_filtering: bool
+    multicast_snooping: bool
+    ports: Mapping[str, int] = field(default_factory=dict)
+
+
 def _part(parts: tuple[Any, ...], kind: type[Part]) -> Part:
     return next((part for part in parts if isinstance(part, kind)), None) or kind()
 
@@ -83,7 +95,8 @@ class PortState:
     `foreign_qdisc` names a root qdisc that the agent did not set. `statistics` has the names of
     RFC 8343. `has_mac_merge`: the port can interrupt a preemptable frame (IEEE 802.3 clause 99).
     `carrier_losses` counts how often the link went down. `bridge` is the Linux bridge that the
-    port is a member of. `link_speed_bps` is None while the kernel knows none; of an `emulated` link
+    port is a member of, `as_bridge` what the interface is set to if it is one itself.
+    `link_speed_bps` is None while the kernel knows none; of an `emulated` link
     it is the rate that is emulated.
     """
 
@@ -100,6 +113,7 @@ class PortState:
     statistics: Mapping[str, int] = field(default_factory=dict)
     carrier_losses: int = 0
     bridge: str | None = None
+    as_bridge: LinuxBridge | None = None
     emulated: EmulatedLink | None = None
     parts: tuple[Any, ...] = ()
 

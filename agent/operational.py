@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from agent.lldp import Identifier, Lldp, Neighbor
-from agent.mechanism import BRIDGE_PORT, TAPRIO, Mechanism, Node, ReportContext
+from agent.mechanism import BRIDGE_PORT, BRIDGES, TAPRIO, Mechanism, Node, ReportContext
 from agent.model import Clock, LastChange, PortState, PtpStatus
 from agent.wake_ups import WakeUps
 
@@ -56,6 +56,14 @@ def interfaces(
             ]
         }
     }
+
+
+def bridges(mechanisms: Collection[Mechanism], states: Mapping[str, PortState]) -> Node:
+    """`/ieee802-dot1q-bridge:bridges` with these bridges of the switch; nothing without any."""
+    listed = [
+        _bridge(mechanisms, state) for _name, state in sorted(states.items()) if state.as_bridge
+    ]
+    return {BRIDGES: {"bridge": listed}} if listed else {}
 
 
 def agent(
@@ -153,6 +161,33 @@ def _interface(
             "discontinuity-time": _date_and_time(counting_since),
             **{name: _counter(name, count) for name, count in state.statistics.items()},
         }
+    return node
+
+
+def _bridge(mechanisms: Collection[Mechanism], state: PortState) -> Node:
+    """A bridge with its one component."""
+    if state.as_bridge is None:
+        raise TypeError(f"{state.name} is no bridge")
+    ports = sorted(state.as_bridge.ports)
+    component: Node = {
+        "name": state.name,
+        "type": "c-vlan-component",
+        "tsn-linux:vlan-filtering": state.as_bridge.vlan_filtering,
+        "tsn-linux:multicast-snooping": state.as_bridge.multicast_snooping,
+    }
+    node: Node = {
+        "name": state.name,
+        "bridge-type": "customer-vlan-bridge",
+        "components": 1,
+        "component": [component],
+    }
+    if state.mac_address is not None:
+        node["address"] = state.mac_address.replace(":", "-").upper()
+    if ports:  # the standard's counts begin with 1
+        node["ports"] = component["ports"] = len(ports)
+        component["bridge-port"] = ports
+    for mechanism in mechanisms:
+        _merge(component, mechanism.operational_of_bridge(state))
     return node
 
 

@@ -1,9 +1,9 @@
 """Datastore changes, one after another: applied to the ports, then kept or reverted.
 
 sysrepo announces a change (`change`: applied at once, so that the kernel's refusal reaches the
-client) and then reports its end (`done` or `abort`). The report is missing when a client timed out
-or died: the change stays open. A timer then reads the running datastore, and reverts the change if
-it did not land.
+client) and then reports its end (`done` or `abort`), once for each module that the commit changes.
+The report is missing when a client timed out or died: the change stays open. A timer then reads the
+running datastore, and reverts the change if it did not land.
 
 Nothing here speaks sysrepo; the datastore hands in plain trees.
 """
@@ -18,9 +18,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from agent.datastore.desired import desired_ports, possible_ports
+from agent.datastore.identities import Identity, identities
 from agent.datastore.memory import Memory, MemoryFile
+from agent.datastore.open_change import OpenChange, Request
 from agent.mechanism import Mechanism, Tree
-from agent.mechanisms.gates.history import GateHistory, history_after
+from agent.mechanisms.gates.history import history_after
 from agent.mechanisms.gates.model import GateConfig
 from agent.model import NS_PER_S, AgentError, LastChange, PortConfig, PortState
 from agent.run_context import RunContext, assumed_context
@@ -40,10 +42,6 @@ SETTLE_MIN_S = 1.0
 RETRY_S = 10.0
 
 
-# The interface index, and the bridge that forwards the frames of the port.
-_Identity = tuple[int, str | None]
-
-
 @dataclass(frozen=True, slots=True)
 class _FailedPort:
     """A port that could not be configured, as it was when that was tried, at `tried_s`."""
@@ -58,18 +56,6 @@ class _FailedPort:
         then = self.link_speed_bps, self.foreign_qdisc
         changed = then != (state.link_speed_bps, state.foreign_qdisc)
         return changed or time.monotonic() - self.tried_s >= RETRY_S
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """A change that is applied and waits for `done` or `abort`."""
-
-    request_id: int
-    tree: Tree
-    desired: Mapping[str, PortConfig]
-    applied: Applied
-    summary: LastChange
-    history: Mapping[str, GateHistory]
 
 
 class Changes:
@@ -94,14 +80,14 @@ class Changes:
         self._settle_timeout_s = settle_timeout_s
         self._desired: Mapping[str, PortConfig] = {}
         # What a port's configuration depends on beside the tree, at the newest poll or change.
-        self._seen: Mapping[str, _Identity] = {}
+        self._seen: Mapping[str, Identity] = {}
         # Ports that appeared while the change is open, or since the last poll before it: they have
         # never had the configuration without it.
         self._new_ports: set[str] = set()
         # Ports that the next poll configures.
         self._retry_ports: set[str] = set()
         self._failed_ports: dict[str, _FailedPort] = {}
-        self._open: _Open | None = None
+        self._open: OpenChange | None = None
         self._timer: threading.Timer | None = None
         self.lock = threading.RLock()
         self._memory_file = memory_file
@@ -112,13 +98,18 @@ class Changes:
         """What each configured port is to do now, an open change included."""
         return self._open.desired if self._open else self._desired
 
-    def change(self, request_id: int, tree: Tree) -> None:
+    def change(self, request: Request, tree: Tree) -> None:
         """Apply `tree`, the whole new configuration; raises `AgentError` and changes nothing.
+
+        While a change of another module is open, this is taken for the rest of the same commit.
 
         A port that is gone does not stand in the way of others as long as it is to do what it was.
         """
         with self.lock:
-            if self._open:
+            joined = self._open if self._open and self._open.is_joined_by(request) else None
+            if joined:
+                tree = joined.tree_with(request.module, tree)
+            elif self._open:
                 self._settle(self._open, self._read_running())
             before = self._switch.read()
             desired = desired_ports(tree, before)
@@ -128,29 +119,33 @@ class Changes:
                 if name not in before and self._desired.get(name) == config
             }
             try:
-                self._open = self._apply(request_id, tree, desired, before, missed)
+                change = self._apply(tree, desired, before, missed, joined)
             except Exception:
                 self._retry_ports |= _differing(
                     self._switch.ports.mechanisms, before, self._switch.read()
                 )
                 raise
+            self._forget_open()
+            self._open = replace(change, requests=change.requests | {request})
             self._new_ports = self._new(before) | self._retry_ports | self._failed_ports.keys()
             self._all_asked(before)
             self._start_timer(self._open, self._patience_s(self._open))
 
-    def done(self, request_id: int, read_tree: Callable[[], Tree]) -> None:
+    def done(self, request: Request, read_tree: Callable[[], Tree]) -> None:
         """The change landed in the datastore; `read_tree` is asked for it only if it was undone."""
         with self.lock:
-            if self._open and self._open.request_id == request_id:
-                self._keep(self._open)
+            if self._open and request in self._open.requests:
+                self._open.landed.add(request)
+                if self._open.landed == self._open.requests:
+                    self._keep(self._open)
                 return
-            LOG.warning("change %d landed after it was reverted; applying it", request_id)
+            LOG.warning("change %s landed after it was reverted; applying it", request)
             self.reconcile(read_tree())
 
-    def abort(self, request_id: int) -> None:
+    def abort(self, request: Request) -> None:
         """Another subscriber refused the change."""
         with self.lock:
-            if self._open and self._open.request_id == request_id:
+            if self._open and request in self._open.requests:
                 self._revert(self._open, "another subscriber refused it")
 
     def reconcile(self, tree: Tree) -> None:
@@ -164,7 +159,7 @@ class Changes:
                 self.remember(assumed_context(before))
             try:
                 desired = desired_ports(tree, before)
-                self._keep(self._apply(0, tree, desired, before))
+                self._keep(self._apply(tree, desired, before))
                 self._all_asked(before)
             except REFUSALS as error:
                 LOG.error("the running configuration is not what the ports do:\n%s", error)
@@ -178,14 +173,15 @@ class Changes:
     def apply_to_new_ports(self, states: Mapping[str, PortState]) -> bool:
         """Configure interfaces that appeared since the newest poll; whether there were any.
 
-        And those that joined or left a bridge: others classify its frames. And retry ports that
+        And those that joined or left a bridge, whose frames others classify, and the bridge, which
+        has lost or lacks what is configured of the port. And retry ports that
         failed before: while a link is down Linux counts it as slow and refuses short entries, and
         at boot all links are down; a foreign root qdisc was removed, or the kernel's taprio was
         loaded. `states` is the newest `read()` of the switch. Each failure is logged once.
         """
         with self.lock:
             new = self._new(states)
-            self._seen = _identities(states)
+            self._seen = identities(states)
             if self._open:
                 self._new_ports |= new
             able = {
@@ -217,11 +213,11 @@ class Changes:
 
     def _new(self, states: Mapping[str, PortState]) -> set[str]:
         """The interfaces that appeared since the newest poll or change, or that changed bridges."""
-        return {name for name, each in _identities(states).items() if self._seen.get(name) != each}
+        return {name for name, each in identities(states).items() if self._seen.get(name) != each}
 
     def _all_asked(self, states: Mapping[str, PortState]) -> None:
         """All present interfaces have just been configured, or tried."""
-        self._seen = _identities(states)
+        self._seen = identities(states)
         self._retry_ports.clear()
         self._failed_ports.clear()
 
@@ -236,7 +232,7 @@ class Changes:
         }
         try:
             config = self.desired.get(port, PortConfig(port))
-            change = self._apply(0, {}, as_they_are | {port: config}, before)
+            change = self._apply({}, as_they_are | {port: config}, before)
         except REFUSALS as error:
             known, reason = self._failed_ports.get(port), str(error)
             if state := before.get(port):  # it may be gone since the poll
@@ -255,52 +251,61 @@ class Changes:
 
     def _apply(
         self,
-        request_id: int,
         tree: Tree,
         desired: Mapping[str, PortConfig],
         before: Mapping[str, PortState],
         missed: Collection[str] = (),
-    ) -> _Open:
-        """`missed` are the ports of `desired` that are gone and get their configuration later."""
+        joined: OpenChange | None = None,
+    ) -> OpenChange:
+        """`missed` are the ports of `desired` that are gone and get their configuration later.
+
+        `joined` is the part of the change that has been applied before.
+        """
         started_ns = time.monotonic_ns()
         applied = self._switch.apply(
             {name: config for name, config in desired.items() if name not in missed}, before
         )
         duration_us = (time.monotonic_ns() - started_ns) // 1000
         log_changes(applied)
-        return _Open(
-            request_id,
+        parts = (*(joined.parts if joined else ()), applied)
+        at_first = joined.before if joined else before
+        changed = {port for part in parts for port in part.ports}
+        if joined:
+            duration_us += joined.summary.duration_us
+        return OpenChange(
             tree,
+            at_first,
             desired,
-            applied,
-            LastChange(datetime.now(UTC), duration_us, len(applied.ports)),
-            history_after(self.memory.history, before, desired, self._switch.ports.now_ns),
+            parts,
+            LastChange(datetime.now(UTC), duration_us, len(changed)),
+            history_after(self.memory.history, at_first, desired, self._switch.ports.now_ns),
+            joined.requests if joined else frozenset(),
         )
 
-    def _patience_s(self, change: _Open) -> float:
+    def _patience_s(self, change: OpenChange) -> float:
         """How long to wait for `done` or `abort`."""
         starts_s = [
             (taprio.schedule.base_time_ns - self._switch.ports.now_ns(taprio.clock)) / NS_PER_S
-            for port in change.applied.ports
+            for port in change.ports
             if port in change.desired and (taprio := change.desired[port][GateConfig].taprio)
         ]
         ahead_s = [start_s - REVERT_S for start_s in starts_s if start_s > 0]
         return min([self._settle_timeout_s, *(max(SETTLE_MIN_S, each) for each in ahead_s)])
 
-    def _start_timer(self, change: _Open, patience_s: float) -> None:
+    def _start_timer(self, change: OpenChange, patience_s: float) -> None:
         self._timer = threading.Timer(patience_s, self._on_timeout, [change])
         self._timer.daemon = True
         self._timer.start()
 
-    def _on_timeout(self, change: _Open) -> None:
+    def _on_timeout(self, change: OpenChange) -> None:
         # Read first: a callback that waits for our lock must not wait for sysrepo as well.
         try:
             running = self._read_running()
         except Exception:  # nothing else would ever end this change
             LOG.exception(
-                "change %d: neither done nor abort came, and the running configuration cannot be "
+                "change %s: neither done nor abort came, and the running configuration cannot be "
                 "read; asking again in %g s",
-                change.request_id,
+                change,
                 SETTLE_MIN_S,
             )
             with self.lock:
@@ -311,20 +316,22 @@ class Changes:
             if self._open is change:
                 self._settle(change, running)
 
-    def _settle(self, change: _Open, running: Tree) -> None:
+    def _settle(self, change: OpenChange, running: Tree) -> None:
         """End a change whose end was not reported; the running datastore shows if it landed."""
         if running == change.tree:
             self._keep(change)
         else:
             self._revert(change, "neither done nor abort came")
+            if change.landed:  # not all of its modules did, or those of two commits
+                self.reconcile(running)
 
-    def _keep(self, change: _Open) -> None:
+    def _keep(self, change: OpenChange) -> None:
         self._forget_open()
         self._desired = change.desired
         self._write(self._memory_after(change))
 
-    def _memory_after(self, change: _Open) -> Memory:
-        summary = change.summary if change.applied.steps else self.memory.last_change
+    def _memory_after(self, change: OpenChange) -> Memory:
+        summary = change.summary if change.has_steps else self.memory.last_change
         return replace(self.memory, history=change.history, last_change=summary)
 
     def _write(self, memory: Memory) -> None:
@@ -334,14 +341,14 @@ class Changes:
         if self._memory_file:
             self._memory_file.write(memory)
 
-    def _revert(self, change: _Open, why: str) -> None:
+    def _revert(self, change: OpenChange, why: str) -> None:
         self._forget_open()
-        LOG.warning("change %d is reverted: %s", change.request_id, why)
+        LOG.warning("change %s is reverted: %s", change, why)
         try:
-            change.applied.undo()
+            change.undo()
         except AgentError as error:
-            LOG.error("change %d could not be reverted:\n%s", change.request_id, error)
-            self._retry_ports |= change.applied.ports
+            LOG.error("change %s could not be reverted:\n%s", change, error)
+            self._retry_ports |= change.ports
         self._retry_ports |= self._new_ports
 
     def _forget_open(self) -> None:
@@ -349,10 +356,6 @@ class Changes:
         if self._timer:
             self._timer.cancel()
             self._timer = None
-
-
-def _identities(states: Mapping[str, PortState]) -> dict[str, _Identity]:
-    return {name: (state.ifindex, state.bridge) for name, state in states.items()}
 
 
 def _differing(

@@ -1,15 +1,16 @@
 """The configured tree → what every port is asked to do. Pure: neither sysrepo nor a kernel.
 
-The tree is the RFC 7951 encoding of `ietf-interfaces` with its augmentations, as libyang prints it
-without implied defaults. (With them every interface would have a `bridge-port`: it is a
-non-presence container.) Each mechanism reads its own part of it.
+The tree is the RFC 7951 encoding of `ietf-interfaces` with its augmentations, and of the bridges of
+`ieee802-dot1q-bridge`, as libyang prints it without implied defaults. (With them every interface
+would have a `bridge-port`: it is a non-presence container.) Each mechanism reads its own part of
+it: a bridge is the interface that has its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from agent.mechanism import Refused, Tree
+from agent.mechanism import BRIDGE, BRIDGES, Refused, Tree
 from agent.mechanisms import MECHANISMS
 from agent.model import AgentError, PortConfig, PortState
 
@@ -35,13 +36,25 @@ def possible_ports(
     return desired, set(reasons)
 
 
+def _interfaces(tree: Tree) -> Iterable[Tree]:
+    """Each configured interface, with the bridge of its name as a child."""
+    interfaces = {
+        interface["name"]: interface
+        for interface in tree.get("ietf-interfaces:interfaces", {}).get("interface", [])
+    }
+    for bridge in tree.get(BRIDGES, {}).get("bridge", []):
+        name = bridge["name"]
+        interfaces[name] = {"name": name, **interfaces.get(name, {}), BRIDGE: bridge}
+    return interfaces.values()
+
+
 def _ports(
     tree: Tree, states: Mapping[str, PortState]
 ) -> tuple[dict[str, PortConfig], dict[str, str]]:
     """What is asked of the ports that can do it, and by port why others cannot."""
     desired: dict[str, PortConfig] = {}
     reasons: dict[str, str] = {}
-    for interface in tree.get("ietf-interfaces:interfaces", {}).get("interface", []):
+    for interface in _interfaces(tree):
         if not any(node in interface for each in MECHANISMS for node in each.subtrees):
             continue
         name = interface["name"]

@@ -1,8 +1,9 @@
-"""The agent's sysrepo subscriptions: one for configuration, three for operational data. And what it
+"""The agent's sysrepo subscriptions: two for configuration, four for operational data. And what it
 says of its own accord.
 
-All configuration is under one module root, so that one commit is one event; the callback reads the
-whole new tree, which is several times faster than walking the changes and needs no merging.
+Configuration is under the roots of two modules. A commit that changes both is two events; each sees
+its own module as it is to be and the other as it was. The callback reads the whole tree, which is
+several times faster than walking the changes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from agent.datastore.changes import SETTLE_TIMEOUT_S, Changes
 from agent.datastore.counter_starts import CounterStarts
 from agent.datastore.memory import MemoryFile
 from agent.datastore.notifications import send
+from agent.datastore.open_change import Request
 from agent.datastore.requested import requested_ports
 from agent.datastore.watch import Watch
 from agent.events import AgentStarted
@@ -42,6 +44,8 @@ LOG = logging.getLogger(__name__)
 
 # The xpaths are needed: without one the bindings drop the text of a refusal.
 INTERFACES = "/ietf-interfaces:interfaces"
+BRIDGES = "/ieee802-dot1q-bridge:bridges"
+CONFIGURATION = f"{INTERFACES} | {BRIDGES}"
 AGENT = "/tsn-linux:agent"
 LLDP = "/tsn-linux:lldp"
 
@@ -134,11 +138,15 @@ class Datastore:
 
     def _follow_configuration(self) -> None:
         configuration = self._open.enter_context(self._connection.start_session())
+        self._subscribe(configuration, "ieee802-dot1q-bridge", BRIDGES)
         # `enabled` delivers the running datastore first, an empty one too: that is the reconcile.
+        self._subscribe(configuration, "ietf-interfaces", INTERFACES, enabled=True)
+
+    def _subscribe(self, session: Any, module: str, xpath: str, *, enabled: bool = False) -> None:
         for attempts_left in reversed(range(SUBSCRIBE_ATTEMPTS)):
             try:
-                configuration.subscribe_module_change_unsafe(
-                    "ietf-interfaces", INTERFACES, self._on_change, enabled=True
+                session.subscribe_module_change_unsafe(
+                    module, xpath, self._on_change, enabled=enabled, private_data=module
                 )
             except SysrepoTimeOutError as error:
                 if not attempts_left:
@@ -159,6 +167,10 @@ class Datastore:
         self._open.enter_context(
             provide(state, "ietf-interfaces", INTERFACES, self._interfaces_json, merge=True)
         )
+        # Not merged: an entry that the kernel has lost is none, whatever is configured.
+        self._open.enter_context(
+            provide(state, "ieee802-dot1q-bridge", BRIDGES, self._bridges_json, merge=False)
+        )
         # Apart from the agent's own, which is asked for often: the daemon is asked each time.
         self._open.enter_context(provide(state, "tsn-linux", LLDP, self._lldp_json, merge=False))
         # Last, because a client that sees it may rely on everything else.
@@ -166,25 +178,26 @@ class Datastore:
 
     def _read_running(self) -> Tree:
         with self._connection.start_session() as session:
-            return get_json(session, INTERFACES)
+            return get_json(session, CONFIGURATION)
 
-    def _on_change(self, session: Any, event: str, request_id: int, _private: Any) -> None:
+    def _on_change(self, session: Any, event: str, number: int, module: str) -> None:
+        request = Request(module, number)
         if event == "abort":
-            self._changes.abort(request_id)
+            self._changes.abort(request)
             return
-        if event == "done" and request_id == 0:
+        if event == "done" and number == 0:
             return  # the end of "enabled", which cannot be refused
         if event == "done":
-            self._changes.done(request_id, lambda: get_json(session, INTERFACES))
+            self._changes.done(request, lambda: get_json(session, CONFIGURATION))
             return
-        tree = get_json(session, INTERFACES)
+        tree = get_json(session, CONFIGURATION)
         if event == "enabled":
             self._changes.reconcile(tree)
         else:
             try:
-                self._changes.change(request_id, tree)
+                self._changes.change(request, tree)
             except AgentError as error:
-                LOG.warning("change %d refused:\n%s", request_id, error)
+                LOG.warning("change %d of %s refused:\n%s", number, module, error)
                 raise SysrepoValidationFailedError(str(error)) from error
 
     def _interfaces_json(self, xpath: str | None) -> str:
@@ -203,6 +216,12 @@ class Datastore:
             wake_ups=self._switch.ports.wake_ups(),
         )
         return json.dumps(tree)
+
+    def _bridges_json(self, _xpath: str | None) -> str:
+        with self._changes.lock:
+            states = self._switch.read()
+        tree = operational.bridges(self._switch.ports.mechanisms, states)
+        return json.dumps(tree) if tree else ""
 
     def _lldp_json(self, _xpath: str | None) -> str:
         tree = operational.lldp(lldp.read())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyroute2 import IPRoute
 
-from agent.model import OperStatus
+from agent.model import LinuxBridge, OperStatus
 
 # The interface of `agent.kernel.timer_probe`: no port, although it is one of Ethernet.
 WAKE_UP_PROBE = "tsn-wake-ups"
@@ -28,7 +28,8 @@ _OPER_STATUS = {
 class Link:
     """`qdisc` is the root queueing discipline's kind, also where the qdisc dump omits it (noop).
 
-    `bridge` is the name of the bridge that forwards the frames of this interface.
+    `bridge` is the name of the bridge that forwards the frames of this interface, `as_bridge` what
+    the interface is set to if it is a bridge itself.
     """
 
     index: int
@@ -40,6 +41,7 @@ class Link:
     statistics: Mapping[str, int]
     carrier_losses: int
     bridge: str | None
+    as_bridge: LinuxBridge | None
 
 
 def read(ipr: IPRoute) -> list[Link]:
@@ -57,6 +59,7 @@ def read(ipr: IPRoute) -> list[Link]:
             statistics=_statistics(message.get("IFLA_STATS64") or {}),
             carrier_losses=message.get("IFLA_CARRIER_DOWN_COUNT") or 0,
             bridge=names.get(message.get("IFLA_MASTER")) if _is_bridged(message) else None,
+            as_bridge=_as_bridge(message, messages),
         )
         for message in messages
         if message.get("IFLA_IFNAME") not in ("lo", WAKE_UP_PROBE)
@@ -66,6 +69,21 @@ def read(ipr: IPRoute) -> list[Link]:
 def _is_bridged(message: Any) -> bool:
     """Whether its master is a bridge: a bond, a team or a VRF is a master, too."""
     return bool(message.get(("linkinfo", "slave_kind")) == "bridge")
+
+
+def _as_bridge(message: Any, links: Iterable[Any]) -> LinuxBridge | None:
+    if message.get(("linkinfo", "kind")) != "bridge":
+        return None
+    options = message.get(("linkinfo", "data"))
+    return LinuxBridge(
+        vlan_filtering=bool(options.get("IFLA_BR_VLAN_FILTERING")),
+        multicast_snooping=bool(options.get("IFLA_BR_MCAST_SNOOPING")),
+        ports={
+            port.get("IFLA_IFNAME"): port.get(("linkinfo", "slave_data", "IFLA_BRPORT_NO"))
+            for port in links
+            if port.get("IFLA_MASTER") == message["index"]
+        },
+    )
 
 
 def _statistics(counted: Mapping[str, Any]) -> dict[str, int]:

@@ -86,6 +86,7 @@ class KernelPorts(MachineClocks):
             statistics=port.statistics,
             carrier_losses=port.carrier_losses,
             bridge=port.bridge,
+            as_bridge=port.as_bridge,
             emulated=emulated,
         )
 
@@ -140,5 +141,7 @@ class KernelPorts(MachineClocks):
     def close(self) -> None:
         if self._wake_up_monitor:
             self._wake_up_monitor.close()
+        for adapter in self._adapters.values():
+            adapter.close()
         self._ethtool.close()
         self._ipr.close()

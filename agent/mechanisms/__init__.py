@@ -7,6 +7,7 @@ from pathlib import Path
 from agent.mechanism import Mechanism
 from agent.mechanisms.bridged_classification import BRIDGED_CLASSIFICATION
 from agent.mechanisms.classification import CLASSIFICATION
+from agent.mechanisms.forwarding import FORWARDING
 from agent.mechanisms.gates import GATES
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
 from agent.mechanisms.talker_offsets import talker_offsets
@@ -21,6 +22,7 @@ def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
         CLASSIFICATION,
         RECEIVED_PRIORITY,
         BRIDGED_CLASSIFICATION,
+        FORWARDING,
         talker_offsets(state_dir / "offsets.json"),
     )
 

@@ -68,6 +68,20 @@ class Client:
                 timeout_ms=timeout_ms,
             )
 
+    def merge(self, data):
+        """Merge RFC 7951 data, of any modules, into the running configuration: one commit."""
+        with self._connection.start_session() as session, session.get_ly_ctx() as context:
+            tree = context.parse_data_mem(json.dumps(data), "json", parse_only=True, strict=True)
+            session.edit_batch_ly(tree)
+            tree.free()
+            session.apply_changes()
+
+    def delete(self, xpath):
+        """Delete a node of the running configuration."""
+        with self._connection.start_session() as session:
+            session.delete_item(xpath)
+            session.apply_changes()
+
     def read(self, xpath, datastore="operational"):
         with (
             self._connection.start_session(datastore) as session,

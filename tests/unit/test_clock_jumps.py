@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from agent.datastore.changes import SETTLE_MIN_S, Changes
+from agent.datastore.open_change import Request
 from agent.datastore.watch import Watch
 from agent.events import ClockStep
 from agent.mechanisms.gates.history import first_cycle_ns
@@ -104,8 +105,10 @@ def test_an_unfinished_change_is_taken_back_within_its_time_whatever_the_clock_s
     jump(kernel, jumped)
     soon_s = NOW_NS // S + 8
     port_soon = gated("p1", QUARTERS, base_time_s=soon_s)
-    changes.change(1, {"ietf-interfaces:interfaces": {"interface": [port_soon]}})
+    changes.change(
+        Request("ietf-interfaces", 1), {"ietf-interfaces:interfaces": {"interface": [port_soon]}}
+    )
     (patience_s,) = started
     assert SETTLE_MIN_S <= patience_s <= changes._settle_timeout_s
-    changes.abort(1)
+    changes.abort(Request("ietf-interfaces", 1))
     assert kernel.log == ["apply p1", "undo p1"]

@@ -10,6 +10,7 @@ import pytest
 
 from agent.datastore.changes import Changes
 from agent.datastore.memory import Memory, MemoryFile
+from agent.datastore.open_change import Request
 from agent.mechanisms.gates.desired import BRIDGE_GATE_TABLE
 from agent.mechanisms.gates.model import GateConfig, GateState
 from agent.model import AgentError
@@ -56,13 +57,17 @@ def changes(kernel, running):
     serving.close()
 
 
+def request(number, module="ietf-interfaces"):
+    return Request(module, number)
+
+
 def base_time_s(kernel):
     taprio = kernel.states["p1"][GateState].taprio
     return taprio and taprio.schedule.base_time_ns // 10**9
 
 
 def test_a_change_is_applied_before_it_is_confirmed(changes, kernel):
-    changes.change(1, tree())
+    changes.change(request(1), tree())
     assert base_time_s(kernel) == 20
     assert changes.memory.last_change is None
 
@@ -72,7 +77,7 @@ def test_a_change_that_nobody_ends_is_taken_back_before_its_list_would_start(ker
     monkeypatch.setattr("agent.datastore.changes.SETTLE_MIN_S", 0.01)
     serving = Changes(kernel, dict, settle_timeout_s=60)
     kernel.time_ns = 20 * 10**9 - 550_000_000
-    serving.change(1, tree(base_time_s=20))
+    serving.change(request(1), tree(base_time_s=20))
     deadline_s = time.monotonic() + 30
     while base_time_s(kernel) is not None:
         assert time.monotonic() < deadline_s
@@ -81,15 +86,15 @@ def test_a_change_that_nobody_ends_is_taken_back_before_its_list_would_start(ker
 
 
 def test_a_change_that_landed_stays_and_is_reported(changes, kernel):
-    changes.change(1, tree())
-    changes.done(1, tree)
+    changes.change(request(1), tree())
+    changes.done(request(1), tree)
     assert base_time_s(kernel) == 20
     assert changes.memory.last_change.ports == 1
 
 
 def test_an_aborted_change_is_taken_back(changes, kernel):
-    changes.change(1, tree())
-    changes.abort(1)
+    changes.change(request(1), tree())
+    changes.abort(request(1))
     assert base_time_s(kernel) is None
     assert changes.memory.last_change is None
 
@@ -97,14 +102,14 @@ def test_an_aborted_change_is_taken_back(changes, kernel):
 def test_an_abort_of_a_change_we_refused_touches_nothing(changes, kernel):
     kernel.refuse = "port p1: no"
     with pytest.raises(AgentError):
-        changes.change(1, tree())
-    changes.abort(1)
+        changes.change(request(1), tree())
+    changes.abort(request(1))
     assert kernel.log == []
 
 
 def test_a_change_that_nobody_ends_is_taken_back_by_the_timer(kernel):
     changes = Changes(kernel, dict, settle_timeout_s=0.05)
-    changes.change(1, tree())
+    changes.change(request(1), tree())
     wait_until(lambda: kernel.log == ["apply p1", "undo p1"])
 
 
@@ -121,49 +126,49 @@ def test_a_change_that_nobody_ends_is_taken_back_although_running_could_not_be_r
         return answer
 
     changes = Changes(kernel, read_running, settle_timeout_s=0.01)
-    changes.change(1, tree())
+    changes.change(request(1), tree())
     wait_until(lambda: kernel.log == ["apply p1", "undo p1"])
     assert "Timeout expired" in caplog.text
 
 
 def test_a_change_that_landed_without_done_is_kept_by_the_timer(kernel):
     changes = Changes(kernel, tree, settle_timeout_s=0.05)
-    changes.change(1, tree())
+    changes.change(request(1), tree())
     wait_until(lambda: changes.memory.last_change is not None)
     assert kernel.log == ["apply p1"]
 
 
 def test_the_next_change_takes_an_unended_one_back_first(changes, kernel):
-    changes.change(1, tree(20))
-    changes.change(2, tree(30))
+    changes.change(request(1), tree(20))
+    changes.change(request(2), tree(30))
     assert kernel.log == ["apply p1", "undo p1", "apply p1"]
-    changes.abort(2)
+    changes.abort(request(2))
     assert base_time_s(kernel) is None
 
 
 def test_the_next_change_keeps_an_unended_one_that_landed(changes, kernel, running):
-    changes.change(1, tree(20))
+    changes.change(request(1), tree(20))
     running.update(tree(20))
-    changes.change(2, tree(30))
-    changes.abort(2)
+    changes.change(request(2), tree(30))
+    changes.abort(request(2))
     assert base_time_s(kernel) == 20
 
 
 def test_a_change_that_lands_after_it_was_taken_back_is_applied_again(changes, kernel):
-    changes.change(1, tree(20))
-    changes.change(2, tree(30))
-    changes.abort(2)
-    changes.done(1, tree)
+    changes.change(request(1), tree(20))
+    changes.change(request(2), tree(30))
+    changes.abort(request(2))
+    changes.done(request(1), tree)
     assert base_time_s(kernel) == 20
 
 
 def test_a_change_that_lands_late_is_what_is_wanted_also_when_the_kernel_refuses_it(
     changes, kernel
 ):
-    changes.change(1, tree(20))
-    changes.change(2, tree(30))
+    changes.change(request(1), tree(20))
+    changes.change(request(2), tree(30))
     kernel.refuse = "port p1: no"
-    changes.done(1, lambda: tree(20))
+    changes.done(request(1), lambda: tree(20))
     assert changes.desired["p1"][GateConfig].taprio.schedule.base_time_ns == 20 * 10**9
 
 
@@ -200,15 +205,15 @@ def test_a_port_that_cannot_do_what_it_is_to_keeps_no_other_from_losing_its_old_
 
 
 def test_a_change_of_others_is_taken_while_a_port_is_gone(changes, kernel):
-    changes.change(1, tree())
-    changes.done(1, tree)
+    changes.change(request(1), tree())
+    changes.done(request(1), tree)
     gone = kernel.states.pop("p1")
     kernel.states["p2"] = port("p2", 3)
     both = tree()
     interfaces = both["ietf-interfaces:interfaces"]["interface"]
     interfaces.append(interfaces[0] | {"name": "p2"})
-    changes.change(2, both)
-    changes.done(2, lambda: both)
+    changes.change(request(2), both)
+    changes.done(request(2), lambda: both)
     assert kernel.states["p2"][GateState].taprio is not None
     kernel.states["p1"] = altered(gone, ifindex=9, taprio=None, running=None, pending=None)
     assert changes.apply_to_new_ports(kernel.read())
@@ -217,11 +222,11 @@ def test_a_change_of_others_is_taken_while_a_port_is_gone(changes, kernel):
 
 
 def test_a_port_that_is_gone_cannot_be_given_something_new(changes, kernel):
-    changes.change(1, tree(20))
-    changes.done(1, tree)
+    changes.change(request(1), tree(20))
+    changes.done(request(1), tree)
     del kernel.states["p1"]
     with pytest.raises(AgentError, match="port p1: no such interface"):
-        changes.change(2, tree(30))
+        changes.change(request(2), tree(30))
 
 
 def test_a_port_is_met_once(changes, kernel):
@@ -308,8 +313,8 @@ def test_a_port_that_is_no_longer_configured_is_left_alone_however_it_was_refuse
     kernel.refuse = "port p1: no"
     changes.reconcile(tree(20))
     kernel.refuse = None
-    changes.change(1, {})
-    changes.done(1, dict)
+    changes.change(request(1), {})
+    changes.done(request(1), dict)
     assert not changes.apply_to_new_ports(kernel.read())
 
 
@@ -325,11 +330,11 @@ def test_a_port_that_comes_while_a_change_is_open_gets_what_that_asks_and_loses_
     changes, kernel, running
 ):
     changes.reconcile(tree(20))
-    changes.change(1, tree(30))
+    changes.change(request(1), tree(30))
     kernel.states["p1"] = port("p1", ifindex=9)
     changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 30
-    changes.done(1, lambda: tree(30))
+    changes.done(request(1), lambda: tree(30))
     assert changes.desired["p1"][GateConfig].taprio.schedule.base_time_ns == 30 * 10**9
 
 
@@ -338,8 +343,8 @@ def test_a_port_that_was_replugged_right_before_a_change_does_what_it_did_if_tha
 ):
     changes.reconcile(tree(20))
     kernel.states["p1"] = port("p1", ifindex=9)
-    changes.change(1, {})
-    changes.abort(1)
+    changes.change(request(1), {})
+    changes.abort(request(1))
     assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
 
@@ -348,11 +353,11 @@ def test_a_port_that_comes_while_a_change_is_open_loses_what_that_asked_if_it_is
     changes, kernel
 ):
     changes.reconcile({})
-    changes.change(1, tree(30))
+    changes.change(request(1), tree(30))
     kernel.states["p1"] = port("p1", ifindex=9)
     changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 30
-    changes.abort(1)
+    changes.abort(request(1))
     assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) is None
 
@@ -362,9 +367,9 @@ def test_a_change_that_the_kernel_did_not_let_go_of_is_taken_back_at_the_next_lo
     changes, kernel, before, base_time_before_s
 ):
     changes.reconcile(before)
-    changes.change(1, tree(30))
+    changes.change(request(1), tree(30))
     kernel.refuse = "Cannot allocate memory"
-    changes.abort(1)
+    changes.abort(request(1))
     assert base_time_s(kernel) == 30
     kernel.refuse = None
     assert changes.apply_to_new_ports(kernel.read())
@@ -383,7 +388,7 @@ def test_what_a_refused_change_left_behind_is_removed_at_the_next_look(
     with monkeypatch.context() as broken:
         broken.setattr(kernel, "apply", half_done)
         with pytest.raises(AgentError, match="not restored"):
-            changes.change(1, tree(30))
+            changes.change(request(1), tree(30))
     assert base_time_s(kernel) == 30
     assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
@@ -393,32 +398,32 @@ def test_what_somebody_did_to_a_port_is_left_when_a_change_is_taken_back(changes
     changes.reconcile(tree(20))
     by_hand = port("p1", ifindex=kernel.states["p1"].ifindex)
     kernel.states["p1"] = by_hand
-    changes.change(1, tree(30))
-    changes.abort(1)
+    changes.change(request(1), tree(30))
+    changes.abort(request(1))
     assert not changes.apply_to_new_ports(kernel.read())
     assert kernel.states["p1"] == by_hand
 
 
 def test_what_is_wanted_goes_back_with_a_change_that_is_taken_back(changes):
     changes.reconcile(tree(20))
-    changes.change(1, tree(30))
+    changes.change(request(1), tree(30))
     assert changes.desired["p1"][GateConfig].taprio.schedule.base_time_ns == 30 * 10**9
-    changes.abort(1)
+    changes.abort(request(1))
     assert changes.desired["p1"][GateConfig].taprio.schedule.base_time_ns == 20 * 10**9
 
 
 def test_a_change_that_was_taken_back_leaves_no_history(changes):
-    changes.change(1, tree())
-    changes.abort(1)
+    changes.change(request(1), tree())
+    changes.abort(request(1))
     assert changes.memory.history == {}
 
 
 def test_what_a_change_left_is_known_to_the_next_agent(kernel, running, tmp_path):
     file = MemoryFile(tmp_path / "memory.json")
     serving = Changes(kernel, lambda: dict(running), memory_file=file)
-    serving.change(1, tree())
+    serving.change(request(1), tree())
     assert file.read() == Memory()
-    serving.done(1, tree)
+    serving.done(request(1), tree)
     serving.close()
     successor = Changes(kernel, lambda: dict(running), memory_file=file)
     assert successor.memory == serving.memory
@@ -439,3 +444,37 @@ def wait_until(condition):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+BRIDGES = {"ieee802-dot1q-bridge:bridges": {}}
+COMMIT = (request(1), request(7, "ieee802-dot1q-bridge"))
+
+
+def test_a_commit_of_two_modules_is_one_change(changes, kernel, caplog):
+    changes.change(COMMIT[0], tree())
+    changes.change(COMMIT[1], BRIDGES)  # where the interfaces are still what they were
+    for each in COMMIT:
+        assert base_time_s(kernel) == 20
+        changes.done(each, tree)
+    assert kernel.log == ["apply p1"]
+    assert changes.desired.keys() == {"p1"}
+    assert not caplog.records
+
+
+def test_a_commit_of_two_modules_is_reverted_as_a_whole(changes, kernel):
+    changes.change(COMMIT[1], BRIDGES)
+    changes.change(COMMIT[0], tree())
+    for each in COMMIT:
+        changes.abort(each)
+    assert kernel.states["p1"][GateState].taprio is None
+    assert kernel.log == ["apply p1", "undo p1"]
+
+
+def test_of_a_commit_that_never_ends_what_landed_is_applied(kernel, running):
+    changes = Changes(kernel, lambda: dict(running), settle_timeout_s=0.1)
+    changes.change(COMMIT[0], tree())
+    running.update(tree())
+    changes.change(COMMIT[1], BRIDGES)  # a client that dies then: its bridges never land
+    changes.done(COMMIT[0], tree)
+    wait_until(lambda: kernel.log == ["apply p1", "undo p1", "apply p1"])
+    changes.close()

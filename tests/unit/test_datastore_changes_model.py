@@ -41,6 +41,7 @@ from hypothesis.stateful import (
 from agent.datastore.changes import Changes
 from agent.datastore.desired import possible_ports
 from agent.datastore.memory import Memory
+from agent.datastore.open_change import Request
 from agent.datastore.watch import Watch
 from agent.events import PortDrift, PortRestored
 from agent.mechanisms import MECHANISMS
@@ -237,11 +238,12 @@ class Histories(RuleBasedStateMachine):
     @rule(configured=contents)
     def change(self, configured):
         self.requests += 1
+        request = Request("ietf-interfaces", self.requests)
         try:
-            self.agent.change(self.requests, tree_of(configured))
+            self.agent.change(request, tree_of(configured))
         except (AgentError, OSError, ReadFailed):
             return
-        self.asked = self.requests, configured
+        self.asked = request, configured
         self.by_hand_before_change = len(self.by_hand)
 
     @precondition(is_asked)

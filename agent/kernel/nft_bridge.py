@@ -1,0 +1,251 @@
+"""An nftables table of the family bridge that lets only listed frames leave by the ports of one
+bridge, in the VLANs that it lists (linux/netfilter/nf_tables.h).
+
+    table bridge tsn-forwarding-br0 {
+      set vlans      { type inet_service }                       # VLAN identifiers
+      set entries    { type ether_addr . inet_service . ifname } # destination, VLAN, port
+      set members    { type inet_service . ifname }              # VLAN, port: a record only
+      chain forward {
+        type filter hook forward priority -200; policy accept;
+        meta obrname "br0" vlan id @vlans
+          ether daddr . vlan id . oifname != @entries counter drop
+      }
+    }
+
+The table is replaced as a whole, in one transaction. What it lists is what the agent has made: the
+kernel keeps no record of that with the entries of a bridge.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pyroute2.netlink.exceptions import NetlinkError
+
+from agent.kernel.bridge_entries import MAC_OCTETS
+from agent.kernel.netlink_batch import (
+    NLM_F_CREATE,
+    Message,
+    NetlinkSocket,
+    attribute,
+    attributes,
+    raise_first,
+)
+
+_NFPROTO_BRIDGE, _SUBSYSTEM = 7, 10
+_BATCH_BEGIN, _BATCH_END = 0x10, 0x11
+_NEWTABLE, _DELTABLE, _NEWCHAIN, _NEWRULE, _NEWSET, _NEWSETELEM, _GETSETELEM = (
+    _SUBSYSTEM << 8 | number for number in (0, 2, 3, 6, 9, 12, 13)
+)
+_NFGENMSG = struct.Struct(">BBH")
+_NF_BR_FORWARD, _PRIORITY = 2, -200
+_IFNAMSIZ = 16
+_ELEMENTS_PER_MESSAGE = 500  # an attribute holds 64 KiB
+
+# Data types as nft(8) numbers them, six bits for each part of a key.
+_ETHER_ADDR, _INET_SERVICE, _IFNAME = 9, 13, 41
+# Registers: 4 octets each, in the order of the parts of a key.
+_REG_1, _MAC_AT, _VLAN_AT, _PORT_AT = 1, 8, 10, 11
+_META_OIFNAME, _META_BRI_OIFNAME = 7, 18
+_LINK_LAYER = 0
+_TAG_AT, _VLAN_TAG = 12, 0x8100  # the Ethertype of a tagged frame, and what follows it
+_INVERTED, _DROP = 1, 0
+
+
+# There is none, or the kernel has no nftables, or not of this family.
+_NO_TABLE = frozenset({errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.EAFNOSUPPORT})
+
+
+class ListedEntry(NamedTuple):
+    """Frames to this address in this VLAN may leave by this port."""
+
+    mac: bytes
+    vlan_id: int
+    port: str
+
+
+class ListedMember(NamedTuple):
+    """The port is recorded as a member of the VLAN."""
+
+    vlan_id: int
+    port: str
+
+
+class Listed(NamedTuple):
+    """What a table lists. Nothing leaves in the VLANs of `members` but what is in `entries`."""
+
+    entries: frozenset[ListedEntry] = frozenset()
+    members: frozenset[ListedMember] = frozenset()
+
+
+class BridgeTable:
+    """The table of one bridge."""
+
+    def __init__(self, kernel: NetlinkSocket, bridge: str) -> None:
+        """`kernel` is a socket of the family NETLINK_NETFILTER."""
+        self._kernel, self._bridge = kernel, bridge
+        self._name = _text(f"tsn-forwarding-{bridge}")
+
+    def read(self) -> Listed:
+        """What the table lists; nothing where there is none. Raises NetlinkError."""
+        return Listed(
+            frozenset(
+                ListedEntry(key[:MAC_OCTETS], _vlan_id(key, 8), _port(key, 12))
+                for key in self._keys("entries")
+            ),
+            frozenset(
+                ListedMember(_vlan_id(key, 0), _port(key, 4)) for key in self._keys("members")
+            ),
+        )
+
+    def replace(self, listed: Listed) -> None:
+        """Let the table list this; without anything there is no table. Raises NetlinkError."""
+        table = attribute(1, self._name)
+        messages = [
+            _message(_NEWTABLE, table, NLM_F_CREATE),  # so that there is one to delete
+            _message(_DELTABLE, table),
+        ]
+        if listed != Listed():
+            messages += self._contents(listed)
+        begin, end = (Message(each, _NFGENMSG.pack(0, 0, _SUBSYSTEM)) for each in _EDGES)
+        raise_first(self._kernel.transact([begin, *messages, end]))
+
+    def _keys(self, name: str) -> Iterator[bytes]:
+        request = _message(_GETSETELEM, attribute(1, self._name) + attribute(2, _text(name)))
+        try:
+            listed = self._kernel.dump(request)
+        except NetlinkError as refusal:
+            if refusal.code in _NO_TABLE:
+                return
+            raise
+        for message in listed:
+            of_set = dict(attributes(message.payload[_NFGENMSG.size :]))
+            for _list, element in attributes(of_set.get(3, b"")):
+                yield dict(attributes(dict(attributes(element))[1]))[1]
+
+    def _contents(self, listed: Listed) -> Iterator[Message]:
+        yield _message(_NEWTABLE, attribute(1, self._name), NLM_F_CREATE)
+        port_key = _INET_SERVICE << 6 | _IFNAME
+        yield self._set("vlans", 1, _INET_SERVICE, 2)
+        yield self._set("entries", 2, _ETHER_ADDR << 12 | port_key, 8 + 4 + _IFNAMSIZ)
+        yield self._set("members", 3, port_key, 4 + _IFNAMSIZ)
+        yield self._chain()
+        yield self._rule()
+        vlan_ids = sorted({each.vlan_id for each in listed.members})
+        yield from self._elements("vlans", [struct.pack(">H", each) for each in vlan_ids])
+        yield from self._elements(
+            "entries",
+            [
+                each.mac + bytes(2) + _vlan_key(each.vlan_id) + _padded(each.port)
+                for each in sorted(listed.entries)
+            ],
+        )
+        yield from self._elements(
+            "members",
+            [_vlan_key(each.vlan_id) + _padded(each.port) for each in sorted(listed.members)],
+        )
+
+    def _set(self, name: str, number: int, key_type: int, key_octets: int) -> Message:
+        of_set = attribute(1, self._name) + attribute(2, _text(name)) + attribute(3, _be32(0))
+        of_set += attribute(4, _be32(key_type)) + attribute(5, _be32(key_octets))
+        return _message(_NEWSET, of_set + attribute(10, _be32(number)), NLM_F_CREATE)
+
+    def _chain(self) -> Message:
+        hook = attribute(1, _be32(_NF_BR_FORWARD)) + attribute(2, struct.pack(">i", _PRIORITY))
+        chain = attribute(1, self._name) + attribute(3, _text("forward")) + attribute(4, hook)
+        return _message(_NEWCHAIN, chain + attribute(7, _text("filter")), NLM_F_CREATE)
+
+    def _rule(self) -> Message:
+        expressions = (
+            _meta(_META_BRI_OIFNAME, _REG_1),
+            _equal(_REG_1, _padded(self._bridge)),
+            _payload(_TAG_AT, 2, _REG_1),
+            _equal(_REG_1, struct.pack(">H", _VLAN_TAG)),
+            _payload(_TAG_AT + 2, 2, _VLAN_AT),
+            _masked(_VLAN_AT, b"\x0f\xff"),
+            _lookup("vlans", _VLAN_AT, 0),
+            _payload(0, MAC_OCTETS, _MAC_AT),
+            _meta(_META_OIFNAME, _PORT_AT),
+            _lookup("entries", _MAC_AT, _INVERTED),
+            _expression("counter", b""),
+            _expression(
+                "immediate",
+                attribute(1, _be32(0)) + attribute(2, attribute(2, attribute(1, _be32(_DROP)))),
+            ),
+        )
+        rule = attribute(1, self._name) + attribute(2, _text("forward"))
+        return _message(_NEWRULE, rule + attribute(4, b"".join(expressions)), NLM_F_CREATE)
+
+    def _elements(self, name: str, keys: Sequence[bytes]) -> Iterator[Message]:
+        for start in range(0, len(keys), _ELEMENTS_PER_MESSAGE):
+            elements = b"".join(
+                attribute(1, attribute(1, attribute(1, key)))
+                for key in keys[start : start + _ELEMENTS_PER_MESSAGE]
+            )
+            of_set = attribute(1, self._name) + attribute(2, _text(name)) + attribute(3, elements)
+            yield _message(_NEWSETELEM, of_set, NLM_F_CREATE)
+
+
+_EDGES = (_BATCH_BEGIN, _BATCH_END)
+
+
+def _message(kind: int, content: bytes, flags: int = 0) -> Message:
+    return Message(kind, _NFGENMSG.pack(_NFPROTO_BRIDGE, 0, 0) + content, flags)
+
+
+def _expression(name: str, content: bytes) -> bytes:
+    return attribute(1, attribute(1, _text(name)) + attribute(2, content))
+
+
+def _meta(key: int, register: int) -> bytes:
+    return _expression("meta", attribute(1, _be32(register)) + attribute(2, _be32(key)))
+
+
+def _equal(register: int, value: bytes) -> bytes:
+    compared = attribute(1, _be32(register)) + attribute(2, _be32(0))
+    return _expression("cmp", compared + attribute(3, attribute(1, value)))
+
+
+def _payload(offset: int, octets: int, register: int) -> bytes:
+    loaded = attribute(1, _be32(register)) + attribute(2, _be32(_LINK_LAYER))
+    return _expression(
+        "payload", loaded + attribute(3, _be32(offset)) + attribute(4, _be32(octets))
+    )
+
+
+def _masked(register: int, mask: bytes) -> bytes:
+    registers = attribute(1, _be32(register)) + attribute(2, _be32(register))
+    content = registers + attribute(3, _be32(len(mask))) + attribute(4, attribute(1, mask))
+    return _expression("bitwise", content + attribute(5, attribute(1, bytes(len(mask)))))
+
+
+def _lookup(name: str, register: int, flags: int) -> bytes:
+    content = attribute(1, _text(name)) + attribute(2, _be32(register))
+    return _expression("lookup", content + attribute(5, _be32(flags)))
+
+
+def _be32(value: int) -> bytes:
+    return struct.pack(">I", value)
+
+
+def _text(value: str) -> bytes:
+    return value.encode() + b"\0"
+
+
+def _padded(port: str) -> bytes:
+    return port.encode().ljust(_IFNAMSIZ, b"\0")
+
+
+def _vlan_key(vlan_id: int) -> bytes:
+    return struct.pack(">Hxx", vlan_id)
+
+
+def _vlan_id(key: bytes, position: int) -> int:
+    return int(struct.unpack_from(">H", key, position)[0])
+
+
+def _port(key: bytes, position: int) -> str:
+    return key[position : position + _IFNAMSIZ].rstrip(b"\0").decode()

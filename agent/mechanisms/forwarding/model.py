@@ -1,0 +1,87 @@
+"""How a Linux bridge forwards the frames of streams: what it is asked to do, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+FORWARDED_VLANS = range(1, 4095)  # IEEE Std 802.1Q-2022, table 9-2: 0 and 4095 name no VLAN
+# IEEE Std 802.1Q-2022, table 8-1: a bridge does not forward these.
+RESERVED_ADDRESSES = "01-80-C2-00-00-0"
+
+
+class Address(NamedTuple):
+    """A destination: a MAC address, written 02-00-00-00-00-0A, and the VLAN that it is in."""
+
+    mac: str
+    vlan_id: int
+
+    @property
+    def is_group(self) -> bool:
+        """Whether the individual/group bit says group: several stations may listen."""
+        return bool(int(self.mac[:2], 16) & 1)
+
+    def __str__(self) -> str:
+        return f"{self.mac} in VLAN {self.vlan_id}"
+
+
+class Entry(NamedTuple):
+    """Frames to this address leave by this port."""
+
+    address: Address
+    port: str
+
+
+class Member(NamedTuple):
+    """The port is a member of the VLAN; frames of the VLAN are tagged there."""
+
+    vlan_id: int
+    port: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingTable:
+    """Static filtering entries and VLAN registrations of one bridge."""
+
+    entries: frozenset[Entry] = frozenset()
+    members: frozenset[Member] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.entries or self.members)
+
+    @property
+    def ports_by_address(self) -> Mapping[Address, list[str]]:
+        """The ports by which the frames to each address leave, sorted."""
+        return _grouped((each.address, each.port) for each in self.entries)
+
+    @property
+    def ports_by_vlan(self) -> Mapping[int, list[str]]:
+        """The members of each VLAN, sorted."""
+        return _grouped((each.vlan_id, each.port) for each in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingConfig:
+    """What the bridge is to have; without anything it keeps to its ordinary behaviour."""
+
+    table: ForwardingTable = field(default_factory=ForwardingTable)
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingState:
+    """`table` is what the agent has made and the kernel acts on, `foreign` what others have made:
+    static entries of the filtering database, and members of VLANs."""
+
+    table: ForwardingTable = field(default_factory=ForwardingTable)
+    foreign: ForwardingTable = field(default_factory=ForwardingTable)
+
+
+_Key = TypeVar("_Key", Address, int)
+
+
+def _grouped(rows: Iterable[tuple[_Key, str]]) -> dict[_Key, list[str]]:
+    grouped: dict[_Key, list[str]] = {}
+    for key, port in sorted(rows):
+        grouped.setdefault(key, []).append(port)
+    return grouped

@@ -1,0 +1,108 @@
+"""The static forwarding of a bridge: compared with what is asked, and put into words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from agent.composition import Change, Contribution, KernelObject, Stage
+from agent.mechanism import Contributions
+from agent.mechanisms.forwarding.model import ForwardingConfig, ForwardingState, ForwardingTable
+from agent.model import Clock, PortConfig, PortState
+from agent.wording import counted
+
+NAME = "forwarding"
+_NAMED = 3  # of many differences
+
+
+@dataclass(frozen=True, slots=True)
+class FilteringDatabase(KernelObject):
+    """The static part of a bridge's filtering database; its content is a `ForwardingTable`."""
+
+    removed_in: ClassVar[Stage] = Stage.FORWARD
+    set_in: ClassVar[Stage] = Stage.FORWARD
+
+
+def as_is(state: PortState) -> ForwardingConfig:
+    return ForwardingConfig(state[ForwardingState].table)
+
+
+def contributions(state: PortState) -> Contributions:
+    if table := state[ForwardingState].table:
+        yield _database(state), _contribution(state, table)
+
+
+def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
+    before, after = state[ForwardingState].table, config[ForwardingConfig].table
+    if before == after:
+        return
+    yield Change(
+        port=state.name,
+        target=_database(state),
+        before=(_contribution(state, before),) if before else (),
+        after=(_contribution(state, after),) if after else (),
+        description=f"port {state.name}: static forwarding: {_extent(after)}",
+        difference=_difference(before, after),
+    )
+
+
+def repair(port: str, ifindex: int) -> Change:
+    """The table of the bridge is right, but more is recorded as the agent's than is there."""
+    return Change(
+        port=None,
+        target=FilteringDatabase(port, ifindex),
+        before=(),
+        after=(),
+        description=f"port {port}: forget static forwarding that is there no more",
+        difference="entries of the agent are there no more",
+    )
+
+
+def applied(
+    state: PortState, contents: Sequence[ForwardingTable], _now_ns: Callable[[Clock], int]
+) -> PortState:
+    """The bridge in memory with this table."""
+    foreign = state[ForwardingState].foreign
+    table = contents[0] if contents else ForwardingTable()
+    return state.with_part(ForwardingState(table, foreign))
+
+
+def _database(state: PortState) -> FilteringDatabase:
+    return FilteringDatabase(state.name, state.ifindex)
+
+
+def _contribution(state: PortState, table: ForwardingTable) -> Contribution:
+    return Contribution(NAME, state.name, 0, table)
+
+
+def _extent(table: ForwardingTable) -> str:
+    if not table:
+        return "none"
+    addresses = counted(len(table.ports_by_address), "address")
+    return f"{addresses} in {counted(len(table.ports_by_vlan), 'VLAN')}"
+
+
+def _difference(kernel: ForwardingTable, desired: ForwardingTable) -> str:
+    """The first differences, registrations before entries, which need them."""
+    differences = [
+        *(
+            f"{each.port} is no member of VLAN {each.vlan_id}"
+            for each in sorted(desired.members - kernel.members)
+        ),
+        *(
+            f"frames to {each.address} do not leave by {each.port}"
+            for each in sorted(desired.entries - kernel.entries)
+        ),
+        *(
+            f"frames to {each.address} leave by {each.port}, which is not configured"
+            for each in sorted(kernel.entries - desired.entries)
+        ),
+        *(
+            f"{each.port} is a member of VLAN {each.vlan_id}, which is not configured"
+            for each in sorted(kernel.members - desired.members)
+        ),
+    ]
+    more = len(differences) - _NAMED
+    named = ", ".join(differences[:_NAMED])
+    return f"{named}, and {counted(more, 'more difference')}" if more > 0 else named
