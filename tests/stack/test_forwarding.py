@@ -45,7 +45,7 @@ def agent(kernel, client):
 
 def rows(ports, content):
     return [
-        {"port-ref": number, "tsn-linux:interface": name, **content}
+        {"port-ref": number, **content} | ({"tsn-linux:interface": name} if name else {})
         for number, name in enumerate(ports, 1)
     ]
 
@@ -145,6 +145,10 @@ def test_a_restarted_agent_finds_nothing_to_do(client, kernel, agent):
         (bridges(entry(TO_ONE, "p2"), members=["p1"]), "p2, which has no VLAN registration entry"),
         (bridges(entry("01-80-C2-00-00-0E", "p2")), "01-80-C2-00-00-0E is reserved"),
         (bridges(entry("FF-FF-FF-FF-FF-FF", "p2")), "is the address of no station"),
+        (
+            bridges(entry(TO_ONE, None)),
+            f"a port-map of {TO_ONE} in VLAN 10 has no tsn-linux:interface",
+        ),
         (bridges(entry(TO_ONE)), f"the entry of {TO_ONE} in VLAN 10 names no port"),
         (bridges(entry(TO_ONE, "p2", "p2")), "p2 is named twice for"),
         (bridges(entry(TO_ONE, "p2", vlan_id=4095)), "vids is one VLAN, 1 to 4094"),
@@ -166,7 +170,12 @@ def test_what_the_bridge_cannot_do_is_refused_with_the_reason(client, kernel, da
         ("vlan-registration-entry", "database-id", 2, "a bridge of Linux has one filtering data"),
         ("filtering-entry", "entry-type", "dynamic", "the kernel makes dynamic entries"),
         ("vlan-registration-entry", "entry-type", "dynamic", "the kernel makes dynamic entries"),
-        ("port-map", "static-filtering-entries", {"control-element": "filter"}, "element forward"),
+        (
+            "port-map",
+            "static-filtering-entries",
+            {"control-element": "filter"},
+            "control-element forward",
+        ),
     ],
 )
 def test_what_a_bridge_of_linux_is_not_is_refused(  # noqa: PLR0917

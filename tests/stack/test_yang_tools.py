@@ -24,6 +24,8 @@ INHERENT = {
     "iana-if-type": 'statement "identity" must have a "description" substatement',
     # Named by the servers that had it first; a client finds it by this name.
     "notifications": "no module name prefix string used",
+    # A deviation can make a mandatory leaf optional in no other way.
+    "tsn-linux-unsupported": 'statement "mandatory" is given with its default value "false"',
 }
 
 

@@ -93,9 +93,14 @@ def operational(state: PortState) -> Node:
 
 
 def _ports(row: Tree) -> list[str]:
-    ports = [port_map[INTERFACE] for port_map in row.get("port-map", [])]
+    what = f"{row['address']} in VLAN" if "address" in row else "VLAN"
+    ports = [port_map.get(INTERFACE) for port_map in row.get("port-map", [])]
+    if None in ports:
+        raise Refused(
+            f"a port-map of {what} {row['vids']} has no {INTERFACE}; port-ref does not say which "
+            "port is meant"
+        )
     if not ports:
-        what = f"{row['address']} in VLAN" if "address" in row else "VLAN"
         raise Refused(
             f"the entry of {what} {row['vids']} names no port; add a port-map or remove it"
         )
