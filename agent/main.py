@@ -92,7 +92,8 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument(
         "--withdraw",
         action="store_true",
-        help="remove the qdiscs and rules that an agent has set, leave those of others, and end; "
+        help="remove the qdiscs, rules, filtering entries and members of VLANs that an agent has "
+        "set, leave those of others, and end; "
         "stop the agent first",
     )
     return result

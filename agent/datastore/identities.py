@@ -15,7 +15,11 @@ def identities(states: Mapping[str, PortState]) -> dict[str, Identity]:
     """The identity of each port: when it changes, the port has lost what was set, or lacks it."""
     indexes = {name: state.ifindex for name, state in states.items()}
     return {
-        name: (state.ifindex, state.bridge, frozenset(map(indexes.__getitem__, ports)))
+        name: (
+            state.ifindex,
+            state.bridge,
+            frozenset(indexes[each] for each in ports if each in indexes),
+        )
         for name, state in states.items()
         for ports in [state.as_bridge.ports if state.as_bridge else ()]
     }

@@ -1,4 +1,4 @@
-"""Notifies when the kernel reports a change of links, qdiscs, rules or clocks.
+"""Notifies when the kernel reports a change of links, qdiscs, rules, groups or clocks.
 
 What has changed is not taken from the messages: the caller reads everything again. So a message
 that the kernel had to drop (ENOBUFS) loses nothing: that error counts as a notification, too.
@@ -18,6 +18,8 @@ from agent.kernel.clock import ClockSetAlarm, tai_offset_s
 
 # linux/rtnetlink.h
 RTMGRP_LINK, RTMGRP_TC = 0x1, 0x8
+# RTNLGRP_MDB, as a mask; Python has no name for it
+RTMGRP_MDB = 1 << (26 - 1)
 # linux/netfilter/nfnetlink.h: the group NFNLGRP_NFTABLES, as a mask; Python has no name for it
 NETLINK_NETFILTER = 12
 NFNLGRP_NFTABLES_MASK = 1 << (7 - 1)
@@ -26,7 +28,8 @@ NFNLGRP_NFTABLES_MASK = 1 << (7 - 1)
 BURST_S = 0.1
 # The kernel does not announce a new TAI offset,
 CLOCK_POLL_S = 1.0
-# nor a change of the legacy tables or, with some drivers, of a link's speed.
+# nor a change of the legacy tables or, with some drivers, of a link's speed. It announces each
+# address that a bridge learns with the changes of its fdb: too often to read all ports for it.
 FULL_POLL_S = 10.0
 MS_PER_S = 1000
 
@@ -83,7 +86,7 @@ class KernelChangeMonitor:
 
 def _listening() -> Iterator[socket.socket]:
     """A kernel without nf_tables has no rules that it could announce."""
-    yield _listen(socket.NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_TC)
+    yield _listen(socket.NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_TC | RTMGRP_MDB)
     with suppress(OSError):
         yield _listen(NETLINK_NETFILTER, NFNLGRP_NFTABLES_MASK)
 

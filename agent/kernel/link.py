@@ -74,7 +74,7 @@ def _is_bridged(message: Any) -> bool:
 def _as_bridge(message: Any, links: Iterable[Any]) -> LinuxBridge | None:
     if message.get(("linkinfo", "kind")) != "bridge":
         return None
-    options = message.get(("linkinfo", "data"))
+    options = message.get(("linkinfo", "data")) or {}
     return LinuxBridge(
         vlan_filtering=bool(options.get("IFLA_BR_VLAN_FILTERING")),
         multicast_snooping=bool(options.get("IFLA_BR_MCAST_SNOOPING")),

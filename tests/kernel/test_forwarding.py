@@ -11,16 +11,21 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import pytest
 from pyroute2 import IPRoute
 
 from agent.composition import Contribution, Step
+from agent.datastore.changes import Changes
+from agent.datastore.watch import Watch
+from agent.events import Event, PortDrift, PortRestored, PortStateChange
 from agent.kernel import bridge_entries, netlink_batch
 from agent.kernel.bridge_entries import BridgeEntry, VlanMember
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
+from agent.kernel.nft_bridge import BridgeTable, Listed
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.forwarding.model import (
@@ -37,9 +42,9 @@ from agent.mechanisms.received_priority.model import PriorityTable, ReceivedPrio
 from agent.model import AgentError, PortConfig
 from agent.switch import Switch, differences
 from tests.kernel.conftest import FAR, QUEUES, inside
+from tests.stack.filtering_entries import BRIDGE, PORTS, bridges, entry
 from tests.stack.recording_kernel import configured
 
-PORTS = ("p1", "p2", "p3")
 STREAMS, ORDINARY = 10, 1
 EXPERIMENTAL, TAGGED = 0x88B5, 0x8100
 TO_ONE, TO_GROUP = "02-AA-00-00-00-02", "91-E0-F0-00-FE-01"
@@ -202,7 +207,9 @@ def test_streams_are_in_the_class_of_their_code_point_beside_their_entries(
 
 def test_what_is_read_back_is_what_was_asked_and_changes_no_more(switch, bridge):
     switch.apply(wanted())
-    assert switch.read()["br0"][ForwardingState].table == TABLE
+    found = switch.read()["br0"]
+    assert found[ForwardingState].table == TABLE
+    assert found.as_bridge == BRIDGE
     time.sleep(5)  # until the kernel has learned and reported what its own first frames bring
     with ExitStack() as stack:
         listening = [stack.enter_context(each) for each in monitors()]
@@ -245,24 +252,25 @@ def test_a_change_is_undone_and_a_withdrawn_agent_leaves_nothing(switch, bridge,
     applied.undo()
     assert switch.read()["br0"][ForwardingState].table == TABLE
     assert send(TO_ONE) == [Received("p2", STREAMS, 5)]
-    switch.apply({})
+    with closing(KernelPorts(MECHANISMS)) as restarted:
+        assert Switch(restarted).apply(wanted()).steps == ()
+        Switch(restarted).apply({})
     assert present(bridge) == untouched
-    assert switch.ports._adapters["forwarding"]._read("br0", bridge).recorded == ForwardingTable()
+    with closing(NetlinkSocket(NETLINK_NETFILTER)) as netfilter:
+        assert BridgeTable(netfilter, "br0").read() == Listed()
 
 
 def present(bridge: int) -> tuple[set[BridgeEntry], set[VlanMember]]:
-    kernel = NetlinkSocket(socket.NETLINK_ROUTE)
-    found = {*bridge_entries.read_fdb(kernel, bridge), *bridge_entries.read_mdb(kernel, bridge)}
-    members = set(bridge_entries.read_vlans(kernel))
-    kernel.close()
-    return found, members
+    with closing(NetlinkSocket(socket.NETLINK_ROUTE)) as kernel:
+        fdb = bridge_entries.read_fdb(kernel, bridge)
+        found = {*fdb, *bridge_entries.read_mdb(kernel, bridge)}
+        return found, set(bridge_entries.read_vlans(kernel))
 
 
 def by_hand(*requests: netlink_batch.Message) -> None:
-    kernel = NetlinkSocket(socket.NETLINK_ROUTE)
-    for each in requests:
-        raise_first(kernel.send([each]))
-    kernel.close()
+    with closing(NetlinkSocket(socket.NETLINK_ROUTE)) as kernel:
+        for each in requests:
+            raise_first(kernel.send([each]))
 
 
 def kernel_entry(address: Address, name: str) -> BridgeEntry:
@@ -311,6 +319,50 @@ def test_a_port_that_left_the_bridge_gets_its_entries_back_with_the_bridge(switc
         ipr.link("set", index=port("p2"), master=bridge)
     switch.apply(wanted())
     assert switch.read()["br0"][ForwardingState].table == TABLE
+
+
+@pytest.fixture
+def events(switch) -> Iterator[SimpleQueue[Event]]:
+    """What an agent notifies of, whose configuration is `TABLE`."""
+    tree = bridges(entry(TO_ONE, "p2"), entry(TO_GROUP, "p2", "p3"))
+    changes = Changes(switch, lambda: tree)
+    changes.reconcile(tree)
+    queue: SimpleQueue[Event] = SimpleQueue()
+
+    def keep(event: Event) -> None:
+        if not isinstance(event, PortStateChange):  # br0 finds out its speed
+            queue.put(event)
+
+    watch = Watch(switch, changes, keep)
+    yield queue
+    watch.close()
+    changes.close()
+
+
+def test_an_agent_notices_what_was_removed_by_hand(switch, bridge, events):
+    by_hand(bridge_entries.delete_mdb(bridge, kernel_entry(GROUP, "p3")))
+    assert events.get(timeout=60) == PortDrift("br0", f"frames to {GROUP} do not leave by p3")
+    by_hand(bridge_entries.add_mdb(bridge, kernel_entry(GROUP, "p3")))
+    assert events.get(timeout=60) == PortRestored("br0")
+    by_hand(bridge_entries.delete_fdb(kernel_entry(ONE, "p2")))
+    assert events.get(timeout=60) == PortDrift("br0", f"frames to {ONE} do not leave by p2")
+
+
+def test_an_agent_restores_the_entries_of_a_port_that_returns(switch, bridge, events):
+    with IPRoute() as ipr:
+        ipr.link("set", index=port("p2"), master=0)
+        drift = events.get(timeout=60)
+        assert isinstance(drift, PortDrift)
+        assert drift.difference.startswith("p2 is no member of VLAN 10, frames to")
+        ipr.link("set", index=port("p2"), master=bridge)
+        assert events.get(timeout=60) == PortRestored("br0")
+    assert TABLE.entries <= {*entries_of(bridge)}
+
+
+def entries_of(bridge: int) -> Iterator[Entry]:
+    for each in present(bridge)[0]:
+        mac = each.mac.hex("-").upper()
+        yield Entry(Address(mac, each.vlan_id), socket.if_indextoname(each.ifindex))
 
 
 def test_a_refusal_of_the_kernel_leaves_what_was_there(switch, bridge):

@@ -16,12 +16,11 @@ from agent.mechanisms.forwarding.model import (
     Member,
 )
 from agent.mechanisms.gates.model import GateState
-from agent.model import LinuxBridge
+from tests.stack.filtering_entries import BRIDGE, PORTS, bridges, entry, registration
 from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.sysrepo_client import NOW_NS, gated
 
 BRIDGES = "/ieee802-dot1q-bridge:bridges"
-PORTS = ("p1", "p2", "p3")
 TO_ONE, TO_GROUP = "02-00-00-00-00-02", "91-E0-F0-00-FE-01"
 
 pytestmark = pytest.mark.usefixtures("agent")
@@ -31,9 +30,7 @@ pytestmark = pytest.mark.usefixtures("agent")
 def kernel():
     """A switch whose ports p1 to p3 are those of br0."""
     ports = [replace(port(name, index), bridge="br0") for index, name in enumerate(PORTS, 2)]
-    numbers = {name: number for number, name in enumerate(PORTS, 1)}
-    as_bridge = LinuxBridge(vlan_filtering=True, multicast_snooping=True, ports=numbers)
-    return RecordingKernel(*ports, replace(port("br0", 9), as_bridge=as_bridge), now_ns=NOW_NS)
+    return RecordingKernel(*ports, replace(port("br0", 9), as_bridge=BRIDGE), now_ns=NOW_NS)
 
 
 @pytest.fixture
@@ -41,47 +38,6 @@ def agent(kernel, client):
     serving = Datastore(kernel)
     yield serving
     serving.close()
-
-
-def rows(ports, content):
-    return [
-        {"port-ref": number, **content} | ({"tsn-linux:interface": name} if name else {})
-        for number, name in enumerate(ports, 1)
-    ]
-
-
-def entry(address, *ports, vlan_id=10):
-    """A static filtering entry."""
-    forward = {"static-filtering-entries": {"control-element": "forward"}}
-    return {
-        "database-id": 1,
-        "vids": str(vlan_id),
-        "address": address,
-        "entry-type": "static",
-        "port-map": rows(ports, forward),
-    }
-
-
-def registration(*ports, vlan_id=10):
-    """A VLAN registration entry."""
-    member = {"registrar-admin-control": "fixed-new-ignored", "vlan-transmitted": "tagged"}
-    return {
-        "database-id": 1,
-        "vids": str(vlan_id),
-        "entry-type": "static",
-        "port-map": rows(ports, {"static-vlan-registration-entries": member}),
-    }
-
-
-def bridges(*entries, members=PORTS, bridge="br0"):
-    database = {
-        "filtering-entry": list(entries),
-        "vlan-registration-entry": [registration(*members)] if members else [],
-    }
-    component = {"name": bridge, "filtering-database": database}
-    return {
-        "ieee802-dot1q-bridge:bridges": {"bridge": [{"name": bridge, "component": [component]}]}
-    }
 
 
 def interfaces(*ports):

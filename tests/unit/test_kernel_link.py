@@ -6,6 +6,7 @@ import pytest
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from agent.kernel import link
+from agent.model import LinuxBridge
 
 
 def message(index: int, name: str, **attributes: object) -> ifinfmsg:
@@ -42,3 +43,20 @@ def test_only_a_master_that_is_a_bridge_forwards_the_frames_of_a_port(kind, brid
 def test_the_interface_that_measures_wake_ups_is_no_port():
     dump = Dump(message(1, "lo"), message(2, "p1"), message(3, link.WAKE_UP_PROBE))
     assert [found.name for found in link.read(dump)] == ["p1"]
+
+
+def test_a_bridge_is_described_by_its_options_and_the_numbers_of_its_ports():
+    options = [("IFLA_BR_VLAN_FILTERING", 1), ("IFLA_BR_MCAST_SNOOPING", 0)]
+    data = {"attrs": [("IFLA_INFO_KIND", "bridge"), ("IFLA_INFO_DATA", {"attrs": options})]}
+    slave = {"attrs": [("IFLA_BRPORT_NO", 2)]}
+    member = {
+        "attrs": [("IFLA_INFO_SLAVE_KIND", "bridge"), ("IFLA_INFO_SLAVE_DATA", slave)],
+    }
+    dump = Dump(
+        message(2, "p1", IFLA_MASTER=9, IFLA_LINKINFO=member), message(9, "br0", IFLA_LINKINFO=data)
+    )
+    port, bridge = link.read(dump)
+    assert port.as_bridge is None
+    assert bridge.as_bridge == LinuxBridge(
+        vlan_filtering=True, multicast_snooping=False, ports={"p1": 2}
+    )

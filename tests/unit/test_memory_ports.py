@@ -123,3 +123,17 @@ def test_names_that_are_no_ports_are_a_bad_argument(names: str, capsys: pytest.C
     with pytest.raises(SystemExit, match="2"):
         program.main(["--rehearse", names])
     assert f"{names!r}: expected names that differ" in capsys.readouterr().err
+
+
+def test_rehearsed_ports_can_be_those_of_a_bridge():
+    *ports, bridge = rehearsal_ports(["p1", "p2"], "br0")
+    assert [port.bridge for port in ports] == ["br0", "br0"]
+    assert bridge.as_bridge.ports == {"p1": 1, "p2": 2}
+    assert len({each.ifindex for each in (*ports, bridge)}) == 3
+
+
+def test_a_bridge_is_rehearsed_only_with_ports(capsys):
+    with pytest.raises(SystemExit) as ended:
+        program.main(["--rehearse-bridge", "br0"])
+    assert ended.value.code == 2
+    assert "only with --rehearse" in capsys.readouterr().err
