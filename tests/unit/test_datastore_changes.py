@@ -458,6 +458,7 @@ def test_a_commit_of_two_modules_is_one_change(changes, kernel, caplog):
         changes.done(each, tree)
     assert kernel.log == ["apply p1"]
     assert changes.desired.keys() == {"p1"}
+    assert changes.memory.last_change.ports == 1
     assert not caplog.records
 
 
