@@ -21,6 +21,7 @@ CONTROL_SHARE = 10  # a control class that states no rate takes up to one part i
 # machine, or an emulated one, takes to wake up without a real-time kernel (docs/late-frames.md).
 DEFAULT_GATE_MARGIN_NS = 1_000_000
 
+MAC_OCTETS = 6
 DEFAULT_BRIDGE_DEVICE = "br0"
 DEFAULT_FILTERING_ENTRIES_MAX = 2_048
 
@@ -270,6 +271,8 @@ class Stream:
     A plan chooses one of `traffic_classes` for the whole way, since a frame's DSCP names it.
     With two `paths` each frame is sent twice, over trees that share no link between bridges, for
     the listener to keep the first copy (IEEE 802.1CB); the latency of both counts from the first.
+    `destination_mac` and `vlan_id` are what the operator states of its address where forwarding is
+    bridged; None: the plan assigns it.
     """
 
     name: str
@@ -288,12 +291,67 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamAddress:
+    """What a bridged network knows the frames of a stream by (802.1CB 6.4: null identification).
+
+    `destination_mac` is written as six pairs of lower-case hexadecimal digits with colons. The PCP
+    in the VLAN tag is the priority of the stream's class.
+    """
+
+    destination_mac: str
+    vlan_id: int
+
+    def __str__(self) -> str:
+        return f"{self.destination_mac} in VLAN {self.vlan_id}"
+
+    @property
+    def is_group(self) -> bool:
+        """Whether frames to the address may leave by several ports (IEEE 802: the I/G bit)."""
+        return bool(int(self.destination_mac[:2], 16) & 1)
+
+
+def mac_number(mac: str) -> int:
+    """A MAC address, six pairs of hexadecimal digits with colons, as a number."""
+    return int(mac.replace(":", ""), 16)
+
+
+def mac_text(number: int) -> str:
+    """The MAC address with a number, as six pairs of lower-case hexadecimal digits with colons."""
+    return number.to_bytes(MAC_OCTETS, "big").hex(":")
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRange:
+    """Destination addresses that a plan may assign: each of the MAC addresses, the first and the
+    last included, in each of the VLANs."""
+
+    first_mac: str
+    last_mac: str
+    vlan_ids: tuple[int, ...]
+
+    @property
+    def macs(self) -> range:
+        """The MAC addresses as numbers."""
+        return range(mac_number(self.first_mac), mac_number(self.last_mac) + 1)
+
+    def __len__(self) -> int:
+        return len(self.macs) * len(self.vlan_ids)
+
+
+# Group addresses, since they do for one listener and for several, on one path or two. Local ones of
+# the quadrant that IEEE 802c leaves to administrators (AAI: the second digit of a group address is
+# 3), so that no vendor and no protocol has them; 54:53:4e is TSN in ASCII.
+DEFAULT_ADDRESS_RANGE = AddressRange("03:54:53:4e:00:00", "03:54:53:4e:ff:ff", (10,))
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
     """What the network must carry. `document` is the operator's text as plain data, verbatim.
 
     `stated_limits` are what switches said of their ports; the links of `network` keep them.
     `measured_margin` is where the network's gate margin comes from if neither the operator stated
-    it nor the constant holds.
+    it nor the constant holds. Of `assignable` the streams of a bridged network get what the
+    operator does not state of their addresses.
     """
 
     name: str
@@ -303,6 +361,7 @@ class Intent:
     document: Mapping[str, Any] = field(compare=False, repr=False)
     stated_limits: Mapping[PortRef, GateLimits] = field(default_factory=dict)
     measured_margin: MeasuredMargin | None = None
+    assignable: AddressRange = DEFAULT_ADDRESS_RANGE
 
     @property
     def states_gate_margin(self) -> bool:
@@ -401,23 +460,6 @@ class StreamPlan:
     def talker_offsets_ns(self) -> tuple[int, ...]:
         """When the talker starts to send, from the start of each period: one for each path."""
         return tuple(path[0].offset_ns for path in self.paths)
-
-
-@dataclass(frozen=True, slots=True)
-class StreamAddress:
-    """What a bridged network knows the frames of a stream by (802.1CB 6.4: null identification).
-
-    `destination_mac` is written as six pairs of lower-case hexadecimal digits with colons. The PCP
-    in the VLAN tag is the priority of the stream's class.
-    """
-
-    destination_mac: str
-    vlan_id: int
-
-    @property
-    def is_group(self) -> bool:
-        """Whether frames to the address may leave by several ports (IEEE 802: the I/G bit)."""
-        return bool(int(self.destination_mac[:2], 16) & 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@
      "algorithm": name,
      "streams":   {stream: {"paths": [[[node, port, offset_ns, traffic_class], ...], ...],
                             "latency_bound_ns": n}, ...},
+     "addresses": {stream: {"destination_mac": "03:54:53:4e:00:00", "vlan_id": n}, ...},
      "recovery_ns": {stream: n, ...},
      "refused":   {stream: why it has no place, ...},
      "gates":     {"node/port": {"cycle_ns": n, "entries": [["0x81", interval_ns], ...]}, ...}}
@@ -16,6 +17,9 @@
 `limits` are what the switches stated of their ports (0: unknown), and hold beside those in the
 intent. The section is missing where no switch was asked, as is `recovery_ns` where the intent asks
 for no recovery: how long after a disturbance a stream may be late.
+
+`addresses` has every stream of the plan where the intent's forwarding is bridged, and is missing
+where it is routed. The PCP of a stream is the priority of its class.
 
 `gate_margin` is how late the plan expects gates to open where the intent does not state it, and
 the measurement that asks for it: how late the latest of `count` wake-ups was. `measured` is missing
@@ -49,6 +53,7 @@ from cnc.model import (
     MeasuredMargin,
     Plan,
     PortRef,
+    StreamAddress,
     StreamPlan,
 )
 from cnc.planfile_shape import (
@@ -138,6 +143,10 @@ def parse(text: str, source: str) -> Plan:
         algorithm=found.algorithm,
         refused=found.refused,
         recovery_ns=found.recovery_ns,
+        addresses={
+            name: StreamAddress(its.destination_mac, its.vlan_id)
+            for name, its in found.addresses.items()
+        },
     )
 
 
@@ -171,6 +180,7 @@ def _text(plan: Plan) -> str:
     }
     intent = plan.intent
     limits = {str(port): asdict(stated) for port, stated in intent.stated_limits.items()}
+    addresses = {name: asdict(its) for name, its in plan.addresses.items()}
     parts = [
         f'"format": {json.dumps(FORMAT)}',
         f'"intent": {json.dumps(intent.document, ensure_ascii=False, indent=1)}',
@@ -178,6 +188,7 @@ def _text(plan: Plan) -> str:
         *([] if intent.states_gate_margin else [f'"gate_margin": {json.dumps(_margin(intent))}']),
         f'"algorithm": {json.dumps(plan.algorithm)}',
         f'"streams": {_lines(streams)}',
+        *([f'"addresses": {_lines(addresses)}'] if addresses else []),
         *([f'"recovery_ns": {_lines(plan.recovery_ns)}'] if plan.recovery_ns else []),
         f'"refused": {_lines(plan.refused)}',
         f'"gates": {_lines(gates)}',

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -24,8 +25,10 @@ from pydantic_core import PydanticCustomError, PydanticOmit
 
 from cnc import intent as intent_room
 from cnc.errors import InputError
-from cnc.model import Intent, PortRef
+from cnc.model import Forwarding, Intent, PortRef
 
+_MAC = re.compile("([0-9a-f]{2}:){5}[0-9a-f]{2}")
+_VLAN_ID_MAX = 4095  # twelve bits; which of them a stream may have is for the judge to say
 GATE_STATES = {f"{states:#04x}": states for states in range(256)}
 OBJECT = "an object {...}"
 HINT = "write plan files with `cnc plan`; edit the intent instead of the plan"
@@ -46,7 +49,7 @@ def _refused(expected: str, found: str) -> PydanticCustomError:
 
 def _intent(info: ValidationInfo) -> Intent:
     """The intent of the document: the first of its fields, so that all others can be held to it."""
-    intent = info.context["intent"] if info.context else None
+    intent = info.context.get("intent") if info.context else None
     if intent is None:
         raise PydanticOmit  # the intent itself is refused
     assert isinstance(intent, Intent)  # noqa: S101
@@ -126,6 +129,18 @@ def _algorithm(value: Any) -> str:
     return value
 
 
+def _mac(value: Any) -> str:
+    if not isinstance(value, str) or not _MAC.fullmatch(value):
+        raise ValueError('a MAC address such as "03:54:53:4e:00:01"')
+    return value
+
+
+def _vlan_id(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _VLAN_ID_MAX:
+        raise ValueError(f"an integer from 0 to {_VLAN_ID_MAX}")
+    return value
+
+
 _Count = Annotated[int, _whole_number(0)]
 _Positive = Annotated[int, _whole_number(1)]
 _Port = Annotated[str, AfterValidator(_known_port)]
@@ -164,6 +179,11 @@ class _MeasuredObject(_Object):
     count: _Positive
 
 
+class _AddressObject(_Object):
+    destination_mac: Annotated[str, PlainValidator(_mac)]
+    vlan_id: Annotated[int, PlainValidator(_vlan_id)]
+
+
 class GateMarginObject(_Object):
     value_ns: _Count
     measured: _MeasuredObject | None = None
@@ -172,6 +192,23 @@ class GateMarginObject(_Object):
 def _not_stated(found: GateMarginObject | None, info: ValidationInfo) -> GateMarginObject | None:
     if found and _intent(info).states_gate_margin:
         raise _refused("none, since the intent states one", "a gate margin")
+    return found
+
+
+def _of_bridged(
+    found: dict[str, _AddressObject], info: ValidationInfo
+) -> dict[str, _AddressObject]:
+    """Every planned stream of a bridged network has an address, and no other one."""
+    if _intent(info).network.forwarding is not Forwarding.BRIDGED:
+        if found:
+            raise _refused("none, since the intent's forwarding is routed", "addresses")
+        return found
+    planned = info.data.get("streams", {})
+    if missing := sorted(planned.keys() - found.keys()):
+        expected = "one for each stream of the plan, since the intent's forwarding is bridged"
+        raise _refused(expected, f"no address of {shown(missing[0])}")
+    if stray := sorted(found.keys() - planned.keys()):
+        raise _refused("only streams of the plan", f"an address of {shown(stray[0])}")
     return found
 
 
@@ -187,6 +224,9 @@ class PlanObject(_Object):
     gates: dict[_Port, _GatesObject]
     limits: dict[_Port, _LimitsObject] = {}
     gate_margin: Annotated[GateMarginObject | None, AfterValidator(_not_stated)] = None
+    addresses: Annotated[
+        dict[_Stream, _AddressObject], AfterValidator(_of_bridged), Field(validate_default=True)
+    ] = {}
 
     @field_validator("refused")
     @classmethod
@@ -230,6 +270,7 @@ def _keys_at(place: Sequence[str | int]) -> list[str]:
         "streams": _StreamObject,
         "gates": _GatesObject,
         "limits": _LimitsObject,
+        "addresses": _AddressObject,
         "gate_margin": _MeasuredObject if len(place) > 1 else GateMarginObject,
     }
     model: type[_Object] = of_table[str(place[0])] if place else PlanObject

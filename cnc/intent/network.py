@@ -9,6 +9,8 @@ from cnc.intent import shape
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.units import DURATION, SIZE
 from cnc.model import (
+    DEFAULT_BRIDGE_DEVICE,
+    DEFAULT_FILTERING_ENTRIES_MAX,
     DEFAULT_GATE_MARGIN_NS,
     Bridge,
     EndStation,
@@ -55,6 +57,7 @@ def network(document: shape.Document, problems: Problems) -> Network:
         ),
         gate_margin_ns=_gate_margin_ns(document),
         disturbance_ns=document.defaults.recovery,
+        forwarding=document.forwarding,
     )
 
 
@@ -127,7 +130,13 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
         processing = its.processing or defaults.processing
         management = servers.management(its.management, ("switches", name))
         bridges[name] = Bridge(
-            name, processing.min_ns, processing.max_ns, management, its.gates or defaults.gates
+            name,
+            processing.min_ns,
+            processing.max_ns,
+            management,
+            its.gates or defaults.gates,
+            its.bridge or DEFAULT_BRIDGE_DEVICE,
+            its.filtering_entries_max or DEFAULT_FILTERING_ENTRIES_MAX,
         )
     return bridges
 

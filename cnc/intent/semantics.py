@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from cnc.intent import shape
+from cnc.intent.addresses import address_range, check_addresses, classes_of_pcp
 from cnc.intent.network import network, refuse_preemption
 from cnc.intent.problems import Problems
 from cnc.intent.streams import check_streams
-from cnc.model import ClassRole, Intent, Stream, TrafficClass
+from cnc.model import ClassRole, Forwarding, Intent, Stream, TrafficClass
 
 
 def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Intent:
@@ -18,9 +19,14 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
         document.name,
         network(document, problems),
         classes,
-        {name: _stream(name, its, scheduled) for name, its in document.streams.items()},
+        {
+            name: _stream(name, its, classes_of_pcp(its, classes, its.class_ or scheduled))
+            for name, its in document.streams.items()
+        },
         problems.document,
+        assignable=address_range(document),
     )
+    check_addresses(document, intent, problems)
     if not of_plan:
         refuse_preemption(document, problems)
     _check_classes(intent, problems)
@@ -42,12 +48,12 @@ def _class(name: str, its: shape.Class) -> TrafficClass:
     )
 
 
-def _stream(name: str, its: shape.Stream, scheduled: tuple[str, ...]) -> Stream:
+def _stream(name: str, its: shape.Stream, classes: tuple[str, ...]) -> Stream:
     return Stream(
         name,
         talker=its.talker,
         listeners=tuple(its.listeners),
-        traffic_classes=its.class_ or scheduled,
+        traffic_classes=classes,
         period_ns=its.period_ns,
         payload_octets=its.payload_octets,
         max_latency_ns=its.max_latency_ns,
@@ -55,6 +61,8 @@ def _stream(name: str, its: shape.Stream, scheduled: tuple[str, ...]) -> Stream:
         latest_ns=its.window.latest_ns if its.window else None,
         ip_version=its.ip,
         paths=its.paths,
+        destination_mac=its.destination_mac,
+        vlan_id=its.vlan,
     )
 
 
@@ -88,7 +96,7 @@ def _check_classes(intent: Intent, problems: Problems) -> None:
                     "0, which every unmarked frame has",
                     "another value for a scheduled class",
                 )
-        if not its.dscps:
+        if not its.dscps and intent.network.forwarding is Forwarding.ROUTED:
             problems.add(
                 ("classes", name),
                 "a scheduled class without dscp",

@@ -16,7 +16,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import CoreSchema, core_schema
 
 from cnc.intent.units import DURATION, RATE, SIZE, Quantity
-from cnc.model import ClassRole, FrameOverhead, GateMode, PortRef, TalkerInterference
+from cnc.model import (
+    DEFAULT_ADDRESS_RANGE,
+    DEFAULT_BRIDGE_DEVICE,
+    DEFAULT_FILTERING_ENTRIES_MAX,
+    ClassRole,
+    Forwarding,
+    FrameOverhead,
+    GateMode,
+    PortRef,
+    TalkerInterference,
+)
 
 CYCLE_MAX_NS = 2**31 - 1  # taprio's limit, and the widest cycle its intervals can add up to
 PAYLOAD_MAX_OCTETS = 1500  # IEEE 802.3: client data of a basic frame
@@ -104,6 +114,8 @@ def _dscp(value: object) -> int:
 _NAME = r"[A-Za-z][A-Za-z0-9_-]{0,62}"
 # What the kernel accepts as an interface name, without what a shell or a path would trip over.
 _PORT = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,14}"
+_MAC = "([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}"
+_MAC_RANGE = f"{_MAC} - {_MAC}"
 _HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}|[0-9A-Fa-f:.]{2,45}"
 
 
@@ -126,6 +138,23 @@ _RECOVERY_SCHEMA = {
     "type": "string",
     "anyOf": [{"enum": ["none"]}, {"pattern": DURATION.pattern}],
 }
+
+
+def _mac(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(_MAC, value):
+        return value.lower()
+    raise ValueError("a MAC address such as 91:e0:f0:00:fe:01")
+
+
+def _mac_range(value: object) -> tuple[str, str]:
+    if isinstance(value, str) and re.fullmatch(_MAC_RANGE, value):
+        first, last = value.lower().split(" - ")
+        if first <= last:
+            return first, last
+    raise ValueError(
+        "a first MAC address and one that is not before it, such as "
+        "03:54:53:4e:00:00 - 03:54:53:4e:00:ff"
+    )
 
 
 def _boolean(value: object) -> bool:
@@ -158,6 +187,21 @@ End = Annotated[PortRef, Leaf(_end, {"type": "string", "pattern": f"^{_NAME}/{_P
 Gates = Annotated[GateMode, choice(GateMode)]
 Interference = Annotated[TalkerInterference, choice(TalkerInterference)]
 IpVersion = Annotated[int, Leaf(_ip_version, {"enum": [4, 6]})]
+Mac = Annotated[str, Leaf(_mac, {"type": "string", "pattern": f"^{_MAC}$"})]
+MacRange = Annotated[
+    tuple[str, str], Leaf(_mac_range, {"type": "string", "pattern": f"^{_MAC_RANGE}$"})
+]
+# 0 is the tag without a VLAN, 4095 reserved (802.1Q Table 9-2); 1 is what bridges put all frames
+# in that have no tag.
+VlanId = Annotated[
+    int,
+    integer(
+        2,
+        4094,
+        "a VLAN id from 2 to 4094: 0 stands for no VLAN, 1 is the VLAN of untagged frames and 4095 "
+        "is reserved",
+    ),
+]
 Boolean = Annotated[bool, Leaf(_boolean, {"type": "boolean"})]
 
 
@@ -339,6 +383,16 @@ class Switch(Shape):
             _named, json_schema_input_type=list[PortName] | dict[PortName, Port | None]
         ),
     ] = Field(description="its interfaces: a list of names, or a mapping from name to limits")
+    bridge: PortName | None = Field(
+        None,
+        description="in a bridged network: the Linux bridge that its ports belong to; default: "
+        f"{DEFAULT_BRIDGE_DEVICE}",
+    )
+    filtering_entries_max: Annotated[int, integer(1, 1_000_000)] | None = Field(
+        None,
+        description="in a bridged network: the most streams that it may forward, one static "
+        f"filtering entry for each; default: {DEFAULT_FILTERING_ENTRIES_MAX}",
+    )
     processing: Processing | None = Field(None, description="default: defaults.processing")
     gates: Gates | None = Field(None, description="default: defaults.gates")
 
@@ -427,6 +481,22 @@ class Stream(Shape):
         description="2: every frame is sent twice, over paths that share no link between switches, "
         "and the listener keeps the first (IEEE 802.1CB)",
     )
+    destination_mac: Mac | None = Field(
+        None,
+        description="in a bridged network: the destination MAC address of its frames; a group "
+        "address where it has several listeners or two paths; default: assigned from addresses",
+    )
+    vlan: VlanId | None = Field(
+        None,
+        description="in a bridged network: the VLAN of its frames, 2 to 4094; default: assigned "
+        "from addresses",
+    )
+    pcp: Annotated[int, integer(0, 7)] | None = Field(
+        None,
+        description="in a bridged network: the priority code point in the VLAN tag of its frames, "
+        "0 to 7, which is the priority of its class and chooses it where class leaves a choice; "
+        "default: the priority of the class that the plan chooses",
+    )
 
 
 _OVERHEAD = FrameOverhead()
@@ -457,6 +527,29 @@ class Frame(Shape):
     )
 
 
+class Addresses(Shape):
+    """Addresses that a plan assigns to streams: one MAC address in one VLAN for each."""
+
+    macs: MacRange = Field(
+        f"{DEFAULT_ADDRESS_RANGE.first_mac} - {DEFAULT_ADDRESS_RANGE.last_mac}",
+        validate_default=True,
+        description="the first and the last MAC address; group addresses, which do for one "
+        "listener and for several; the default is of those that IEEE 802c leaves to administrators",
+    )
+    vlans: Annotated[
+        tuple[VlanId, ...],
+        Field(min_length=1),
+        BeforeValidator(
+            _listed,
+            json_schema_input_type=VlanId | Annotated[list[VlanId], Field(min_length=1)],
+        ),
+    ] = Field(
+        DEFAULT_ADDRESS_RANGE.vlan_ids,
+        description="VLANs, 2 to 4094: one, or a list of which the next is used when all addresses "
+        "of one are taken; nothing but streams may use them",
+    )
+
+
 class Document(Shape):
     """A time-sensitive network and its streams."""
 
@@ -466,6 +559,19 @@ class Document(Shape):
         {},
         validate_default=True,
         description="octets around a payload; the default is Ethernet with a VLAN tag",
+    )
+    forwarding: Annotated[Forwarding, choice(Forwarding)] = Field(
+        "routed",
+        validate_default=True,
+        description="by what switches forward the frames of streams; routed: by the routes to "
+        "their IP destination that the switches have, in the class of their DSCP; bridged: by "
+        "destination MAC address and VLAN, for which a push writes filtering entries, in the class "
+        "of the priority code point of their VLAN tag",
+    )
+    addresses: Addresses | None = Field(
+        None,
+        description="in a bridged network: destination addresses that the plan assigns to streams "
+        "which do not state theirs",
     )
     classes: dict[Name, Class] = Field(description="traffic classes by name")
     switches: dict[Name, Switch] = Field(description="switches by name")

@@ -2,6 +2,7 @@
 
 Pure functions: no I/O, no clock; the same intent and seed give the same plan everywhere.
 
+    addresses         what the frames of streams are sent to
     routing, graph    which links a stream crosses        problem    the hops' times, added up
     circle, timetable what is taken                       route      what a search places
     greedy            no-wait and waiting: one by one     search     where one stream fits
@@ -22,7 +23,7 @@ from dataclasses import replace
 from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
 from cnc.model import Intent, Plan, PortRef, Stream
-from cnc.planner import explain, incremental
+from cnc.planner import addresses, explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
 from cnc.planner.exact import Exact
@@ -67,6 +68,7 @@ def plan(
     *,
     algorithm: str = "auto",
     keep: Plan | None = None,
+    addressed: Plan | None = None,
     best_effort: bool = False,
     seed: int = 1,
     executor: Executor | None = None,
@@ -75,11 +77,13 @@ def plan(
     """Place every stream and derive every gate control list, or raise `Unschedulable`.
 
     With `keep`, the streams of that plan which `intent` still contains stay as they are; a port
-    keeps its gate open over small gaps only if they stay in order then. With
+    keeps its gate open over small gaps only if they stay in order then. The plan `addressed`, by
+    default `keep`, is what runs: in a bridged network its streams keep their addresses. With
     `best_effort`, a plan that omits streams is returned, with the reasons: so is the best
     plan so far when the operator interrupts (Ctrl-C).
     """
     chosen = _algorithm(algorithm, executor)
+    assigned = addresses.assign(intent, addressed or keep)
     problem, impossible = _problem(intent, keep, seed)
     problem, result, lists = _with_fitting_lists(problem, chosen, budget)
     refused = _reasons(problem, result, impossible)
@@ -93,7 +97,15 @@ def plan(
     )
     placed = stream_plans(problem, placements)
     refused |= crowded_out
-    return Plan(intent, placed, lists.lists, result.algorithm, refused, recovering.recovery_ns)
+    return Plan(
+        intent,
+        placed,
+        lists.lists,
+        result.algorithm,
+        refused,
+        recovering.recovery_ns,
+        {name: address for name, address in assigned.items() if name in placed},
+    )
 
 
 _HINT = (

@@ -57,6 +57,14 @@ class PlannedStream(Document):
     """From the start of sending to the last bit received."""
 
 
+class StreamAddress(Document):
+    """What the frames of a stream are sent to; their PCP is the priority of the stream's class."""
+
+    destination_mac: str
+    """Six pairs of lower-case hexadecimal digits with colons."""
+    vlan_id: int
+
+
 class MeasuredMargin(Document):
     """The measurement that asks for a gate margin."""
 
@@ -91,6 +99,8 @@ class PlanFile(Document):
     """How late gates may open, where the intent does not state it."""
     algorithm: str
     streams: dict[str, PlannedStream]
+    addresses: dict[str, StreamAddress] = Field(default_factory=dict)
+    """Of each planned stream. It is there where the intent's forwarding is bridged."""
     recovery_ns: dict[str, int] = Field(default_factory=dict)
     """How long after the end of a disturbance frames of a stream may be later than its bound. It is
     there unless the intent states `recovery: none`."""

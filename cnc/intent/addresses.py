@@ -1,0 +1,203 @@
+"""What a document says of the addresses of streams in a bridged network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from cnc.intent import shape
+from cnc.intent.problems import KeyPath, Problems
+from cnc.model import (
+    DEFAULT_ADDRESS_RANGE,
+    AddressRange,
+    Forwarding,
+    Intent,
+    Stream,
+    StreamAddress,
+    TrafficClass,
+    mac_number,
+)
+
+# IEEE 802.1Q-2022 8.6.3: no bridge forwards the first sixteen. The management of bridges (8.13.7)
+# and the applications of MRP (10.5) have the others.
+_BRIDGE_GROUP = range(mac_number("01:80:c2:00:00:00"), mac_number("01:80:c2:00:00:30"))
+_BROADCAST = "ff:ff:ff:ff:ff:ff"
+# RFC 1112 and RFC 2464. The kernel looks such frames up by their IP group, never by their MAC
+# address (net/bridge/br_mdb.c: br_mdb_entry_skb_get).
+_IP_GROUPS = {
+    "IPv4": range(mac_number("01:00:5e:00:00:00"), mac_number("01:00:5e:80:00:00")),
+    "IPv6": range(mac_number("33:33:00:00:00:00"), mac_number("33:34:00:00:00:00")),
+}
+
+
+def address_range(document: shape.Document) -> AddressRange:
+    """The addresses that a plan may assign."""
+    if document.addresses is None:
+        return DEFAULT_ADDRESS_RANGE
+    return AddressRange(*document.addresses.macs, document.addresses.vlans)
+
+
+def classes_of_pcp(
+    its: shape.Stream, classes: Mapping[str, TrafficClass], names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Those of the classes `names` that the PCP of a stream leads to; all of them where it states
+    none, or one that leads to none of them, which `check_addresses` reports."""
+    led_to = tuple(name for name in names if name in classes and classes[name].priority == its.pcp)
+    return led_to or names
+
+
+def check_addresses(document: shape.Document, intent: Intent, problems: Problems) -> None:
+    """Add to `problems` what is wrong with the keys of bridged networks."""
+    if intent.network.forwarding is Forwarding.ROUTED:
+        for path, value in _bridged_keys(document):
+            problems.add(
+                path,
+                f"{value} in a routed network, where it has no effect",
+                "forwarding: bridged, or no such key",
+            )
+        return
+    _check_range(intent, problems)
+    for name, stream in intent.streams.items():
+        _check_mac(stream, problems)
+        _check_pcp(name, document.streams[name], intent, problems)
+    _check_unique(intent, problems)
+    if problems.empty:
+        _check_room(intent, problems)
+
+
+def _bridged_keys(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
+    """The keys of a document that only bridged networks have, and what they hold."""
+    if document.addresses is not None:
+        yield ("addresses",), "a range of addresses"
+    for name, switch in document.switches.items():
+        for key, value in (
+            ("bridge", switch.bridge),
+            ("filtering-entries-max", switch.filtering_entries_max),
+        ):
+            if value is not None:
+                yield ("switches", name, key), value
+    for name, stream in document.streams.items():
+        for key, value in (
+            ("destination-mac", stream.destination_mac),
+            ("vlan", stream.vlan),
+            ("pcp", stream.pcp),
+        ):
+            if value is not None:
+                yield ("streams", name, key), value
+
+
+def _reserved_for(mac: range) -> str | None:
+    """Why streams cannot have any address of a range that touches another one; None if they can."""
+    if _touch(mac, _BRIDGE_GROUP):
+        return "which bridges keep for their own protocols (IEEE 802.1Q 8.6.3)"
+    for version, groups in _IP_GROUPS.items():
+        if _touch(mac, groups):
+            return f"which is for {version} multicast: a Linux bridge looks it up by IP address"
+    if mac_number(_BROADCAST) in mac:
+        return "which is for broadcasts"
+    return "which no station has" if 0 in mac else None
+
+
+def _touch(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
+
+
+def _check_range(intent: Intent, problems: Problems) -> None:
+    its = intent.assignable
+    written = f"{its.first_mac} - {its.last_mac}"
+    path = ("addresses", "macs")
+    for mac in (its.first_mac, its.last_mac):
+        if not StreamAddress(mac, 0).is_group:
+            problems.add(path, written, f"group addresses, which {mac} is not")
+            return
+    if (its.macs[-1] >> 40) != (its.macs[0] >> 40):
+        problems.add(path, written, "addresses with one first octet, so that all are for groups")
+    elif reason := _reserved_for(its.macs):
+        problems.add(path, f"{written}, of which one is an address {reason}", "other addresses")
+    for vlan_id, count in Counter(its.vlan_ids).items():
+        if count > 1:
+            problems.add(("addresses", "vlans"), f"{vlan_id} twice", "each VLAN once")
+
+
+def _check_mac(stream: Stream, problems: Problems) -> None:
+    mac = stream.destination_mac
+    if mac is None:
+        return
+    path = ("streams", stream.name, "destination-mac")
+    number = mac_number(mac)
+    if reason := _reserved_for(range(number, number + 1)):
+        problems.add(path, f"{mac}, {reason}", "another address, or none: the plan assigns one")
+    elif not StreamAddress(mac, 0).is_group and (stream.paths > 1 or len(stream.listeners) > 1):
+        why = "two paths" if stream.paths > 1 else f"{len(stream.listeners)} listeners"
+        problems.add(
+            path,
+            f"{mac}, the address of one station, for {why}",
+            "a group address, whose first octet is odd, or none: the plan assigns one",
+        )
+
+
+def _check_pcp(name: str, its: shape.Stream, intent: Intent, problems: Problems) -> None:
+    stream = intent.streams[name]
+    classes = [intent.classes[each] for each in stream.traffic_classes if each in intent.classes]
+    if its.pcp is None or not classes or any(each.priority == its.pcp for each in classes):
+        return
+    led_to = next((each for each in intent.classes.values() if each.priority == its.pcp), None)
+    leads = f"leads to class {led_to.name}" if led_to else "is the priority of no class"
+    allowed = " or ".join(f"{each.priority}, the priority of class {each.name}" for each in classes)
+    problems.add(("streams", name, "pcp"), f"{its.pcp}, which {leads}", allowed)
+
+
+def _check_unique(intent: Intent, problems: Problems) -> None:
+    owners: dict[tuple[str, int], str] = {}
+    for name, stream in intent.streams.items():
+        if stream.destination_mac is None or stream.vlan_id is None:
+            continue
+        owner = owners.setdefault((stream.destination_mac, stream.vlan_id), name)
+        if owner != name:
+            problems.add(
+                ("streams", name, "destination-mac"),
+                f"{stream.destination_mac} in VLAN {stream.vlan_id}, which stream {owner} has",
+                "an address of its own: another MAC address, or another VLAN",
+            )
+
+
+def _check_room(intent: Intent, problems: Problems) -> None:
+    """Whether there is an address for each stream, whatever runs."""
+    its = intent.assignable
+    in_range = frozenset(its.vlan_ids)
+    streams = intent.streams.values()
+    taken = sum(
+        stream.vlan_id in in_range and mac_number(stream.destination_mac) in its.macs
+        for stream in streams
+        if stream.destination_mac is not None
+    )
+    wanting = sum(stream.destination_mac is None and stream.vlan_id is None for stream in streams)
+    path = ("addresses", "macs") if "addresses" in intent.document else ("streams",)
+    if wanting > (left := len(its) - taken):
+        problems.add(path, f"{left} addresses that no stream states", f"{wanting}, one for each")
+    _check_room_by_vlan(intent, problems)
+
+
+def _check_room_by_vlan(intent: Intent, problems: Problems) -> None:
+    """Streams that state a VLAN only share the MAC addresses there; those that state a MAC address
+    only share the VLANs."""
+    its, streams = intent.assignable, intent.streams.values()
+    for vlan_id, count in Counter(s.vlan_id for s in streams if s.destination_mac is None).items():
+        if vlan_id is None:
+            continue
+        taken = {s.destination_mac for s in streams if s.vlan_id == vlan_id and s.destination_mac}
+        left = len(its.macs) - sum(mac_number(mac) in its.macs for mac in taken)
+        if count > left:
+            users = [s.name for s in streams if s.vlan_id == vlan_id and s.destination_mac is None]
+            found = f"{vlan_id}, where addresses.macs leaves {left} addresses for {count} streams"
+            problems.add(("streams", users[-1], "vlan"), found, "a longer range, or another VLAN")
+    for mac, count in Counter(s.destination_mac for s in streams if s.vlan_id is None).items():
+        if mac is None:
+            continue
+        taken_vlans = {s.vlan_id for s in streams if s.destination_mac == mac}
+        left = sum(vlan_id not in taken_vlans for vlan_id in its.vlan_ids)
+        if count > left:
+            users = [s.name for s in streams if s.destination_mac == mac and s.vlan_id is None]
+            found = f"{mac} of {count} streams, for which addresses.vlans has {left} VLANs left"
+            expected = "a VLAN of its own, or more VLANs in addresses"
+            problems.add(("streams", users[-1], "destination-mac"), found, expected)

@@ -1,0 +1,77 @@
+"""Destination addresses of a bridged network: one MAC address in one VLAN for each stream."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from cnc.errors import InputError
+from cnc.format import counted
+from cnc.model import Forwarding, Intent, Plan, Stream, StreamAddress, mac_number, mac_text
+
+
+def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddress]:
+    """The addresses of all streams, in the order of the intent; none if it is routed.
+
+    What the operator states of an address holds; the rest is the first that is free. A stream of
+    the plan `running` keeps its address, and no other stream is assigned that of one that runs,
+    even of one that is removed: in the middle of a rollout frames of both may be under way. Raises
+    InputError when there are too few.
+    """
+    if intent.network.forwarding is Forwarding.ROUTED:
+        return {}
+    runs = running.addresses if running else {}
+    assigned = {
+        name: StreamAddress(stream.destination_mac, stream.vlan_id)
+        for name, stream in intent.streams.items()
+        if stream.destination_mac is not None and stream.vlan_id is not None
+    }
+    taken = set(assigned.values())
+    for name, stream in intent.streams.items():
+        its = runs.get(name)
+        if name not in assigned and its and its not in taken and _is_allowed(intent, stream, its):
+            assigned[name] = its
+            taken.add(its)
+    taken.update(runs.values())
+    free: dict[tuple[str | None, int | None], Iterator[StreamAddress]] = {}
+    for name, stream in intent.streams.items():
+        if name in assigned:
+            continue
+        stated = stream.destination_mac, stream.vlan_id
+        addresses = free.setdefault(stated, _allowed(intent, stream))
+        address = next((each for each in addresses if each not in taken), None)
+        if address is None:
+            raise _too_few(intent, stream, runs.keys() - intent.streams.keys())
+        assigned[name] = address
+        taken.add(address)
+    return {name: assigned[name] for name in intent.streams}
+
+
+def _is_allowed(intent: Intent, stream: Stream, address: StreamAddress) -> bool:
+    """Whether an address is one of `_allowed`."""
+    vlan_ids = intent.assignable.vlan_ids if stream.vlan_id is None else (stream.vlan_id,)
+    if address.vlan_id not in vlan_ids:
+        return False
+    if stream.destination_mac is not None:
+        return address.destination_mac == stream.destination_mac
+    return mac_number(address.destination_mac) in intent.assignable.macs
+
+
+def _allowed(intent: Intent, stream: Stream) -> Iterator[StreamAddress]:
+    """The addresses that go with what the operator states of the stream, VLAN by VLAN."""
+    its = intent.assignable
+    for vlan_id in its.vlan_ids if stream.vlan_id is None else (stream.vlan_id,):
+        if stream.destination_mac is not None:
+            yield StreamAddress(stream.destination_mac, vlan_id)
+        else:
+            yield from (StreamAddress(mac_text(number), vlan_id) for number in its.macs)
+
+
+def _too_few(intent: Intent, stream: Stream, removed: Collection[str]) -> InputError:
+    """The intent has enough for its own streams: others have theirs from the running plan."""
+    count = len(intent.assignable)
+    running = f", {len(removed)} of which run for streams that are removed" if removed else ""
+    return InputError(
+        f"no address is left for stream {stream.name}: {intent.name} may assign "
+        f"{counted(count, 'address')}{running}",
+        hint="give `addresses` a longer range; what removed streams had is free in the next push",
+    )
