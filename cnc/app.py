@@ -111,18 +111,21 @@ def plan_to_push(
     *,
     connect: ConnectOptions,
     running: Plan | None = None,
+    addressed: Plan | None = None,
     listener: SearchListener | None = None,
 ) -> Plan:
     """A plan as it is; of an intent one within the limits that its switches report.
 
     The streams of `running` that have not changed stay where they are, unless nothing can be
     promised around it: it was made for another clock error, gate margin, frame overhead or control
-    classes, or the judge refuses it. Not judged yet: `push` does. Raises RolloutError when a switch
-    does not report its limits, Unschedulable when a stream has no place.
+    classes, or the judge refuses it. In a bridged network the streams of `addressed`, by default
+    `running`, keep their addresses in any case. Not judged yet: `push` does. Raises RolloutError
+    when a switch does not report its limits, Unschedulable when a stream has no place.
     """
     if isinstance(document, Plan):
         return document
-    return _complete(_around(limit(document, connect=connect, running=running), running, listener))
+    intent = limit(document, connect=connect, running=running)
+    return _complete(_around(intent, running, listener, addressed=addressed))
 
 
 def plan_to_compare(
@@ -143,11 +146,18 @@ def plan_to_compare(
     return _sound_and_complete(searched)
 
 
-def _around(intent: Intent, running: Plan | None, listener: SearchListener | None) -> Search:
+def _around(
+    intent: Intent,
+    running: Plan | None,
+    listener: SearchListener | None,
+    *,
+    addressed: Plan | None = None,
+) -> Search:
+    addressed = addressed or running
     if running and (planner.other_foundation(intent, running) or judge(running)):
         running = None
     try:
-        return search(intent, keep=running, listener=listener)
+        return search(intent, keep=running, addressed=addressed, listener=listener)
     except Unschedulable as error:
         if running is None:
             raise
@@ -185,6 +195,7 @@ def search(
     *,
     algorithm: str = DEFAULT_ALGORITHM,
     keep: Plan | None = None,
+    addressed: Plan | None = None,
     best_effort: bool = False,
     executor: str = DEFAULT_EXECUTOR,
     seed: int = DEFAULT_SEED,
@@ -192,13 +203,15 @@ def search(
 ) -> Search:
     """A plan that no judge has seen; on Ctrl-C the best so far, which may leave streams out.
 
-    The arguments are as in `plan`. `listener` is called with how far the search has come.
+    The arguments are as in `plan`. In a bridged network the streams of the plan `addressed`, by
+    default `keep`, keep their addresses. `listener` is called with how far the search has come.
     """
     with planner.open_executor(executor) as opened, _noted_interrupt() as interrupt:
         found = planner.plan(
             intent,
             algorithm=algorithm,
             keep=keep,
+            addressed=addressed,
             best_effort=best_effort,
             seed=seed,
             executor=opened,

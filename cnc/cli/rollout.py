@@ -98,6 +98,7 @@ def push(  # noqa: PLR0917  one parameter an option
                 document,
                 connect=connect,
                 running=None if reoptimise else running,
+                addressed=running,
                 listener=listener,
             )
         moves = app.moves(running, plan)

@@ -10,7 +10,7 @@ from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.reach import FastestPaths
 from cnc.intent.shape import CYCLE_MAX_NS
 from cnc.intent.units import DURATION, SIZE
-from cnc.model import ClassRole, Intent, Link, PortRef, Stream
+from cnc.model import ClassRole, Forwarding, Intent, Link, PortRef, Stream
 
 # IP header without options or extensions, and UDP header.
 _HEADERS_OCTETS = {4: 20 + 8, 6: 40 + 8}
@@ -151,11 +151,19 @@ def _check_access_links(intent: Intent, problems: Problems) -> None:
     only = {node: links[0] for node, links in uplinks.items() if len(links) == 1}
     busy_ns: dict[PortRef, int] = defaultdict(int)  # of each cycle
     users: dict[PortRef, list[str]] = defaultdict(list)
+    bridged = network.forwarding is Forwarding.BRIDGED
     for stream in intent.streams.values():
-        access = [only[stream.talker]] if stream.talker in only else []
-        access += [network.links[only[node].target] for node in stream.listeners if node in only]
-        frames = stream.paths * (cycle_ns // stream.period_ns)
-        for link in access:
+        # A bridge copies the frame of a talker that has no second link to send it on.
+        access = []
+        if stream.talker in only:
+            access.append((only[stream.talker], 1 if bridged else stream.paths))
+        access += [
+            (network.links[only[node].target], stream.paths)
+            for node in stream.listeners
+            if node in only
+        ]
+        for link, copies in access:
+            frames = copies * (cycle_ns // stream.period_ns)
             busy_ns[link.source] += frames * network.occupation_ns(link, stream.payload_octets)
             users[link.source].append(stream.name)
     for port, its_ns in busy_ns.items():

@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
-from cnc.model import Intent, Plan, PortRef, Stream
+from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import addresses, explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
@@ -96,6 +96,8 @@ def plan(
         problem, result, lists, recovering
     )
     placed = stream_plans(problem, placements)
+    if detoured := addresses.crowded_out(intent, {}, _senders(placed)):
+        raise Unschedulable(detoured, hint=_HINT)
     refused |= crowded_out
     return Plan(
         intent,
@@ -129,6 +131,7 @@ def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dic
         router.carry_hops(intent.streams[name], planned.hops)
     wanted = [stream for name, stream in intent.streams.items() if name not in kept]
     trees, impossible = _routes(router, wanted)
+    impossible |= _crowded_out(router, kept, trees)
     problem = Problem(intent, trees, seed=seed, router=router)
     for name, paths in list(trees.items()):
         reasons = _hopeless(problem, name, paths)
@@ -148,6 +151,25 @@ def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dic
     problem = replace(problem, trees=possible, kept=kept_placements)
     ran_loose = incremental.loose_ports(keep) if keep else frozenset[PortRef]()
     return _loosened(problem, ran_loose & intent.network.links.keys()), impossible
+
+
+def _crowded_out(
+    router: Router, kept: Mapping[str, StreamPlan], trees: dict[str, tuple[Tree, ...]]
+) -> dict[str, str]:
+    """Take out of `trees` what switches have no filtering entries for, and say why."""
+    crossed = {
+        name: {router.links[link].source.node for tree in paths for link in tree}
+        for name, paths in trees.items()
+    }
+    refused = addresses.crowded_out(router.intent, _senders(kept), crossed)
+    for name in refused:
+        router.carry(router.intent.streams[name], trees.pop(name), -1)
+    return refused
+
+
+def _senders(planned: Mapping[str, StreamPlan]) -> dict[str, set[str]]:
+    """The nodes that the frames of each stream leave."""
+    return {name: {hop.egress.node for hop in its.hops} for name, its in planned.items()}
 
 
 def _hopeless(problem: Problem, stream: str, paths: Sequence[Tree]) -> list[str]:
@@ -174,7 +196,9 @@ def _routes(
     trees = router.route_all(reachable)
     for stream in reachable:
         if stream.name not in trees:
-            impossible[stream.name] = explain.no_second_path(stream.talker, stream.listeners)
+            impossible[stream.name] = explain.no_second_path(
+                stream.talker, stream.listeners, router.forwarding
+            )
     return trees, impossible
 
 

@@ -1,8 +1,10 @@
-"""Destination addresses of a bridged network: one MAC address in one VLAN for each stream."""
+"""Destination addresses of a bridged network, one MAC address in one VLAN for each stream, and the
+filtering entries that switches have for them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 
 from cnc.errors import InputError
 from cnc.format import counted
@@ -75,3 +77,34 @@ def _too_few(intent: Intent, stream: Stream, removed: Collection[str]) -> InputE
         f"{counted(count, 'address')}{running}",
         hint="give `addresses` a longer range; what removed streams had is free in the next push",
     )
+
+
+def crowded_out(
+    intent: Intent, kept: Mapping[str, Collection[str]], wanted: Mapping[str, Collection[str]]
+) -> dict[str, str]:
+    """The streams of `wanted` for which a switch has no filtering entry left, and why.
+
+    Both tell which nodes the frames of a stream leave. The last of the intent are refused; `kept`
+    are not.
+    """
+    if intent.network.forwarding is Forwarding.ROUTED:
+        return {}
+    bridges = intent.network.bridges
+    total = Counter(
+        node for nodes in (*kept.values(), *wanted.values()) for node in set(nodes) & bridges.keys()
+    )
+    full = {name for name, count in total.items() if count > bridges[name].filtering_entries_max}
+    used = Counter(node for nodes in kept.values() for node in set(nodes) & full)
+    refused = {}
+    for name in (name for name in intent.streams if name in wanted):
+        crossed = sorted(set(wanted[name]) & full)
+        over = [node for node in crossed if used[node] == bridges[node].filtering_entries_max]
+        if over:
+            refused[name] = (
+                f"{total[over[0]]} streams cross switch {over[0]}, which holds "
+                f"{counted(bridges[over[0]].filtering_entries_max, 'filtering entry')} "
+                "(filtering-entries-max)"
+            )
+        else:
+            used.update(crossed)
+    return refused

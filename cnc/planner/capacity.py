@@ -19,7 +19,7 @@ def overload(problem: Problem) -> tuple[str, ...]:
     shares: defaultdict[int, list[tuple[Fraction, str]]] = defaultdict(list)
     for route in _routes(problem):
         name = route.member.stream
-        for leg in route.legs:
+        for leg in (each for each in route.legs if not each.is_copied):
             busy = problem.busy_ns(name, leg.link)
             shares[leg.link].append((Fraction(busy, route.period_ns), name))
     for link in sorted(shares):

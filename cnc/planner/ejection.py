@@ -103,7 +103,8 @@ def _stays(table: Timetable, route: Route) -> Iterator[tuple[Resource, int, int]
     """
     classes = table.classes(route)
     for leg, after in zip(route.legs, route.offsets_ns, strict=True):
-        yield table.links[leg.link], after, leg.window_ns
+        if not leg.is_copied:
+            yield table.links[leg.link], after, leg.window_ns
         if leg.parent is not None and len(classes) == 1:
             earliest = route.offsets_ns[leg.anchor] + leg.min_ns
             for others in table.rivals(route, leg, classes[0]):

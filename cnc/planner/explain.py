@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cnc.format import microseconds
-from cnc.model import PortRef
+from cnc.model import Forwarding, PortRef
 from cnc.planner.circle import Circle
-from cnc.planner.problem import Problem, interference_ns, start_delay_ns
+from cnc.planner.ports import interference_ns, start_delay_ns
+from cnc.planner.problem import Problem
 from cnc.planner.route import Route
 from cnc.planner.timetable import Resource, Timetable
 
@@ -29,7 +30,14 @@ def unreachable(talker: str, listeners: tuple[str, ...]) -> str:
     return f"no path from {talker} to {', '.join(listeners)}; add the missing link"
 
 
-def no_second_path(talker: str, listeners: tuple[str, ...]) -> str:
+def no_second_path(talker: str, listeners: tuple[str, ...], forwarding: Forwarding) -> str:
+    if forwarding is Forwarding.BRIDGED:
+        return (
+            f"no two paths from {talker} to {', '.join(listeners)} that switches of a bridged "
+            "network keep apart: each sends a frame on by all ports of its filtering entry, so "
+            "that copies would multiply where paths meet before their last switch; add a link that "
+            "closes a ring, or ask for one path"
+        )
     return (
         f"no two paths from {talker} to {', '.join(listeners)} without a common link between "
         "switches; add a link that closes a ring, or ask for one path"
@@ -164,7 +172,7 @@ def _places(table: Timetable, route: Route) -> Iterator[_Place]:
     classes = table.classes(route)
     for leg, offset in zip(route.legs, route.offsets_ns, strict=True):
         port, link = table.problem.links[leg.link].source, table.links[leg.link]
-        room = _room(link.circle(period), leg.window_ns)
+        room = _room(table.others_on_link(route, leg), leg.window_ns)
         yield _Place(room, port, (), leg.window_ns, link.load())
         if leg.parent is not None:
             stay = offset + leg.hold_ns - route.offsets_ns[leg.anchor] - leg.min_ns

@@ -25,9 +25,8 @@ from typing import NamedTuple
 
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link, PortRef, TrafficClass
 from cnc.planner.explain import LIST_FULL, us
-from cnc.planner.problem import (
+from cnc.planner.ports import (
     CYCLE_MAX_NS,
-    Problem,
     entries_max,
     guard_ns,
     interval_max_ns,
@@ -35,6 +34,7 @@ from cnc.planner.problem import (
     longest_frame_ns,
     round_up,
 )
+from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 from cnc.planner.spare import Stays, stays_by_port, with_spare_room
 

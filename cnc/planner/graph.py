@@ -144,7 +144,7 @@ class Graph:
         taken_back = {link for link, forward in second if not forward}
         flow = [link for link in first if link not in taken_back]
         flow += [link for link, forward in second if forward]
-        return self._peel(flow, source, target), self._peel(flow, source, target)
+        return self.peel(flow, source, target), self.peel(flow, source, target)
 
     def _augmenting_path(
         self, source: int, target: int, prices: Sequence[float], used: set[int]
@@ -180,7 +180,7 @@ class Graph:
             node = self.source[link] if forward else self.target[link]
         return path[::-1]
 
-    def _peel(self, flow: list[int], source: int, target: int) -> Path:
+    def peel(self, flow: list[int], source: int, target: int) -> Path:
         """Take one path out of the links of a flow."""
         path, node = [], source
         while node != target:

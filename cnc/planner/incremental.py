@@ -12,12 +12,14 @@ from cnc.errors import InputError
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef, Stream, StreamPlan
 from cnc.planner.gates import gate_control_lists
 from cnc.planner.graph import Tree
-from cnc.planner.problem import Problem, entries_max, interval_max_ns, start_delay_ns
+from cnc.planner.ports import entries_max, interval_max_ns, start_delay_ns
+from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Placement
 
 _FOUNDATIONS: Mapping[str, Callable[[Intent], object]] = {
     "clock error": lambda intent: intent.network.clock_error_ns,
     "gate margin": lambda intent: intent.network.gate_margin_ns,
+    "forwarding": lambda intent: intent.network.forwarding,
     "frame overhead": lambda intent: intent.network.overhead,
     "set of control classes": lambda intent: intent.classes_with(ClassRole.CONTROL),
 }
@@ -248,7 +250,7 @@ def _overlap(one: _Span, other: _Span) -> bool:
 
 
 class Move(NamedTuple):
-    """A stream of two plans that does not keep its route, offsets and class, and why."""
+    """A stream of two plans that does not keep its route, offsets, class and address, and why."""
 
     stream: str
     talker: str
@@ -260,16 +262,28 @@ class Move(NamedTuple):
 def moves(running: Plan, plan: Plan) -> list[Move]:
     """What the talkers and listeners of a network notice when `plan` replaces `running`."""
     foundation = other_foundation(plan.intent, running)
+
+    def reason(name: str) -> str:
+        if foundation:
+            return f"{foundation} changed"
+        if change := _change(plan.intent, running, name):
+            return change
+        if running.addresses.get(name) != plan.addresses.get(name):
+            return f"sent to {plan.addresses.get(name)}"
+        return "planned anew"
+
     return [
         Move(
             name,
             plan.intent.streams[name].talker,
             running.streams[name],
             planned,
-            f"{foundation} changed"
-            if foundation
-            else _change(plan.intent, running, name) or "planned anew",
+            reason(name),
         )
         for name, planned in plan.streams.items()
-        if name in running.streams and running.streams[name].paths != planned.paths
+        if name in running.streams
+        and (
+            running.streams[name].paths != planned.paths
+            or running.addresses.get(name) != plan.addresses.get(name)
+        )
     ]

@@ -13,7 +13,7 @@ from math import lcm
 
 from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
-from cnc.model import GateControlList, Plan, PortRef, Stream, StreamPlan
+from cnc.model import Forwarding, GateControlList, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET
 from cnc.planner.gates import Lists, Window, lists_of
@@ -41,7 +41,14 @@ class Live:
     """
 
     def __init__(self, plan: Plan) -> None:
-        """Raises `InputError` for a plan that promises to recover from disturbances."""
+        """Raises `InputError` for a plan that promises to recover from disturbances, and for one of
+        a bridged network, whose streams need addresses as well."""
+        if plan.intent.network.forwarding is Forwarding.BRIDGED:
+            raise InputError(
+                f"the plan of {plan.intent.name} is for a bridged network, in which single changes "
+                "assign no addresses",
+                hint="plan with --keep",
+            )
         if plan.intent.network.disturbance_ns is not None:
             raise InputError(
                 f"the plan of {plan.intent.name} promises to recover from disturbances, which "
@@ -103,7 +110,9 @@ class Live:
             for member in search.unplaced
         }
         refused |= {
-            stream.name: explain.no_second_path(stream.talker, stream.listeners)
+            stream.name: explain.no_second_path(
+                stream.talker, stream.listeners, self._router.forwarding
+            )
             for stream in streams
             if stream.name not in trees
         }

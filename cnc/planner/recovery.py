@@ -17,7 +17,8 @@ from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef
 from cnc.planner.backlog import Ahead, Backlog, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
 from cnc.planner.gates import Lists
-from cnc.planner.problem import Problem, longest_frame_ns, start_delay_ns
+from cnc.planner.ports import longest_frame_ns, start_delay_ns
+from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 
 _PASSES_MAX = 100  # of raising how late frames are: a path has fewer hops

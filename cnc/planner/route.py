@@ -27,7 +27,8 @@ class Leg(NamedTuple):
     reserved. The frame may come `late_ns` after the planned start, on which `max_ns` does not
     count: the clock error at a late hop, else 0. `delivery_ns` counts to the last bit at a listener
     and is None where none listens. `edge_min_ns` is how near to the end of the cycle a window may
-    start or end, since a gate entry cut there must not become too short.
+    start or end, since a gate entry cut there must not become too short. If it `is_copied` later,
+    the frame is the one that the stream's other path starts with, and takes no time of its own.
     """
 
     link: int
@@ -41,6 +42,7 @@ class Leg(NamedTuple):
     edge_min_ns: int
     late_ns: int = 0
     seam_ns: int = 0
+    is_copied: bool = False
 
     @property
     def gate_ns(self) -> int:

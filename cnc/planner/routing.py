@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from cnc.model import Hop, Intent, Link, Stream
+from cnc.model import Forwarding, Hop, Intent, Link, Stream
+from cnc.planner.copies import keep_apart, node_disjoint_pair
 from cnc.planner.graph import Graph, Tree
 
 _COMFORTABLE = 0.8  # load at which a link is no obstacle yet: below it no stream makes a detour
@@ -20,10 +21,15 @@ class Router:
     """Trees for streams, and the load that those chosen so far put on each link."""
 
     def __init__(self, intent: Intent) -> None:
-        self._intent = intent
+        self.intent = intent
         self._graph = Graph(intent.network)
         self.loads = [0.0] * len(self._graph.links)
         self._occupations_ns: dict[tuple[int, int], int] = {}
+
+    @property
+    def forwarding(self) -> Forwarding:
+        """How the network forwards frames."""
+        return self.intent.network.forwarding
 
     @property
     def links(self) -> Sequence[Link]:
@@ -85,12 +91,24 @@ class Router:
             tree = self._shortest(stream) or self._grow(stream, self._prices(stream), set())
             return (tree,) if tree else None
         if len(stream.listeners) == 1:
-            return self._graph.disjoint_pair(
-                self._graph.node[stream.talker],
-                self._graph.node[stream.listeners[0]],
-                self._prices(stream),
-            )
+            return self._disjoint_pair(stream)
         return self._disjoint_trees(stream)
+
+    def _disjoint_pair(self, stream: Stream) -> tuple[Tree, ...] | None:
+        """Two paths to one listener; in a bridged network such that switches copy no copies."""
+        graph, prices = self._graph, self._prices(stream)
+        ends = graph.node[stream.talker], graph.node[stream.listeners[0]]
+        pair = graph.disjoint_pair(*ends, prices)
+        if pair is None or self._go_together(pair):
+            return pair
+        pair = node_disjoint_pair(graph, *ends, prices)
+        return pair if pair and self._go_together(pair) else None
+
+    def _go_together(self, trees: Sequence[Tree]) -> bool:
+        """Whether frames stay on the trees if all switches forward over both."""
+        if self.forwarding is Forwarding.ROUTED:
+            return True
+        return keep_apart(self._graph, trees)
 
     def _shortest(self, stream: Stream) -> Tree | None:
         """The least loaded of the shortest trees between stations with one link each."""
@@ -163,7 +181,7 @@ class Router:
             if one is None:
                 continue
             other = self._grow(stream, prices, {link for link in one if is_inner[link]})
-            if other is not None:
+            if other is not None and self._go_together((one, other)):
                 return one, other
         return None
 
@@ -222,6 +240,6 @@ class Router:
         its = self._graph.links[link]
         key = its.rate_bps, stream.payload_octets
         if key not in self._occupations_ns:
-            network = self._intent.network
+            network = self.intent.network
             self._occupations_ns[key] = network.occupation_ns(its, stream.payload_octets)
         return self._occupations_ns[key] / stream.period_ns

@@ -44,11 +44,10 @@ class _WithoutWaiting:
     the queues of each class the stream may use."""
 
     def __init__(self, table: Timetable, route: Route) -> None:
-        period = route.period_ns
         self._table = table
         self._route = route
         self._links = [
-            (table.links[leg.link].circle(period), after, leg)
+            (table.others_on_link(route, leg), after, leg)
             for leg, after in zip(route.legs, route.offsets_ns, strict=True)
         ]
         self._classes = table.classes(route)
@@ -172,7 +171,7 @@ class _Waiting:
         other = table.other_copy(route.member)
         # Latency counts from this, if it is before the own start.
         self._other_start_ns = other.route.start_ns(other.offsets_ns) if other else None
-        self._links = [table.links[leg.link].circle(period) for leg in route.legs]
+        self._links = [table.others_on_link(route, leg) for leg in route.legs]
         self._queues = [
             [others.circle(period) for others in table.rivals(route, leg, number)]
             if leg.parent is not None

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from cnc.model import GateControlList, GateEntry, Link
 from cnc.planner.circle import Circle
-from cnc.planner.problem import interval_min_ns
+from cnc.planner.ports import interval_min_ns
 from cnc.planner.route import Placement
 
 Stays = Mapping[int, Iterable[tuple[int, int, int]]]  # by class: start, duration and period

@@ -88,11 +88,14 @@ class Timetable:
         be before the first.
 
         The latency of a stream that is sent twice counts from the first copy, whichever arrives.
+        Copies that a switch makes have one start.
         """
         first, last = self.problem.window_ns(route.member)
         if other := self.other_copy(route.member):
             allowed = self.problem.stream(route.member).max_latency_ns
             start = other.route.start_ns(other.offsets_ns)
+            if any(self.problem.starts_with_copy(Member(route.member.stream, k)) for k in (0, 1)):
+                return start, start
             first = max(first, start + other.route.latency_ns(other.offsets_ns) - allowed)
             last = min(last, start + allowed - route.least_latency_ns)
         return first, last
@@ -102,7 +105,8 @@ class Timetable:
         member, period = route.member, route.period_ns
         self.placements[member] = placement
         for leg, offset in zip(route.legs, offsets, strict=True):
-            self.links[leg.link].reserve(member, offset, leg.window_ns, period)
+            if not leg.is_copied:
+                self.links[leg.link].reserve(member, offset, leg.window_ns, period)
             if leg.parent is not None:
                 earliest = offsets[leg.anchor] + leg.min_ns
                 queue = self._queue(route, leg, number)
@@ -111,9 +115,16 @@ class Timetable:
     def remove(self, member: Member) -> None:
         route, _, number = self.placements.pop(member)
         for leg in route.legs:
-            self.links[leg.link].release(member)
+            if not leg.is_copied:
+                self.links[leg.link].release(member)
             if leg.parent is not None:
                 self._queue(route, leg, number).release(member)
+
+    def others_on_link(self, route: Route, leg: Leg) -> Circle:
+        """When the link of a leg is taken, as far as that hinders its frame."""
+        if leg.is_copied:
+            return Circle(route.period_ns, ())
+        return self.links[leg.link].circle(route.period_ns)
 
     def rivals(self, route: Route, leg: Leg, number: int) -> list[Resource]:
         """All stays in the queue of class `number` that one of `leg` must not meet."""
@@ -135,6 +146,7 @@ class Timetable:
         return {
             member
             for leg, offset in zip(route.legs, offsets_ns, strict=True)
+            if not leg.is_copied
             for member in self.links[leg.link].in_the_way(offset, leg.window_ns, route.period_ns)
         }
 

@@ -13,7 +13,7 @@ from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import GateControlList, GateEntry, GateMode, Intent, Plan, PortRef
 from cnc.planner import plan
-from cnc.planner.problem import entries_max
+from cnc.planner.ports import entries_max
 from tests.unit.planner_networks import (
     BLOCKING_NS,
     LINE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from cnc import margin
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.format import counted, duration, gate_limits
-from cnc.model import ClassRole, GateLimits, Intent, Plan, PortRef, StreamPlan
+from cnc.model import ClassRole, Forwarding, GateLimits, Intent, Plan, PortRef, StreamPlan
 
 if TYPE_CHECKING:
     from cnc.check import Violation
@@ -80,6 +80,7 @@ def plan(computed: Plan, output: Path | None) -> None:
         f"{computed.intent.name}: {_placed(computed)} placed by {computed.algorithm}",
         "stream",
         "class",
+        *(["destination", ">VLAN", ">PCP"] if computed.addresses else []),
         "path",
         ">period",
         ">leaves talker at",
@@ -92,9 +93,10 @@ def plan(computed: Plan, output: Path | None) -> None:
         table.add_row(
             name,
             computed.class_of(name).name,
+            *(_address(computed, name) if computed.addresses else []),
             f"{stream.talker} → {', '.join(stream.listeners)} ({_hops(placed)})",
             duration(stream.period_ns),
-            ", ".join(map(duration, placed.talker_offsets_ns)),
+            ", ".join(map(duration, _starts_ns(computed, placed))),
             duration(placed.latency_bound_ns),
             duration(stream.max_latency_ns),
             *([_recovers(computed, name)] if computed.recovery_ns else []),
@@ -111,6 +113,18 @@ def plan(computed: Plan, output: Path | None) -> None:
         _recovery(computed)
     refused(computed)
     echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
+
+
+def _address(computed: Plan, stream: str) -> list[str]:
+    address = computed.addresses[stream]
+    pcp = computed.class_of(stream).priority
+    return [address.destination_mac, str(address.vlan_id), str(pcp)]
+
+
+def _starts_ns(computed: Plan, placed: StreamPlan) -> Iterable[int]:
+    """When the talker sends, once for each path; in a bridged network a switch may copy a frame."""
+    bridged = computed.intent.network.forwarding is Forwarding.BRIDGED
+    return dict.fromkeys(placed.talker_offsets_ns) if bridged else placed.talker_offsets_ns
 
 
 def gate_margin(planned: Plan) -> None:
@@ -204,7 +218,7 @@ def chart(shown: Plan) -> None:
 
 def _full_lists(plan: Plan) -> list[str]:
     """The ports with little room for more gate entries."""
-    from cnc.planner.problem import entries_max  # noqa: PLC0415
+    from cnc.planner.ports import entries_max  # noqa: PLC0415
 
     full = []
     for port, gates in plan.gates.items():
