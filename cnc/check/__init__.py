@@ -20,6 +20,13 @@ worst and best cases itself, and looks whether each rule holds:
     gate-control, starved-control, starved-best-effort
                                      control may always be sent, best effort often enough
     recovery                         frames are in time again as soon as promised
+    address                          in a bridged network every stream has an address and VLAN of
+                                     its own, as the operator states and no protocol uses
+    forwarding-copies                every listener gets each frame, once for each path
+    forwarding-stray, forwarding-loop
+                                     frames cross no other link than planned, nor any twice
+    forwarding-priority              switches give them the priority of their VLAN tag
+    filtering-entries                no switch has more filtering entries than it holds
 
 A gate may open before the planned time, so that a frame that comes early leaves early. How early
 it may then be at every later bridge is part of the best case that `fifo` is judged by. It delays
@@ -29,6 +36,7 @@ gate is open at another frame's planned time, and its own queue keeps the planne
 
 from __future__ import annotations
 
+from cnc.check.forwarding import judge_forwarding
 from cnc.check.frames import judge_streams
 from cnc.check.limits import judge_limits
 from cnc.check.lists import judge_lists, readable_lists
@@ -39,6 +47,7 @@ from cnc.check.violation import Violation
 from cnc.check.windows import judge_windows
 from cnc.collector import paused
 from cnc.errors import PlanRejected
+from cnc.forwarding import bridge_forwardings
 from cnc.model import Plan
 
 __all__ = ["Violation", "judge", "judge_limits", "require_sound"]
@@ -52,6 +61,7 @@ def judge(plan: Plan) -> list[Violation]:
     violations += judge_links(transmissions)
     violations += judge_queues(transmissions)
     violations += judge_lists(plan, lists)
+    violations += judge_forwarding(plan, bridge_forwardings(plan))
     violations += judge_limits(plan.intent.network, plan.gates)
     violations += judge_windows(plan, lists, transmissions)
     violations += judge_seams(plan, lists, transmissions)

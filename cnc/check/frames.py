@@ -11,7 +11,7 @@ from cnc.check.openings import GateCycle
 from cnc.check.violation import Violation
 from cnc.check.wire import blocking_ns
 from cnc.format import counted
-from cnc.model import Hop, Intent, Link, Plan, PortRef, Stream, StreamPlan
+from cnc.model import Forwarding, Hop, Intent, Link, Plan, PortRef, Stream, StreamPlan
 
 
 class Transmission(NamedTuple):
@@ -73,13 +73,28 @@ def judge_streams(
         start_ns = min(
             (t.offset_ns for path in paths for t in path if t.ingress is None), default=0
         )
+        transmissions += _sent(plan.intent, paths)
         for path in paths:
-            transmissions += path
             error_ns = plan.intent.network.clock_error_ns
             violations += _judge_times(
                 stream, path, start_ns, planned.latency_bound_ns, clock_error_ns=error_ns
             )
     return transmissions, violations
+
+
+def _sent(intent: Intent, paths: list[list[Transmission]]) -> Iterator[Transmission]:
+    """The transmissions of all paths of a stream.
+
+    In a bridged network paths that start by one port at one time start with one frame, which the
+    first switch copies.
+    """
+    started = set()
+    for t in (t for path in paths for t in path):
+        if t.ingress is None and intent.network.forwarding is Forwarding.BRIDGED:
+            if (t.egress, t.offset_ns) in started:
+                continue
+            started.add((t.egress, t.offset_ns))
+        yield t
 
 
 def _judge_paths(intent: Intent, stream: Stream, planned: StreamPlan) -> Iterator[Violation]:
