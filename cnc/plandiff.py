@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamPlan
+from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamAddress, StreamPlan
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -24,18 +24,20 @@ class Change(Generic[V]):
 class PlanDifference:
     """What differs between two plans, by name; what is the same is not in it.
 
-    `wanted` are the requirements of streams, `placed` their paths, offsets, classes and bounds.
-    `foundations` are what plans rest on: classes, switches, links and figures of the network.
+    `wanted` are the requirements of streams, `placed` their paths, offsets, classes and bounds,
+    `addresses` what their frames are sent to in a bridged network. `foundations` are what plans
+    rest on: classes, switches, links and figures of the network.
     """
 
     wanted: Mapping[str, Change[Stream]]
     placed: Mapping[str, Change[StreamPlan]]
     foundations: Mapping[str, Change[object]]
     gates: Mapping[PortRef, Change[GateControlList]]
+    addresses: Mapping[str, Change[StreamAddress]]
 
     @property
     def same(self) -> bool:
-        return not any((self.wanted, self.placed, self.foundations, self.gates))
+        return not any((self.wanted, self.placed, self.foundations, self.gates, self.addresses))
 
     @property
     def added(self) -> list[str]:
@@ -64,6 +66,7 @@ def difference(before: Plan, after: Plan) -> PlanDifference:
         placed=_changes(before.streams, after.streams),
         foundations=_changes(_foundations(before.intent), _foundations(after.intent)),
         gates=_changes(before.gates, after.gates),
+        addresses=_changes(before.addresses, after.addresses),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cnc.model import Plan
+from cnc.model import Forwarding, Hop, Plan, StreamPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,9 @@ class Transmission:
     on TAI, counted from 1970. `payload_octets` is a whole IP packet. Any of `dscps` leads into the
     traffic class; `priority` does in a VLAN tag. `path` is 2 for the second copy of a frame that is
     sent twice.
+
+    In a bridged network frames go to `destination_mac`, with `vlan_id` and `pcp` in a VLAN tag; all
+    three are None in a routed one.
     """
 
     talker: str
@@ -29,27 +32,48 @@ class Transmission:
     traffic_class: int
     priority: int
     dscps: tuple[int, ...]
+    destination_mac: str | None = None
+    vlan_id: int | None = None
+    pcp: int | None = None
 
 
 def transmissions(plan: Plan) -> list[Transmission]:
-    """All of a plan, in the order in which each talker sends in the first period."""
+    """All of a plan, in the order in which each talker sends in the first period.
+
+    Where both paths of a stream start with one frame, for a switch to copy, it is there once.
+    """
     found = [
-        Transmission(
-            talker=path[0].egress.node,
-            interface=path[0].egress.port,
-            stream=name,
-            path=number,
-            listeners=stream.listeners,
-            period_ns=stream.period_ns,
-            offset_ns=path[0].offset_ns,
-            payload_octets=stream.payload_octets,
-            ip_version=stream.ip_version,
-            traffic_class=plan.class_of(name).number,
-            priority=plan.class_of(name).priority,
-            dscps=plan.class_of(name).dscps,
-        )
+        _transmission(plan, name, number, path[0])
         for name, placed in plan.streams.items()
-        if (stream := plan.intent.streams[name])
         for number, path in enumerate(placed.paths, 1)
+        if number == 1 or not _is_copied(plan, placed, path[0])
     ]
     return sorted(found, key=lambda each: (each.talker, each.offset_ns, each.stream, each.path))
+
+
+def _is_copied(plan: Plan, placed: StreamPlan, first: Hop) -> bool:
+    """Whether a switch makes the second copy: in a bridged network the frame that leaves the talker
+    by one port at one time is one."""
+    return plan.intent.network.forwarding is Forwarding.BRIDGED and first == placed.hops[0]
+
+
+def _transmission(plan: Plan, name: str, number: int, first: Hop) -> Transmission:
+    stream, its_class = plan.intent.streams[name], plan.class_of(name)
+    address = plan.addresses.get(name)
+    return Transmission(
+        talker=first.egress.node,
+        interface=first.egress.port,
+        stream=name,
+        path=number,
+        listeners=stream.listeners,
+        period_ns=stream.period_ns,
+        offset_ns=first.offset_ns,
+        payload_octets=stream.payload_octets,
+        ip_version=stream.ip_version,
+        traffic_class=its_class.number,
+        priority=its_class.priority,
+        dscps=its_class.dscps,
+        destination_mac=address.destination_mac if address else None,
+        vlan_id=address.vlan_id if address else None,
+        pcp=its_class.priority if address else None,
+    )

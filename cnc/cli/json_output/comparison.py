@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from cnc.cli.json_output.document import Document, Lists, PortName
 from cnc.model import PortRef
@@ -48,3 +48,6 @@ class Difference(Document):
     """Classes, switches, links, and the figures of the network."""
     gates: dict[PortName, Lists]
     """By NODE/PORT."""
+    addresses: dict[str, Change] = Field(default_factory=dict)
+    """What the frames of streams are sent to. It is there if an address differs, which only streams
+    of bridged networks have."""

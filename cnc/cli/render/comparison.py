@@ -29,7 +29,8 @@ def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
     if as_json:
         from cnc.cli.json_output.comparison import Difference  # noqa: PLC0415
 
-        print_json(Difference.model_validate(found))
+        left_out = set() if found.addresses else {"addresses"}
+        print_json(Difference.model_validate(found).model_dump(exclude=left_out))
         return
     if found.same:
         echo("no difference in streams, gate control lists or the figures that they depend on")
@@ -43,7 +44,11 @@ def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
             echo(f"streams {what}: {some(names, ', ')}")
     wanted = [row for name, its in found.wanted.items() for row in _fields(name, its)]
     placed = [row for name, its in found.placed.items() for row in _placement(name, its)]
-    _print_rows("stream", wanted + placed)
+    sent = [
+        _Row(name, "address", str(its.before or _NOTHING), str(its.after or _NOTHING))
+        for name, its in found.addresses.items()
+    ]
+    _print_rows("stream", wanted + placed + sent)
     _print_rows(
         "rests on",
         [row for name, its in found.foundations.items() for row in _foundation(name, its)],

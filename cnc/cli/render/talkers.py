@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 from collections.abc import Sequence
+from typing import Any
 
 from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
@@ -15,7 +16,7 @@ from cnc.talkers import Transmission
 
 def talkers(found: Sequence[Transmission], *, as_csv: bool, as_json: bool) -> None:
     if as_json:
-        print_json(list(found))
+        print_json([_values(each) for each in found])
     elif as_csv:
         echo(_csv(found), nl=False)
     else:
@@ -23,10 +24,13 @@ def talkers(found: Sequence[Transmission], *, as_csv: bool, as_json: bool) -> No
 
 
 def _print_table(found: Sequence[Transmission]) -> None:
+    bridged = _is_bridged(found)
+    marks = ("destination", ">VLAN", ">PCP") if bridged else ("DSCP",)
     table = new_table(
-        *("", "talker", "stream", ">period", ">sends at", ">octets", "class", "DSCP", "listeners")
+        *("", "talker", "stream", ">period", ">sends at", ">octets", "class", *marks, "listeners")
     )
     for each in found:
+        marked = (str(each.destination_mac), str(each.vlan_id), str(each.pcp))
         table.add_row(
             f"{each.talker}/{each.interface}",
             each.stream if each.path == 1 else f"{each.stream} (path {each.path})",
@@ -34,7 +38,7 @@ def _print_table(found: Sequence[Transmission]) -> None:
             duration(each.offset_ns),
             str(each.payload_octets),
             f"{each.traffic_class}, priority {each.priority}",
-            ", ".join(map(str, each.dscps)),
+            *(marked if bridged else (", ".join(map(str, each.dscps)),)),
             ", ".join(each.listeners),
         )
     print_table(table)
@@ -44,10 +48,27 @@ def _csv(found: Sequence[Transmission]) -> str:
     """A row for each; a field with several values has blanks between them."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(field.name for field in dataclasses.fields(Transmission))
+    names = (field.name for field in dataclasses.fields(Transmission))
+    writer.writerow(name for name in names if _is_bridged(found) or name not in _OF_BRIDGED)
     for each in found:
         writer.writerow(
             " ".join(map(str, value)) if isinstance(value, tuple) else value
-            for value in dataclasses.astuple(each)
+            for value in _values(each).values()
         )
     return text.getvalue()
+
+
+_OF_BRIDGED = ("destination_mac", "vlan_id", "pcp")
+
+
+def _is_bridged(found: Sequence[Transmission]) -> bool:
+    return any(each.destination_mac for each in found)
+
+
+def _values(each: Transmission) -> dict[str, Any]:
+    """The fields of a transmission by name; those of bridged networks only if it is in one."""
+    values = dataclasses.asdict(each)
+    if each.destination_mac is None:
+        for name in _OF_BRIDGED:
+            del values[name]
+    return values
