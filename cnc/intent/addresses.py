@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from cnc.format import counted
 from cnc.intent import shape
 from cnc.intent.problems import KeyPath, Problems
 from cnc.model import (
@@ -23,7 +24,7 @@ from cnc.model import (
 _BRIDGE_GROUP = range(mac_number("01:80:c2:00:00:00"), mac_number("01:80:c2:00:00:30"))
 _BROADCAST = "ff:ff:ff:ff:ff:ff"
 # RFC 1112 and RFC 2464. The kernel looks such frames up by their IP group, never by their MAC
-# address (net/bridge/br_mdb.c: br_mdb_entry_skb_get).
+# address (net/bridge/br_multicast.c: br_mdb_entry_skb_get).
 _IP_GROUPS = {
     "IPv4": range(mac_number("01:00:5e:00:00:00"), mac_number("01:00:5e:80:00:00")),
     "IPv6": range(mac_number("33:33:00:00:00:00"), mac_number("33:34:00:00:00:00")),
@@ -113,7 +114,7 @@ def _check_range(intent: Intent, problems: Problems) -> None:
     if (its.macs[-1] >> 40) != (its.macs[0] >> 40):
         problems.add(path, written, "addresses with one first octet, so that all are for groups")
     elif reason := _reserved_for(its.macs):
-        problems.add(path, f"{written}, of which one is an address {reason}", "other addresses")
+        problems.add(path, f"{written}, with an address {reason}", "other addresses")
     for vlan_id, count in Counter(its.vlan_ids).items():
         if count > 1:
             problems.add(("addresses", "vlans"), f"{vlan_id} twice", "each VLAN once")
@@ -174,7 +175,9 @@ def _check_room(intent: Intent, problems: Problems) -> None:
     wanting = sum(stream.destination_mac is None and stream.vlan_id is None for stream in streams)
     path = ("addresses", "macs") if "addresses" in intent.document else ("streams",)
     if wanting > (left := len(its) - taken):
-        problems.add(path, f"{left} addresses that no stream states", f"{wanting}, one for each")
+        problems.add(
+            path, f"{counted(left, 'address')} that no stream states", f"{wanting}, one for each"
+        )
     _check_room_by_vlan(intent, problems)
 
 
@@ -189,7 +192,8 @@ def _check_room_by_vlan(intent: Intent, problems: Problems) -> None:
         left = len(its.macs) - sum(mac_number(mac) in its.macs for mac in taken)
         if count > left:
             users = [s.name for s in streams if s.vlan_id == vlan_id and s.destination_mac is None]
-            found = f"{vlan_id}, where addresses.macs leaves {left} addresses for {count} streams"
+            free = counted(left, "address")
+            found = f"{vlan_id}, where addresses.macs leaves {free} for {count} streams"
             problems.add(("streams", users[-1], "vlan"), found, "a longer range, or another VLAN")
     for mac, count in Counter(s.destination_mac for s in streams if s.vlan_id is None).items():
         if mac is None:
@@ -198,6 +202,7 @@ def _check_room_by_vlan(intent: Intent, problems: Problems) -> None:
         left = sum(vlan_id not in taken_vlans for vlan_id in its.vlan_ids)
         if count > left:
             users = [s.name for s in streams if s.destination_mac == mac and s.vlan_id is None]
-            found = f"{mac} of {count} streams, for which addresses.vlans has {left} VLANs left"
+            free = counted(left, "VLAN")
+            found = f"{mac} of {count} streams, for which addresses.vlans has {free} left"
             expected = "a VLAN of its own, or more VLANs in addresses"
             problems.add(("streams", users[-1], "destination-mac"), found, expected)
