@@ -76,21 +76,12 @@ class Exact:
 
     @staticmethod
     def fits(problem: Problem) -> bool:
-        """Whether the problem is small enough, and has no copies that switches make: the rules of
-        the solver know no two paths with one start."""
+        """Whether the problem is small enough."""
         its = size(problem)
-        if any(map(problem.starts_with_copy, problem.members)):
-            return False
         return its.members <= SIZE_MAX.members and its.orders <= SIZE_MAX.orders
 
     def schedule(self, problem: Problem, budget: Budget) -> Result:
-        """Raises InputError for a problem that does not fit, and where OR-Tools is missing."""
-        if copied := sorted(m.stream for m in problem.members if problem.starts_with_copy(m)):
-            raise InputError(
-                f"the exact algorithm does not place stream {copied[0]}, which asks for two paths "
-                "in a bridged network from a talker with one link",
-                hint="choose the algorithm auto",
-            )
+        """Raises InputError for a problem that is too large, and where OR-Tools is missing."""
         if not self.fits(problem):
             its = size(problem)
             raise InputError(

@@ -94,6 +94,8 @@ class PlacementModel:
         for member in self._members:
             if (twin := member._replace(path=1 - member.path)) in self._members:
                 self._bound_after(twin, member)
+                if self._problem.starts_with_copy(member):
+                    self._start_together(twin, member)
         for spans in (*self._links.values(), *self._queues.values()):
             for one, other in combinations(spans, 2):
                 if one.conditions or other.conditions:  # else both are kept
@@ -242,6 +244,11 @@ class PlacementModel:
                     arrives_in_time = offset.at_ns + leg.delivery_ns <= start.at_ns + latency_max
                     self._cp.add(arrives_in_time).only_enforce_if(self.placed[second.stream])
 
+    def _start_together(self, first: Member, second: Member) -> None:
+        """Both paths start with one frame."""
+        one, other = (self._members[member][1][0].at_ns for member in (first, second))
+        self._cp.add(one == other).only_enforce_if(self.placed[second.stream])
+
     def _choose_class(self, route: Route) -> Mapping[int, _Literal]:
         """A literal for each class, one of which is true if the stream is placed.
 
@@ -269,7 +276,8 @@ class PlacementModel:
             at, least, most = offset
             window = leg.window_ns
             span = _Span(period, at, at + window, most, least + window, window, conditions)
-            self._links[leg.link].append(span)
+            if not leg.is_copied:
+                self._links[leg.link].append(span)
             if leg.parent is None or self._only_certain:
                 continue
             anchor = offsets[leg.anchor]

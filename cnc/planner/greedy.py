@@ -11,6 +11,7 @@ from cnc.planner.search import in_beat, with_waiting, without_waiting
 from cnc.planner.timetable import Timetable
 
 _REPORT_EVERY = 256
+_COMMON_STARTS_MAX = 64  # tried for two copies: what needs more is all but full
 
 
 class NoWait:
@@ -102,7 +103,7 @@ class Greedy:
                 if placement := self.fit(member):
                     self.table.place(placement)
                     continue
-                if self._fit_before_other_copy(member):
+                if self._fit_before_other_copy(member) or self.place_copies(member):
                     continue
                 self.unplaced.append(member)
                 if unplaced_max is not None and len(self.unplaced) > unplaced_max:
@@ -131,7 +132,10 @@ class Greedy:
             early = self.problem.route(member, route.tree, held=False)
             if placement := without_waiting(self.table, early):
                 return placement
-        if placement := self._first_try(self.table, route):
+        # From beat to beat there are few starts for two copies to have in common.
+        is_copy = member.stream in self.table.not_before_ns
+        first_try = without_waiting if is_copy else self._first_try
+        if placement := first_try(self.table, route):
             return placement
         if not self._waiting:
             return None
@@ -158,6 +162,43 @@ class Greedy:
             self.table.remove(member)
         self.table.place(other)
         return False
+
+    def place_copies(self, member: Member) -> bool:
+        """Whether both paths of a stream that start with one frame have places from some start;
+        then they are placed there."""
+        pair = Member(member.stream, 0), Member(member.stream, 1)
+        if not self.problem.starts_with_copy(pair[1]) or not self.routes.keys() >= set(pair):
+            return False
+        before = [its for each in pair if (its := self.table.placements.get(each))]
+        for its in before:
+            self.table.remove(its.route.member)
+        if self._place_from_common_start(*pair):
+            return True
+        for its in before:
+            self.table.place(its)
+        return False
+
+    def _place_from_common_start(self, one: Member, other: Member) -> bool:
+        """Each in turn is asked for its next place, and the other for one from the same start."""
+        not_before_ns = self.table.not_before_ns
+        step_ns = self.routes[one].legs[0].window_ns
+        not_before_ns[one.stream] = 0
+        try:
+            for _ in range(_COMMON_STARTS_MAX):
+                for first, second in ((one, other), (other, one)):
+                    placement = self.fit(first)
+                    if placement is None:
+                        return False
+                    self.table.place(placement)
+                    if beside := self.fit(second):
+                        self.table.place(beside)
+                        return True
+                    self.table.remove(first)
+                    not_before_ns[one.stream] = placement.route.start_ns(placement.offsets_ns)
+                not_before_ns[one.stream] += step_ns
+            return False
+        finally:
+            del not_before_ns[one.stream]
 
     def _fit_waiting(self, route: Route) -> Placement | None:
         latency_max = self.problem.stream(route.member).max_latency_ns

@@ -65,6 +65,7 @@ class Timetable:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.placements: dict[Member, Placement] = {}
+        self.not_before_ns: dict[str, int] = {}  # the first start to try for a stream
         self.links = [Resource() for _ in problem.links]
         # By link and class; of frames that are not held also by the link they come in by.
         self._held: defaultdict[tuple[int, int], Resource] = defaultdict(Resource)
@@ -91,6 +92,7 @@ class Timetable:
         Copies that a switch makes have one start.
         """
         first, last = self.problem.window_ns(route.member)
+        first = max(first, self.not_before_ns.get(route.member.stream, 0))
         if other := self.other_copy(route.member):
             allowed = self.problem.stream(route.member).max_latency_ns
             start = other.route.start_ns(other.offsets_ns)
