@@ -117,7 +117,6 @@ class _Bridges:
         expected.update(sent)
         crossed: Counter[PortRef] = Counter()
         received: Counter[str] = Counter()
-        mistrusting: set[PortRef] = set()
         under_way = [_Crossing(egress, None) for egress in sent if egress in self._links]
         while under_way:
             crossing = under_way.pop()
@@ -130,8 +129,7 @@ class _Bridges:
             if ingress.node not in self._forwarding:
                 received[ingress.node] += 1
                 continue
-            if ingress not in self._trusting and ingress not in mistrusting:
-                mistrusting.add(ingress)
+            if ingress not in self._trusting:
                 text = f"enters by {ingress}, which does not give it the priority of its PCP"
                 yield Violation("forwarding-priority", name, text)
             under_way += [_Crossing(each, crossing) for each in self._onward(ingress, address)]

@@ -103,7 +103,7 @@ class Greedy:
                 if placement := self.fit(member):
                     self.table.place(placement)
                     continue
-                if self._fit_before_other_copy(member) or self.place_copies(member):
+                if self._fit_before_other_copy(member) or self._fit_both_copies(member):
                     continue
                 self.unplaced.append(member)
                 if unplaced_max is not None and len(self.unplaced) > unplaced_max:
@@ -163,7 +163,7 @@ class Greedy:
         self.table.place(other)
         return False
 
-    def place_copies(self, member: Member) -> bool:
+    def _fit_both_copies(self, member: Member) -> bool:
         """Whether both paths of a stream that start with one frame have places from some start;
         then they are placed there."""
         pair = Member(member.stream, 0), Member(member.stream, 1)

@@ -85,8 +85,6 @@ class _Search:
         """Place the largest member without a place, and eject the members in its way."""
         _, member = heapq.heappop(self._waiting)
         placement = self._greedy.fit(member)
-        if placement is None and self._greedy.place_copies(member):
-            return
         if placement is None:
             self._cost[member] += self._value[member]
             route = self._greedy.routes[member]

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cnc import app
+from cnc import intent as intents_of
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.forwarding import bridge_forwarding, bridge_forwardings
 from cnc.model import AddressRange, Forwarding, Intent, StreamAddress
+from cnc.plandiff import Change, difference
 from cnc.planner import Live, moves, plan
 from cnc.planner.copies import keep_apart, node_disjoint_pair
 from cnc.planner.graph import Graph
+from cnc.planner.route import Member, Placement
+from cnc.switch import ConnectOptions
 from tests.unit.bridged_networks import RING5, bridged, deliveries
-from tests.unit.planner_networks import RING, examples, intents, network, stream
+from tests.unit.planner_networks import MS, RING, US, examples, intents, network, problem, stream
 
+SCHEDULES = Path(__file__).parents[2] / "schedules"
 FEW = AddressRange("03:54:53:4e:00:00", "03:54:53:4e:00:02", (10, 11))
 
 
@@ -100,6 +107,34 @@ def test_a_stream_with_another_address_moves_in_the_eyes_of_its_talker() -> None
     assert move.reason == f"sent to {address(9)}"
 
 
+def test_plans_that_differ_in_an_address_only_differ() -> None:
+    running = plan(named("a"))
+    assert difference(running, running).same
+    found = difference(running, replace(running, addresses={"a": address(9)}))
+    assert not found.same
+    assert found.addresses == {"a": Change(address(0), address(9))}
+
+
+def test_a_push_keeps_addresses_also_where_all_streams_may_move(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(app, "limit", lambda its, **_: its)
+    running = plan(named("a", "b"))
+    connect = ConnectOptions(tmp_path / "key", tmp_path / "known_hosts")
+    planned = app.plan_to_push(named("c", "b"), connect=connect, addressed=running)
+    assert planned.addresses == {"c": address(2), "b": address(1)}
+
+
+def test_the_pcp_of_a_stream_chooses_its_class(tmp_path: Path) -> None:
+    text = (SCHEDULES / "bridged5.yaml").read_text()
+    assert "vlan: 20, pcp: 5}" in text
+    for pcp, name in ((5, "cyclic"), (6, "motion")):
+        (tmp_path / "intent.yaml").write_text(text.replace("pcp: 5", f"pcp: {pcp}"))
+        wanted = intents_of.load(tmp_path / "intent.yaml")
+        assert wanted.streams["orders"].traffic_classes == (name,)
+    assert wanted.streams["log"].traffic_classes == ("cyclic",)
+
+
 def test_nothing_of_a_routed_plan_is_kept_in_a_bridged_one() -> None:
     wanted = named("a")
     routed = replace(wanted, network=replace(wanted.network, forwarding=Forwarding.ROUTED))
@@ -134,19 +169,50 @@ def test_every_algorithm_gives_both_copies_one_start(algorithm: str) -> None:
 
 
 def test_copies_start_where_both_miss_the_frames_of_others() -> None:
-    """By the time of its first place the one copy is in the way of the other's neighbours."""
+    """`one` is in the way of the first start that suits the copy by s4, and `other` in the way of
+    the first one after that which suits the copy by s2."""
     net = network(
         *("t-s1", "s1-s2", "s1-s4", "s2-s3", "s4-s5", "s5-s6", "s6-s3", "s3-l"),
         *("x-s1", "y-s1", "m-s2", "n-s4"),
     )
-    others = [
-        stream(f"{talker}{n}", talker, to, earliest_ns=n * 100_000, latest_ns=n * 100_000 + late)
-        for talker, to, late in (("x", "m", 0), ("y", "n", 10_000))
-        for n in range(5)
-    ]
-    wanted = bridged(net, *others, stream("twice", "t", "l", paths=2, payload_octets=1500))
-    planned = plan(wanted, algorithm="no-wait")
-    assert judge(planned) == []
+    fixed = {"period_ns": MS // 2, "payload_octets": 1000}
+    wanted = bridged(
+        net,
+        stream("one", "x", "m", earliest_ns=0, latest_ns=0, **fixed),
+        stream("other", "y", "n", earliest_ns=12 * US, latest_ns=12 * US, **fixed),
+        stream("twice", "t", "l", paths=2),
+    )
+    assert judge(plan(wanted, algorithm="no-wait")) == []
+
+
+def test_the_exact_algorithm_finds_no_solution_in_which_copies_start_apart() -> None:
+    pytest.importorskip("ortools")
+    from cnc.planner.exact_model import PlacementModel, solve  # noqa: PLC0415
+
+    wanted = bridged(RING, stream("twice", "t", "l", paths=2), stream("once", "t", "m"))
+    model = PlacementModel(problem(wanted))
+    outcome = solve(model.placing(model.placed), seed=1, limit=30.0)
+    assert outcome.values is not None
+    starts = {
+        member: placement.offsets_ns[0]
+        for member, placement in model.placements(outcome.values).items()
+    }
+    assert starts[Member("twice", 0)] == starts[Member("twice", 1)]
+    for copy in (0, 1):
+        apart = model.at(
+            {
+                member: delayed(placement, copy * US)
+                for member, placement in model.placements(outcome.values).items()
+            }
+        )
+        assert solve(apart, seed=1, limit=30.0).is_impossible is bool(copy)
+
+
+def delayed(placement: Placement, later_ns: int) -> Placement:
+    """With the second path of a stream so much later."""
+    if placement.route.member.path == 0:
+        return placement
+    return placement._replace(offsets_ns=tuple(t + later_ns for t in placement.offsets_ns))
 
 
 def test_a_talker_with_two_links_sends_a_copy_on_each() -> None:
