@@ -10,7 +10,9 @@ from pydantic import Field
 
 from cnc.intent import read, validate
 from cnc.intent.problems import Problems, one_of, shown
-from cnc.intent.shape import (
+from cnc.intent.shape import Shape
+from cnc.intent.units import DURATION, SIZE
+from cnc.intent.values import (
     CYCLE_MAX_NS,
     PAYLOAD_MAX_OCTETS,
     Boolean,
@@ -18,12 +20,10 @@ from cnc.intent.shape import (
     Duration,
     Name,
     Rate,
-    Shape,
     integer,
     quantity,
     text,
 )
-from cnc.intent.units import DURATION, SIZE
 from cnc.model import transmission_ns
 
 FRAMES_MAX = 10_000_000

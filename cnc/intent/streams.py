@@ -8,8 +8,8 @@ from math import lcm
 from cnc.intent.cuts import Cuts
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.reach import FastestPaths
-from cnc.intent.shape import CYCLE_MAX_NS
 from cnc.intent.units import DURATION, SIZE
+from cnc.intent.values import CYCLE_MAX_NS
 from cnc.model import ClassRole, Forwarding, Intent, Link, PortRef, Stream
 
 # IP header without options or extensions, and UDP header.

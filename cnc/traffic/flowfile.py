@@ -14,18 +14,18 @@ from pydantic import Field
 from cnc.addressing import next_hops
 from cnc.intent import read, validate
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
-from cnc.intent.shape import (
+from cnc.intent.shape import Shape
+from cnc.intent.units import DURATION, RATE, SIZE
+from cnc.intent.values import (
     PAYLOAD_MAX_OCTETS,
     Dscp,
     Duration,
     IpVersion,
     Name,
     Rate,
-    Shape,
     choice,
     quantity,
 )
-from cnc.intent.units import DURATION, RATE, SIZE
 from cnc.model import NS_PER_S, ClassRole, Intent
 from cnc.traffic.flows import (
     Flow,

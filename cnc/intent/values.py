@@ -1,0 +1,194 @@
+"""The values of an intent document: how each kind is read, with its units and range.
+
+What `parse` of a leaf raises holds what was expected; the schema of each is for editors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic_core import CoreSchema, core_schema
+
+from cnc.intent.units import DURATION, RATE, SIZE, Quantity
+from cnc.model import GateMode, PortRef, TalkerInterference
+
+CYCLE_MAX_NS = 2**31 - 1  # taprio's limit, and the widest cycle its intervals can add up to
+PAYLOAD_MAX_OCTETS = 1500  # IEEE 802.3: client data of a basic frame
+_FRAME_MIN_OCTETS, _FRAME_MAX_OCTETS = 64, 2000  # IEEE 802.3: minimum and envelope frame
+BURST_MAX_FRAMES = 10_000
+_DSCP_MAX = 63
+_TOS_MAX = 255
+_DSCP_NAMES = {46: "EF"} | {8 * number: f"CS{number}" for number in range(8)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # pydantic hashes annotations
+class Leaf:
+    """Reads one value with `parse`, whose `ValueError` holds what was expected."""
+
+    parse: Callable[[object], object]
+    schema: Mapping[str, Any]
+
+    def __get_pydantic_core_schema__(self, _source: object, _handler: object) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.parse)
+
+    def __get_pydantic_json_schema__(self, _core: object, _handler: object) -> dict[str, Any]:
+        return dict(self.schema)
+
+
+def quantity(kind: Quantity, minimum: int = 0, maximum: int | None = None) -> Leaf:
+    """A value with a unit, read to whole base units."""
+
+    def parse(value: object) -> int:
+        number = kind.parse(value)
+        if number < minimum or (maximum is not None and number > maximum):
+            top = "up" if maximum is None else f"to {kind.format(maximum)}"
+            raise ValueError(f"{kind.noun} from {kind.format(minimum)} {top}")
+        return number
+
+    return Leaf(parse, {"type": "string", "pattern": kind.pattern})
+
+
+def integer(minimum: int, maximum: int, expected: str | None = None) -> Leaf:
+    """A whole number without a unit."""
+
+    def parse(value: object) -> int:
+        if type(value) is int and minimum <= value <= maximum:
+            return value
+        raise ValueError(expected or f"a whole number from {minimum} to {maximum}")
+
+    return Leaf(parse, {"type": "integer", "minimum": minimum, "maximum": maximum})
+
+
+def text(pattern: str, expected: str) -> Leaf:
+    """Text that the whole of `pattern` matches."""
+
+    def parse(value: object) -> str:
+        if isinstance(value, str) and re.fullmatch(pattern, value):
+            return value
+        raise ValueError(expected)
+
+    return Leaf(parse, {"type": "string", "pattern": f"^({pattern})$"})
+
+
+def choice(kind: type[StrEnum]) -> Leaf:
+    """One of the values of `kind`."""
+
+    values = [member.value for member in kind]
+
+    def parse(value: object) -> StrEnum:
+        if isinstance(value, str) and value in values:
+            return kind(value)
+        raise ValueError(f"one of {', '.join(values)}")
+
+    return Leaf(parse, {"enum": values})
+
+
+def _dscp(value: object) -> int:
+    if type(value) is int and 0 <= value <= _DSCP_MAX:
+        return value
+    expected = f"a DSCP from 0 to {_DSCP_MAX}"
+    if type(value) is int and _DSCP_MAX < value <= _TOS_MAX:
+        code_point = value >> 2
+        name = _DSCP_NAMES.get(code_point)
+        expected += f"; 0x{value:02x} is a TOS byte; its DSCP is {code_point}"
+        expected += f" ({name})" if name else ""
+    raise ValueError(expected)
+
+
+_NAME = r"[A-Za-z][A-Za-z0-9_-]{0,62}"
+# What the kernel accepts as an interface name, without what a shell or a path would trip over.
+_PORT = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,14}"
+_MAC = "([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}"
+_MAC_RANGE = f"{_MAC} - {_MAC}"
+HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}|[0-9A-Fa-f:.]{2,45}"
+
+
+def _ip_version(value: object) -> int:
+    if type(value) is int and value in (4, 6):
+        return value
+    raise ValueError("4 or 6")
+
+
+def recovery_time(value: object) -> int | None:
+    """A duration in nanoseconds, or None for the word none; `ValueError` says so."""
+    if value == "none":
+        return None
+    try:
+        return DURATION.parse(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or none") from None
+
+
+RECOVERY_SCHEMA = {
+    "type": "string",
+    "anyOf": [{"enum": ["none"]}, {"pattern": DURATION.pattern}],
+}
+
+
+def _mac(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(_MAC, value):
+        return value.lower()
+    raise ValueError("a MAC address such as 91:e0:f0:00:fe:01")
+
+
+def _mac_range(value: object) -> tuple[str, str]:
+    if isinstance(value, str) and re.fullmatch(_MAC_RANGE, value):
+        first, last = value.lower().split(" - ")
+        if first <= last:
+            return first, last
+    raise ValueError(
+        "a first MAC address and one that is not before it, such as "
+        "03:54:53:4e:00:00 - 03:54:53:4e:00:ff"
+    )
+
+
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError("true or false")
+
+
+def _end(value: object) -> PortRef:
+    if isinstance(value, str) and re.fullmatch(f"({_NAME})/({_PORT})", value):
+        return PortRef(*value.split("/"))
+    raise ValueError("a port written node/port, such as s1/eth0")
+
+
+Duration = Annotated[int, quantity(DURATION)]
+Rate = Annotated[int, quantity(RATE, minimum=1)]
+Name = Annotated[
+    str,
+    text(_NAME, "a name: a letter, then up to 62 letters, digits, '-' or '_'"),
+]
+PortName = Annotated[
+    str, text(_PORT, "an interface name: up to 15 letters, digits, '_', '.', '+' or '-'")
+]
+UserName = Annotated[str, text(r"[a-z_][a-z0-9_-]{0,31}", "a user name such as tsn")]
+TcpPort = Annotated[int, integer(1, 65535, "a TCP port from 1 to 65535")]
+FrameSize = Annotated[int, quantity(SIZE, _FRAME_MIN_OCTETS, _FRAME_MAX_OCTETS)]
+OverheadSize = Annotated[int, quantity(SIZE, 0, _FRAME_MAX_OCTETS)]
+Dscp = Annotated[int, Leaf(_dscp, {"type": "integer", "minimum": 0, "maximum": _DSCP_MAX})]
+End = Annotated[PortRef, Leaf(_end, {"type": "string", "pattern": f"^{_NAME}/{_PORT}$"})]
+Gates = Annotated[GateMode, choice(GateMode)]
+Interference = Annotated[TalkerInterference, choice(TalkerInterference)]
+IpVersion = Annotated[int, Leaf(_ip_version, {"enum": [4, 6]})]
+Mac = Annotated[str, Leaf(_mac, {"type": "string", "pattern": f"^{_MAC}$"})]
+MacRange = Annotated[
+    tuple[str, str], Leaf(_mac_range, {"type": "string", "pattern": f"^{_MAC_RANGE}$"})
+]
+# 0 is the tag without a VLAN, 4095 reserved (802.1Q Table 9-2); 1 is what bridges put all frames
+# in that have no tag.
+VlanId = Annotated[
+    int,
+    integer(
+        2,
+        4094,
+        "a VLAN id from 2 to 4094: 0 stands for no VLAN, 1 is the VLAN of untagged frames and 4095 "
+        "is reserved",
+    ),
+]
+Boolean = Annotated[bool, Leaf(_boolean, {"type": "boolean"})]
