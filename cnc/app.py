@@ -337,8 +337,22 @@ def doctor(
 
 def running_plan(history: History, document: Plan | Intent) -> Plan | None:
     """The plan of the newest completed rollout of a network; None where the history has none."""
-    last = history.rollouts(network_of(document), phase=rollout.Phase.DONE, limit=1)
-    return history.plan_of(last[0].number) if last else None
+    return history.running_plan(network_of(document))
+
+
+def newest_plan_with(history: History, stream: str) -> Plan:
+    """The plan of the newest completed rollout that has a stream of this name.
+
+    Raises InputError if none has.
+    """
+    for each in history.rollouts(phase=rollout.Phase.DONE):
+        plan = history.plan_of(each.number)
+        if plan and stream in plan.intent.streams:
+            return plan
+    raise InputError(
+        f"no completed rollout has a stream {stream}",
+        hint="name the plan or the intent that has it: cnc path STREAM FILE",
+    )
 
 
 def moves(running: Plan | None, plan: Plan) -> list[Move]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 
-from cnc.model import NS_PER_S, GateControlList, GateLimits
+from cnc.model import NS_PER_S, BridgeForwarding, GateControlList, GateLimits
 
 
 def counted(count: int, one: str) -> str:
@@ -49,6 +49,16 @@ def gate_summary(gates: GateControlList | None) -> str:
     if gates is None:
         return "–"  # noqa: RUF001
     return f"{duration(gates.cycle_ns)}, {counted(len(gates.entries), 'entry')}"
+
+
+def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding | None) -> str:
+    """What a port has in a table's cell; a bridge forwards frames and has no gates."""
+    if forwarding is None:
+        return gate_summary(gates)
+    vlans = [str(vlan_id) for vlan_id, ports in sorted(forwarding.vlans.items()) if ports]
+    return f"{counted(len(forwarding.entries), 'filtering entry')}, " + (
+        f"VLAN {', '.join(vlans)}" if vlans else "no VLAN"
+    )
 
 
 def gate_limits(limits: GateLimits) -> str:

@@ -547,16 +547,39 @@ class BridgeForwarding:
     `entries` are the static filtering entries: the ports by which frames to an address leave.
     `vlans` are the VLANs of streams, each with the ports that are members, where frames are tagged.
     Ports in `trusting` give a tagged frame the priority of its PCP (802.1Q 6.9.3). All ports are
-    sorted by name.
+    sorted by name. A VLAN without a member is one that streams have left: nothing of it stays.
+    `names` are the streams of the addresses, as far as they are known, for messages.
     """
 
     entries: Mapping[StreamAddress, tuple[str, ...]]
     vlans: Mapping[int, tuple[str, ...]]
     trusting: tuple[str, ...]
+    names: Mapping[StreamAddress, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def members(self) -> set[str]:
+        """The ports that are members of a VLAN of streams."""
+        return {port for ports in self.vlans.values() for port in ports}
+
+    def within(self, scope: BridgeForwarding) -> BridgeForwarding:
+        """What of this belongs to the VLANs of `scope` and to their members, here or there.
+
+        The rest of a bridge is not a rollout's: what other clients configured in other VLANs.
+        """
+        vlans = {vlan_id: self.vlans.get(vlan_id, ()) for vlan_id in scope.vlans}
+        ports = scope.members.union(*vlans.values())
+        return BridgeForwarding(
+            entries={a: its for a, its in self.entries.items() if a.vlan_id in scope.vlans},
+            vlans=vlans,
+            trusting=tuple(port for port in self.trusting if port in ports),
+            names=scope.names,
+        )
 
 
-PortSettings = PortConfiguration | TalkerConfiguration
-"""What a rollout configures on a port: of a switch, or of an end station."""
+NO_FORWARDING = BridgeForwarding({}, {}, ())
+
+PortSettings = PortConfiguration | TalkerConfiguration | BridgeForwarding
+"""What a rollout configures on a port of a switch, on one of an end station, or on a bridge."""
 
 
 def gates_of(settings: PortSettings | None) -> GateControlList | None:
@@ -571,7 +594,7 @@ class StoredPort:
     `configuration` is None where gates are off or the stored values are no complete schedule;
     `dscps` are those of the stored rules, whatever else is there. `extras` says in words what is
     set that no rollout sets, and that changes what the port does with frames. `talker` is what a
-    port of an end station has.
+    port of an end station has, `forwarding` what a bridge has.
     """
 
     configuration: PortConfiguration | None
@@ -579,3 +602,4 @@ class StoredPort:
     dscps: frozenset[int]
     extras: tuple[str, ...] = ()
     talker: TalkerTable | None = None
+    forwarding: BridgeForwarding | None = None

@@ -1,5 +1,5 @@
-"""Compares the plan, or an earlier state, with what the kernel of a switch runs, or what an end
-station publishes to its talkers."""
+"""Compares the plan, or an earlier state, with what the kernel of a switch runs, how its bridge
+forwards, or what an end station publishes to its talkers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from cnc.errors import CncError
 from cnc.model import (
     Bridge,
+    BridgeForwarding,
     EndStation,
     GateControlList,
     GateMode,
@@ -24,9 +25,10 @@ from cnc.model import (
     gates_of,
 )
 from cnc.rollout import starvation, wording
+from cnc.rollout.forwarding import forwarding_difference, forwarding_needs_change
 from cnc.rollout.talkers import talker_difference, talker_needs_change
-from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, SwitchState
-from cnc.switch.payload import desired_ports
+from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, Managed, SwitchState
+from cnc.switch.payload import desired_nodes
 from cnc.switch.tree import CLASSIFY_BRIDGED, CLOCK, KernelSchedule, PortReport
 
 _LEFTOVER = (
@@ -36,8 +38,16 @@ _LEFTOVER = (
 
 
 @dataclass(frozen=True, slots=True)
+class ForwardingStatus:
+    """How a bridge is to forward the frames of streams, and how its kernel does; None: unknown."""
+
+    intended: BridgeForwarding
+    running: BridgeForwarding | None
+
+
+@dataclass(frozen=True, slots=True)
 class PortStatus:
-    """One port: the desired gate control list and the kernel's.
+    """One port: the desired gate control list and the kernel's; of a bridge its `forwarding`.
 
     `verdict` is running, pending, no gates, how the port differs, or why its state is unknown; it
     also reports a port without link, or bridged, which is not part of the plan: such a port still
@@ -52,6 +62,7 @@ class PortStatus:
     agrees: bool
     hints: tuple[str, ...] = ()
     is_end_station: bool = False
+    forwarding: ForwardingStatus | None = None
 
 
 def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
@@ -60,10 +71,12 @@ def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
     A switch that does not answer raises no error: the verdict of its ports has the reason.
     """
 
+    settings = desired_nodes(plan)
+
     def read(node: Bridge | EndStation) -> list[PortStatus]:
-        desired = desired_ports(plan, node.name)
+        desired = settings[node.name]
         try:
-            with Device(node, connect) as device:
+            with Device(Managed.of(node, desired), connect) as device:
                 state = device.state(desired)
                 leftover = _leftover_ports(device, desired, state)
                 starved = starvation.starved_ports(device, state, plan.intent)
@@ -79,6 +92,7 @@ def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
                     verdict=str(error),
                     agrees=False,
                     is_end_station=isinstance(node, EndStation),
+                    forwarding=_forwarding_status(desired[ref.port], None),
                 )
                 for ref in (PortRef(node.name, port) for port in desired)
             ]
@@ -119,6 +133,8 @@ def needs_change(
     """Why a port must be configured again; None when it stores and runs what is desired."""
     if isinstance(desired, TalkerConfiguration):
         return talker_needs_change(desired, stored, report)
+    if isinstance(desired, BridgeForwarding):
+        return forwarding_needs_change(desired, stored, report)
     return _gates_need_change(desired, stored, report)
 
 
@@ -156,6 +172,8 @@ def difference_of(
     """
     if isinstance(desired, TalkerConfiguration):
         return talker_difference(desired, report, base_time_ns)
+    if isinstance(desired, BridgeForwarding):
+        return forwarding_difference(desired, report)
     return _kernel_difference(desired, report, base_time_ns, extras)
 
 
@@ -194,6 +212,8 @@ def difference_between(before: PortReport | None, now: PortReport | None) -> str
         return difference
     if before.talker.newest != now.talker.newest:
         return "other offsets are published to its talkers than before"
+    if before.forwarding != now.forwarding:
+        return "the bridge forwards frames otherwise than before"
     if before.newest and now.newest:
         shift_ns = before.newest.base_time_ns - now.newest.base_time_ns
         if shift_ns % now.newest.gates.cycle_ns:
@@ -296,6 +316,8 @@ def _port_status(
         verdict = "pending"
     elif isinstance(desired, TalkerConfiguration):
         verdict = "talkers know their offsets" if desired.streams else "no talkers"
+    elif isinstance(desired, BridgeForwarding):
+        verdict = "running" if desired.entries else "no streams"
     else:
         verdict = "running" if desired else "no gates"
     if report and report.link_fault:
@@ -321,7 +343,17 @@ def _port_status(
         agrees=difference is None and starved is None,
         hints=tuple(hints),
         is_end_station=isinstance(desired, TalkerConfiguration),
+        forwarding=_forwarding_status(desired, report),
     )
+
+
+def _forwarding_status(
+    desired: PortSettings | None, report: PortReport | None
+) -> ForwardingStatus | None:
+    if not isinstance(desired, BridgeForwarding):
+        return None
+    bridge = report.forwarding if report else None
+    return ForwardingStatus(desired, bridge.forwarding.within(desired) if bridge else None)
 
 
 def agent_down(switch: str) -> DeviceError:

@@ -24,10 +24,11 @@ from cnc.switch.device import (
     DeviceError,
     HostKeyRefused,
     LoginRefused,
+    Managed,
     SwitchState,
 )
 from cnc.switch.monitoring import ServerReport
-from cnc.switch.payload import desired_ports
+from cnc.switch.payload import desired_nodes
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
 from cnc.switch.tree import NETCONF
 
@@ -61,14 +62,13 @@ class Visit:
 def visit(intent: Intent, *, connect: ConnectOptions) -> dict[str, Visit]:
     """Check every node that is managed. One that does not answer is a finding, not an error."""
     network = intent.network
-    ports = {
-        name: {link.port for link in network.links if link.node == name} for name in network.managed
-    }
+    settings = desired_nodes(Plan(intent, {}, {}, algorithm="none"))
 
     def check(node: Bridge | EndStation) -> Visit:
+        ports = settings[node.name]
         try:
-            with Device(node, connect) as device:
-                return _Visit(device, intent).make(ports[node.name])
+            with Device(Managed.of(node, ports), connect) as device:
+                return _Visit(device, intent).make(set(ports))
         except DeviceError as error:
             return Visit((_no_session(error),), None)
 
@@ -83,7 +83,6 @@ def states(visits: Mapping[str, Visit]) -> dict[str, SwitchState]:
 
 def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
     """All findings, including those about `plan`, which may be one without any list."""
-    network = plan.intent.network
     findings = [finding for visit in visits.values() for finding in visit.findings]
     findings += [
         Finding(name, None, Check.MARGIN, Verdict.WARNING, text, margin.HINT)
@@ -92,10 +91,10 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
         and (text := margin.warning(plan, name))
     ]
     return findings + examine(
-        {name: desired_ports(plan, name) for name in network.managed},
+        desired_nodes(plan),
         states(visits),
-        clock_error_ns=network.clock_error_ns,
-        network=network,
+        clock_error_ns=plan.intent.network.clock_error_ns,
+        network=plan.intent.network,
     )
 
 

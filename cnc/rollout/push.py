@@ -32,9 +32,11 @@ def push(
     waits for an operator's decision.
     """
     require_sound(plan, hint="nothing was sent; plan the intent again with `cnc plan`")
-    goal = Goal.of(plan, what, restores=restores)
     if history and not dry_run:
-        settle(goal.switches, connect=connect, history=history)
+        managed = plan.intent.network.managed.values()
+        settle(managed, connect=connect, history=history)
+    former = history.running_plan(plan.intent.name) if history else None
+    goal = Goal.of(plan, what, restores=restores, former=former)
     return roll_out(
         goal,
         connect=connect,

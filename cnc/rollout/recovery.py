@@ -18,7 +18,7 @@ from cnc.rollout.history import History, Outcome, Phase, Rollout, address_of
 from cnc.rollout.rollout import Goal, Report, roll_out
 from cnc.rollout.sessions import sessions
 from cnc.rollout.transaction import CHOICES
-from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed, ManagedNode
+from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed, ManagedNode, bridges_in
 from cnc.switch.rollout_id import RolloutId
 
 
@@ -205,7 +205,12 @@ def _abandoned(switches: Iterable[ManagedNode], history: History) -> list[Rollou
 
 def _managed(rollout: Rollout) -> tuple[Managed, ...]:
     return tuple(
-        Managed(name, change.management, is_end_station=change.is_end_station)
+        Managed(
+            name,
+            change.management,
+            is_end_station=change.is_end_station,
+            bridges=bridges_in(change.after),
+        )
         for name, change in rollout.switches.items()
     )
 

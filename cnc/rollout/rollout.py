@@ -17,12 +17,15 @@ from datetime import UTC, datetime, timedelta
 
 from cnc.errors import RolloutError
 from cnc.model import (
+    NO_FORWARDING,
     NS_PER_S,
+    BridgeForwarding,
     GateControlList,
     Plan,
     PortConfiguration,
     PortRef,
     PortSettings,
+    StoredPort,
     TalkerConfiguration,
     gates_of,
 )
@@ -38,22 +41,32 @@ from cnc.switch.device import (
     ConnectOptions,
     Device,
     DeviceError,
-    ManagedNode,
+    Managed,
     StoredSwitch,
     SwitchState,
 )
-from cnc.switch.payload import desired_ports
+from cnc.switch.payload import desired_nodes, with_vlans_left
 from cnc.switch.rollout_id import RolloutId
 
 
 @dataclass(frozen=True, slots=True)
+class ForwardingChange:
+    """How a bridge forwarded the frames of streams, and is to."""
+
+    before: BridgeForwarding
+    after: BridgeForwarding
+
+
+@dataclass(frozen=True, slots=True)
 class PortChange:
-    """The change of one port; None stands for no gates, as on every port of an end station."""
+    """The change of one port; None stands for no gates, as on every port of an end station, and on
+    a bridge, which has `forwarding` instead."""
 
     port: PortRef
     before: GateControlList | None
     after: GateControlList | None
     why: str
+    forwarding: ForwardingChange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +89,14 @@ class Report:
 class Goal:
     """The desired configuration of switches and end stations: of a plan, or of an earlier rollout.
 
-    `ports` has every port that the goal covers; None: no gates. `clock_error_ns` is the allowed
-    difference of two clocks. `what` is the purpose for the history, which also stores `plan`. A
-    goal that `restores` what ran is not held to what the switches have measured of their gates
-    since.
+    `ports` has every port and bridge that the goal covers; None: no gates. `clock_error_ns` is the
+    allowed difference of two clocks. `what` is the purpose for the history, which also stores
+    `plan`. A goal that `restores` what ran is not held to what the switches have measured of their
+    gates since.
     """
 
     network: str
-    switches: tuple[ManagedNode, ...]
+    switches: tuple[Managed, ...]
     ports: Mapping[str, Mapping[str, PortSettings | None]]
     clock_error_ns: int
     what: str
@@ -91,12 +104,25 @@ class Goal:
     restores: bool = False
 
     @classmethod
-    def of(cls, plan: Plan, what: str = "push", *, restores: bool = False) -> Goal:
+    def of(
+        cls,
+        plan: Plan,
+        what: str = "push",
+        *,
+        restores: bool = False,
+        former: Plan | None = None,
+    ) -> Goal:
+        """The goal to run `plan`. The bridges forget the VLANs of streams that only `former` has,
+        the plan before."""
         network = plan.intent.network
+        ports = {
+            name: with_vlans_left(settings, former, name)
+            for name, settings in desired_nodes(plan).items()
+        }
         return cls(
             network=plan.intent.name,
-            switches=tuple(network.managed.values()),
-            ports={name: desired_ports(plan, name) for name in network.managed},
+            switches=tuple(Managed.of(node, ports[name]) for name, node in network.managed.items()),
+            ports=ports,
             clock_error_ns=network.clock_error_ns,
             what=what,
             plan=plan,
@@ -118,6 +144,15 @@ def _cycles_ns(settings: PortSettings | None) -> Iterator[int]:
         yield settings.gates.cycle_ns
     if isinstance(settings, TalkerConfiguration):
         yield from (stream.period_ns for stream in settings.streams)
+
+
+def _forwarding_change(
+    stored: StoredPort | None, after: PortSettings | None
+) -> ForwardingChange | None:
+    if not isinstance(after, BridgeForwarding):
+        return None
+    before = (stored.forwarding if stored else None) or NO_FORWARDING
+    return ForwardingChange(before.within(after), after)
 
 
 def roll_out(
@@ -219,9 +254,14 @@ class _Comparison:
         for name, reasons in sorted(self.reasons.items()):
             for port, reason in sorted(reasons.items()):
                 stored = self.stored[name].ports.get(port)
-                before = gates_of(stored.configuration) if stored else None
-                after = gates_of(self.goal.ports[name][port])
-                yield PortChange(PortRef(name, port), before, after, reason)
+                after = self.goal.ports[name][port]
+                yield PortChange(
+                    PortRef(name, port),
+                    before=gates_of(stored.configuration) if stored else None,
+                    after=gates_of(after),
+                    why=reason,
+                    forwarding=_forwarding_change(stored, after),
+                )
 
     def switch_changes(self) -> dict[str, SwitchChange]:
         """The switches that change; a switch without an address was refused a session."""

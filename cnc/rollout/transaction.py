@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from cnc.errors import CncError, RolloutError
-from cnc.model import PortSettings, StoredPort, TalkerConfiguration
+from cnc.model import BridgeForwarding, PortSettings, StoredPort, TalkerConfiguration
 from cnc.rollout.compare import difference_between, difference_of
 from cnc.rollout.events import Listener, Step, StepBegun
 from cnc.rollout.history import Journal, Outcome, Phase, SwitchChange
@@ -139,7 +139,7 @@ class Transaction:
             if difference := difference_of(desired, state.ports.get(port), self._base_time_ns):
                 raise DeviceError(
                     device.name,
-                    f"port {port} does not run what was committed: {difference}",
+                    f"{_kind(desired)} {port} does not run what was committed: {difference}",
                     hint=f"see the journal of tsn-agent on {device.name} for the kernel's reason",
                 )
 
@@ -220,7 +220,8 @@ class Transaction:
             if difference and not _is_as_stored(change, port, now.get(port)):
                 raise DeviceError(
                     device.name,
-                    f"port {port} does not run what it ran before: {difference}",
+                    f"{_kind(change.after[port])} {port} does not run what it ran before: "
+                    f"{difference}",
                     hint="`cnc status` shows what it runs; push again to restore the plan",
                 )
 
@@ -356,7 +357,13 @@ def _stored_beside(
         return None, ()
     if isinstance(previous, TalkerConfiguration):
         return stored.talker.base_time_ns if stored.talker else None, ()
+    if isinstance(previous, BridgeForwarding):
+        return None, ()
     return stored.base_time_ns, stored.extras
+
+
+def _kind(settings: PortSettings | None) -> str:
+    return "bridge" if isinstance(settings, BridgeForwarding) else "port"
 
 
 _UNSAVED = (

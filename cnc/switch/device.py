@@ -1,7 +1,6 @@
 """One switch, one NETCONF session (RFC 6241 over SSH), with ncclient.
 
-Every failure becomes a `DeviceError` that carries the switch's own error messages. Host keys are
-always verified against a known_hosts file; an unknown key is refused, never added.
+Every failure becomes a `DeviceError` that carries the switch's own error messages.
 """
 
 from __future__ import annotations
@@ -12,28 +11,47 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypedDict, TypeVar
 
 import paramiko
-from ncclient import NCClientError, manager
+from ncclient import NCClientError
 from ncclient.operations import RPCError
 from ncclient.operations.errors import TimeoutExpiredError
-from ncclient.transport.errors import AuthenticationError, SessionCloseError, SSHUnknownHostError
 
-from cnc import whole_file
-from cnc.errors import CncError
 from cnc.format import duration
-from cnc.model import EndStation, Management, StoredPort
+from cnc.model import EndStation, StoredPort
 from cnc.switch import filters, readback
-from cnc.switch.known_hosts import KnownHosts
+from cnc.switch.connection import (
+    ConnectOptions,
+    DeviceError,
+    HostKeyRefused,
+    LoginRefused,
+    open_to,
+    shortened,
+)
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
+from cnc.switch.node import Managed, ManagedNode, bridges_in
 from cnc.switch.reply import Element
 from cnc.switch.rollout_id import RolloutId, rollout_id_filter, rollout_id_in
 from cnc.switch.topology import TopologyReport, topology_filter, topology_report
-from cnc.switch.transport import ERRORS_MAX, PromptSession, open_session
+from cnc.switch.transport import ERRORS_MAX, PromptSession
 from cnc.switch.tree import CLOCK, AgentReport, PortReport
+
+__all__ = [
+    "ADMISSION",
+    "CLOSE_TIMEOUT_S",
+    "ConnectOptions",
+    "Device",
+    "DeviceError",
+    "HostKeyRefused",
+    "LoginRefused",
+    "Managed",
+    "ManagedNode",
+    "StoredSwitch",
+    "SwitchState",
+    "bridges_in",
+    "of_ports",
+]
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -44,8 +62,6 @@ _STRANGE = "`cnc -vv` shows the messages"
 # How sysrepo, below tsn-netconfd and netopeer2, refuses the lock of a candidate with uncommitted
 # edits (RFC 6241 7.5); their error-tags differ, and none is specific to this.
 _UNCOMMITTED = "have already been modified"
-# Longest error message of a switch that is shown whole, in characters.
-_TEXT_MAX = 4000
 ADMISSION = "add it to the group tsn-operator in the switch's NACM configuration"
 
 # ncclient may wait for the reply of a server that has ended: the reply to <close-session> carries
@@ -54,64 +70,6 @@ CLOSE_TIMEOUT_S = 2.0
 
 # Errors of ncclient and paramiko after which a session cannot be used, or was never established.
 _BROKEN = (NCClientError, paramiko.SSHException, EOFError, OSError)
-
-
-class DeviceError(CncError):
-    """A switch refused a request, did not answer, or could not be authenticated.
-
-    `tags` are the error-tags of a refusal (RFC 6241 appendix A): none where there was no reply.
-    `is_final`: a repeated request would fail as well.
-    """
-
-    def __init__(
-        self,
-        switch: str,
-        reason: str,
-        *,
-        hint: str | None = None,
-        tags: Collection[str] = (),
-        is_final: bool = False,
-    ) -> None:
-        super().__init__(f"{switch}: {reason}", hint=hint)
-        self.switch = switch
-        self.reason = reason
-        self.tags = frozenset(tags)
-        self.is_final = is_final
-
-
-class HostKeyRefused(DeviceError):
-    """The switch's host key is unknown, or differs from the known one."""
-
-
-class LoginRefused(DeviceError):
-    """The switch does not accept the operator's key."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectOptions:
-    """How to log in to the switches: private key, known_hosts file, time-out of each reply."""
-
-    identity: Path
-    known_hosts: Path
-    timeout_s: float = 30.0
-
-
-class ManagedNode(Protocol):
-    """A switch or an end station of a network, as far as a session needs to know it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def management(self) -> Management | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Managed:
-    """Name and management address of a node, without the rest of the network."""
-
-    name: str
-    management: Management | None
-    is_end_station: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +117,14 @@ class SwitchState:
         )
 
 
+class _Parts(TypedDict):
+    """The parameters of a filter of `cnc.switch.filters`."""
+
+    ports: list[str]
+    talker: bool
+    bridges: Collection[str]
+
+
 class Device:
     """A session with one switch. Use as a context manager; methods raise DeviceError."""
 
@@ -173,11 +139,12 @@ class Device:
         self.is_end_station = isinstance(switch, EndStation) or (
             isinstance(switch, Managed) and switch.is_end_station
         )
+        self._bridges = switch.bridges if isinstance(switch, Managed) else frozenset()
         self._user = switch.management.user or getpass.getuser()  # as ncclient does
         self._has_get_data = True  # until the server refuses it
         self._locked: list[str] = []
         with _logged(self.name, "connect"):
-            self._session = _connect(switch.name, switch.management, options)
+            self._session = open_to(switch.name, switch.management, options)
 
     def __enter__(self) -> Self:
         return self
@@ -216,11 +183,12 @@ class Device:
 
     def stored(self, ports: Collection[str]) -> StoredSwitch:
         """The running configuration of these ports, and the id of its rollout."""
-        wanted = filters.configuration_filter(ports, talker=self.is_end_station)
+        wanted = filters.configuration_filter(**self._parts(ports))
         wanted.append(rollout_id_filter())
         with self._request("get-config"):
             data = _data(self._session.get_config("running", filter=wanted))
-            return StoredSwitch(of_ports(ports, readback.stored_ports(data)), rollout_id_in(data))
+            stored = readback.stored_ports(data, self._bridges)
+            return StoredSwitch(of_ports(ports, stored), rollout_id_in(data))
 
     def rollout_id(self) -> RolloutId | None:
         """The id of the rollout that made the running configuration; None if none did."""
@@ -231,12 +199,20 @@ class Device:
 
     def state(self, ports: Collection[str]) -> SwitchState:
         """The present state of the agent and of the kernel on these ports."""
-        return self._state(filters.state_filter(ports, talker=self.is_end_station), ports)
+        return self._state(filters.state_filter(**self._parts(ports)), ports)
 
     def clock(self, port: str) -> SwitchState:
         """The present time on a port, and of all its other state the least: for the shortest
         request."""
         return self._state(filters.clock_filter(port), [port])
+
+    def _parts(self, ports: Collection[str]) -> _Parts:
+        """What a filter has to select for these ports, of which some may be bridges."""
+        return _Parts(
+            ports=[port for port in ports if port not in self._bridges],
+            talker=self.is_end_station,
+            bridges=self._bridges.intersection(ports),
+        )
 
     def _state(self, wanted: list[Element], ports: Collection[str]) -> SwitchState:
         asked_ns = time.monotonic_ns()
@@ -244,7 +220,7 @@ class Device:
             data = self._operational(wanted)
             return SwitchState(
                 agent=readback.agent_report(data),
-                ports=of_ports(ports, readback.port_reports(data)),
+                ports=of_ports(ports, readback.port_reports(data, self._bridges)),
                 asked_ns=asked_ns,
                 answered_ns=time.monotonic_ns(),
             )
@@ -351,7 +327,7 @@ class Device:
         except Exception as error:
             # What a library raises at a reply that nobody foresaw is not documented.
             LOG.debug("%s: the reply to %s cannot be read", self.name, what, exc_info=True)
-            reason = _shortened(str(error) or type(error).__name__)
+            reason = shortened(str(error) or type(error).__name__)
             raise DeviceError(
                 self.name, f"unexpected reply to {what}: {reason}", hint=_STRANGE
             ) from error
@@ -359,7 +335,7 @@ class Device:
     def _refusal(self, what: str, refused: RPCError) -> DeviceError:
         """All errors of a reply as the switch words them, each once."""
         messages = [
-            _shortened((e.message or e.tag or "refused without a reason").strip())
+            shortened((e.message or e.tag or "refused without a reason").strip())
             for e in _errors(refused)[:ERRORS_MAX]
         ]
         if len(_errors(refused)) > ERRORS_MAX:
@@ -404,102 +380,6 @@ def of_ports(ports: Iterable[str], reported: Mapping[str, T]) -> dict[str, T]:
     return {port: reported[port] for port in ports if port in reported}
 
 
-def _shortened(text: str) -> str:
-    """The text, or its first _TEXT_MAX characters."""
-    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}… ({len(text)} characters)"
-
-
 def _tags(refused: RPCError) -> set[str]:
     """The error-tags of a reply (RFC 6241 appendix A)."""
     return {(error.tag or "").strip() for error in _errors(refused)}
-
-
-def _connect(switch: str, management: Management, options: ConnectOptions) -> manager.Manager:
-    where = f"{management.address} port {management.port}"
-    host_keys = _host_keys(switch, management, options.known_hosts)
-    try:
-        whole_file.refuse_special(options.identity)
-    except OSError as error:
-        raise LoginRefused(
-            switch,
-            f"cannot read the key {options.identity}: {error.strerror}",
-            hint="--identity names the private key that the switches accept",
-        ) from error
-    try:
-        return open_session(
-            host=management.address,
-            port=management.port,
-            user=management.user or getpass.getuser(),
-            identity=options.identity,
-            host_keys=host_keys,
-            timeout_s=options.timeout_s,
-        )
-    except AuthenticationError as error:
-        raise LoginRefused(
-            switch,
-            f"{where} does not accept the key {options.identity}",
-            hint="add its public key to the switch's authorized keys",
-        ) from error
-    except SSHUnknownHostError as error:
-        raise HostKeyRefused(
-            switch,
-            f"the host key of {where} differs from the one in {options.known_hosts}: "
-            f"{error.fingerprint}",
-            hint=f"if the switch was reinstalled, correct its line in {options.known_hosts}; "
-            "otherwise another machine answers in its place",
-        ) from error
-    except SessionCloseError as error:
-        raise DeviceError(
-            switch,
-            f"the NETCONF server at {where} refuses {management.user} a session: {error}",
-            hint=f"its log has the reason: too many sessions, or {management.user} is in no group "
-            "of the switch's NACM configuration",
-        ) from error
-    except Exception as error:
-        # ncclient and paramiko parse what any host may send, and do not document what they raise.
-        reason = _shortened(str(error) or type(error).__name__)
-        raise DeviceError(
-            switch,
-            f"cannot reach the NETCONF server at {where}: {reason}",
-            hint="is the switch up and tsn-netconfd (or netopeer2) running?",
-        ) from error
-
-
-def _host_keys(switch: str, management: Management, known_hosts: Path) -> list[paramiko.PKey]:
-    """The switch's keys in `known_hosts`, in their order there."""
-    host = (
-        management.address
-        if management.port == paramiko.config.SSH_PORT
-        else (f"[{management.address}]:{management.port}")
-    )
-    try:
-        known = _known(known_hosts, known_hosts.stat().st_mtime_ns)
-    except OSError as error:
-        raise HostKeyRefused(
-            switch,
-            f"cannot read {known_hosts}: {error.strerror}",
-            hint="--known-hosts names the file of the switches' host keys",
-        ) from error
-    keys = known.keys_of(host)
-    if accepted := [key for key in keys if key.asbytes() not in known.revoked]:
-        return accepted
-    if keys:
-        raise HostKeyRefused(
-            switch,
-            f"{known_hosts}:{known.revoked[keys[0].asbytes()]}: the host key of {host} is revoked",
-            hint="generate a new host key on the switch, and add it to the file",
-        )
-    unread = ", ".join(map(str, known.unreadable))
-    raise HostKeyRefused(
-        switch,
-        f"{known_hosts} has no host key for {host}"
-        + (f" (without a usable key: line {unread})" if unread else ""),
-        hint=f"compare it with the switch's own, then: ssh-keyscan -p {management.port} "
-        f"{management.address} >> {known_hosts}",
-    )
-
-
-@lru_cache(maxsize=1)
-def _known(known_hosts: Path, _changed_ns: int) -> KnownHosts:
-    """The file, read once for all switches and again when it has changed."""
-    return KnownHosts.read(known_hosts)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from copy import deepcopy
 
 from lxml.builder import ElementMaker
 
 from cnc.switch.end_station import published_filter, talker_filter
+from cnc.switch.forwarding import bridge_filters
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
@@ -27,20 +28,31 @@ _LIMITS = (
 _COUNTERS = ("config-change-error", "queue-max-sdu-table")
 
 
-def configuration_filter(ports: Iterable[str], *, talker: bool = False) -> list[Element]:
-    """Everything configured under these bridge ports, for a `talker` under its interfaces."""
-    return [_interfaces(ports, _BRIDGE("bridge-port"), *([talker_filter()] if talker else []))]
+def configuration_filter(
+    ports: Iterable[str], *, talker: bool = False, bridges: Collection[str] = ()
+) -> list[Element]:
+    """Everything configured under these bridge ports, for a `talker` under its interfaces; and of
+    `bridges` how they forward frames."""
+    return [
+        _interfaces(ports, _BRIDGE("bridge-port"), *([talker_filter()] if talker else [])),
+        *bridge_filters(bridges),
+    ]
 
 
-def state_filter(ports: Iterable[str], *, talker: bool = False) -> list[Element]:
-    """The agent; link, clock, limits and kernel state of these ports, and what a `talker` is
-    told. A switch is not asked for that: its server may not know the module."""
-    return _state_filter(ports, (*_CLOCK, *_LIMITS), talker=talker)
+def state_filter(
+    ports: Iterable[str], *, talker: bool = False, bridges: Collection[str] = ()
+) -> list[Element]:
+    """The agent; link, clock, limits and kernel state of these ports, what a `talker` is told, and
+    how `bridges` forward frames. Other switches are asked for neither: their servers may not know
+    the modules."""
+    return _state_filter(ports, (*_CLOCK, *_LIMITS), talker=talker) + bridge_filters(bridges)
 
 
-def watch_filter(ports: Iterable[str], *, talker: bool = False) -> list[Element]:
+def watch_filter(
+    ports: Iterable[str], *, talker: bool = False, bridges: Collection[str] = ()
+) -> list[Element]:
     """All state that may change while the schedules stay: without the limits, with counters."""
-    return _state_filter(ports, (*_CLOCK, *_COUNTERS), talker=talker)
+    return _state_filter(ports, (*_CLOCK, *_COUNTERS), talker=talker) + bridge_filters(bridges)
 
 
 def clock_filter(port: str) -> list[Element]:

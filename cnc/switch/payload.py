@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from lxml import etree
 from lxml.builder import ElementMaker
 
+from cnc.forwarding import bridge_forwarding, bridge_forwardings
 from cnc.model import (
+    NO_FORWARDING,
     NS_PER_S,
+    BridgeForwarding,
     ClassRole,
+    Forwarding,
     GateControlList,
     Plan,
     PortConfiguration,
@@ -19,6 +24,7 @@ from cnc.model import (
     TalkerConfiguration,
 )
 from cnc.switch.end_station import talker_element, talker_ports
+from cnc.switch.forwarding import bridges_element, regeneration_element, regenerations
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
 from cnc.switch.tree import (
     BRIDGE,
@@ -44,11 +50,53 @@ _REPLACE = {_OPERATION: "replace"}
 _REMOVE = {_OPERATION: "remove"}
 
 
-def desired_ports(plan: Plan, node: str) -> dict[str, PortSettings | None]:
-    """The desired configuration of every cabled port of a switch or an end station; None where the
-    plan has no gates for a switch's port."""
-    if node in plan.intent.network.end_stations:
+Settings = dict[str, PortSettings | None]
+
+
+def desired_nodes(plan: Plan) -> dict[str, Settings]:
+    """`desired_ports` of every node that a rollout configures, in one pass over a bridged plan."""
+    network = plan.intent.network
+    if network.forwarding is Forwarding.ROUTED:
+        return {name: desired_ports(plan, name) for name in network.managed}
+    bridges = bridge_forwardings(plan)
+    return {name: _desired(plan, name, bridges.get(name)) for name in network.managed}
+
+
+def desired_ports(plan: Plan, node: str) -> Settings:
+    """The desired configuration of every cabled port of a switch or an end station, and of a
+    switch's bridge where forwarding is bridged; None where the plan has no gates for a switch's
+    port."""
+    network = plan.intent.network
+    is_bridged = network.forwarding is Forwarding.BRIDGED and node in network.bridges
+    return _desired(plan, node, bridge_forwarding(plan, node) if is_bridged else None)
+
+
+def _desired(plan: Plan, node: str, forwarding: BridgeForwarding | None) -> Settings:
+    network = plan.intent.network
+    if node in network.end_stations:
         return dict(talker_ports(plan, node))
+    ports = _switch_ports(plan, node)
+    if forwarding is not None:
+        names = {its: name for name, its in plan.addresses.items() if its in forwarding.entries}
+        ports[network.bridges[node].bridge_device] = replace(forwarding, names=names)
+    return ports
+
+
+def with_vlans_left(desired: Settings, former: Plan | None, node: str) -> Settings:
+    """`desired` of a node, with the VLANs in which only `former`, the plan before, had streams."""
+    network = former.intent.network if former else None
+    if former is None or network is None or network.forwarding is Forwarding.ROUTED:
+        return desired
+    if node not in network.bridges:
+        return desired
+    device = network.bridges[node].bridge_device
+    now = desired.get(device)
+    after = now if isinstance(now, BridgeForwarding) else NO_FORWARDING
+    left: dict[int, tuple[str, ...]] = dict.fromkeys(bridge_forwarding(former, node).vlans, ())
+    return {**desired, device: replace(after, vlans={**left, **after.vlans})}
+
+
+def _switch_ports(plan: Plan, node: str) -> Settings:
     classes = plan.intent.classes.values()
     fallback = plan.intent.classes_with(ClassRole.BEST_EFFORT)[0].number
     by_priority = {c.priority: c.number for c in classes}
@@ -75,31 +123,63 @@ def edit_config(
     stored: Mapping[str, StoredPort | None],
     rollout_id: RolloutId,
 ) -> Element:
-    """The `<config>` that sets the ports in `changes`, and the id of the rollout.
+    """The `<config>` that sets the ports and bridges in `changes`, and the id of the rollout.
 
     Nothing else changes: a port's other bridge settings, and other ports, keep their values.
     """
+    bridges = {
+        name: desired for name, desired in changes.items() if isinstance(desired, BridgeForwarding)
+    }
+    interfaces = {
+        name: _interface(name, desired, base_time_ns, stored.get(name))
+        for name, desired in changes.items()
+        if not isinstance(desired, BridgeForwarding)
+    }
+    before = {name: at.forwarding if (at := stored.get(name)) else None for name in bridges}
+    _add_bridge_ports(interfaces, bridges, before)
     return _NC(
         "config",
-        _IF(
-            "interfaces",
-            *(
-                _interface(name, desired, base_time_ns, stored.get(name))
-                for name, desired in sorted(changes.items())
-            ),
-        ),
+        _IF("interfaces", *(interface for _, interface in sorted(interfaces.items()))),
+        *([bridges_element(bridges, before)] if bridges else []),
         rollout_id_element(rollout_id),
     )
 
 
+def _add_bridge_ports(
+    interfaces: dict[str, Element],
+    bridges: Mapping[str, BridgeForwarding],
+    before: Mapping[str, BridgeForwarding | None],
+) -> None:
+    """Add what bridges need of their ports: that they are configured, since entries refer to them,
+    and whether a frame's PCP gives its priority."""
+    members = {port for each in bridges.values() for port in each.members}
+    changed = regenerations([(bridges[name], before[name]) for name in bridges])
+    for port in sorted(members | changed.keys()):
+        interface = interfaces.setdefault(port, _named_interface(port))
+        if operation := changed.get(port):
+            bridge_port = interface.find(f"{{{BRIDGE}}}bridge-port")
+            if bridge_port is None:
+                bridge_port = _BRIDGE("bridge-port")
+                interface.append(bridge_port)
+            bridge_port.append(regeneration_element(operation))
+
+
+def _named_interface(name: str) -> Element:
+    return _IF("interface", _IF("name", name), _IF("type", "ianaift:ethernetCsmacd"))
+
+
 def _interface(
-    name: str, desired: PortSettings | None, base_time_ns: int, stored: StoredPort | None
+    name: str,
+    desired: PortConfiguration | TalkerConfiguration | None,
+    base_time_ns: int,
+    stored: StoredPort | None,
 ) -> Element:
+    interface = _named_interface(name)
     if isinstance(desired, TalkerConfiguration):
-        port = talker_element(desired, base_time_ns)
+        interface.append(talker_element(desired, base_time_ns))
     else:
-        port = _bridge_port(desired, base_time_ns, stored)
-    return _IF("interface", _IF("name", name), _IF("type", "ianaift:ethernetCsmacd"), port)
+        interface.append(_bridge_port(desired, base_time_ns, stored))
+    return interface
 
 
 def _bridge_port(

@@ -10,12 +10,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 from lxml import etree
 from lxml.builder import ElementMaker
 
-from cnc.format import counted
 from cnc.model import (
     NS_PER_S,
     GateControlList,
@@ -28,10 +26,11 @@ from cnc.model import (
 )
 from cnc.switch import reply
 from cnc.switch.end_station import stored_talker, talker_report
-from cnc.switch.reply import Element
+from cnc.switch.extras import kernel_extras, stored_extras
+from cnc.switch.forwarding import bridge_reports, stored_bridges
+from cnc.switch.reply import Element, Row
 from cnc.switch.tree import (
     BRIDGE,
-    CLOCK,
     DATASTORES,
     INTERFACES,
     NMDA,
@@ -47,7 +46,6 @@ from cnc.switch.tree import (
 
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
 CLOCK_END_NS = 2**62  # 2116: what is added to such a time still fits into the kernel's 64 bits
-_SET = "set-gate-states"  # the operation of all entries that a rollout configures
 _TIME_MAX_NS = 2**63 - 1
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
@@ -75,9 +73,12 @@ def operational_data(message: str) -> Element:
 _NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
 
 
-def stored_ports(data: Element) -> dict[str, StoredPort]:
-    """Bridge ports and talkers' ports by name, from the reply to a get-config."""
-    ports = {}
+def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, StoredPort]:
+    """Bridge ports, talkers' ports and these bridges by name, from the reply to a get-config."""
+    ports = {
+        name: replace(_NO_BRIDGE_PORT, forwarding=forwarding)
+        for name, forwarding in stored_bridges(data, bridges).items()
+    }
     for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         port = interface.find("b:bridge-port", _NAMESPACES)
         talker = stored_talker(interface)
@@ -100,7 +101,7 @@ def _stored_port(port: Element) -> StoredPort:
     if table is not None and _text(table, "g:gate-enabled") == "true":
         base_time_ns = _ptp_time(table.find("g:admin-base-time", _NAMESPACES)) or 0
         configuration = _configuration(port, table, rules)
-        extras = tuple(_stored_extras(port, table))
+        extras = tuple(stored_extras(port, table))
     return StoredPort(configuration, base_time_ns, frozenset(rules), extras)
 
 
@@ -133,60 +134,11 @@ def _configuration(
     )
 
 
-def _stored_extras(port: Element, table: Element) -> Iterator[str]:
-    clock = _text(port, "t:taprio/t:clock")
-    if clock not in {None, CLOCK}:
-        yield f"clock {clock}"
-    yield from _max_sdu(_rows(table, "g:queue-max-sdu-table"), "queue-max-sdu")
-    yield from _operations(
-        _rows(table, "g:admin-control-list/g:gate-control-entry"), "operation-name"
-    )
-    yield from _queues(_rows(port, "t:taprio/t:queue"))
-
-
-def _kernel_extras(kernel: Element) -> Iterator[str]:
-    """Settings of the kernel beyond a plan's, without the clock, which has a leaf of its own."""
-    yield from _max_sdu(_rows(kernel, "t:max-sdu"), "octets")
-    schedules = {
-        _text(each, "t:state"): each for each in reply.entries(kernel, "t:schedule", _NAMESPACES)
+def port_reports(data: Element, bridges: Iterable[str] = ()) -> dict[str, PortReport]:
+    """Kernel state and limits by port name, and of these bridges, from the reply to a get."""
+    reports = {
+        name: PortReport.of_bridge(report) for name, report in bridge_reports(data, bridges).items()
     }
-    newest = schedules.get("pending", schedules.get("running"))
-    if newest is not None:
-        yield from _operations(_rows(newest, "t:entry"), "operation")
-    yield from _queues(_rows(kernel, "t:queue"))
-
-
-def _max_sdu(rows: Iterable[_Row], leaf: str) -> Iterator[str]:
-    limits = {row.traffic_class(): row.optional_number(leaf) for row in rows}
-    for traffic_class, octets in sorted(limits.items()):
-        if octets:
-            yield f"queue-max-sdu of {octets} octets for traffic class {traffic_class}"
-
-
-def _operations(entries: Iterable[_Row], leaf: str) -> Iterator[str]:
-    names = {entry.number("index"): entry.leaves.get(leaf) for entry in entries}
-    for index, name in sorted(names.items()):
-        # An identity has its module's prefix.
-        operation = reply.short(name or _SET, leaf).rpartition(":")[2]
-        if operation != _SET:
-            yield f"{operation} in entry {index}"
-
-
-def _queues(rows: Iterable[_Row]) -> Iterator[str]:
-    ranges = {
-        row.traffic_class(): (row.optional_number("count"), row.optional_number("offset"))
-        for row in rows
-    }
-    for traffic_class, (count, offset) in sorted(ranges.items()):
-        # One queue for each class, at the offset of its number, is the default.
-        if (count, offset) != (1, traffic_class):
-            queues = counted(count or 1, "TX queue")
-            yield f"{queues} from {offset} on for traffic class {traffic_class}"
-
-
-def port_reports(data: Element) -> dict[str, PortReport]:
-    """Kernel state and limits by port name, from the reply to a get."""
-    reports = {}
     for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         kernel = interface.find("b:bridge-port/t:taprio/t:kernel", _NAMESPACES)
         if kernel is None:
@@ -214,7 +166,7 @@ def port_reports(data: Element) -> dict[str, PortReport]:
             oper_status=_text(interface, "if:oper-status"),
             link_speed_bps=_number(kernel, "t:link-speed-bps"),
             tx_queues=_number(kernel, "t:tx-queues"),
-            extras=tuple(_kernel_extras(kernel)),
+            extras=tuple(kernel_extras(kernel)),
             traffic=dict(_traffic(kernel)),
             bridge=_text(kernel, "t:bridge"),
             bridged_priorities=_bridged_priorities(kernel),
@@ -318,39 +270,8 @@ def _ptp_report(ptp: Element | None) -> PtpReport | None:
     )
 
 
-class _Row(NamedTuple):
-    """A list entry: its name, and the texts of its leaves. Read in one pass over the children:
-    entries are most of a reply, and a search for each leaf would be most of the work on it."""
-
-    name: str
-    leaves: dict[str, str]
-
-    def number(self, leaf: str) -> int:
-        """Raises ValueError where the leaf is missing or not a number."""
-        return reply.number(self._leaf(leaf), leaf)
-
-    def optional_number(self, leaf: str) -> int | None:
-        return reply.number(self.leaves[leaf], leaf) if leaf in self.leaves else None
-
-    def traffic_class(self) -> int:
-        """As `number`; 0 to 7."""
-        return reply.traffic_class(self._leaf("traffic-class"))
-
-    def _leaf(self, leaf: str) -> str:
-        if leaf not in self.leaves:
-            raise ValueError(f"the reply has no {leaf} in {self.name}")
-        return self.leaves[leaf]
-
-
-def _rows(parent: Element, path: str) -> Iterator[_Row]:
-    """The entries of a list. Leaves that other modules add are left out."""
-    for element in reply.entries(parent, path, _NAMESPACES):
-        namespace, _, name = str(element.tag).rpartition("}")
-        leaves = {
-            str(child.tag)[len(namespace) + 1 :]: child.text or ""
-            for child in element.iterchildren(f"{namespace}}}*")
-        }
-        yield _Row(name, leaves)
+def _rows(parent: Element, path: str) -> Iterator[Row]:
+    return reply.rows(parent, path, _NAMESPACES)
 
 
 def _text(parent: Element, path: str) -> str | None:

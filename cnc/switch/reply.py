@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -63,3 +64,38 @@ def entries(
     if next(found, None) is not None:
         name = path.rpartition(":")[2]
         raise ValueError(f"more than {limit} entries of {name}")
+
+
+class Row(NamedTuple):
+    """A list entry: its name, and the texts of its leaves. Read in one pass over the children:
+    entries are most of a reply, and a search for each leaf would be most of the work on it."""
+
+    name: str
+    leaves: dict[str, str]
+
+    def number(self, leaf: str) -> int:
+        """Raises ValueError where the leaf is missing or not a number."""
+        return number(self._leaf(leaf), leaf)
+
+    def optional_number(self, leaf: str) -> int | None:
+        return number(self.leaves[leaf], leaf) if leaf in self.leaves else None
+
+    def traffic_class(self) -> int:
+        """As `number`; 0 to 7."""
+        return traffic_class(self._leaf("traffic-class"))
+
+    def _leaf(self, leaf: str) -> str:
+        if leaf not in self.leaves:
+            raise ValueError(f"the reply has no {leaf} in {self.name}")
+        return self.leaves[leaf]
+
+
+def rows(parent: Element, path: str, namespaces: dict[str, str]) -> Iterator[Row]:
+    """The entries of a list. Leaves that other modules add are left out."""
+    for element in entries(parent, path, namespaces):
+        namespace, _, name = str(element.tag).rpartition("}")
+        leaves = {
+            str(child.tag)[len(namespace) + 1 :]: child.text or ""
+            for child in element.iterchildren(f"{namespace}}}*")
+        }
+        yield Row(name, leaves)

@@ -126,11 +126,11 @@ class Subscription(Device):
         """
         if self._events is None:
             return None
-        watched = filters.watch_filter(ports, talker=self.is_end_station)
+        watched = filters.watch_filter(**self._parts(ports))
         state = self._established(push.establish_periodic("operational", watched, period_s))
         if state is None:
             return None
-        stored = filters.configuration_filter(ports, talker=self.is_end_station)
+        stored = filters.configuration_filter(**self._parts(ports))
         stored.append(rollout_id_filter())
         configuration = self._established(push.establish_on_change("running", stored))
         if configuration is None:
@@ -152,7 +152,7 @@ class Subscription(Device):
         with self._request("push-update"):
             state = SwitchState(
                 agent=readback.agent_report(update.contents),
-                ports=of_ports(ports, readback.port_reports(update.contents)),
+                ports=of_ports(ports, readback.port_reports(update.contents, self._bridges)),
                 asked_ns=update.received_ns,
                 answered_ns=update.received_ns,
             )
@@ -161,7 +161,9 @@ class Subscription(Device):
     def counters(self, ports: Collection[str]) -> dict[str, PortCounters]:
         """The counters of these ports."""
         with self._request("get"):
-            counters = port_counters(self._operational(filters.counter_filter(ports)))
+            counters = port_counters(
+                self._operational(filters.counter_filter(self._parts(ports)["ports"]))
+            )
         return of_ports(ports, counters)
 
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cnc.model import GateControlList, GateLimits, GateMode, TalkerTable, WakeUps
+from cnc.model import (
+    BridgeForwarding,
+    GateControlList,
+    GateLimits,
+    GateMode,
+    TalkerTable,
+    WakeUps,
+)
 
 NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
 NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"
@@ -60,6 +67,21 @@ class TalkerReport:
 
 
 @dataclass(frozen=True, slots=True)
+class BridgeReport:
+    """A Linux bridge of a switch: the interfaces that are its ports, sorted, and how its kernel
+    forwards frames by static entries.
+
+    Without VLAN filtering it forwards by address alone; without multicast snooping it sends frames
+    of a group address to all ports. True where the switch does not report it.
+    """
+
+    ports: tuple[str, ...]
+    forwarding: BridgeForwarding
+    filters_vlans: bool = True
+    snoops_multicast: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class PortReport:
     """Kernel state of one port, read back over NETCONF, and the limits of the port.
 
@@ -70,7 +92,7 @@ class PortReport:
     that the port is a member of; `bridged_priorities` are the rules for the frames that it
     forwards, None where the agent has none. `wake_ups` are those of timers that open its gates,
     None where none do or nothing was measured. `talker` is what talkers are told of an end
-    station's port.
+    station's port. `forwarding` is that of a bridge, which has nothing else.
     """
 
     root_qdisc: str
@@ -92,6 +114,24 @@ class PortReport:
     bridged_priorities: Mapping[int, int] | None = None
     wake_ups: WakeUps | None = None
     talker: TalkerReport = TalkerReport()
+    forwarding: BridgeReport | None = None
+
+    @classmethod
+    def of_bridge(cls, report: BridgeReport) -> PortReport:
+        """A bridge, which has no gates, no clock and no link of its own."""
+        return cls(
+            root_qdisc="noqueue",
+            mode=None,
+            clock=None,
+            running=None,
+            pending=None,
+            priority_map=(0,) * PRIORITIES,
+            number_of_classes=0,
+            dscp_priorities={},
+            current_time_ns=None,
+            limits=GateLimits(),
+            forwarding=report,
+        )
 
     @property
     def foreign_qdisc(self) -> str | None:

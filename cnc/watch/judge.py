@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cnc.model import PortSettings, StoredPort, TalkerConfiguration
+from cnc.model import (
+    BridgeForwarding,
+    PortConfiguration,
+    PortSettings,
+    StoredPort,
+    TalkerConfiguration,
+)
+from cnc.rollout import forwarding
 from cnc.rollout.compare import agent_down, difference_of
 from cnc.rollout.talkers import configured_difference
 from cnc.rollout.wording import configured_beside, named
@@ -63,6 +70,12 @@ def _configuration_difference(
     if isinstance(desired, TalkerConfiguration):
         talker = stored.talker if stored else None
         return configured_difference(desired, talker.configuration if talker else None)
+    if isinstance(desired, BridgeForwarding):
+        return forwarding.configured_difference(desired, stored)
+    return _gates_difference(desired, stored)
+
+
+def _gates_difference(desired: PortConfiguration | None, stored: StoredPort | None) -> str | None:
     configured = stored.configuration if stored else None
     if configured == desired:
         extras = stored.extras if stored else ()

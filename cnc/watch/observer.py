@@ -13,7 +13,7 @@ from cnc.rollout.history import Rollout
 from cnc.rollout.recovery import describe
 from cnc.rollout.starvation import Starvation
 from cnc.switch import tree
-from cnc.switch.payload import desired_ports
+from cnc.switch.payload import desired_nodes
 from cnc.watch import clocks, judge, messages
 from cnc.watch.condition import WHOLE, Condition, Conditions, Event, Kind
 from cnc.watch.counter_delta import CounterDelta
@@ -37,7 +37,7 @@ class Observer:
     def __init__(self, plan: Plan, is_known: Callable[[str], bool]) -> None:
         """`is_known` says whether the history has a rollout of this UUID."""
         network = plan.intent.network
-        self._desired = {name: desired_ports(plan, name) for name in network.managed}
+        self._desired = desired_nodes(plan)
         self._clock_error_ns = network.clock_error_ns
         # A full best-effort queue drops frames by design.
         self._no_drops = {

@@ -14,7 +14,8 @@ from cnc.model import Plan
 from cnc.rollout import Report, unresolved
 from cnc.rollout.history import History
 from cnc.switch import ConnectOptions
-from cnc.switch.payload import desired_ports
+from cnc.switch.device import Managed
+from cnc.switch.payload import desired_nodes
 from cnc.watch import healing
 from cnc.watch.condition import WHOLE, Event, Note, What
 from cnc.watch.following import Follower
@@ -52,10 +53,11 @@ class Watcher:
         self._seen: queue.Queue[Observation] = queue.Queue(OBSERVATIONS_MAX)
         self._stopping = threading.Event()
         self._healer = _Healer(heal, tell) if heal else None
+        desired = desired_nodes(plan)
         self._followers = [
             Follower(
-                node,
-                desired_ports(plan, node.name),
+                Managed.of(node, desired[node.name]),
+                desired[node.name],
                 connect=connect,
                 interval_s=interval_s,
                 report=self._seen.put,

@@ -23,7 +23,7 @@ from agent.mechanisms.classification.classifier import Classifier
 from agent.netconfd.front import server
 from cnc.rollout.history import History, Outcome
 from cnc.rollout.history.journal import Journal
-from cnc.switch import device
+from cnc.switch import connection
 from tests.fault.probe import Probe
 
 _OTHER_FAMILIES = {genlmsg: "generic", nfgen_msg: "nftables"}
@@ -78,7 +78,7 @@ def netlink(probe: Probe) -> None:
 
 def rpcs(probe: Probe, address: str) -> None:
     """Every connection to one NETCONF server, and every RPC on it, by what the operation says."""
-    connect, request = device.open_session, RPC._request
+    connect, request = connection.open_session, RPC._request
 
     def connect_probed(*, host: str, **options: Any) -> Any:
         if host != address:
@@ -92,7 +92,7 @@ def rpcs(probe: Probe, address: str) -> None:
         with probe.around(_rpc_name(operation)):
             return request(rpc, operation)
 
-    device.open_session = connect_probed
+    connection.open_session = connect_probed
     RPC._request = request_probed
 
 

@@ -14,7 +14,7 @@ from ncclient import manager
 from ncclient.capabilities import Capabilities
 
 from cnc.model import NS_PER_S
-from cnc.switch import device
+from cnc.switch import connection
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.push import SUBSCRIBED, YANG_PUSH
 from cnc.switch.rollout_id import RolloutId
@@ -275,6 +275,6 @@ class _Session(PromptSession):
 def lying(monkeypatch, change: Change = lambda _: None) -> LyingSwitches:
     """Let every session of `cnc` be one with these switches."""
     switches = LyingSwitches(change)
-    monkeypatch.setattr(device, "open_session", switches.open_session)
-    monkeypatch.setattr(device, "_host_keys", lambda *_: [])
+    monkeypatch.setattr(connection, "open_session", switches.open_session)
+    monkeypatch.setattr(connection, "_host_keys", lambda *_: [])
     return switches

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cnc.model import (
+    BridgeForwarding,
     GateControlList,
     GateEntry,
     GateMode,
     Management,
     PortConfiguration,
     StoredPort,
+    StreamAddress,
     TalkerConfiguration,
     TalkerStream,
     TalkerTable,
@@ -78,6 +81,34 @@ changes = st.builds(
     st.sampled_from(Outcome),
     st.text(),
 )
+
+
+macs = st.binary(min_size=6, max_size=6).map(lambda octets: octets.hex(":"))
+addresses = st.builds(StreamAddress, macs, st.integers(1, 4094))
+port_lists = st.lists(names, max_size=3).map(tuple)
+forwardings = st.builds(
+    BridgeForwarding,
+    st.dictionaries(addresses, port_lists, max_size=3),
+    st.dictionaries(st.integers(1, 4094), port_lists, max_size=3),
+    port_lists,
+)
+
+
+@given(changes, names, forwardings, st.none() | forwardings)
+def test_what_a_bridge_forwarded_survives_the_way_through_octets(
+    change: SwitchChange, bridge: str, after: BridgeForwarding, before: BridgeForwarding | None
+) -> None:
+    named = replace(after, names=dict.fromkeys(after.entries, "camera"))
+    stored = None if before is None else StoredPort(None, 0, frozenset(), forwarding=before)
+    told = replace(
+        change, before={**change.before, bridge: stored}, after={**change.after, bridge: named}
+    )
+    octets = encoding.change_to_octets(told)
+    read = encoding.change_from_octets(octets, change.outcome, change.detail)
+    assert read == told
+    forwards = read.after[bridge]
+    assert isinstance(forwards, BridgeForwarding)
+    assert forwards.names == named.names
 
 
 @given(changes)

@@ -322,7 +322,7 @@ def test_ports_that_nobody_asked_for_are_left_out(monkeypatch):
 
 
 def test_whatever_a_library_raises_at_a_reply_is_an_error_of_the_switch(monkeypatch):
-    def broken(_):
+    def broken(*_):
         raise KeyError("an attribute that nobody sends")
 
     lying(monkeypatch)

@@ -16,7 +16,7 @@ from cnc.errors import RolloutError
 from cnc.model import Bridge, GateLimits, GateMode, Management, Network, PortRef
 from cnc.rollout import read_ports
 from cnc.rollout import stated_ports as limits
-from cnc.switch import ConnectOptions, device
+from cnc.switch import ConnectOptions, connection, device
 from cnc.switch.device import Device, DeviceError, SwitchState
 from cnc.switch.tree import DATASTORES, NETCONF, NMDA, AgentReport, PortReport
 
@@ -137,7 +137,7 @@ class AskedSession:
 
 
 def state_twice(session, monkeypatch):
-    monkeypatch.setattr(device, "_connect", lambda *_: session)
+    monkeypatch.setattr(device, "open_to", lambda *_: session)
     asked = Device(Bridge("s1", 0, 0, Management("192.0.2.1")), CONNECT)
     return [asked.state(["p1"]) for _ in range(2)]
 
@@ -184,7 +184,7 @@ def refused_with(error, monkeypatch):
         def edit_config(self, **_):
             raise error
 
-    monkeypatch.setattr(device, "_connect", lambda *_: Session())
+    monkeypatch.setattr(device, "open_to", lambda *_: Session())
     bridge = Bridge("s1", 0, 0, Management("192.0.2.1", user="eve"))
     with pytest.raises(DeviceError) as refused:
         Device(bridge, CONNECT).edit(etree.Element("config"))
@@ -211,8 +211,8 @@ def test_a_user_who_is_refused_a_session_is_told_what_may_be_the_reason(monkeypa
     def refuse(**_):
         raise SessionCloseError("Unexpected session close")
 
-    monkeypatch.setattr(device, "open_session", refuse)
-    monkeypatch.setattr(device, "_host_keys", lambda *_: [])
+    monkeypatch.setattr(connection, "open_session", refuse)
+    monkeypatch.setattr(connection, "_host_keys", lambda *_: [])
     with pytest.raises(DeviceError, match="refuses eve a session: Unexpected") as refused:
         Device(Bridge("s1", 0, 0, Management("192.0.2.1", user="eve")), CONNECT)
     assert "eve is in no group of the switch's NACM configuration" in refused.value.hint

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import to_jsonable_python
 
-from cnc.model import GateEntry, PortRef
+from cnc.model import BridgeForwarding, GateEntry, PortRef
 
 
 class Document(BaseModel):
@@ -58,6 +58,60 @@ class RunningGates(Document):
     """How long the list lasts; it starts at a multiple of it on TAI."""
     entries: GateEntries = Field(validation_alias=AliasPath("gates", "entries"))
     """Which gates are open, as a mask (0x81: of traffic classes 7 and 0), and for how many ns."""
+
+
+def _stream_entries(forwarding: BridgeForwarding | object) -> object:
+    if not isinstance(forwarding, BridgeForwarding):
+        return forwarding
+    return {
+        "entries": [
+            {
+                "stream": forwarding.names.get(address),
+                "destination_mac": address.destination_mac,
+                "vlan_id": address.vlan_id,
+                "ports": list(ports),
+            }
+            for address, ports in sorted(forwarding.entries.items(), key=str)
+        ],
+        "vlans": {vlan_id: list(ports) for vlan_id, ports in sorted(forwarding.vlans.items())},
+        "trusting": list(forwarding.trusting),
+    }
+
+
+class FilteringEntry(Document):
+    """The ports by which a bridge forwards the frames of a stream."""
+
+    stream: str | None
+    """null: not known, as of an entry that is in no plan."""
+    destination_mac: str
+    vlan_id: int
+    ports: list[str]
+
+
+class Forwarding(Document):
+    """How a bridge forwards the frames of streams."""
+
+    entries: list[FilteringEntry]
+    """Static filtering entries."""
+    vlans: dict[int, list[str]]
+    """The VLANs of streams, each with the ports that are members."""
+    trusting: list[str]
+    """The ports that take the priority of a tagged frame from its PCP."""
+
+
+BridgeTables = Annotated[Forwarding, BeforeValidator(_stream_entries)]
+
+
+class ForwardingChange(Document):
+    """How a bridge forwarded the frames of streams, and was to."""
+
+    before: BridgeTables
+    after: BridgeTables
+
+
+def is_none(value: object) -> bool:
+    """Whether a key is left out: of documents about networks that route."""
+    return value is None
 
 
 class Lists(Document):

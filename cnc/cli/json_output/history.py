@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from cnc.cli.json_output.document import Document, Instant, Lists
+from cnc.cli.json_output.document import Document, ForwardingChange, Instant, Lists, is_none
 from cnc.rollout.history import Outcome, Phase
 
 
@@ -21,6 +21,8 @@ class SwitchResult(Document):
         validation_alias="after"
     )
     """Those that changed; of a single rollout with their lists."""
+    forwarding: dict[str, ForwardingChange] | None = Field(None, exclude_if=is_none)
+    """By bridge, of a single rollout; left out where none changed."""
 
 
 class Rollout(Document):

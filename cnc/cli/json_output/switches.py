@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from cnc.cli.json_output.document import Document, Gates, PortName, RunningGates
+from pydantic import Field
+
+from cnc.cli.json_output.document import (
+    BridgeTables,
+    Document,
+    ForwardingChange,
+    Gates,
+    PortName,
+    RunningGates,
+    is_none,
+)
 from cnc.rollout.preflight import Finding
 from cnc.rollout.transaction import SwitchTimes
 
@@ -26,6 +36,8 @@ class PortChange(Document):
     before: Gates | None
     after: Gates | None
     """null: no gates."""
+    forwarding: ForwardingChange | None = Field(None, exclude_if=is_none)
+    """Of a bridge, which has no gates; left out otherwise."""
 
 
 class Moved(Document):
@@ -59,6 +71,14 @@ class Push(Document):
     """Where the time went, by switch: making the payload, NETCONF, from YANG to the kernel."""
 
 
+class ForwardingState(Document):
+    """How a bridge is to forward the frames of streams, and does."""
+
+    intended: BridgeTables
+    running: BridgeTables | None
+    """As the kernel has it; null: unknown, or there is no such bridge."""
+
+
 class PortState(Document):
     """One port in `cnc status`. The exit code is 1 if one does not agree."""
 
@@ -72,3 +92,5 @@ class PortState(Document):
     running: RunningGates | None
     pending: RunningGates | None
     """A list that the kernel has and does not run yet."""
+    forwarding: ForwardingState | None = Field(None, exclude_if=is_none)
+    """Of a bridge, which has no gates; left out otherwise."""

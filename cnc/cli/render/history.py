@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.format import gate_summary
-from cnc.model import GateControlList, gates_of
+from cnc.format import settings_summary
+from cnc.model import BridgeForwarding, GateControlList, PortSettings, gates_of
 
 if TYPE_CHECKING:
     from cnc.plandiff import Change
@@ -48,7 +48,7 @@ def rollouts(unfinished: Sequence[Rollout], newest: Sequence[Rollout], *, as_jso
 def rollout(told: Rollout, *, as_json: bool) -> None:
     """One rollout: the result on every switch, and what it changed on their ports."""
     if as_json:
-        from cnc.cli.json_output.document import Lists  # noqa: PLC0415
+        from cnc.cli.json_output.document import ForwardingChange, Lists  # noqa: PLC0415
         from cnc.cli.json_output.history import Rollout as Document  # noqa: PLC0415
 
         document = Document.model_validate(told)
@@ -56,6 +56,12 @@ def rollout(told: Rollout, *, as_json: bool) -> None:
             document.switches[name].ports = {
                 port: Lists.model_validate(lists) for port, lists in _gates(change).items()
             }
+            document.switches[name].forwarding = {
+                bridge: ForwardingChange.model_validate({"before": before, "after": after})
+                for bridge, after in change.after.items()
+                if isinstance(after, BridgeForwarding)
+                for before in [change.previous(bridge)]
+            } or None
         print_json(document)
         return
     echo(f"rollout {told.number} of {told.network}: {told.what}")
@@ -74,7 +80,10 @@ def rollout(told: Rollout, *, as_json: bool) -> None:
             name, change.address, change.outcome, some(list(change.after), ", "), change.detail
         )
         for port, lists in _gates(change).items():
-            row = gate_summary(lists.before), gate_summary(lists.after)
+            row = (
+                settings_summary(lists.before, _forwarding(change.previous(port))),
+                settings_summary(lists.after, _forwarding(change.after[port])),
+            )
             ports.add_row(f"{name}/{port}", *row)
     print_table(switches)
     print_table(ports)
@@ -107,6 +116,10 @@ def _phase(rollout: Rollout) -> str:
 
 def _when(instant: datetime) -> str:
     return instant.astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _forwarding(settings: PortSettings | None) -> BridgeForwarding | None:
+    return settings if isinstance(settings, BridgeForwarding) else None
 
 
 def _gates(change: SwitchChange) -> Mapping[str, Change[GateControlList]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
 from cnc.cli.terminal import echo
-from cnc.format import counted, duration, gate_summary, nodes
+from cnc.format import counted, duration, gate_summary, nodes, settings_summary
 from cnc.model import NS_PER_S, StreamPlan
 
 if TYPE_CHECKING:
@@ -81,8 +81,12 @@ def push(report: Report, moved: Sequence[Move], *, dry_run: bool, as_json: bool)
         return
     table = new_table("would change" if dry_run else "changed", "port", "why", "before", "after")
     for change in report.changes:
+        forwarding = change.forwarding
         table.add_row(
-            str(change.port), change.why, gate_summary(change.before), gate_summary(change.after)
+            str(change.port),
+            change.why,
+            settings_summary(change.before, forwarding.before if forwarding else None),
+            settings_summary(change.after, forwarding.after if forwarding else None),
         )
     print_table(table)
     if dry_run:
@@ -114,10 +118,14 @@ def status(ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool) -
     if shown:
         table = new_table("", "port", "intended", "running", "pending", "verdict")
         for port in shown:
+            forwards = port.forwarding
             table.add_row(
                 str(port.port),
-                gate_summary(port.intended),
-                gate_summary(port.running.gates if port.running else None),
+                settings_summary(port.intended, forwards.intended if forwards else None),
+                settings_summary(
+                    port.running.gates if port.running else None,
+                    forwards.running if forwards else None,
+                ),
                 gate_summary(port.pending.gates if port.pending else None),
                 port.verdict,
                 style=None if port.agrees else "bold red",

@@ -2,22 +2,35 @@
 
     {"format": "cnc-change/1", "management": Management,
      "before": {port: StoredPort or null, ...},
-     "after": {port: PortConfiguration, TalkerConfiguration or null, ...}}
+     "after": {port: PortConfiguration, TalkerConfiguration or null, ...},
+     "bridges": {bridge: {"before": Forwarding or null, "after": Forwarding}, ...}}
 
-The keys are the names of the fields; a new one needs a default, or a new format.
+The keys are the names of the fields; a new one needs a default, or a new format. JSON has no
+objects as keys: of a bridge `entries` and `names` are lists.
 Both are deflated: gate control lists are repetitive.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
 from pydantic import create_model
 
 from cnc import planfile
-from cnc.model import Management, Plan, PortSettings, StoredPort
+from cnc.model import (
+    BridgeForwarding,
+    Management,
+    Plan,
+    PortConfiguration,
+    PortSettings,
+    StoredPort,
+    StreamAddress,
+    TalkerConfiguration,
+)
 from cnc.rollout.history.record import Outcome, SwitchChange
 
 _FORMAT = "cnc-change/1"
@@ -25,8 +38,20 @@ _FORMAT = "cnc-change/1"
 
 def change_to_octets(change: SwitchChange) -> bytes:
     """The change without its outcome, which is not known yet."""
+    bridges = {
+        name: _bridge(change.before[name], after)
+        for name, after in change.after.items()
+        if isinstance(after, BridgeForwarding)
+    }
     document = _document()(
-        format=_FORMAT, management=change.management, before=change.before, after=change.after
+        format=_FORMAT,
+        management=change.management,
+        before={
+            name: stored and replace(stored, forwarding=None)
+            for name, stored in change.before.items()
+        },
+        after={name: None if name in bridges else its for name, its in change.after.items()},
+        bridges=bridges,
     )
     return zlib.compress(document.model_dump_json().encode())
 
@@ -34,7 +59,13 @@ def change_to_octets(change: SwitchChange) -> bytes:
 def change_from_octets(octets: bytes, outcome: Outcome, detail: str) -> SwitchChange:
     """The change with its outcome. Raises ValueError if `octets` hold no change."""
     document = _document().model_validate_json(_inflated(octets), strict=True)
-    return SwitchChange(document.management, document.before, document.after, outcome, detail)
+    before: dict[str, StoredPort | None] = document.before
+    after: dict[str, PortSettings | None] = document.after
+    for name, bridge in document.bridges.items():
+        if (stored := before[name]) and bridge.before:
+            before[name] = replace(stored, forwarding=_decoded(bridge.before))
+        after[name] = _decoded(bridge.after)
+    return SwitchChange(document.management, before, after, outcome, detail)
 
 
 def plan_to_octets(plan: Plan) -> bytes:
@@ -53,6 +84,52 @@ def _inflated(octets: bytes) -> bytes:
         raise ValueError(str(error)) from error
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A filtering entry."""
+
+    address: StreamAddress
+    ports: tuple[str, ...]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Forwarding:
+    """`BridgeForwarding` without objects as keys."""
+
+    entries: tuple[_Entry, ...]
+    vlans: Mapping[int, tuple[str, ...]]
+    trusting: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bridge:
+    before: _Forwarding | None
+    after: _Forwarding
+
+
+def _bridge(stored: StoredPort | None, after: BridgeForwarding) -> _Bridge:
+    before = stored.forwarding if stored else None
+    return _Bridge(_encoded(before) if before else None, _encoded(after))
+
+
+def _encoded(forwarding: BridgeForwarding) -> _Forwarding:
+    entries = (
+        _Entry(address, ports, forwarding.names.get(address))
+        for address, ports in forwarding.entries.items()
+    )
+    return _Forwarding(tuple(entries), forwarding.vlans, forwarding.trusting)
+
+
+def _decoded(stored: _Forwarding) -> BridgeForwarding:
+    return BridgeForwarding(
+        entries={each.address: each.ports for each in stored.entries},
+        vlans=stored.vlans,
+        trusting=stored.trusting,
+        names={each.address: each.name for each in stored.entries if each.name is not None},
+    )
+
+
 @cache
 def _document() -> Any:
     return create_model(
@@ -60,5 +137,6 @@ def _document() -> Any:
         format=Literal["cnc-change/1"],
         management=Management,
         before=dict[str, StoredPort | None],
-        after=dict[str, PortSettings | None],
+        after=dict[str, PortConfiguration | TalkerConfiguration | None],
+        bridges=(dict[str, _Bridge], {}),
     )

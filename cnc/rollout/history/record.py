@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from cnc.model import NO_STREAMS, Management, PortSettings, StoredPort, TalkerConfiguration
+from cnc.model import (
+    NO_FORWARDING,
+    NO_STREAMS,
+    BridgeForwarding,
+    Management,
+    PortSettings,
+    StoredPort,
+    TalkerConfiguration,
+)
 
 
 class Phase(StrEnum):
@@ -46,7 +54,8 @@ class SwitchChange:
     """The change of one switch or end station in a rollout.
 
     The two mappings have the same keys, the ports that change: the stored configuration before
-    (None: none) and the desired one after (None: no gates).
+    (None: none) and the desired one after (None: no gates). A bridge is among the ports of its
+    switch.
     """
 
     management: Management
@@ -66,8 +75,10 @@ class SwitchChange:
 
     def previous(self, port: str) -> PortSettings | None:
         """What the port was configured with before, of the kind that the rollout configures."""
-        stored = self.before[port]
-        if not isinstance(self.after[port], TalkerConfiguration):
+        stored, after = self.before[port], self.after[port]
+        if isinstance(after, BridgeForwarding):
+            return ((stored.forwarding if stored else None) or NO_FORWARDING).within(after)
+        if not isinstance(after, TalkerConfiguration):
             return stored.configuration if stored else None
         return stored.talker.configuration if stored and stored.talker else NO_STREAMS
 

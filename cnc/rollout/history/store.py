@@ -129,6 +129,11 @@ class History:
         with self._readable(number):
             return encoding.plan_from_octets(row["plan"], f"rollout {number}")
 
+    def running_plan(self, network: str) -> Plan | None:
+        """The plan of the newest completed rollout of a network; None where there is none."""
+        last = self.rollouts(network, phase=Phase.DONE, limit=1)
+        return self.plan_of(last[0].number) if last else None
+
     def unfinished(self, addresses: Collection[str] | None = None) -> list[Rollout]:
         """The rollouts that have not ended, newest first.
 

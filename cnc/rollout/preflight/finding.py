@@ -23,6 +23,7 @@ class Check(StrEnum):
     AGENT = "agent"
     KERNEL = "kernel"
     PORT = "ports exist"
+    BRIDGE = "bridge"
     LINK = "link up"
     SPEED = "link speed"
     QUEUES = "transmit queues"

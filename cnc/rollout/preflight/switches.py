@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cnc.model import Network, PortConfiguration, PortRef, PortSettings, TalkerConfiguration
+from cnc.model import (
+    BridgeForwarding,
+    Network,
+    PortConfiguration,
+    PortRef,
+    PortSettings,
+    TalkerConfiguration,
+)
 from cnc.rollout.compare import agent_down
+from cnc.rollout.preflight.bridges import examine_bridge
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.preflight.ports import examine_limits, examine_margin, examine_port
@@ -74,6 +82,9 @@ def _examine_switch(
         yield _kernel(name, ports, state.agent)
     for port, configuration in ports.items():
         ref = PortRef(name, port)
+        if isinstance(configuration, BridgeForwarding):
+            yield from examine_bridge(ref, configuration, state.ports.get(port))
+            continue
         link = network.links.get(ref) if network else None
         report = state.ports.get(port)
         yield from examine_port(ref, configuration, report, link)

@@ -1,0 +1,265 @@
+"""How a switch's bridge forwards the frames of streams: to the YANG tree, and read back.
+
+`/bridges/bridge/component/filtering-database` of IEEE 802.1Q's module has the filtering entries
+(8.8.1) and the VLAN registrations (8.8.2); `priority-regeneration` of a bridge port (6.9.4) makes
+it take the priority of a tagged frame from its PCP. Which port a row is about is the leaf
+`interface` of tsn-linux: the standard's `port-ref` is a number, which Linux gives a port anew each
+time it joins a bridge; it only tells the rows of an entry apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Literal
+
+from lxml.builder import ElementMaker
+
+from cnc.model import NO_FORWARDING, BridgeForwarding, StreamAddress
+from cnc.switch import reply
+from cnc.switch.reply import Element
+from cnc.switch.tree import BRIDGE, INTERFACES, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport
+
+_BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
+_TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
+_NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "t": TSN_LINUX}
+_OPERATION = f"{{{NETCONF}}}operation"
+_REPLACE = {_OPERATION: "replace"}
+_REMOVE = {_OPERATION: "remove"}
+_DATABASE_ID = "1"  # Linux has one filtering database for all VLANs (independent VLAN learning)
+_VLAN_ID_MAX = 4094
+
+
+def bridges_element(
+    changes: Mapping[str, BridgeForwarding], stored: Mapping[str, BridgeForwarding | None]
+) -> Element:
+    """The `<bridges>` that sets the forwarding of these bridges, and removes what is `stored` in
+    the VLANs of streams beside it."""
+    return _BRIDGE(
+        "bridges",
+        *(
+            _bridge(name, desired, (stored.get(name) or NO_FORWARDING).within(desired))
+            for name, desired in sorted(changes.items())
+        ),
+    )
+
+
+def _bridge(name: str, desired: BridgeForwarding, stored: BridgeForwarding) -> Element:
+    obsolete_entries = stored.entries.keys() - desired.entries.keys()
+    registered = {vlan_id: ports for vlan_id, ports in desired.vlans.items() if ports}
+    obsolete_vlans = {vlan_id for vlan_id, ports in stored.vlans.items() if ports} - {*registered}
+    return _BRIDGE(
+        "bridge",
+        _BRIDGE("name", name),
+        _BRIDGE(
+            "component",
+            _BRIDGE("name", name),
+            _BRIDGE(
+                "filtering-database",
+                *(_entry(_REMOVE, address) for address in sorted(obsolete_entries, key=str)),
+                *(
+                    _entry(_REPLACE, address, ports)
+                    for address, ports in sorted(desired.entries.items(), key=str)
+                ),
+                *(_registration(_REMOVE, vlan_id) for vlan_id in sorted(obsolete_vlans)),
+                *(
+                    _registration(_REPLACE, vlan_id, ports)
+                    for vlan_id, ports in sorted(registered.items())
+                ),
+            ),
+        ),
+    )
+
+
+def _entry(operation: dict[str, str], address: StreamAddress, ports: Iterable[str] = ()) -> Element:
+    return _BRIDGE(
+        "filtering-entry",
+        operation,
+        _BRIDGE("database-id", _DATABASE_ID),
+        _BRIDGE("vids", str(address.vlan_id)),
+        # The key of the list is text: the agent writes it in upper case, too.
+        _BRIDGE("address", address.destination_mac.replace(":", "-").upper()),
+        *([_BRIDGE("entry-type", "static")] if ports else []),
+        *(
+            _row(number, port, _BRIDGE("static-filtering-entries", _leaf("control-element")))
+            for number, port in enumerate(ports, start=1)
+        ),
+    )
+
+
+def _registration(operation: dict[str, str], vlan_id: int, ports: Iterable[str] = ()) -> Element:
+    return _BRIDGE(
+        "vlan-registration-entry",
+        operation,
+        _BRIDGE("database-id", _DATABASE_ID),
+        _BRIDGE("vids", str(vlan_id)),
+        *([_BRIDGE("entry-type", "static")] if ports else []),
+        *(
+            _row(
+                number,
+                port,
+                _BRIDGE(
+                    "static-vlan-registration-entries",
+                    _leaf("registrar-admin-control"),
+                    _leaf("vlan-transmitted"),
+                ),
+            )
+            for number, port in enumerate(ports, start=1)
+        ),
+    )
+
+
+_VALUES = {
+    "control-element": "forward",
+    "registrar-admin-control": "fixed-new-ignored",
+    "vlan-transmitted": "tagged",
+}
+
+
+def _leaf(name: str) -> Element:
+    return _BRIDGE(name, _VALUES[name])
+
+
+def _row(number: int, port: str, content: Element) -> Element:
+    return _BRIDGE("port-map", _BRIDGE("port-ref", str(number)), content, _TSNL("interface", port))
+
+
+Operation = Literal["replace", "remove"]
+
+
+def regeneration_element(operation: Operation) -> Element:
+    """The `<priority-regeneration>` of a bridge port: each priority as its PCP says, or none."""
+    element = _BRIDGE("priority-regeneration", {_OPERATION: operation})
+    if operation == "replace":
+        element.extend(_BRIDGE(f"priority{p}", str(p)) for p in range(PRIORITIES))
+    return element
+
+
+def regenerations(
+    changes: Collection[tuple[BridgeForwarding, BridgeForwarding | None]],
+) -> dict[str, Operation]:
+    """By port what is to be done with its `<priority-regeneration>`; of each bridge the desired and
+    the stored forwarding."""
+    operations: dict[str, Operation] = {}
+    for desired, stored in changes:
+        before = (stored or NO_FORWARDING).within(desired)
+        operations |= dict.fromkeys({*before.trusting} - {*desired.trusting}, "remove")
+    for desired, _ in changes:
+        operations |= dict.fromkeys(desired.trusting, "replace")
+    return operations
+
+
+def bridge_filters(bridges: Collection[str]) -> list[Element]:
+    """Subtree filters: these bridges, and of all ports whether their priorities are regenerated."""
+    if not bridges:
+        return []
+    interface = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
+    port = _BRIDGE("bridge-port", _BRIDGE("priority-regeneration"))
+    return [
+        interface("interfaces", interface("interface", interface("name"), port)),
+        _BRIDGE(
+            "bridges",
+            *(_BRIDGE("bridge", _BRIDGE("name", bridge)) for bridge in sorted(bridges)),
+        ),
+    ]
+
+
+def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, BridgeForwarding]:
+    """What is configured of these bridges, from the reply to a get-config; without those of which
+    nothing is."""
+    components = _components(data)
+    trusting = _trusting(data)
+    return {name: _forwarding(components[name], trusting) for name in bridges if name in components}
+
+
+def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeReport]:
+    """What these bridges of the kernel do, from the operational state; without absent bridges."""
+    components = _components(data)
+    trusting = _trusting(data)
+    return {name: _report(components[name], trusting) for name in bridges if name in components}
+
+
+def _components(data: Element) -> dict[str, Element]:
+    """By the name of the bridge its component, of which a Linux bridge has one."""
+    found = {}
+    for bridge in reply.entries(data, "b:bridges/b:bridge", _NAMESPACES):
+        component = bridge.find("b:component", _NAMESPACES)
+        if component is not None:
+            found[_text(bridge, "name")] = component
+    return found
+
+
+def _report(component: Element, trusting: tuple[str, ...]) -> BridgeReport:
+    ports = {
+        reply.short(each.text or "", "bridge-port")
+        for each in reply.entries(component, "b:bridge-port", _NAMESPACES)
+    }
+    of_ports = tuple(port for port in trusting if port in ports)
+    return BridgeReport(
+        ports=tuple(sorted(ports)),
+        forwarding=_forwarding(component, of_ports),
+        filters_vlans=reply.text(component, "t:vlan-filtering", _NAMESPACES) != "false",
+        snoops_multicast=reply.text(component, "t:multicast-snooping", _NAMESPACES) != "false",
+    )
+
+
+def _forwarding(component: Element, trusting: tuple[str, ...]) -> BridgeForwarding:
+    entries: dict[StreamAddress, tuple[str, ...]] = {}
+    vlans: dict[int, tuple[str, ...]] = {}
+    database = "b:filtering-database"
+    for entry in _static(component, f"{database}/b:filtering-entry"):
+        mac = _text(entry, "address").replace("-", ":").lower()
+        ports = tuple(sorted(_ports(entry, "static-filtering-entries/b:control-element")))
+        for vlan_id in _vlan_ids(_text(entry, "vids")):
+            entries[StreamAddress(mac, vlan_id)] = ports
+    for entry in _static(component, f"{database}/b:vlan-registration-entry"):
+        ports = tuple(sorted(_ports(entry, "static-vlan-registration-entries/b:vlan-transmitted")))
+        vlans.update(dict.fromkeys(_vlan_ids(_text(entry, "vids")), ports))
+    return BridgeForwarding(entries, vlans, trusting)
+
+
+def _static(component: Element, path: str) -> Iterator[Element]:
+    """The entries that management made; what was learned comes and goes with the traffic."""
+    for entry in reply.entries(component, path, _NAMESPACES):
+        if reply.text(entry, "b:entry-type", _NAMESPACES) != "dynamic":
+            yield entry
+
+
+def _ports(entry: Element, leaf: str) -> Iterator[str]:
+    """The ports of which a row has this leaf with the value that a rollout sets."""
+    name = leaf.rpartition(":")[2]
+    for row in reply.entries(entry, "b:port-map", _NAMESPACES):
+        if reply.text(row, f"b:{leaf}", _NAMESPACES) == _VALUES[name]:
+            port = reply.text(row, "t:interface", _NAMESPACES)
+            if port is None:
+                raise ValueError("the reply has no interface of tsn-linux in a port-map")
+            yield port
+
+
+def _vlan_ids(text: str) -> Iterator[int]:
+    """The VLANs of a leaf `vids`: single ones and ranges, 1,10-100,250."""
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        low, high = reply.number(first, "vids"), reply.number(last or first, "vids")
+        if not 1 <= low <= high <= _VLAN_ID_MAX:
+            raise ValueError(f"vids is {text}: VLANs are 1 to {_VLAN_ID_MAX}")
+        yield from range(low, high + 1)
+
+
+def _trusting(data: Element) -> tuple[str, ...]:
+    """The ports that give each received frame the priority of its PCP, sorted."""
+    identity = [str(p) for p in range(PRIORITIES)]
+    found = []
+    for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
+        table = interface.find("b:bridge-port/b:priority-regeneration", _NAMESPACES)
+        if table is not None and identity == [
+            reply.text(table, f"b:priority{p}", _NAMESPACES) for p in range(PRIORITIES)
+        ]:
+            found.append(reply.text(interface, "if:name", _NAMESPACES) or "")
+    return tuple(sorted(found))
+
+
+def _text(parent: Element, leaf: str) -> str:
+    text = reply.text(parent, f"b:{leaf}", _NAMESPACES)
+    if text is None:
+        raise ValueError(f"the reply has no {leaf} in {parent.tag!s}")
+    return text

@@ -1,0 +1,41 @@
+"""A switch or an end station, as far as a session with it needs to know it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from cnc.model import BridgeForwarding, EndStation, Management, PortSettings
+
+
+class ManagedNode(Protocol):
+    """A switch or an end station of a network, as far as a session needs to know it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def management(self) -> Management | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """Name and management address of a node, without the rest of the network.
+
+    `bridges` are its Linux bridges whose forwarding is configured; it is asked for no other.
+    """
+
+    name: str
+    management: Management | None
+    is_end_station: bool = False
+    bridges: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, node: ManagedNode, settings: Mapping[str, PortSettings | None]) -> Managed:
+        """A node whose ports, and bridges, are to be configured with `settings`."""
+        return cls(node.name, node.management, isinstance(node, EndStation), bridges_in(settings))
+
+
+def bridges_in(settings: Mapping[str, PortSettings | None]) -> frozenset[str]:
+    """Which of the configured are bridges, not ports."""
+    return frozenset(name for name, each in settings.items() if isinstance(each, BridgeForwarding))
