@@ -2,6 +2,7 @@
 
 commands   check, plan, show           rollout    push, rollback, status
 doctor     doctor                      watch      watch
+path       path
 history    history, diff, talkers      lab        the emulated network's own commands
 init       init                        config     config
 discover   discover
@@ -29,6 +30,7 @@ from cnc.cli.history import diff, history, talkers
 from cnc.cli.init import init
 from cnc.cli.lab import lab
 from cnc.cli.options import Invocation
+from cnc.cli.path import path
 from cnc.cli.rollout import push, rollback, status
 from cnc.cli.watch import watch
 from cnc.errors import CncError
@@ -70,7 +72,7 @@ def cnc() -> None:
 
 
 for _command in (
-    *(check, plan, show, doctor, push, rollback, status, watch, history, diff, talkers, lab),
+    *(check, plan, show, doctor, push, rollback, status, path, watch, history, diff, talkers, lab),
     *(init, discover, config, completion),
 ):
     cnc.add_command(_command)

@@ -6,13 +6,14 @@
     history                every rollout of this controller, and the journal of a running one
 
 `stated_ports` reads what switches state of their ports before planning; `compare` reads what
-they run.
+they run; `path` follows one stream through them.
 """
 
 from cnc.rollout.compare import PortStatus, status
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import FILE_NAME, History, Phase, Rollout
+from cnc.rollout.path import StreamPath, follow, require_bridged
 from cnc.rollout.preflight import Finding, Verdict
 from cnc.rollout.push import push
 from cnc.rollout.recovery import describe, resume, roll_back, unresolved
@@ -31,12 +32,15 @@ __all__ = [
     "Rollout",
     "Step",
     "StepBegun",
+    "StreamPath",
     "Verdict",
     "Visit",
     "describe",
     "diagnose",
+    "follow",
     "push",
     "read_ports",
+    "require_bridged",
     "resume",
     "roll_back",
     "stated",

@@ -8,6 +8,7 @@ from cnc.cli.json_output.comparison import Difference
 from cnc.cli.json_output.document import Config, Error
 from cnc.cli.json_output.history import Rollout
 from cnc.cli.json_output.lab import ExperimentSummary, Iperf3, LabUp, Traffic
+from cnc.cli.json_output.path import Path
 from cnc.cli.json_output.planning import CheckedIntent, CheckedPlan, Discovered, PlanFile
 from cnc.cli.json_output.switches import Diagnosis, PortState, Push
 from cnc.cli.json_output.watch import Event
@@ -26,6 +27,7 @@ BY_COMMAND: dict[str, Any] = {
     "lab status": list[NodeStatus],
     "lab traffic": Traffic | Iperf3,
     "lab up": LabUp,
+    "path": Path,
     "plan": PlanFile,
     "push": Push,
     "rollback": Push,

@@ -5,6 +5,7 @@ from cnc.cli.render.doctor import diagnosis
 from cnc.cli.render.history import rollout, rollouts
 from cnc.cli.render.lab import captured, lab_status, lab_up, lab_without_gates
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
+from cnc.cli.render.path import path
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
 from cnc.cli.render.switches import moves, push, status
 from cnc.cli.render.talkers import talkers
@@ -24,6 +25,7 @@ __all__ = [
     "limits",
     "misuse",
     "moves",
+    "path",
     "plan",
     "plan_difference",
     "push",

@@ -1,0 +1,48 @@
+"""What `cnc path` prints: the way of a stream, and where it leaves the plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cnc.cli.render.output import new_table, open_console, print_json, print_table
+from cnc.cli.terminal import echo
+from cnc.format import counted
+
+if TYPE_CHECKING:
+    from cnc.rollout import StreamPath
+
+_NONE = "–"  # noqa: RUF001
+HINT = "`cnc push` of the plan restores the entries; `cnc status` shows all that differs"
+
+
+def path(found: StreamPath, *, as_json: bool) -> None:
+    if as_json:
+        from cnc.cli.json_output.path import Path  # noqa: PLC0415
+
+        print_json(Path.model_validate(found))
+        return
+    where = f"{found.address.destination_mac}, VLAN {found.address.vlan_id}"
+    table = new_table(
+        f"{found.stream} ({where})", "switch", "enters by", "leaves by", "planned", "verdict"
+    )
+    for hop in found.hops:
+        table.add_row(
+            hop.switch,
+            hop.ingress,
+            ", ".join(hop.leaves_by) or _NONE,
+            ", ".join(hop.planned) or _NONE,
+            hop.deviation or "as planned",
+            style="bold red" if hop.deviation else None,
+        )
+    print_table(table)
+    reached = ", ".join(found.listeners) or "no end station"
+    if not found.deviations:
+        switches = counted(len(found.hops), "switch")
+        echo(f"from {found.talker} by {switches} to {reached}: as planned")
+        return
+    echo(f"from {found.talker} frames reach {reached}")
+    for deviation in found.deviations:
+        open_console().print(
+            f"leaves the plan: {deviation}", style="bold red", highlight=False, soft_wrap=True
+        )
+    echo(f"hint: {HINT}")

@@ -1,0 +1,177 @@
+"""`cnc path`: a stream is followed through what bridges do, wherever that leads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cnc import intent as intents
+from cnc.cli import render
+from cnc.errors import InputError
+from cnc.forwarding import bridge_forwarding
+from cnc.model import BridgeForwarding, Plan
+from cnc.planner import plan as compute
+from cnc.rollout.path import StreamPath, require_bridged, walk
+from cnc.switch.device import DeviceError
+from cnc.switch.tree import BridgeReport
+
+LINE3 = yaml.safe_load((Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text())
+Tables = dict[str, BridgeForwarding]
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return compute(intents.from_document({**LINE3, "forwarding": "bridged"}, "line3"))
+
+
+def tables(plan: Plan) -> Tables:
+    return {name: bridge_forwarding(plan, name) for name in plan.intent.network.bridges}
+
+
+def followed(plan: Plan, kernels: Tables, stream: str = "motion", silent: str = "") -> StreamPath:
+    """Through switches that do this; `silent` does not answer."""
+
+    def ask(names: Sequence[str]) -> Mapping[str, BridgeReport | DeviceError]:
+        return {
+            name: DeviceError(name, "no answer to get in time")
+            if name == silent
+            else BridgeReport((), kernels[name])
+            for name in names
+        }
+
+    return walk(plan, stream, ask)
+
+
+def with_ports(plan: Plan, switch: str, ports: tuple[str, ...], stream: str = "motion") -> Tables:
+    """As planned, but frames of the stream leave this switch by `ports`; none: no entry."""
+    kernels = tables(plan)
+    entries = dict(kernels[switch].entries)
+    del entries[plan.addresses[stream]]
+    if ports:
+        entries[plan.addresses[stream]] = ports
+    return {**kernels, switch: replace(kernels[switch], entries=entries)}
+
+
+def test_a_stream_is_followed_hop_by_hop_to_its_listener(plan: Plan) -> None:
+    found = followed(plan, tables(plan))
+    assert [(hop.switch, hop.ingress, hop.leaves_by) for hop in found.hops] == [
+        ("s1", "t1", ("s2",)),
+        ("s2", "s1", ("s3",)),
+        ("s3", "s2", ("l1",)),
+    ]
+    assert (found.talker, found.listeners, found.deviations) == ("t1", ("l1",), ())
+
+
+def test_frames_without_an_entry_end_there(plan: Plan) -> None:
+    found = followed(plan, with_ports(plan, "s2", ()))
+    assert [hop.switch for hop in found.hops] == ["s1", "s2"]
+    assert found.deviations == (
+        "s2: frames end here: the kernel has no filtering entry",
+        "l1: gets no frame",
+    )
+
+
+def test_frames_that_leave_elsewhere_are_followed_there(plan: Plan) -> None:
+    found = followed(plan, with_ports(plan, "s3", ("l2",)))
+    assert found.listeners == ("l2",)
+    assert found.deviations == (
+        "s3: frames do not leave by l1; frames leave by l2, which is not planned",
+        "l1: gets no frame",
+        "l2: gets frames that it does not listen to",
+    )
+
+
+def test_a_port_that_is_no_member_lets_nothing_in(plan: Plan) -> None:
+    kernels = tables(plan)
+    (vlan_id,) = kernels["s3"].vlans
+    kernels["s3"] = replace(kernels["s3"], vlans={vlan_id: ("l1", "l2")})
+    found = followed(plan, kernels)
+    assert found.deviations[0] == f"s3: frames end here: s2 is no member of VLAN {vlan_id}"
+
+
+def test_a_port_that_is_no_member_lets_nothing_out(plan: Plan) -> None:
+    kernels = tables(plan)
+    (vlan_id,) = kernels["s3"].vlans
+    kernels["s3"] = replace(kernels["s3"], vlans={vlan_id: ("l2", "s2")})
+    found = followed(plan, kernels)
+    assert found.deviations[0] == (f"s3: frames do not leave by l1, no member of VLAN {vlan_id}")
+
+
+def test_frames_never_leave_by_the_port_that_they_came_in_by(plan: Plan) -> None:
+    found = followed(plan, with_ports(plan, "s2", ("s1", "s3")))
+    assert found.deviations == ()
+
+
+def test_frames_that_go_round_are_followed_once_and_told(plan: Plan) -> None:
+    document = {
+        **LINE3,
+        "forwarding": "bridged",
+        "switches": {
+            "s1": {"management": "10.99.0.1", "ports": ["t1", "t2", "s2", "s3"]},
+            "s2": {"management": "10.99.0.2", "ports": ["s1", "s3"]},
+            "s3": {"management": "10.99.0.3", "ports": ["s2", "l1", "l2", "s1"]},
+        },
+        "links": [*LINE3["links"], ["s1/s3", "s3/s1"]],
+    }
+    ring = compute(intents.from_document(document, "ring"))
+    address = ring.addresses["motion"]
+    ways = {"s1": ("s2", "s3"), "s2": ("s1", "s3"), "s3": ("l1", "s1", "s2")}
+    kernels = {
+        name: BridgeForwarding({address: ports}, {address.vlan_id: (*ports, "t1", "l2", "l1")}, ())
+        for name, ports in ways.items()
+    }
+    found = followed(ring, kernels)
+    assert any(text.endswith("frames come in again: they go round") for text in found.deviations)
+    places = [(hop.switch, hop.ingress) for hop in found.hops]
+    assert len(places) == len(set(places))
+
+
+def test_a_switch_that_does_not_answer_is_where_nobody_can_tell(plan: Plan) -> None:
+    found = followed(plan, tables(plan), silent="s2")
+    assert found.deviations == ("s2: no answer to get in time", "l1: gets no frame")
+
+
+def test_a_network_that_routes_is_refused_with_the_reason() -> None:
+    with pytest.raises(InputError, match="line3 forwards by IP routes"):
+        require_bridged(intents.from_document(LINE3, "line3"))
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        ("nobody", "line3 has no stream nobody"),
+        ("motion", "stream motion is not in the plan: full"),
+    ],
+)
+def test_a_stream_without_a_way_is_refused(plan: Plan, stream: str, message: str) -> None:
+    others = {name: its for name, its in plan.streams.items() if name != "motion"}
+    without = replace(plan, streams=others, refused={"motion": "full"})
+    with pytest.raises(InputError, match=message):
+        followed(without, tables(plan), stream)
+
+
+def printed(capsys: pytest.CaptureFixture[str], found: StreamPath, **how: bool) -> str:
+    show: Callable[..., None] = render.path
+    show(found, **{"as_json": False, **how})
+    return capsys.readouterr().out
+
+
+def test_the_table_ends_with_where_the_stream_leaves_the_plan(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = printed(capsys, followed(plan, with_ports(plan, "s2", ())))
+    assert "leaves the plan: s2: frames end here: the kernel has no filtering entry" in text
+    text = printed(capsys, followed(plan, tables(plan)))
+    assert text.rstrip().endswith("from t1 by 3 switches to l1: as planned")
+
+
+def test_programs_get_the_same(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(printed(capsys, followed(plan, tables(plan)), as_json=True))
+    assert document["destination_mac"] == plan.addresses["motion"].destination_mac
+    assert document["hops"][0]["leaves_by"] == ["s2"]
+    assert document["deviations"] == []
