@@ -44,8 +44,11 @@ class Rehearsal:
 
 
 @contextmanager
-def rehearsal(names: Sequence[str], ports: Sequence[str]) -> Iterator[Rehearsal]:
-    """Switches with these names, each with these ports, for the time of a `with` block.
+def rehearsal(
+    names: Sequence[str], ports: Sequence[str], *, bridge: str | None = None
+) -> Iterator[Rehearsal]:
+    """Switches with these names, each with these ports, for the time of a `with` block. With the
+    name of a `bridge` each has that bridge, and all ports are its members.
 
     Raises:
         CncError: sysrepo is not installed, or a program does not start.
@@ -70,12 +73,15 @@ def rehearsal(names: Sequence[str], ports: Sequence[str]) -> Iterator[Rehearsal]
                 for name, host_key in host_keys.items()
             )
         )
+        rehearsed = ["--rehearse", ",".join(ports)]
+        if bridge is not None:
+            rehearsed += ["--rehearse-bridge", bridge]
         authorized_keys = connect.identity.with_suffix(".pub")
         programs = [
             {
                 "name": f"{program} of {switch.name}",
                 "argv": switch.command(program, managements[switch.name], authorized_keys)
-                + (["--rehearse", ",".join(ports)] if program == AGENT else []),
+                + (rehearsed if program == AGENT else []),
                 # What a program that is killed leaves behind goes with the directory.
                 "environment": {**switch.environment, "TMPDIR": str(directory)},
                 "log": str(switch.log(program)),

@@ -8,6 +8,7 @@ Only the VLANs of streams, and the ports that are members of them, are a rollout
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort, StreamAddress
@@ -40,7 +41,8 @@ def forwarding_difference(desired: BridgeForwarding, report: PortReport | None) 
         return NO_BRIDGE
     if not bridge.filters_vlans:
         return "its VLAN filtering is off: it forwards by address alone"
-    return _named(desired, bridge.forwarding.within(desired), _KERNEL)
+    # Whether ports trust the PCP is not reported of the kernel: see `BridgeReport`.
+    return _named(replace(desired, trusting=()), bridge.forwarding.within(desired), _KERNEL)
 
 
 def _named(desired: BridgeForwarding, actual: BridgeForwarding, whose: _Whose) -> str | None:
@@ -71,7 +73,7 @@ def _differences(
             yield words(frames, before, after)
     for vlan_id in sorted(desired.vlans):
         yield from _membership(vlan_id, actual.vlans[vlan_id], desired.vlans[vlan_id], whose)
-    yield from _trust(actual.trusting, desired.trusting, whose)
+    yield from _trust(actual.trusting, desired.trusting)
 
 
 def _configured_words(
@@ -108,15 +110,13 @@ def _membership(
         yield f"VLAN {vlan_id} {verb} {_list(surplus)}"
 
 
-def _trust(before: Sequence[str], after: Sequence[str], whose: _Whose) -> Iterator[str]:
+def _trust(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
     missing, surplus = _beyond(after, before), _beyond(before, after)
     priority = "the priority of received frames"
-    is_kernel = whose is _KERNEL
     if missing:
-        yield f"{priority} is {'not ' if is_kernel else ''}taken from their PCP at {_list(missing)}"
+        yield f"{priority} is taken from their PCP at {_list(missing)}"
     if surplus:
-        word = "is, unplanned," if is_kernel else "is no longer"
-        yield f"{priority} {word} taken from their PCP at {_list(surplus)}"
+        yield f"{priority} is no longer taken from their PCP at {_list(surplus)}"
 
 
 def _beyond(these: Sequence[str], those: Sequence[str]) -> list[str]:

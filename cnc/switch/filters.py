@@ -8,7 +8,7 @@ from copy import deepcopy
 from lxml.builder import ElementMaker
 
 from cnc.switch.end_station import published_filter, talker_filter
-from cnc.switch.forwarding import bridge_filters
+from cnc.switch.forwarding import bridge_filters, configured_filters
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
@@ -34,8 +34,8 @@ def configuration_filter(
     """Everything configured under these bridge ports, for a `talker` under its interfaces; and of
     `bridges` how they forward frames."""
     return [
-        _interfaces(ports, _BRIDGE("bridge-port"), *([talker_filter()] if talker else [])),
-        *bridge_filters(bridges),
+        *_interfaces(ports, _BRIDGE("bridge-port"), *([talker_filter()] if talker else [])),
+        *configured_filters(bridges),
     ]
 
 
@@ -57,13 +57,13 @@ def watch_filter(
 
 def clock_filter(port: str) -> list[Element]:
     """The time on this port, and which clock shows it."""
-    return [_interfaces([port], _bridge_port(_CLOCK, _TSNL("kernel", _TSNL("clock"))))]
+    return _interfaces([port], _bridge_port(_CLOCK, _TSNL("kernel", _TSNL("clock"))))
 
 
 def counter_filter(ports: Iterable[str]) -> list[Element]:
     """The counters of these bridge ports."""
     kernel = _TSNL("kernel", _TSNL("class-statistics"))
-    return [_interfaces(ports, _bridge_port(_COUNTERS, kernel))]
+    return _interfaces(ports, _bridge_port(_COUNTERS, kernel))
 
 
 def _state_filter(
@@ -71,7 +71,7 @@ def _state_filter(
 ) -> list[Element]:
     port = _bridge_port(of_gate_table, _TSNL("kernel"))
     told = [published_filter()] if talker else []
-    return [_interfaces(ports, _IF("oper-status"), port, *told), _TSNL("agent")]
+    return [*_interfaces(ports, _IF("oper-status"), port, *told), _TSNL("agent")]
 
 
 def _bridge_port(of_gate_table: Iterable[str], kernel: Element) -> Element:
@@ -82,8 +82,7 @@ def _bridge_port(of_gate_table: Iterable[str], kernel: Element) -> Element:
     )
 
 
-def _interfaces(ports: Iterable[str], *filters: Element) -> Element:
-    return _IF(
-        "interfaces",
-        *(_IF("interface", _IF("name", port), *deepcopy(filters)) for port in sorted(ports)),
-    )
+def _interfaces(ports: Iterable[str], *filters: Element) -> list[Element]:
+    """Nothing without ports: an empty `<interfaces>` selects all of them."""
+    asked = [_IF("interface", _IF("name", port), *deepcopy(filters)) for port in sorted(ports)]
+    return [_IF("interfaces", *asked)] if asked else []

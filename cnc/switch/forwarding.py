@@ -123,13 +123,15 @@ def _row(number: int, port: str, content: Element) -> Element:
     return _BRIDGE("port-map", _BRIDGE("port-ref", str(number)), content, _TSNL("interface", port))
 
 
-Operation = Literal["replace", "remove"]
+Operation = Literal["merge", "remove"]
 
 
 def regeneration_element(operation: Operation) -> Element:
     """The `<priority-regeneration>` of a bridge port: each priority as its PCP says, or none."""
+    # Not replaced: where the container is there by default, sysrepo takes a replacement by values
+    # that are the defaults for no change. All leaves are sent.
     element = _BRIDGE("priority-regeneration", {_OPERATION: operation})
-    if operation == "replace":
+    if operation == "merge":
         element.extend(_BRIDGE(f"priority{p}", str(p)) for p in range(PRIORITIES))
     return element
 
@@ -144,23 +146,26 @@ def regenerations(
         before = (stored or NO_FORWARDING).within(desired)
         operations |= dict.fromkeys({*before.trusting} - {*desired.trusting}, "remove")
     for desired, _ in changes:
-        operations |= dict.fromkeys(desired.trusting, "replace")
+        operations |= dict.fromkeys(desired.trusting, "merge")
     return operations
 
 
-def bridge_filters(bridges: Collection[str]) -> list[Element]:
+def configured_filters(bridges: Collection[str]) -> list[Element]:
     """Subtree filters: these bridges, and of all ports whether their priorities are regenerated."""
     if not bridges:
         return []
     interface = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
     port = _BRIDGE("bridge-port", _BRIDGE("priority-regeneration"))
-    return [
-        interface("interfaces", interface("interface", interface("name"), port)),
-        _BRIDGE(
-            "bridges",
-            *(_BRIDGE("bridge", _BRIDGE("name", bridge)) for bridge in sorted(bridges)),
-        ),
-    ]
+    ports = interface("interfaces", interface("interface", interface("name"), port))
+    return [ports, *bridge_filters(bridges)]
+
+
+def bridge_filters(bridges: Collection[str]) -> list[Element]:
+    """A subtree filter: these bridges; none without any."""
+    if not bridges:
+        return []
+    names = (_BRIDGE("bridge", _BRIDGE("name", bridge)) for bridge in sorted(bridges))
+    return [_BRIDGE("bridges", *names)]
 
 
 def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, BridgeForwarding]:
@@ -174,8 +179,7 @@ def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, BridgeFor
 def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeReport]:
     """What these bridges of the kernel do, from the operational state; without absent bridges."""
     components = _components(data)
-    trusting = _trusting(data)
-    return {name: _report(components[name], trusting) for name in bridges if name in components}
+    return {name: _report(components[name]) for name in bridges if name in components}
 
 
 def _components(data: Element) -> dict[str, Element]:
@@ -188,15 +192,14 @@ def _components(data: Element) -> dict[str, Element]:
     return found
 
 
-def _report(component: Element, trusting: tuple[str, ...]) -> BridgeReport:
+def _report(component: Element) -> BridgeReport:
     ports = {
         reply.short(each.text or "", "bridge-port")
         for each in reply.entries(component, "b:bridge-port", _NAMESPACES)
     }
-    of_ports = tuple(port for port in trusting if port in ports)
     return BridgeReport(
         ports=tuple(sorted(ports)),
-        forwarding=_forwarding(component, of_ports),
+        forwarding=_forwarding(component, ()),
         filters_vlans=reply.text(component, "t:vlan-filtering", _NAMESPACES) != "false",
         snoops_multicast=reply.text(component, "t:multicast-snooping", _NAMESPACES) != "false",
     )

@@ -75,17 +75,16 @@ _NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
 
 def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, StoredPort]:
     """Bridge ports, talkers' ports and these bridges by name, from the reply to a get-config."""
-    ports = {
-        name: replace(_NO_BRIDGE_PORT, forwarding=forwarding)
-        for name, forwarding in stored_bridges(data, bridges).items()
-    }
+    ports = {}
     for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         port = interface.find("b:bridge-port", _NAMESPACES)
         talker = stored_talker(interface)
         if port is not None or talker is not None:
             stored = _NO_BRIDGE_PORT if port is None else _stored_port(port)
             ports[_require(interface, "if:name")] = replace(stored, talker=talker)
-    return ports
+    forwardings = stored_bridges(data, bridges).items()
+    # A bridge is an interface, too; what matters of it is how it forwards.
+    return ports | {name: replace(_NO_BRIDGE_PORT, forwarding=its) for name, its in forwardings}
 
 
 _NO_BRIDGE_PORT = StoredPort(None, 0, frozenset())
@@ -136,9 +135,7 @@ def _configuration(
 
 def port_reports(data: Element, bridges: Iterable[str] = ()) -> dict[str, PortReport]:
     """Kernel state and limits by port name, and of these bridges, from the reply to a get."""
-    reports = {
-        name: PortReport.of_bridge(report) for name, report in bridge_reports(data, bridges).items()
-    }
+    reports = {}
     for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         kernel = interface.find("b:bridge-port/t:taprio/t:kernel", _NAMESPACES)
         if kernel is None:
@@ -173,7 +170,8 @@ def port_reports(data: Element, bridges: Iterable[str] = ()) -> dict[str, PortRe
             wake_ups=_wake_ups(kernel),
             talker=talker_report(interface),
         )
-    return reports
+    reported = bridge_reports(data, bridges).items()
+    return reports | {name: PortReport.of_bridge(report) for name, report in reported}
 
 
 def _dscp_priorities(above: Element) -> dict[int, int]:

@@ -71,8 +71,10 @@ class BridgeReport:
     """A Linux bridge of a switch: the interfaces that are its ports, sorted, and how its kernel
     forwards frames by static entries.
 
-    Without VLAN filtering it forwards by address alone; without multicast snooping it sends frames
-    of a group address to all ports. True where the switch does not report it.
+    Which ports trust the PCP is not part of it: the operational state has `priority-regeneration`
+    as it is configured or by default, not as the kernel has it. The agent compares that itself.
+    Without VLAN filtering a bridge forwards by address alone; without multicast snooping it sends
+    frames of a group address to all ports. True where the switch does not report it.
     """
 
     ports: tuple[str, ...]

@@ -167,10 +167,6 @@ def test_a_stream_that_ends_loses_its_entry() -> None:
             replace(TOLD, vlans={10: ("l1", "s2", "s3", "t1")}),
             "VLAN 10 is registered, but not planned, at s3",
         ),
-        (
-            replace(TOLD, trusting=()),
-            "the priority of received frames is not taken from their PCP at t1",
-        ),
     ],
 )
 def test_a_kernel_that_drifted_is_described_by_what_frames_do(

@@ -76,7 +76,8 @@ class ForwardingState(Document):
 
     intended: BridgeTables
     running: BridgeTables | None
-    """As the kernel has it; null: unknown, or there is no such bridge."""
+    """As the kernel has it, which does not tell the ports that trust; null: unknown, or there is no
+    such bridge."""
 
 
 class PortState(Document):

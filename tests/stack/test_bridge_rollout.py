@@ -1,0 +1,300 @@
+"""Bridges as members of rollouts: real agents and NETCONF servers, ports and bridges in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cnc import intent as intents
+from cnc.errors import RolloutError
+from cnc.forwarding import bridge_forwarding
+from cnc.lab.rehearsal import Rehearsal, rehearsal
+from cnc.model import BridgeForwarding, Plan
+from cnc.planner import plan as compute
+from cnc.rollout import doctor, follow, push, status
+from cnc.rollout.events import Step, StepBegun
+from cnc.rollout.history import History, Outcome
+from cnc.rollout.preflight import Verdict
+from cnc.switch.device import Device, Managed, StoredSwitch, SwitchState
+from cnc.switch.payload import edit_config
+from cnc.switch.rollout_id import RolloutId
+
+SWITCHES = ("s1", "s2", "s3")
+PORTS = ("s1", "s2", "s3", "t1", "l1", "l2")
+BRIDGE = "br0"
+CONTROL = {"traffic-class": 7, "priority": 7, "role": "control", "max-frame": "128B"}
+CYCLIC = {"traffic-class": 6, "priority": 6, "role": "scheduled"}
+BEST_EFFORT = {"traffic-class": 0, "priority": 0, "role": "best-effort"}
+# The two streams, and who listens to them.
+Listeners = dict[str, list[str]]
+BOTH: Listeners = {"camera": ["l1", "l2"], "motion": ["l1"]}
+
+
+def stream(listeners: list[str]) -> dict[str, Any]:
+    return {
+        "talker": "t1",
+        "listeners": listeners,
+        "class": "cyclic",
+        "period": "1ms",
+        "payload": "200B",
+        "max-latency": "200us",
+    }
+
+
+@dataclass(frozen=True)
+class Network:
+    """t1 ── s1 ── s2 ── l1, with s3 ── l2 at both s1 and s2; and an operator of it."""
+
+    running: Rehearsal
+    history: History
+
+    def plan(
+        self,
+        listeners: Listeners | None = None,
+        *,
+        vlan: int = 10,
+        bridge: str = BRIDGE,
+        forwarding: str = "bridged",
+    ) -> Plan:
+        managements = self.running.managements
+        (user,) = {each.user for each in managements.values()}
+        (port,) = {each.port for each in managements.values()}
+        ports = {"s1": ["t1", "s2", "s3"], "s2": ["s1", "s3", "l1"], "s3": ["s1", "s2", "l2"]}
+        is_bridged = forwarding == "bridged"
+        document = {
+            "name": "bridges",
+            "forwarding": forwarding,
+            **({"addresses": {"vlans": [vlan]}} if is_bridged else {}),
+            "defaults": {
+                "rate": "1Gbps",
+                "propagation": "100ns",
+                "processing": {"min": "1us", "max": "5us"},
+                "clock-error": "1us",
+                "gate-margin": "0ns",
+                "talker-interference": "none",
+                "user": user,
+                "netconf-port": port,
+            },
+            "classes": {"control": CONTROL, "cyclic": CYCLIC, "best-effort": BEST_EFFORT},
+            "switches": {
+                name: {"management": managements[name].address, "ports": its}
+                | ({"bridge": bridge} if bridge != BRIDGE else {})
+                for name, its in ports.items()
+            },
+            "end-stations": ["t1", "l1", "l2"],
+            "links": [
+                ["t1/eth0", "s1/t1"],
+                ["s1/s2", "s2/s1"],
+                ["s2/s3", "s3/s2"],
+                ["s1/s3", "s3/s1"],
+                ["s2/l1", "l1/eth0"],
+                ["s3/l2", "l2/eth0"],
+            ],
+            "streams": {name: stream(its) for name, its in (listeners or BOTH).items()},
+        }
+        if not is_bridged:
+            classes = document["classes"]
+            assert isinstance(classes, dict)
+            for number, each in enumerate(classes.values()):
+                document["classes"] = classes | {}
+                each["dscp"] = [48, 46, 0][number]
+        return compute(intents.from_document(document, "bridges"))
+
+    def push(self, plan: Plan, **options: Any) -> Any:
+        connect = self.running.connect
+        return push(plan, connect=connect, history=self.history, take_over=True, **options)
+
+    def session(self, switch: str) -> Device:
+        node = Managed(switch, self.running.managements[switch], bridges=frozenset({BRIDGE}))
+        return Device(node, self.running.connect)
+
+    def state(self, switch: str) -> SwitchState:
+        with self.session(switch) as device:
+            return device.state([BRIDGE])
+
+    def stored(self, switch: str) -> StoredSwitch:
+        with self.session(switch) as device:
+            return device.stored([BRIDGE])
+
+    def forwards(self, switch: str) -> BridgeForwarding:
+        """What the bridge of the switch does."""
+        report = self.state(switch).ports[BRIDGE].forwarding
+        assert report
+        return report.forwarding
+
+    def configured(self, switch: str) -> BridgeForwarding:
+        stored = self.stored(switch).ports[BRIDGE].forwarding
+        assert stored
+        return stored
+
+    def edit(self, switch: str, told: BridgeForwarding) -> None:
+        """As another client configures a bridge, beside what is there."""
+        rollout_id = RolloutId.of_this_controller()
+        with self.session(switch) as device:
+            before = device.stored([BRIDGE]).ports
+            device.edit(edit_config({BRIDGE: told}, 0, before, rollout_id))
+            device.commit_confirmed(30, "another client")
+            device.confirm("another client")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Rehearsal]:
+    with rehearsal(SWITCHES, PORTS, bridge=BRIDGE) as started:
+        yield started
+
+
+@pytest.fixture
+def network(running: Rehearsal, tmp_path: Path) -> Iterator[Network]:
+    with History(tmp_path / "history.sqlite") as history:
+        network = Network(running, history)
+        for name in SWITCHES:  # which know nothing of streams, whatever another test left there
+            network.edit(name, BridgeForwarding({}, dict.fromkeys((10, 20, 99), ()), ()))
+        yield network
+
+
+def told(plan: Plan) -> dict[str, BridgeForwarding]:
+    return {name: bridge_forwarding(plan, name) for name in SWITCHES}
+
+
+def done(plan: Plan) -> dict[str, BridgeForwarding]:
+    """The same without the ports that trust the PCP, which a kernel does not report."""
+    return {name: replace(its, trusting=()) for name, its in told(plan).items()}
+
+
+def test_a_push_brings_filtering_entries_and_gates_as_one_change(network: Network):
+    plan = network.plan()
+    report = network.push(plan)
+    assert {name: network.forwards(name) for name in SWITCHES} == done(plan)
+    assert {name: network.configured(name) for name in SWITCHES} == told(plan)
+    kept = network.history.rollout(report.number)
+    assert {name: change.outcome for name, change in kept.switches.items()} == dict.fromkeys(
+        SWITCHES, Outcome.SAVED
+    )
+    assert kept.switches["s1"].after[BRIDGE] == told(plan)["s1"]
+    assert all(port.agrees for port in status(plan, connect=network.running.connect))
+
+
+def test_a_plan_that_runs_is_not_sent_again(network: Network):
+    plan = network.plan()
+    network.push(plan)
+    assert not network.push(plan).changes
+
+
+def test_a_stream_that_loses_a_listener_leaves_by_fewer_ports(network: Network):
+    network.push(network.plan())
+    fewer = network.plan(BOTH | {"camera": ["l1"]})
+    report = network.push(fewer)
+    why = {str(each.port): each.why for each in report.changes}
+    assert "frames of camera (" in why["s1/br0"]
+    assert "leave by s2 instead of s2 and s3" in why["s1/br0"]
+    assert {name: network.forwards(name) for name in SWITCHES} == done(fewer)
+
+
+def test_a_port_that_streams_come_back_to_takes_their_priority_from_the_pcp_again(network: Network):
+    network.push(network.plan())
+    network.push(network.plan({"motion": ["l1"]}))
+    plan = network.plan()
+    network.push(plan)
+    assert network.configured("s3").trusting == told(plan)["s3"].trusting == ("s1",)
+
+
+def test_a_stream_that_ends_leaves_no_entry_behind(network: Network):
+    network.push(network.plan())
+    network.push(network.plan({"motion": ["l1"]}))
+    assert network.forwards("s3").entries == {}
+    assert len(network.forwards("s2").entries) == 1
+
+
+def test_streams_that_move_to_another_vlan_leave_none_behind(network: Network):
+    network.push(network.plan())
+    moved = network.plan(vlan=20)
+    network.push(moved)
+    assert {name: network.configured(name) for name in SWITCHES} == told(moved)
+    assert set(network.forwards("s1").vlans) == {20}
+
+
+def test_a_change_that_is_taken_back_leaves_bridges_as_they_were(network: Network):
+    before = network.plan({"motion": ["l1"]})
+    network.push(before)
+    committed = []
+
+    def fail(event: object) -> None:
+        if isinstance(event, StepBegun) and event.step is Step.VERIFY:
+            committed.append(network.forwards("s3").entries)
+            raise RolloutError("the operator's machine fails", hint=None)
+
+    with pytest.raises(RolloutError, match="no switch was changed"):
+        network.push(network.plan(), listener=fail)
+    assert committed[0]
+    assert {name: network.forwards(name) for name in SWITCHES} == done(before)
+    assert {name: network.configured(name) for name in SWITCHES} == told(before)
+
+
+def test_a_rollback_brings_the_entries_before(network: Network):
+    before = network.plan({"motion": ["l1"]})
+    network.push(before)
+    network.push(network.plan())
+    network.push(before, what="rollback")
+    assert {name: network.forwards(name) for name in SWITCHES} == done(before)
+
+
+def test_what_another_client_configured_in_its_own_vlan_stays(network: Network):
+    plan = network.plan()
+    network.push(plan)
+    (address, *_) = plan.addresses.values()
+    others = BridgeForwarding({replace(address, vlan_id=99): ("l1",)}, {99: ("l1", "s1")}, ("s1",))
+    network.edit("s2", others)
+    assert not network.push(plan).changes
+    network.push(network.plan(vlan=20))
+    assert network.configured("s2").within(others) == others
+
+
+def test_a_bridge_that_is_not_there_is_refused_before_any_change(network: Network):
+    network.push(network.plan({"motion": ["l1"]}))
+    before = network.forwards("s1")
+    with pytest.raises(
+        RolloutError, match=r"s1/br7: the switch has no such bridge[\s\S]*no switch"
+    ):
+        network.push(network.plan(bridge="br7"))
+    assert network.forwards("s1") == before
+
+
+def test_a_network_that_stops_bridging_forgets_its_streams(network: Network):
+    network.push(network.plan())
+    network.push(network.plan({"motion": ["l1"]}, forwarding="routed"))
+    for name in SWITCHES:
+        assert network.forwards(name) == BridgeForwarding({}, {}, ())
+
+
+def test_doctor_says_that_the_bridges_are_ready(network: Network):
+    plan = network.plan()
+    visits = doctor.visit(plan.intent, connect=network.running.connect)
+    found = doctor.diagnose(plan, visits)
+    assert [each.verdict for each in found if each.check == "bridge"] == [Verdict.OK] * 3
+    assert not [each for each in found if each.verdict is Verdict.FAILED]
+
+
+def test_status_tells_of_entries_that_nobody_pushed(network: Network):
+    network.push(network.plan({"motion": ["l1"]}))
+    ports = status(network.plan(), connect=network.running.connect)
+    (bridge,) = (each for each in ports if str(each.port) == "s3/br0")
+    assert not bridge.agrees
+    assert bridge.verdict.startswith("differs: frames of camera (")
+    assert "do not leave by l2: the kernel has no filtering entry" in bridge.verdict
+
+
+def test_a_stream_is_followed_through_what_the_switches_do(network: Network):
+    plan = network.plan()
+    network.push(plan)
+    connect = network.running.connect
+    found = follow(plan, "camera", connect=connect)
+    assert found.deviations == ()
+    assert found.listeners == ("l1", "l2")
+    network.push(network.plan(BOTH | {"camera": ["l1"]}))
+    found = follow(plan, "camera", connect=connect)
+    assert "l2: gets no frame" in found.deviations
+    assert found.deviations[0].startswith("s1: frames do not leave by s3")
