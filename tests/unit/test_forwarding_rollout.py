@@ -44,7 +44,9 @@ def stored(told: BridgeForwarding) -> StoredPort:
 
 
 def kernel(told: BridgeForwarding, **options: bool) -> PortReport:
-    return PortReport.of_bridge(BridgeReport(tuple(sorted(TOLD.members)), told, **options))
+    """A bridge that does this; which of its ports trust the PCP is not reported."""
+    does = replace(told, trusting=())
+    return PortReport.of_bridge(BridgeReport(tuple(sorted(TOLD.members)), does, **options))
 
 
 def leaving(ports: tuple[str, ...] | None) -> BridgeForwarding:
