@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +21,12 @@ from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History, Outcome
 from cnc.rollout.preflight import Verdict
 from cnc.switch.device import Device, Managed, StoredSwitch, SwitchState
-from cnc.switch.payload import edit_config
+from cnc.switch.payload import desired_nodes, edit_config
 from cnc.switch.rollout_id import RolloutId
+from cnc.watch.condition import Event, Kind
+from cnc.watch.following import Follower
+from cnc.watch.observation import Observation
+from cnc.watch.observer import Observer
 
 SWITCHES = ("s1", "s2", "s3")
 PORTS = ("s1", "s2", "s3", "t1", "l1", "l2")
@@ -298,3 +303,34 @@ def test_a_stream_is_followed_through_what_the_switches_do(network: Network):
     found = follow(plan, "camera", connect=connect)
     assert "l2: gets no frame" in found.deviations
     assert found.deviations[0].startswith("s1: frames do not leave by s3")
+
+
+def test_a_watch_is_told_of_the_bridge_and_says_what_differs(network: Network):
+    plan = network.plan()
+    network.push(plan)
+    settings = desired_nodes(plan)["s3"]
+    node = Managed.of(plan.intent.network.bridges["s3"], settings)
+    seen: queue.SimpleQueue[Observation] = queue.SimpleQueue()
+    follower = Follower(
+        node, settings, connect=network.running.connect, interval_s=0.5, report=seen.put
+    )
+    observer = Observer(plan, network.history.knows)
+    follower.start()
+    try:
+        quiet = [event for _ in range(3) for event in events_of(observer, seen)]
+        assert [event for event in quiet if event.port == BRIDGE] == []
+        network.edit("s3", replace(told(plan)["s3"], entries={}))
+        found: list[Event] = []
+        while {event.kind for event in found} < {Kind.CONFIGURATION, Kind.DRIFT}:
+            found += [event for event in events_of(observer, seen) if event.port == BRIDGE]
+    finally:
+        follower.stop()
+        follower.join(10)
+    texts = {event.kind: event.text for event in found}
+    assert "leave by l2, by a new filtering entry" in texts[Kind.CONFIGURATION]
+    assert "do not leave by l2: the kernel has no filtering entry" in texts[Kind.DRIFT]
+
+
+def events_of(observer: Observer, seen: queue.SimpleQueue[Observation]) -> list[Event]:
+    """The events of the next observation."""
+    return observer.take(seen.get(timeout=30))
