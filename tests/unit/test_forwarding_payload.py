@@ -147,6 +147,12 @@ def test_only_switches_that_bridge_are_asked_for_it() -> None:
         assert [b"<bridges" in each for each in asked] == [False, True]
 
 
+def test_whether_ports_trust_the_pcp_is_asked_of_the_configuration_of_all_ports() -> None:
+    asked = b"".join(map(etree.tostring, configuration_filter(["p1"], bridges=["br0"])))
+    assert b"<name/><bridge-port" in asked
+    assert b"priority-regeneration" in asked
+
+
 def test_a_bridge_without_ports_that_change_asks_for_no_interface() -> None:
     asked = b"".join(map(etree.tostring, state_filter([], bridges=["br0"])))
     assert b"<bridges" in asked
