@@ -31,7 +31,10 @@ def forwarding_needs_change(
 def configured_difference(desired: BridgeForwarding, stored: StoredPort | None) -> str | None:
     """What is not configured as desired, in words; None when all is."""
     whole = (stored.forwarding if stored else None) or NO_FORWARDING
-    return _named(desired, whole.within(desired), _CONFIGURED)
+    actual = whole.within(desired)
+    if desired.entries and not (actual.entries or actual.members):
+        return "no filtering entry of streams yet"
+    return _named(desired, actual, _CONFIGURED)
 
 
 def forwarding_difference(desired: BridgeForwarding, report: PortReport | None) -> str | None:

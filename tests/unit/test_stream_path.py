@@ -137,8 +137,11 @@ def test_a_switch_that_does_not_answer_is_where_nobody_can_tell(plan: Plan) -> N
 
 
 def test_a_network_that_routes_is_refused_with_the_reason() -> None:
+    intent = intents.from_document(LINE3, "line3")
     with pytest.raises(InputError, match="line3 forwards by IP routes"):
-        require_bridged(intents.from_document(LINE3, "line3"))
+        require_bridged(intent)
+    with pytest.raises(InputError, match="line3 forwards by IP routes"):
+        followed(compute(intent), {})
 
 
 @pytest.mark.parametrize(
