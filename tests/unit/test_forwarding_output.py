@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cnc import cli
+from cnc import app, cli
 from cnc.cli import render
 from cnc.errors import CncError, InputError
 from cnc.model import BridgeForwarding, Management, PortRef, StoredPort, StreamAddress
@@ -117,7 +117,10 @@ def test_history_keeps_what_a_bridge_was_to_forward(state_dir: Path) -> None:
     assert "forwarding" not in listed[0]["switches"]["s1"]
 
 
-def test_path_refuses_a_network_that_routes_before_it_asks_anybody(tmp_path: Path) -> None:
+def test_path_refuses_a_network_that_routes_before_it_asks_anybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "plan_to_compare", None)
     refused = cnc("path", "motion", LINE3, "--state-dir", tmp_path)
     assert isinstance(refused.exception, InputError)
     assert refused.exception.exit_code == 2
