@@ -1,7 +1,9 @@
 """Which addresses and routes an emulated network gets: a pure function of the intent.
 
-Every cable is an IPv4 and an IPv6 subnet of its own; switches forward at the network layer, as the
-DSCP rules of the agents need (frames that are bridged never pass POSTROUTING).
+In a routed network every cable is an IPv4 and an IPv6 subnet of its own, and switches forward at
+the network layer, as the DSCP rules of the agents need (frames that are bridged never pass
+POSTROUTING). A bridged network is one subnet, in which each node has one address: an end station at
+its first port, a switch at its bridge.
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ from ipaddress import (
 )
 
 from cnc.errors import InputError
-from cnc.model import Intent, Link, Network, PortRef
+from cnc.model import Forwarding, Intent, Link, Network, PortRef
+from cnc.spanning_tree import spanning_tree
 
 CABLES_V4 = IPv4Network("10.128.0.0/9")
 CABLES_V6 = IPv6Network("fd00::/48")
+BRIDGED_V4 = IPv4Network("10.128.0.0/16")
+BRIDGED_V6 = IPv6Network("fd00::/64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +95,30 @@ def port_addresses(network: Network) -> dict[PortRef, PortAddresses]:
     return result
 
 
+def bridged_addresses(network: Network) -> dict[str, PortAddresses]:
+    """Addresses of every node in the one subnet of a bridged network."""
+    ports = port_addresses(network)
+    first = {port.node: port for port in sorted(ports, reverse=True)}
+    return {
+        node: PortAddresses(
+            mac=bridge_mac(number) if node in network.bridges else ports[first[node]].mac,
+            v4=IPv4Interface((int(BRIDGED_V4.network_address) + number, BRIDGED_V4.prefixlen)),
+            v6=IPv6Interface((int(BRIDGED_V6.network_address) + number, BRIDGED_V6.prefixlen)),
+        )
+        for number, node in enumerate(sorted(first), start=1)
+    }
+
+
+def bridge_mac(number: int) -> str:
+    """The address of a switch's bridge device, apart from those of all ports."""
+    return f"02:01:{number >> 8:02x}:{number & 0xFF:02x}:00:00"
+
+
 def addresses(intent: Intent) -> dict[str, NodeAddresses]:
     """The addresses by which each node of the intent is reached."""
+    if intent.network.forwarding is Forwarding.BRIDGED:
+        nodes = bridged_addresses(intent.network)
+        return {node: NodeAddresses(own.v4.ip, own.v6.ip) for node, own in nodes.items()}
     result: dict[str, NodeAddresses] = {}
     for port, found in sorted(port_addresses(intent.network).items()):
         result.setdefault(port.node, NodeAddresses(v4=found.v4.ip, v6=found.v6.ip))
@@ -101,11 +128,15 @@ def addresses(intent: Intent) -> dict[str, NodeAddresses]:
 def next_hops(network: Network, target: str) -> dict[str, Link]:
     """For every node that can reach `target`, the first link of its shortest path there.
 
-    Only switches forward. Equal paths are told apart by port name, so every run routes alike.
+    Only switches forward. Equal paths are told apart by port name, so every run routes alike. In a
+    bridged network the path is that of ordinary frames: along the spanning tree.
     """
     into: dict[str, list[Link]] = {}
-    for _, link in sorted(network.links.items()):
-        into.setdefault(link.target.node, []).append(link)
+    is_bridged = network.forwarding is Forwarding.BRIDGED
+    ports = spanning_tree(network) if is_bridged else network.links.keys()
+    for port, link in sorted(network.links.items()):
+        if port in ports:
+            into.setdefault(link.target.node, []).append(link)
     first: dict[str, Link] = {}
     queue = deque([target])
     while queue:
@@ -119,7 +150,8 @@ def next_hops(network: Network, target: str) -> dict[str, Link]:
 
 
 def routes(intent: Intent, node: str) -> list[Route]:
-    """How a node reaches every other that is not at the far end of one of its own cables."""
+    """How a node of a routed network reaches every other that is not at the far end of one of its
+    own cables."""
     ports = port_addresses(intent.network)
     result: list[Route] = []
     for target, reached in sorted(addresses(intent).items()):

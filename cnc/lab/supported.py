@@ -8,7 +8,7 @@ from cnc.addressing import next_hops
 from cnc.errors import InputError
 from cnc.format import rate
 from cnc.lab.management import SWITCH_PORT
-from cnc.model import Intent, Link
+from cnc.model import Forwarding, Intent, Link, Stream
 
 # The kernel reckons gates with a veth's 10 Gb/s. The lab's agents make frames count for longer, as
 # on a slower link, and the kernel takes no frame for longer than 1 MiB (tsn-agent --emulate): that
@@ -21,25 +21,41 @@ def check_streams(intent: Intent) -> None:
     """Refuse streams that the lab cannot forward as a network of switches would.
 
     Raises:
-        InputError: a stream is to be sent over two paths.
+        InputError: a stream of a routed network is to be sent over two paths.
     """
+    if intent.network.forwarding is Forwarding.BRIDGED:
+        return
     for stream in intent.streams.values():
         if stream.paths > 1:
             raise InputError(
                 f"stream {stream.name} asks for {stream.paths} paths, and cnc lab does not "
                 "replicate frames yet",
-                hint="to emulate it over one path, leave out its key paths",
+                hint="to emulate it over one path, leave out its key paths; a lab whose switches "
+                "bridge (`forwarding: bridged`) sends it over both",
             )
 
 
 def check_ports(intent: Intent) -> None:
-    """Refuse ports named as an interface that every node of the lab has.
+    """Refuse ports and bridges named as an interface that their node has beside them.
 
     Raises:
-        InputError: a port has such a name.
+        InputError: a port or a bridge has such a name.
     """
-    for port in intent.network.links:
-        reserved = ("lo", SWITCH_PORT) if port.node in intent.network.managed else ("lo",)
+    network = intent.network
+    is_bridged = network.forwarding is Forwarding.BRIDGED
+    for bridge in network.bridges.values() if is_bridged else ():
+        if bridge.bridge_device in {"lo", SWITCH_PORT}:
+            raise InputError(
+                f"switch {bridge.name}: its bridge cannot be called {bridge.bridge_device}, a node "
+                "of the lab has an interface of that name",
+                hint="give the bridge another name",
+            )
+    for port in network.links:
+        reserved = {"lo"}
+        if port.node in network.managed:
+            reserved.add(SWITCH_PORT)
+        if is_bridged and port.node in network.bridges:
+            reserved.add(network.bridges[port.node].bridge_device)
         if port.port in reserved:
             raise InputError(
                 f"port {port}: a node of the lab has an interface {port.port} of its own",
@@ -55,7 +71,7 @@ def check_rates(intent: Intent) -> None:
     """
     for stream in intent.streams.values():
         for listener in stream.listeners:
-            for link in _gated(intent, stream.talker, listener):
+            for link in _gated(intent, stream, listener):
                 if not GATES_LEAST_BPS <= link.rate_bps <= GATES_MOST_BPS:
                     raise InputError(
                         f"stream {stream.name}: port {link.source} would need gates for a link of "
@@ -67,11 +83,22 @@ def check_rates(intent: Intent) -> None:
                     )
 
 
-def _gated(intent: Intent, talker: str, listener: str) -> Iterator[Link]:
-    """The links from switches on the way that the lab routes (`cnc.addressing`)."""
-    hops = next_hops(intent.network, listener)
-    node = talker
+def _gated(intent: Intent, stream: Stream, listener: str) -> Iterator[Link]:
+    """The links from switches that a stream may take to a listener.
+
+    In a routed lab they are those of its route (`cnc.addressing`). In a bridged one the plan
+    chooses: it may be any between two switches.
+    """
+    network = intent.network
+    if network.forwarding is Forwarding.BRIDGED:
+        ends = {*network.bridges, listener}
+        for each in network.links.values():
+            if each.source.node in network.bridges and each.target.node in ends:
+                yield each
+        return
+    hops = next_hops(network, listener)
+    node = stream.talker
     while node != listener and (link := hops.get(node)):
-        if node in intent.network.bridges:
+        if node in network.bridges:
             yield link
         node = link.target.node

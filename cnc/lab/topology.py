@@ -1,4 +1,4 @@
-"""Namespaces, cables, addresses and routes of an emulated network.
+"""Namespaces, cables, bridges, addresses and routes of an emulated network.
 
 This module configures the kernel only; `cnc.lab.switch` starts the processes. Cables are veth pairs
 that report 10 Gb/s. They have no delay, unless `cnc.lab.wires` is requested.
@@ -13,12 +13,13 @@ from typing import Any
 from pyroute2 import IPRoute, netns
 from pyroute2.ethtool.ioctl import IoctlEthtool
 
-from cnc.addressing import PortAddresses, cables, port_addresses, routes
+from cnc.addressing import PortAddresses, bridged_addresses, cables, port_addresses, routes
 from cnc.errors import CncError
-from cnc.lab import management, namespaces, wires
+from cnc.lab import bridge, management, namespaces, wires
 from cnc.lab.namespaces import bring_up, inside, sysctl
 from cnc.lab.supported import GATES_LEAST_BPS
-from cnc.model import Intent, PortRef
+from cnc.model import Forwarding, Intent, PortRef
+from cnc.spanning_tree import spanning_tree
 
 QUEUES = 8  # one per traffic class: taprio refuses more classes than transmit queues
 
@@ -27,7 +28,7 @@ OFFLOADS = ("tx-generic-segmentation", "tx-tcp-segmentation", "tx-tcp6-segmentat
 
 
 def build(intent: Intent, *, timed_wires: bool) -> None:
-    """Create every namespace, cable, address, route and neighbour entry of the intent.
+    """Create every namespace, cable, bridge, address, route and neighbour entry of the intent.
 
     `timed_wires`: cables have the delays of the intent.
 
@@ -44,14 +45,16 @@ def build(intent: Intent, *, timed_wires: bool) -> None:
                 hint=f"`cnc lab down {intent.name}` removes a running lab of that name",
             )
         netns.create(name)
+    is_routed = intent.network.forwarding is Forwarding.ROUTED
     for node, name in zip(nodes, names, strict=True):
-        inside(name, partial(_quieten, node in intent.network.bridges))
+        inside(name, partial(_quieten, is_routed and node in intent.network.bridges))
     if timed_wires:
         _lay_timed_cables(intent)
     else:
         _lay_cables(intent)
     for node, name in zip(nodes, names, strict=True):
-        inside(name, partial(_configure_node, intent, node))
+        configure = _configure_node if is_routed else _configure_bridged_node
+        inside(name, partial(configure, intent, node))
         if timed_wires and (slow := _below_gates(intent, node)):
             wires.shape(name, slow)
     management.lay(intent)
@@ -108,10 +111,10 @@ def _end(lab: str, port: PortRef, mac: str) -> dict[str, Any]:
     }
 
 
-def _quieten(is_switch: bool) -> None:
+def _quieten(routes_packets: bool) -> None:
     """Settings that interfaces copy when they are created; runs inside a node's namespace."""
     for family in ("ipv4", "ipv6"):
-        sysctl(f"net/{family}/conf/all/forwarding", int(is_switch))
+        sysctl(f"net/{family}/conf/all/forwarding", int(routes_packets))
     # No address detection, no solicitations: only the lab's own frames are on the cables.
     for scope in ("all", "default"):
         sysctl(f"net/ipv6/conf/{scope}/accept_dad", 0)
@@ -136,14 +139,50 @@ def _configure_node(intent: Intent, node: str) -> None:
             )
 
 
+def _configure_bridged_node(intent: Intent, node: str) -> None:
+    """Bridge, addresses and neighbours of one node of a bridged network; runs inside its namespace.
+
+    The only interface of a switch with addresses is its bridge, that of an end station its first
+    port.
+    """
+    network = intent.network
+    ports = sorted(port.port for port in network.links if port.node == node)
+    switch = network.bridges.get(node)
+    addresses = bridged_addresses(network)
+    with IPRoute() as ip:
+        bring_up(ip, "lo")
+        if switch and ports:
+            ordinary = {port.port for port in spanning_tree(network) if port.node == node}
+            bridge.make(switch.bridge_device, addresses[node].mac)
+            _disable_offloads(switch.bridge_device)
+            for port in ports:  # before they come up: one off the tree never carries VLAN 1
+                bridge.join(switch.bridge_device, port, ordinary)
+        for port in ports:
+            _disable_offloads(port)
+            bring_up(ip, port)
+        if ports:
+            own = switch.bridge_device if switch else ports[0]
+            others = [each for name, each in addresses.items() if name != node]
+            _assign(ip, own, addresses[node], others)
+
+
 def _configure_port(ip: IPRoute, port: PortRef, own: PortAddresses, peer: PortAddresses) -> None:
-    index = ip.link_lookup(ifname=port.port)[0]
     _disable_offloads(port.port)
+    _assign(ip, port.port, own, [peer])
+
+
+def _assign(
+    ip: IPRoute, interface: str, own: PortAddresses, neighbours: Iterable[PortAddresses]
+) -> None:
+    index = ip.link_lookup(ifname=interface)[0]
     for address in (own.v4, own.v6):
         ip.addr("add", index=index, address=str(address.ip), prefixlen=address.network.prefixlen)
-    bring_up(ip, port.port)
-    for neighbour in (peer.v4.ip, peer.v6.ip):
-        ip.neigh("replace", ifindex=index, dst=str(neighbour), lladdr=peer.mac, state="permanent")
+    bring_up(ip, interface)
+    for far in neighbours:
+        for neighbour in (far.v4.ip, far.v6.ip):
+            ip.neigh(
+                "replace", ifindex=index, dst=str(neighbour), lladdr=far.mac, state="permanent"
+            )
 
 
 def _disable_offloads(interface: str) -> None:
