@@ -83,7 +83,7 @@ def traffic(  # noqa: PLR0917  one parameter an option
         from cnc.traffic import flowfile  # noqa: PLC0415
 
         plan = document if isinstance(document, Plan) else Plan(intent, {}, {}, "none")
-        sent = flowfile.load(flows_file, intent)
+        sent: list[sending.AnyFlow] = [*flowfile.load(flows_file, intent)]
     else:
         with open_history(state_dir) as history, planning.shown_search() as listener:
             plan = app.plan_to_push(

@@ -14,7 +14,7 @@ from cnc.model import NS_PER_S, Network
 from cnc.rollout.rollout import Report
 from cnc.talker import tai_ns
 from cnc.traffic.measure import Spread
-from cnc.traffic.recording import Flow, Recording, run
+from cnc.traffic.recording import AnyFlow, Recording, run
 
 DRAIN_NS = 100_000_000  # many cycles: a frame that missed its window uses a later one
 
@@ -26,7 +26,7 @@ def await_schedule(pushed: Report) -> None:
 
 
 def record(
-    running: Lab, sent: Sequence[Flow], duration_ns: int, *, stamps: bool = False
+    running: Lab, sent: Sequence[AnyFlow], duration_ns: int, *, stamps: bool = False
 ) -> Recording:
     """Send the flows for a duration, while the switches' programs are still."""
     with tempfile.TemporaryDirectory() as scratch, running.quiet():

@@ -23,8 +23,8 @@ from pyroute2 import IPRoute
 from cnc.errors import InputError
 from cnc.lab import lifecycle, namespaces
 from cnc.model import NS_PER_S, PortRef
-from cnc.traffic.endpoint import RECEIVE_BUFFER_OCTETS, SO_RCVBUFFORCE, SO_TIMESTAMPNS, TIMESPEC
 from cnc.traffic.pcapng import Address, CaptureFile, Direction, tai_comment
+from cnc.traffic.sockets import RECEIVE_BUFFER_OCTETS, SO_RCVBUFFORCE, SO_TIMESTAMPNS, TIMESPEC
 from cnc.version import __version__
 
 # linux/if_ether.h, linux/if_arp.h, linux/rtnetlink.h, linux/if_packet.h

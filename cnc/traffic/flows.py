@@ -7,17 +7,20 @@ long frame there would hold up the talker's streams.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from cnc.addressing import next_hops
 from cnc.errors import InputError
 from cnc.lab.supported import check_streams
-from cnc.model import NS_PER_S, ClassRole, Intent, Plan, Stream
-from cnc.traffic.endpoint import IP_AND_UDP_OCTETS, PROBE
+from cnc.model import NS_PER_S, ClassRole, Forwarding, Intent, Plan, Stream
+from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
+from cnc.traffic.sockets import PROBE
 
 BACKGROUND_SHARE = (331, 2_000)  # of the hyperperiod: 331 is prime, so all phases occur
 BACKGROUND_OCTETS = 1_000
+UNKNOWN_MAC = "02:ff:ff:ff:ff:ff"  # a local address that no port and no bridge of a lab has
 
 
 class Pattern(StrEnum):
@@ -33,7 +36,7 @@ class Pattern(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Frames from one node to another; `payload_octets` is a whole IP packet.
+    """IP packets from one node to another; `payload_octets` is a whole one.
 
     The period of a saturating flow is the time of one frame on the talker's cable: nothing sends
     faster than that.
@@ -52,6 +55,35 @@ class Flow:
     pattern: Pattern = Pattern.PERIODIC
 
 
+@dataclass(frozen=True, slots=True)
+class BridgedFlow:
+    """Frames of a bridged network at one of their listeners.
+
+    Flows of one `stream` are the same frames, sent once, by the talker's `interface`. Frames of a
+    scheduled stream are tagged with `vlan_id` and `pcp`; of others these are None. `payload_octets`
+    is the MAC client data. Each frame is to arrive `copies` times.
+    """
+
+    name: str
+    stream: str
+    talker: str
+    interface: str
+    listener: str
+    traffic_class: int
+    destination_mac: str
+    vlan_id: int | None
+    pcp: int | None
+    payload_octets: int
+    period_ns: int
+    offset_ns: int
+    latency_bound_ns: int | None  # None: no bound
+    copies: int = 1
+    pattern: Pattern = Pattern.PERIODIC
+
+
+AnyFlow = Flow | BridgedFlow
+
+
 def cbr_period_ns(rate_bps: int, payload_octets: int) -> int:
     """The period at which IP packets of this size make up a constant bit rate, rounded up."""
     return -(-payload_octets * 8 * NS_PER_S // rate_bps)
@@ -68,8 +100,9 @@ def least_payload_octets(ip_version: int) -> int:
     return IP_AND_UDP_OCTETS[ip_version] + PROBE.size
 
 
-def flows(plan: Plan) -> list[Flow]:
-    """The planned streams, and a best-effort flow from the first switch of each path to its end.
+def flows(plan: Plan) -> list[AnyFlow]:
+    """The planned streams at their listeners, and best-effort flows from the first switch of each
+    path to its end.
 
     The latter have different offsets: where cables have delays they queue at the gates, and frames
     that pass a gate together are still on the cable when the next window opens.
@@ -77,33 +110,103 @@ def flows(plan: Plan) -> list[Flow]:
     Raises:
         InputError: a stream the lab cannot send.
     """
-    intent = plan.intent
-    check_streams(intent)
-    planned = [stream for name, stream in intent.streams.items() if name in plan.streams]
+    check_streams(plan.intent)
+    planned = [stream for name, stream in plan.intent.streams.items() if name in plan.streams]
+    if plan.intent.network.forwarding is Forwarding.BRIDGED:
+        of_streams = [flow for stream in planned for flow in _bridged_stream_flows(plan, stream)]
+        return [*of_streams, *_flooded_background(plan, of_streams)]
     result = [_stream_flow(plan, stream) for stream in planned]
-    background = intent.classes_with(ClassRole.BEST_EFFORT)[0]
+    return [*result, *_background(plan.intent, result)]
+
+
+def _gated_paths(intent: Intent, of_streams: Sequence[AnyFlow]) -> list[tuple[str, str]]:
+    """The first switch and the end of each path with gates, each once."""
     paths = {
         (next_hops(intent.network, flow.listener)[flow.talker].target.node, flow.listener)
-        for flow in result
+        for flow in of_streams
     }
-    gated = sorted((switch, end) for switch, end in paths if switch != end)
-    period_ns = intent.hyperperiod_ns() * BACKGROUND_SHARE[0] // BACKGROUND_SHARE[1]
+    return sorted((switch, end) for switch, end in paths if switch != end)
+
+
+def _background_period_ns(intent: Intent) -> int:
+    return intent.hyperperiod_ns() * BACKGROUND_SHARE[0] // BACKGROUND_SHARE[1]
+
+
+def _background(intent: Intent, of_streams: Sequence[Flow]) -> Iterator[Flow]:
+    gated = _gated_paths(intent, of_streams)
+    best_effort = intent.classes_with(ClassRole.BEST_EFFORT)[0]
+    period_ns = _background_period_ns(intent)
     for number, (switch, listener) in enumerate(gated):
-        result.append(
-            Flow(
-                name=f"background {switch} to {listener}",
-                talker=switch,
-                listener=listener,
-                traffic_class=background.number,
-                ip_version=6,
-                dscp=min(background.dscps, default=0),
-                payload_octets=BACKGROUND_OCTETS,
-                period_ns=period_ns,
-                offset_ns=period_ns * number // len(gated),
-                latency_bound_ns=None,
-            )
+        yield Flow(
+            name=f"background {switch} to {listener}",
+            talker=switch,
+            listener=listener,
+            traffic_class=best_effort.number,
+            ip_version=6,
+            dscp=min(best_effort.dscps, default=0),
+            payload_octets=BACKGROUND_OCTETS,
+            period_ns=period_ns,
+            offset_ns=period_ns * number // len(gated),
+            latency_bound_ns=None,
         )
-    return result
+
+
+def _flooded_background(plan: Plan, of_streams: Sequence[BridgedFlow]) -> Iterator[BridgedFlow]:
+    """Untagged frames to an address that no switch knows, which floods all of the ordinary VLAN:
+    sent by each first switch once, and counted at each end of its paths."""
+    intent = plan.intent
+    gated = _gated_paths(intent, of_streams)
+    switches = sorted({switch for switch, _ in gated})
+    best_effort = intent.classes_with(ClassRole.BEST_EFFORT)[0]
+    period_ns = _background_period_ns(intent)
+    for switch, listener in gated:
+        yield BridgedFlow(
+            name=f"background {switch} to {listener}",
+            stream=f"background {switch}",
+            talker=switch,
+            interface=intent.network.bridges[switch].bridge_device,
+            listener=listener,
+            traffic_class=best_effort.number,
+            destination_mac=UNKNOWN_MAC,
+            vlan_id=None,
+            pcp=None,
+            payload_octets=BACKGROUND_OCTETS,
+            period_ns=period_ns,
+            offset_ns=period_ns * switches.index(switch) // len(switches),
+            latency_bound_ns=None,
+        )
+
+
+def _bridged_stream_flows(plan: Plan, stream: Stream) -> Iterator[BridgedFlow]:
+    planned = plan.streams[stream.name]
+    first, *others = (path[0] for path in planned.paths)
+    if any(other != first for other in others):
+        raise InputError(
+            f"stream {stream.name} is planned to leave {stream.talker} "
+            f"{len(planned.paths)} times in a period: its address has one filtering entry in each "
+            "switch, which would copy each of them to all paths",
+            hint="plan it again: in a bridged network the first switch makes the copies",
+        )
+    address = plan.addresses[stream.name]
+    stream_class = plan.class_of(stream.name)
+    for listener in stream.listeners:
+        is_only = len(stream.listeners) == 1
+        yield BridgedFlow(
+            name=stream.name if is_only else f"{stream.name} to {listener}",
+            stream=stream.name,
+            talker=stream.talker,
+            interface=first.egress.port,
+            listener=listener,
+            traffic_class=stream_class.number,
+            destination_mac=address.destination_mac,
+            vlan_id=address.vlan_id,
+            pcp=stream_class.priority,
+            payload_octets=stream.payload_octets,
+            period_ns=stream.period_ns,
+            offset_ns=first.offset_ns,
+            latency_bound_ns=planned.latency_bound_ns,
+            copies=len(planned.paths),
+        )
 
 
 def _stream_flow(plan: Plan, stream: Stream) -> Flow:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cnc.format import counted, duration, microseconds
 from cnc.lab import wires
 from cnc.model import GateControlList, Link, Network, Plan
-from cnc.traffic.recording import Flow, Frame
+from cnc.traffic.recording import AnyFlow, BridgedFlow, Frame, Recording, Stray
 
 # Reading the clock costs virtual time, and netem rounds: time stamps are good to a microsecond.
 RESOLUTION_NS = 1_000
@@ -38,10 +40,12 @@ class Summary:
     difference from the latency of the previous frame that arrived. `late` counts frames
     for which `is_late`; `outside` those that left the last switch more than RESOLUTION_NS from any
     time its gate was open for them, `outside_max_ns` how far at worst; `duplicates` the copies
-    beyond a frame's first; `out_of_order`: see the function.
+    beyond a frame's first; `out_of_order`: see the function. Of a stream in a bridged network
+    `multiplied` counts frames that arrived more often than planned, and `strays` those that arrived
+    where, or as, they should not.
     """
 
-    flow: Flow
+    flow: AnyFlow
     sent: int
     received: int
     late: int
@@ -51,6 +55,8 @@ class Summary:
     out_of_order: int
     latency: Spread | None  # None: nothing arrived
     jitter: Spread | None  # None: fewer than two frames arrived
+    multiplied: int = 0
+    strays: Sequence[Stray] = ()
 
     @property
     def lost(self) -> int:
@@ -75,7 +81,26 @@ class Summary:
                 f"{name}: {counted(self.outside, 'frame')} sent outside the gate's window, by up "
                 f"to {duration(self.outside_max_ns)}"
             )
-        return violations
+        if self.multiplied and isinstance(self.flow, BridgedFlow):
+            violations.append(
+                f"{name}: {counted(self.multiplied, 'frame')} arrived more often than "
+                f"{counted(self.flow.copies, 'time')}"
+            )
+        return [*violations, *_about_strays(self.strays)]
+
+
+def _about_strays(strays: Iterable[Stray]) -> Iterator[str]:
+    """A line for each kind: where, and with which address and tag."""
+    kinds = Counter(
+        (stray.stream, stray.node, stray.destination_mac, stray.vlan_id, stray.pcp)
+        for stray in strays
+    )
+    for (stream, node, mac, vlan_id, pcp), count in kinds.items():
+        tag = "untagged" if vlan_id is None else f"VLAN {vlan_id}, PCP {pcp}"
+        yield (
+            f"{stream}: {counted(count, 'frame')} arrived at {node} to {mac} ({tag}), where nobody "
+            "listens to that"
+        )
 
 
 def spread(values: Sequence[int]) -> Spread:
@@ -107,7 +132,7 @@ def out_of_order(frames: Iterable[Frame]) -> int:
     return sum(seq < highest for (_, seq), highest in zip(arrived, greatest, strict=True))
 
 
-def wake_up_error(sent: Sequence[Flow], frames: Sequence[Frame]) -> Spread:
+def wake_up_error(sent: Sequence[AnyFlow], frames: Sequence[Frame]) -> Spread:
     """Wake-up latency of the talkers, those of streams if there are any: the machine's timing
     error."""
     names = {flow.name for flow in sent if flow.latency_bound_ns is not None}
@@ -116,19 +141,37 @@ def wake_up_error(sent: Sequence[Flow], frames: Sequence[Frame]) -> Spread:
 
 
 def summarise(
-    plan: Plan, sent: Sequence[Flow], frames: Sequence[Frame], *, timed_wires: bool = False
+    plan: Plan, sent: Sequence[AnyFlow], frames: Sequence[Frame], *, timed_wires: bool = False
 ) -> list[Summary]:
     """One summary for each flow, in the flows' order.
 
-    `timed_wires`: the lab's cables have delays, which are subtracted from the arrival times.
+    `timed_wires`: the lab's cables have delays, which are subtracted from the arrival times. What
+    strayed, if `frames` are a whole recording, is in the summary of its stream's first flow.
     """
     by_flow: dict[str, list[Frame]] = {flow.name: [] for flow in sent}
     for frame in sorted(frames, key=lambda frame: frame.seq):
         by_flow[frame.flow].append(frame)
-    return [_summary(plan, flow, by_flow[flow.name], timed_wires) for flow in sent]
+    strays: dict[str, list[Stray]] = {}
+    for stray in frames.strays if isinstance(frames, Recording) else ():
+        strays.setdefault(stray.stream, []).append(stray)
+    return [
+        _summary(plan, flow, by_flow[flow.name], strays.pop(_stream_of(flow), ()), timed_wires)
+        for flow in sent
+    ]
 
 
-def _summary(plan: Plan, flow: Flow, frames: Sequence[Frame], timed_wires: bool) -> Summary:
+def _stream_of(flow: AnyFlow) -> str:
+    return flow.stream if isinstance(flow, BridgedFlow) else flow.name
+
+
+def _summary(
+    plan: Plan,
+    flow: AnyFlow,
+    frames: Sequence[Frame],
+    strays: Sequence[Stray],
+    timed_wires: bool,
+) -> Summary:
+    most = flow.copies if isinstance(flow, BridgedFlow) else math.inf
     arrivals = [
         (frame.received_ns, frame.received_ns - frame.planned_ns)
         for frame in frames
@@ -158,6 +201,8 @@ def _summary(plan: Plan, flow: Flow, frames: Sequence[Frame], timed_wires: bool)
         out_of_order=out_of_order(frames),
         latency=spread(latencies) if latencies else None,
         jitter=spread(differences) if differences else None,
+        multiplied=sum(frame.copies > most for frame in frames),
+        strays=strays,
     )
 
 

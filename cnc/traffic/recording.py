@@ -9,29 +9,28 @@ from __future__ import annotations
 import csv
 import json
 import math
-import subprocess
-import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 from cnc.addressing import addresses
-from cnc.errors import CncError, InputError
+from cnc.errors import InputError
 from cnc.format import duration
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S
 from cnc.talker import tai_ns
 from cnc.traffic import endpoint
-from cnc.traffic.flows import Flow, Pattern, flows
+from cnc.traffic.ethernet import Arrival
+from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, flows
+from cnc.traffic.station import Station
 
-__all__ = ["Flow", "Frame", "Pattern", "Recording", "flows", "run"]
+__all__ = ["AnyFlow", "BridgedFlow", "Flow", "Frame", "Pattern", "Recording", "flows", "run"]
 
 START_AHEAD_NS = NS_PER_S
 GRID_MAX_NS = 10 * NS_PER_S  # the longest wait for a round start
 DRAIN_NS = NS_PER_S  # how long listeners wait after the last planned frame
-FINISH_TIMEOUT_S = 60  # for an end station that writes its result on a loaded machine
 COLUMNS = (
     *("flow", "seq", "planned_ns", "sent_ns"),
     *("scheduled_ns", "left_ns", "received_ns", "copies"),
@@ -40,7 +39,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame of a recording; times are TAI.
+    """One frame of a recording, at one of its listeners; times are TAI.
 
     `sent_ns` is the clock just before the talker's call, `received_ns` the kernel's time stamp of
     the first copy that arrived, None if none did. With stamps, `scheduled_ns` is when the kernel
@@ -59,11 +58,29 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
+class Stray:
+    """A frame of a bridged network that arrived at a node where nobody listens to it, or with
+    another address or tag than it was sent with."""
+
+    stream: str
+    seq: int
+    node: str
+    received_ns: int
+    destination_mac: str | None
+    vlan_id: int | None
+    pcp: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Recording(Sequence[Frame]):
-    """Every frame of a run, by planned instant and flow, and the instant (TAI) the run began."""
+    """Every frame of a run, by planned instant and flow, and the instant (TAI) the run began.
+
+    In a bridged network `strays` are those that arrived where, or as, they should not.
+    """
 
     start_ns: int
     frames: tuple[Frame, ...]
+    strays: tuple[Stray, ...] = ()
 
     @overload
     def __getitem__(self, index: int) -> Frame: ...
@@ -78,7 +95,7 @@ class Recording(Sequence[Frame]):
 
 def run(
     lab: Lab,
-    sent: Sequence[Flow],
+    sent: Sequence[AnyFlow],
     duration_ns: int,
     directory: Path,
     *,
@@ -93,7 +110,8 @@ def run(
     the queue. Listeners wait for `drain_ns` beyond the duration.
 
     Writes `frames.csv`, whose instants count from the start, and `frames.json`, the parameters
-    of the run, into `directory`, beside the files of each end station.
+    of the run, into `directory`, beside the files of each end station; in a bridged network
+    `strays.csv`, too.
 
     Raises:
         InputError: a flow would not send a single frame.
@@ -109,8 +127,10 @@ def run(
     directory.mkdir(parents=True, exist_ok=True)
     grid_ns = grid_ns or start_grid_ns(lab.intent.hyperperiod_ns())
     parameters = {"duration_ns": duration_ns, "drain_ns": drain_ns, "stamps": stamps}
-    listeners = [_listener(lab, node) for node in sorted({flow.listener for flow in sent})]
-    talkers = [_talker(lab, sent, numbers, turn) for turn, numbers in enumerate(_programs(sent))]
+    transmissions = _transmissions(sent)
+    listeners = _listeners(lab, sent)
+    programs = _programs({number: sent[number] for number in transmissions})
+    talkers = [_talker(lab, sent, numbers, turn) for turn, numbers in enumerate(programs)]
     stations = [*listeners, *talkers]  # in this order: listeners must be ready first
     try:
         for station in stations:
@@ -128,8 +148,10 @@ def run(
     finally:
         for station in stations:
             station.end()
-    recording = Recording(start_ns, _join(sent, listeners, talkers))
-    _write(recording, directory)
+    joined = _Join(sent, transmissions, listeners)
+    recording = Recording(start_ns, joined.frames(talkers), tuple(joined.strays))
+    is_bridged = any(isinstance(flow, BridgedFlow) for flow in sent)
+    _write(recording, directory, is_bridged=is_bridged)
     about = {"start_ns": start_ns, "clock": "CLOCK_TAI", **parameters, "sender": endpoint.program()}
     about["flows"] = [asdict(flow) for flow in sent]
     (directory / "frames.json").write_text(json.dumps(about, indent=2))
@@ -143,155 +165,138 @@ def start_grid_ns(hyperperiod_ns: int) -> int:
     return round_ns if round_ns <= GRID_MAX_NS else hyperperiod_ns
 
 
-def _programs(sent: Sequence[Flow]) -> list[list[int]]:
+def _transmissions(sent: Sequence[AnyFlow]) -> dict[int, list[AnyFlow]]:
+    """The flows that are the same frames at several listeners, by the number of the first."""
+    numbers: dict[str, int] = {}
+    result: dict[int, list[AnyFlow]] = defaultdict(list)
+    for number, flow in enumerate(sent):
+        name = flow.stream if isinstance(flow, BridgedFlow) else flow.name
+        result[numbers.setdefault(name, number)].append(flow)
+    return result
+
+
+def _programs(sent: Mapping[int, AnyFlow]) -> list[list[int]]:
     """Which flows, by number, one talker's program sends: all periodic ones of a node together, a
     saturating one alone, since it would delay the others."""
     programs: dict[tuple[str, int | None], list[int]] = defaultdict(list)
-    for number, flow in enumerate(sent):
+    for number, flow in sent.items():
         alone = flow.pattern is Pattern.SATURATING
         programs[flow.talker, number if alone else None].append(number)
     return list(programs.values())
 
 
-def _talker(lab: Lab, sent: Sequence[Flow], numbers: Sequence[int], turn: int) -> _Station:
-    nodes = addresses(lab.intent)
+def _talker(lab: Lab, sent: Sequence[AnyFlow], numbers: Sequence[int], turn: int) -> Station:
     flow_specs = [
-        {
-            **asdict(sent[number]),
-            "id": number,
-            "offsets": _offsets_file(lab, sent[number]),
-            "destination": str(nodes[sent[number].listener].of_version(sent[number].ip_version)),
-        }
-        for number in numbers
+        {**asdict(sent[number]), "id": number, **_ways(lab, sent[number])} for number in numbers
     ]
-    return _Station(lab, "talk", sent[numbers[0]].talker, turn, {"flows": flow_specs, "turn": turn})
+    return Station(lab, "talk", sent[numbers[0]].talker, turn, {"flows": flow_specs, "turn": turn})
 
 
-def _offsets_file(lab: Lab, flow: Flow) -> str | None:
+def _ways(lab: Lab, flow: AnyFlow) -> dict[str, str | None]:
+    """What of a flow its talker cannot know: by which name to find its offset, where to send."""
+    if isinstance(flow, BridgedFlow):
+        return {"name": flow.stream, "offsets": _offsets_file(lab, flow, flow.stream)}
+    destination = addresses(lab.intent)[flow.listener].of_version(flow.ip_version)
+    return {"offsets": _offsets_file(lab, flow, flow.name), "destination": str(destination)}
+
+
+def _offsets_file(lab: Lab, flow: AnyFlow, stream: str) -> str | None:
     """Where the talker finds when to send: a stream of a station that has an agent, or None."""
-    is_stream = flow.name in lab.intent.streams and flow.latency_bound_ns is not None
+    is_stream = stream in lab.intent.streams and flow.latency_bound_ns is not None
     if not is_stream or flow.talker not in lab.intent.network.managed:
         return None
     return str(lab.offsets_file(flow.talker))
 
 
-def _listener(lab: Lab, node: str) -> _Station:
+def _listeners(lab: Lab, sent: Sequence[AnyFlow]) -> list[Station]:
+    """The nodes that flows are for; of bridged flows all end stations, which see what strays."""
+    network = lab.intent.network
+    if not any(isinstance(flow, BridgedFlow) for flow in sent):
+        return [_packet_listener(lab, node) for node in sorted({flow.listener for flow in sent})]
+    ports: dict[str, list[str]] = defaultdict(list)
+    for port in sorted(network.links):
+        if port.node in network.end_stations:
+            ports[port.node].append(port.port)
+    return [
+        Station(lab, "listen", node, 0, {"addresses": [], "interfaces": interfaces})
+        for node, interfaces in ports.items()
+    ]
+
+
+def _packet_listener(lab: Lab, node: str) -> Station:
     own = addresses(lab.intent)[node]
     families = [["AF_INET", str(own.v4)], ["AF_INET6", str(own.v6)]]
-    return _Station(lab, "listen", node, 0, {"addresses": families})
+    return Station(lab, "listen", node, 0, {"addresses": families, "interfaces": []})
 
 
-class _Station:
-    """One end station's program, from its start to its result."""
+class _Join:
+    """Pairs what the talkers sent with what the listeners received."""
 
     def __init__(
-        self, lab: Lab, verb: str, node: str, number: int, spec: Mapping[str, Any]
+        self,
+        sent: Sequence[AnyFlow],
+        transmissions: Mapping[int, Sequence[AnyFlow]],
+        listeners: Sequence[Station],
     ) -> None:
-        self._lab = lab
-        self._verb = verb
-        self._node = node
-        self._name = f"{verb}-{node}-{number}"
-        self._spec = spec
-        self._log = Path()
-        self._output = Path()
-        self._program: subprocess.Popen[str] | None = None
+        self._sent = sent
+        self._transmissions = transmissions
+        self._arrivals: dict[tuple[str, int, int], list[int]] = defaultdict(list)
+        self.strays: list[Stray] = []
+        for listener in listeners:
+            for arrival in listener.arrivals():
+                self._take(listener.node, arrival)
 
-    def start(self, directory: Path, parameters: Mapping[str, Any]) -> None:
-        file = directory / f"{self._name}.json"
-        self._output = file.with_suffix(".csv")
-        self._log = file.with_suffix(".log")
-        file.write_text(json.dumps({**self._spec, **parameters, "output": str(self._output)}))
-        program = [sys.executable, "-I", endpoint.__file__, self._verb, str(file)]
-        with self._log.open("w") as log:
-            self._program = subprocess.Popen(
-                self._lab.command(self._node, program),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+    def _take(self, node: str, arrival: Arrival) -> None:
+        number, seq, received_ns, *tag = arrival
+        flow = self._sent[number]
+        if isinstance(flow, BridgedFlow):
+            is_altered = tag != [flow.destination_mac, flow.vlan_id, flow.pcp]
+            is_flooded = flow.vlan_id is None
+            is_for_node = any(each.listener == node for each in self._transmissions[number])
+            if is_altered or not (is_for_node or is_flooded):
+                self.strays.append(Stray(flow.stream, seq, node, *arrival[2:]))
+                return
+        self._arrivals[node, number, seq].append(received_ns)
 
-    def await_ready(self) -> None:
-        if self._running.stdout is None or self._running.stdout.readline() != "ready\n":
-            raise self._failure("ended before it was ready")
-
-    def send_start(self, start_ns: int) -> None:
-        if self._running.stdin is not None:
-            self._running.stdin.write(f"{start_ns}\n")
-            self._running.stdin.flush()
-
-    def finish(self, expected_s: float = 0.0) -> None:
-        """Close the program's standard input, and wait for its result."""
-        try:
-            self._running.communicate(timeout=expected_s + FINISH_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            raise self._failure(f"did not end within {FINISH_TIMEOUT_S} s of its time") from None
-        if self._running.returncode != 0:
-            raise self._failure(f"ended with {self._running.returncode}")
-
-    def end(self) -> None:
-        if self._program is not None:
-            self._program.kill()
-            self._program.communicate()
-
-    def rows(self) -> Iterator[list[Any]]:
-        """The recorded rows, integers or None; see `endpoint`."""
-        with self._output.open(newline="") as file:
-            rows = csv.reader(file)
-            next(rows)
-            for row in rows:
-                yield [int(value) if value else None for value in row]
-
-    @property
-    def _running(self) -> subprocess.Popen[str]:
-        if self._program is None:
-            raise RuntimeError("start() comes first")
-        return self._program
-
-    def _failure(self, how: str) -> CncError:
-        return CncError(
-            f"end station {self._node} could not {self._verb}: its program {how}",
-            hint=self._log.read_text().strip() or None,
-        )
+    def frames(self, talkers: Sequence[Station]) -> tuple[Frame, ...]:
+        """Every frame at each of its listeners, in the order of the plan."""
+        frames = []
+        for talker in talkers:
+            for number, seq, planned_ns, sent_ns, scheduled_ns, left_ns in talker.sent():
+                for flow in self._transmissions[number]:
+                    copies = self._arrivals.get((flow.listener, number, seq), ())
+                    frames.append(
+                        Frame(
+                            flow=flow.name,
+                            seq=seq,
+                            planned_ns=planned_ns,
+                            sent_ns=sent_ns,
+                            received_ns=min(copies, default=None),
+                            scheduled_ns=scheduled_ns,
+                            left_ns=left_ns,
+                            copies=len(copies),
+                        )
+                    )
+        return tuple(sorted(frames, key=lambda frame: (frame.planned_ns, frame.flow, frame.seq)))
 
 
-def _join(
-    sent: Sequence[Flow], listeners: Sequence[_Station], talkers: Sequence[_Station]
-) -> tuple[Frame, ...]:
-    """Pair what the talkers sent with what the listeners received, in the order of the plan."""
-    arrivals: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for listener in listeners:
-        for number, seq, received_ns in listener.rows():
-            arrivals[number, seq].append(received_ns)
-    frames = []
-    for talker in talkers:
-        for number, seq, planned_ns, sent_ns, scheduled_ns, left_ns in talker.rows():
-            copies = arrivals.get((number, seq), ())
-            frames.append(
-                Frame(
-                    flow=sent[number].name,
-                    seq=seq,
-                    planned_ns=planned_ns,
-                    sent_ns=sent_ns,
-                    received_ns=min(copies, default=None),
-                    scheduled_ns=scheduled_ns,
-                    left_ns=left_ns,
-                    copies=len(copies),
-                )
-            )
-    return tuple(sorted(frames, key=lambda frame: (frame.planned_ns, frame.flow, frame.seq)))
-
-
-def _write(recording: Recording, directory: Path) -> None:
+def _write(recording: Recording, directory: Path, *, is_bridged: bool) -> None:
     """The frames with instants since the start: the same in every run that went the same way."""
-    with (directory / "frames.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for frame in recording:
-            values = {column: getattr(frame, column) for column in COLUMNS}
+    _write_rows(directory / "frames.csv", COLUMNS, recording, recording.start_ns)
+    if is_bridged:
+        columns = [field.name for field in fields(Stray)]
+        _write_rows(directory / "strays.csv", columns, recording.strays, recording.start_ns)
+
+
+def _write_rows(
+    file: Path, columns: Sequence[str], rows: Iterable[Frame | Stray], start_ns: int
+) -> None:
+    with file.open("w", newline="") as opened:
+        writer = csv.writer(opened)
+        writer.writerow(columns)
+        for row in rows:
+            values = {column: getattr(row, column) for column in columns}
             writer.writerow(
-                value - recording.start_ns
-                if column.endswith("_ns") and value is not None
-                else value
+                value - start_ns if column.endswith("_ns") and value is not None else value
                 for column, value in values.items()
             )

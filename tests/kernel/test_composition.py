@@ -22,7 +22,8 @@ from agent.mechanisms.gates import GATES, children
 from agent.mechanisms.gates.model import GateState, Taprio
 from agent.model import AgentError
 from agent.switch import Switch
-from cnc.traffic.endpoint import sleep_until, tai_ns, tai_offset_ns
+from cnc.talker import sleep_until, tai_ns
+from cnc.traffic.sockets import tai_offset_ns
 from tests.kernel.conftest import FAR, SO_RCVBUFFORCE, SO_TIMESTAMPNS, inside
 from tests.kernel.toy_mechanisms import (
     STREAM_ETHERTYPE,

@@ -101,7 +101,8 @@ def offered(plan: Plan, seed: int, duration_ns: int) -> list[Sent]:
     """The streams at their times, best effort beyond what a cable holds, and bursts of control."""
     random = Random(seed)  # noqa: S311  not for secrets
     intent = plan.intent
-    sent = [flow for flow in flows(plan) if flow.name in plan.streams]
+    in_intent = (flow for flow in flows(plan) if flow.name in plan.streams)
+    sent = [flow for flow in in_intent if isinstance(flow, Sent)]  # the networks are routed
     stations = sorted(intent.network.end_stations)
     rate = min(link.rate_bps for link in intent.network.links.values())
 

@@ -24,6 +24,7 @@ from cnc.lab.slower import slower
 from cnc.model import Plan
 from cnc.traffic import endpoint, flowfile
 from cnc.traffic.recording import Flow, Pattern, flows, run, start_grid_ns
+from cnc.traffic.sockets import PROBE
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 
@@ -89,7 +90,7 @@ def test_a_stream_without_a_place_is_not_sent(line3: Plan):
 
 
 def test_a_payload_too_small_for_a_probe_is_refused_with_the_least_that_works(line3: Plan):
-    least = 40 + 8 + endpoint.PROBE.size
+    least = 40 + 8 + PROBE.size
     flows(changed(line3, "motion", payload_octets=least))
     with pytest.raises(InputError, match=r"motion.*IPv6") as refused:
         flows(changed(line3, "motion", payload_octets=least - 1))
@@ -106,7 +107,8 @@ class Ends:
     def __init__(self, directory: Path, flow: dict, *, stamps: bool = False, ms: int = 20):
         told = {"duration_ns": ms * 1_000_000, "drain_ns": 20_000_000, "stamps": stamps, "turn": 0}
         family = {4: "AF_INET", 6: "AF_INET6"}[flow["ip_version"]]
-        told |= {"flows": [flow], "addresses": [[family, flow["destination"]]]}
+        told |= {"flows": [flow], "interfaces": []}
+        told["addresses"] = [[family, flow["destination"]]]
         self.outputs = {verb: directory / f"{verb}.csv" for verb in ("listen", "talk")}
         self.programs = {}
         for verb, output in self.outputs.items():

@@ -21,7 +21,7 @@ from cnc.lab.running import Lab
 from cnc.model import Intent, Plan, Stream
 from cnc.rollout import push
 from cnc.traffic.measure import Spread, summarise, wake_up_error
-from cnc.traffic.recording import Flow, flows
+from cnc.traffic.recording import AnyFlow, flows
 
 # Best effort's period is this many times that of `flows`: fewer frames to wait for. It shares no
 # factor with the steps in which they wander, so they still visit all phases.
@@ -36,7 +36,7 @@ class BoundCheck:
 
     description: BoundCheckDescription
     plan: Plan
-    sent: Sequence[Flow]
+    sent: Sequence[AnyFlow]
 
     @classmethod
     def of(cls, description: BoundCheckDescription, file: Path) -> BoundCheck:
@@ -141,7 +141,7 @@ def _row(stream: Stream, verdict: Verdict) -> list[str]:
     ]
 
 
-def _fewer(sent: Sequence[Flow]) -> list[Flow]:
+def _fewer(sent: Sequence[AnyFlow]) -> list[AnyFlow]:
     """The flows with fewer best-effort frames, as evenly apart."""
     return [
         flow

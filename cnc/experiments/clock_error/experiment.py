@@ -26,7 +26,7 @@ from cnc.lab.platform import Platform
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Plan, transmission_ns
 from cnc.rollout.rollout import Goal, roll_out
 from cnc.traffic.measure import Spread, summarise, wake_up_error
-from cnc.traffic.recording import Flow, flows
+from cnc.traffic.recording import AnyFlow, flows
 
 COLUMNS = ("error_ns", *planned.FRAME_COLUMNS)
 
@@ -40,7 +40,7 @@ class ClockError:
 
     description: ClockErrorDescription
     plan: Plan
-    sent: Sequence[Flow]
+    sent: Sequence[AnyFlow]
 
     @classmethod
     def of(cls, description: ClockErrorDescription, file: Path) -> ClockError:

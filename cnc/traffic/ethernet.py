@@ -1,0 +1,134 @@
+"""Frames of a bridged network at an end station: sent to an address and VLAN, and received.
+
+Probes are frames with an EtherType for local experiments (IEEE 802 Std 9.2.3), since a bridge looks
+into frames with IP packets for their group (net/bridge/br_multicast.c) and not at their MAC
+address. The standard library and `cnc.talker` only: `cnc.traffic.endpoint` is to start fast.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+from typing import Any, NamedTuple
+
+from cnc.traffic.sockets import (
+    NS_PER_S,
+    PROBE,
+    SO_TIMESTAMPNS,
+    SOL_PACKET,
+    TIMESPEC,
+    SendingSocket,
+    widen,
+)
+
+ETHERTYPE = 0x88B5
+VLAN_ETHERTYPE = 0x8100
+MAC_HEADER_OCTETS = 14
+LEAST_PAYLOAD_OCTETS = 46  # IEEE 802.3: a shorter one is filled up
+
+# linux/if_ether.h, linux/if_packet.h, asm-generic/socket.h
+ETH_P_ALL = 3
+PACKET_ADD_MEMBERSHIP, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 1, 8, 23
+PACKET_MR_PROMISC = 1
+MEMBERSHIP = struct.Struct("=IHH8x")  # struct packet_mreq: index of the interface, type
+AUXDATA = struct.Struct("=IIIHHHH")  # struct tpacket_auxdata; at last vlan_tci and vlan_tpid
+VLAN_VALID = 1 << 4
+SO_ATTACH_FILTER = 26
+# linux/filter.h: load the half-word at 12; unless it is ETHERTYPE skip one; accept; refuse.
+FILTER = b"".join(
+    struct.pack("=HBBI", *instruction)
+    for instruction in (
+        (0x28, 0, 0, 12),
+        (0x15, 0, 1, ETHERTYPE),
+        (0x06, 0, 0, 0xFFFF),
+        (6, 0, 0, 0),
+    )
+)
+CONTROL_OCTETS = socket.CMSG_SPACE(TIMESPEC.size) + socket.CMSG_SPACE(AUXDATA.size)
+
+
+class EthernetOutlet(SendingSocket):
+    """A flow's socket: frames with its address and tag go in, the kernel's time stamps come out.
+
+    The frame's payload, the MAC client data, has the flow's size. A flow without a VLAN is sent
+    untagged.
+    """
+
+    def __init__(self, flow: dict[str, Any]) -> None:
+        super().__init__(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+        self.flow = flow
+        self.socket.bind((flow["interface"], 0))
+        source = self.socket.getsockname()[4]
+        tag = b""
+        if flow["vlan_id"] is not None:
+            control_information = flow["pcp"] << 13 | flow["vlan_id"]
+            tag = struct.pack("!HH", VLAN_ETHERTYPE, control_information)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, flow["pcp"])
+        self._header = octets_of(flow["destination_mac"]) + source + tag
+        self._header += struct.pack("!H", ETHERTYPE)
+        payload_octets = max(flow["payload_octets"], LEAST_PAYLOAD_OCTETS)
+        self._filling = bytes(payload_octets - PROBE.size)
+
+    def send_probe(self, number: int, seq: int) -> None:
+        """Send a frame with these two numbers in it."""
+        self.socket.send(self._header + PROBE.pack(number, seq) + self._filling)
+
+
+class Arrival(NamedTuple):
+    """A probe that arrived. Of one in an IP packet the last three are not known; a frame without a
+    tag has the address only."""
+
+    number: int
+    seq: int
+    received_ns: int
+    destination_mac: str | None = None
+    vlan_id: int | None = None
+    pcp: int | None = None
+
+
+class EthernetListener:
+    """A socket for all probes that arrive at an interface, whatever their address and VLAN."""
+
+    columns = ("flow", *Arrival._fields[1:])
+
+    def __init__(self, interface: str, tai_offset_ns: int) -> None:
+        self._tai_offset_ns = tai_offset_ns
+        # With a protocol it would get frames of all ports before `bind`; and only a socket for all
+        # protocols gets a frame while the kernel still knows of its tag (net/core/dev.c).
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        widen(self.socket)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        program = ctypes.create_string_buffer(FILTER)
+        length = len(FILTER) // 8
+        self.socket.setsockopt(
+            socket.SOL_SOCKET,
+            SO_ATTACH_FILTER,
+            struct.pack("@HP", length, ctypes.addressof(program)),
+        )
+        index = socket.if_nametoindex(interface)
+        membership = MEMBERSHIP.pack(index, PACKET_MR_PROMISC, 0)
+        self.socket.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, membership)
+        self.socket.bind((interface, ETH_P_ALL))
+
+    def receive(self) -> Arrival:
+        """Take one probe that has arrived."""
+        octets, control, _, _ = self.socket.recvmsg(MAC_HEADER_OCTETS + PROBE.size, CONTROL_OCTETS)
+        number, seq = PROBE.unpack_from(octets, MAC_HEADER_OCTETS)
+        received_ns, vlan_id, pcp = 0, None, None
+        for level, kind, data in control:
+            if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
+                seconds, nanoseconds = TIMESPEC.unpack(data)
+                received_ns = seconds * NS_PER_S + nanoseconds + self._tai_offset_ns
+            elif (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
+                status, *_, control_information, _ = AUXDATA.unpack(data)
+                if status & VLAN_VALID:
+                    vlan_id, pcp = control_information & 0xFFF, control_information >> 13
+        return Arrival(number, seq, received_ns, octets[:6].hex(":"), vlan_id, pcp)
+
+
+def octets_of(mac: str) -> bytes:
+    """An address that is written as pairs of hexadecimal digits with colons."""
+    return bytes.fromhex(mac.replace(":", ""))

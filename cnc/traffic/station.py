@@ -1,0 +1,108 @@
+"""The program of one end station, run on a node of a lab; see `cnc.traffic.endpoint`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cnc.errors import CncError
+from cnc.lab.running import Lab
+from cnc.traffic import endpoint
+from cnc.traffic.ethernet import Arrival
+
+FINISH_TIMEOUT_S = 60  # for an end station that writes its result on a loaded machine
+
+
+class Station:
+    """One end station's program, from its start to its result."""
+
+    def __init__(
+        self, lab: Lab, verb: str, node: str, number: int, spec: Mapping[str, Any]
+    ) -> None:
+        self._lab = lab
+        self._verb = verb
+        self.node = node
+        self._name = f"{verb}-{node}-{number}"
+        self._spec = spec
+        self._log = Path()
+        self._output = Path()
+        self._program: subprocess.Popen[str] | None = None
+
+    def start(self, directory: Path, parameters: Mapping[str, Any]) -> None:
+        file = directory / f"{self._name}.json"
+        self._output = file.with_suffix(".csv")
+        self._log = file.with_suffix(".log")
+        file.write_text(json.dumps({**self._spec, **parameters, "output": str(self._output)}))
+        program = [sys.executable, "-I", endpoint.__file__, self._verb, str(file)]
+        with self._log.open("w") as log:
+            self._program = subprocess.Popen(
+                self._lab.command(self.node, program),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+
+    def await_ready(self) -> None:
+        if self._running.stdout is None or self._running.stdout.readline() != "ready\n":
+            raise self._failure("ended before it was ready")
+
+    def send_start(self, start_ns: int) -> None:
+        if self._running.stdin is not None:
+            self._running.stdin.write(f"{start_ns}\n")
+            self._running.stdin.flush()
+
+    def finish(self, expected_s: float = 0.0) -> None:
+        """Close the program's standard input, and wait for its result."""
+        try:
+            self._running.communicate(timeout=expected_s + FINISH_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise self._failure(f"did not end within {FINISH_TIMEOUT_S} s of its time") from None
+        if self._running.returncode != 0:
+            raise self._failure(f"ended with {self._running.returncode}")
+
+    def end(self) -> None:
+        if self._program is not None:
+            self._program.kill()
+            self._program.communicate()
+
+    def sent(self) -> Iterator[list[Any]]:
+        """The rows that a talker recorded, integers or None; see `endpoint.talk`."""
+        return ([_number(value) for value in row] for row in self._rows())
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """What a listener received; see `endpoint.listen`."""
+        for row in self._rows():
+            number, seq, received_ns = map(int, row[:3])
+            if tag := row[3:]:
+                destination_mac, vlan_id, pcp = tag[0], _number(tag[1]), _number(tag[2])
+                yield Arrival(number, seq, received_ns, destination_mac, vlan_id, pcp)
+            else:
+                yield Arrival(number, seq, received_ns)
+
+    def _rows(self) -> Iterator[list[str]]:
+        with self._output.open(newline="") as file:
+            rows = csv.reader(file)
+            next(rows)
+            yield from rows
+
+    @property
+    def _running(self) -> subprocess.Popen[str]:
+        if self._program is None:
+            raise RuntimeError("start() comes first")
+        return self._program
+
+    def _failure(self, how: str) -> CncError:
+        return CncError(
+            f"end station {self.node} could not {self._verb}: its program {how}",
+            hint=self._log.read_text().strip() or None,
+        )
+
+
+def _number(value: str) -> int | None:
+    return int(value) if value else None
