@@ -31,14 +31,14 @@ _COMMON: dict[str, Any] = {
 def line(**streams: Mapping[str, Any]) -> Intent:
     """t1 and t2 at s1, l3 at s2, l1 and l2 at s3."""
     ends = {"t1": "s1", "t2": "s1", "l3": "s2", "l1": "s3", "l2": "s3"}
-    return _network("bridged-line", [("s1", "s2"), ("s2", "s3")], ends, streams)
+    return _network("bridged-line", "10.99.1", [("s1", "s2"), ("s2", "s3")], ends, streams)
 
 
 def ring(**streams: Mapping[str, Any]) -> Intent:
     """s1 to s5, with a talker t1 to t5 and a listener l1 to l5 at each."""
     joins = [("s1", "s2"), ("s2", "s3"), ("s3", "s4"), ("s4", "s5"), ("s5", "s1")]
     ends = {f"{kind}{number}": f"s{number}" for kind in "tl" for number in range(1, 6)}
-    return _network("bridged-ring", joins, ends, streams)
+    return _network("bridged-ring", "10.99.2", joins, ends, streams)
 
 
 def stream(talker: str, *listeners: str, octets: int = 200, **keys: Any) -> dict[str, Any]:
@@ -56,6 +56,7 @@ def stream(talker: str, *listeners: str, octets: int = 200, **keys: Any) -> dict
 
 def _network(
     name: str,
+    management: str,
     joins: list[tuple[str, str]],
     ends: Mapping[str, str],
     streams: Mapping[str, Mapping[str, Any]],
@@ -69,7 +70,7 @@ def _network(
         **_COMMON,
         "switches": {
             switch: {
-                "management": f"10.99.0.{number}",
+                "management": f"{management}.{number}",
                 "ports": [port for node, port in ports if node == switch],
             }
             for number, switch in enumerate(switches, start=1)

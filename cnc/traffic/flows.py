@@ -183,9 +183,9 @@ def _bridged_stream_flows(plan: Plan, stream: Stream) -> Iterator[BridgedFlow]:
     if any(other != first for other in others):
         raise InputError(
             f"stream {stream.name} is planned to leave {stream.talker} "
-            f"{len(planned.paths)} times in a period: its address has one filtering entry in each "
-            "switch, which would copy each of them to all paths",
-            hint="plan it again: in a bridged network the first switch makes the copies",
+            f"{len(planned.paths)} times in a period, and cnc lab sends its frames once",
+            hint="where a talker has one link its switch copies each frame to both paths: plan it "
+            "again with that",
         )
     address = plan.addresses[stream.name]
     stream_class = plan.class_of(stream.name)

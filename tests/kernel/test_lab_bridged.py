@@ -1,0 +1,252 @@
+"""A lab whose switches bridge: every frame of a stream where its plan says, and nowhere else.
+
+Best effort floods the ordinary VLAN beside the streams in all tests.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyroute2 import IPRoute
+
+from agent.kernel.ports import KernelPorts
+from agent.mechanisms import MECHANISMS
+from agent.mechanisms.gates.model import GateState
+from agent.switch import Switch
+from cnc.addressing import addresses
+from cnc.lab import Lab, lab
+from cnc.lab.namespaces import inside
+from cnc.model import NS_PER_S, Intent, Plan, PortRef
+from cnc.planner import plan as compute
+from cnc.rollout import push
+from cnc.spanning_tree import spanning_tree
+from cnc.talker import tai_ns
+from cnc.traffic import iperf
+from cnc.traffic.flows import BridgedFlow, flows
+from cnc.traffic.measure import Summary, summarise
+from cnc.traffic.recording import Recording, run
+from tests.bridged_networks import line, ring, stream
+from tests.kernel.bridged_forwarding import set_forwarding
+
+MS = 1_000_000
+FAST, SLOW, BEST_EFFORT = 6, 5, 0  # traffic classes and priorities
+
+
+@contextmanager
+def up(intent: Intent) -> Iterator[tuple[Lab, Plan]]:
+    """The lab of an intent with its plan, once it runs."""
+    plan = compute(intent)
+    with lab(intent, timed_wires=True) as running:
+        report = push(plan, connect=running.connect)
+        set_forwarding(running, plan)
+        time.sleep(max(0, (report.base_time_ns or 0) - tai_ns()) / NS_PER_S)
+        yield running, plan
+
+
+def sent_through(
+    running: Lab, plan: Plan, sent: list[BridgedFlow], duration_ns: int, directory: Path
+) -> tuple[Recording, list[Summary]]:
+    with running.quiet():
+        record = run(running, sent, duration_ns, directory)
+    return record, summarise(plan, sent, record, timed_wires=True)
+
+
+def frames_by_class(running: Lab, port: PortRef) -> list[int]:
+    """The frames that have left a port of a switch, by traffic class."""
+
+    def read_here() -> list[int]:
+        opened = KernelPorts(MECHANISMS)
+        try:
+            return [each.frames for each in Switch(opened).read()[port.port][GateState].counters]
+        finally:
+            opened.close()
+
+    return inside(running.namespace(port.node), read_here)
+
+
+@contextmanager
+def cut(running: Lab, *ends: PortRef) -> Iterator[None]:
+    """The cable between two switches is cut for the time of a `with` block."""
+
+    def set_links(state: str) -> None:
+        for end in ends:
+            with IPRoute(netns=running.namespace(end.node)) as ip:
+                ip.link("set", index=ip.link_lookup(ifname=end.port)[0], state=state)
+
+    set_links("down")
+    try:
+        yield
+    finally:
+        set_links("up")
+
+
+@pytest.fixture(scope="module")
+def three_switches() -> Iterator[tuple[Lab, Plan]]:
+    intent = line(
+        motion=stream("t1", "l1", **{"destination-mac": "02:00:5e:10:00:01", "vlan": 20}),
+        torque=stream("t1", "l1", "l3", octets=100, period="500us"),
+        camera=stream("t2", "l2", octets=1400, period="2ms", **{"class": "slow"}),
+    )
+    with up(intent) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def five_switches() -> Iterator[tuple[Lab, Plan]]:
+    """A ring, in which the cable between s3 and s4 carries streams and no ordinary traffic."""
+    stated = {"destination-mac": "02:00:5e:10:00:02", "vlan": 20}
+    intent = ring(
+        unicast=stream("t1", "l3", **stated),
+        across=stream("t4", "l3", octets=600, **{"class": "slow"}),
+        three=stream("t2", "l3", "l4", "l5", octets=100, period="500us"),
+        twice=stream("t1", "l4", octets=300, paths=2),
+    )
+    with up(intent) as found:
+        yield found
+
+
+@pytest.mark.virtual_time
+def test_every_frame_arrives_in_its_bound_and_none_where_nobody_listens(
+    three_switches: tuple[Lab, Plan], tmp_path: Path
+):
+    running, plan = three_switches
+    record, found = sent_through(running, plan, flows(plan), NS_PER_S, tmp_path)
+    # 1,000 of motion, twice 2,000 of torque, 500 of camera
+    assert sum(each.sent for each in found if each.flow.latency_bound_ns) == 5_500
+    assert [line for each in found for line in each.violations()] == []
+    assert {frame.copies for frame in record} == {1}
+    assert record.strays == ()
+
+
+@pytest.mark.virtual_time
+def test_frames_leave_a_switch_in_the_class_of_their_pcp(
+    three_switches: tuple[Lab, Plan], tmp_path: Path
+):
+    running, plan = three_switches
+    port = PortRef("s1", "s2")
+    sent = [flow for flow in flows(plan) if flow.latency_bound_ns]
+    before = frames_by_class(running, port)
+    sent_through(running, plan, sent, 100 * MS, tmp_path)
+    after = frames_by_class(running, port)
+    # Each program sends one frame of each stream before those that are counted.
+    assert after[FAST] - before[FAST] == (100 + 1) + (200 + 1)
+    assert after[SLOW] - before[SLOW] == 50 + 1
+
+
+@pytest.mark.virtual_time
+def test_a_frame_that_no_entry_forwards_is_lost_and_one_too_many_strays(
+    three_switches: tuple[Lab, Plan], tmp_path: Path
+):
+    running, plan = three_switches
+    address = plan.addresses["torque"]
+    entry = f"grp {address.destination_mac} permanent vid {address.vlan_id}"
+    sent = [flow for flow in flows(plan) if flow.stream == "torque"]
+
+    def bridge(switch: str, *lines: str) -> None:
+        command = running.command(switch, ["bridge", "-batch", "-"])
+        subprocess.run(command, input="\n".join(lines), text=True, check=True)
+
+    # s3 sends them by the port to l2, whose gate is never open for them; s1 another time by a port
+    # without gates, that of the other talker.
+    astray = {"s3": "l2", "s1": "t2"}
+    for switch, port in astray.items():
+        bridge(switch, f"vlan add dev {port} vid {address.vlan_id}")
+        bridge(switch, f"mdb add dev br0 port {port} {entry}")
+    bridge("s3", f"mdb del dev br0 port l1 {entry}")
+    try:
+        record, found = sent_through(running, plan, sent, 100 * MS, tmp_path)
+    finally:
+        bridge("s3", f"mdb add dev br0 port l1 {entry}")
+        for switch, port in astray.items():
+            bridge(switch, f"mdb del dev br0 port {port} {entry}")
+            bridge(switch, f"vlan del dev {port} vid {address.vlan_id}")
+    assert [stray.node for stray in record.strays] == ["t2"] * 200
+    first, second = found
+    assert first.violations() == [
+        "torque to l1: 200 of 200 frames lost",
+        (
+            f"torque: 200 frames arrived at t2 to {address.destination_mac} (VLAN "
+            f"{address.vlan_id}, PCP {FAST}), where nobody listens to that"
+        ),
+    ]
+    assert second.violations() == []
+
+
+@pytest.mark.virtual_time
+def test_ordinary_ip_traffic_goes_through_the_bridges(three_switches: tuple[Lab, Plan]):
+    running, _ = three_switches
+    found = iperf.measure(running, "t1", "l2", NS_PER_S, 10_000_000)
+    assert found.received_bps > 1_000_000
+    assert iperf.measure(running, "l1", "s1", NS_PER_S, 10_000_000).received_bps > 1_000_000
+
+
+@pytest.mark.virtual_time
+def test_in_a_ring_every_copy_arrives_and_floods_do_not_loop(
+    five_switches: tuple[Lab, Plan], tmp_path: Path
+):
+    running, plan = five_switches
+    sent = flows(plan)
+    record, found = sent_through(running, plan, sent, NS_PER_S, tmp_path)
+    # 1,000 of unicast, across and twice, three times 2,000 of three
+    assert sum(each.sent for each in found if each.flow.latency_bound_ns) == 9_000
+    assert [line for each in found for line in each.violations()] == []
+    assert record.strays == ()
+    copies = {flow.name: flow.copies for flow in sent}
+    assert {frame.flow: frame.copies for frame in record} == copies
+    assert all(frame.copies == copies[frame.flow] for frame in record)
+    assert copies["twice"] == 2
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("path", [0, 1])
+def test_with_one_path_cut_the_other_delivers_every_frame(
+    five_switches: tuple[Lab, Plan], tmp_path: Path, path: int
+):
+    running, plan = five_switches
+    sent = [flow for flow in flows(plan) if flow.stream == "twice"]
+    links = plan.intent.network.links
+    hop = plan.streams["twice"].paths[path][1].egress  # of the first switch
+    with cut(running, hop, links[hop].target):
+        record, found = sent_through(running, plan, sent, 100 * MS, tmp_path)
+    assert [line for each in found for line in each.violations()] == []
+    assert [frame.copies for frame in record] == [1] * 100
+    time.sleep(1)  # for the ports to forward again
+    record, _ = sent_through(running, plan, sent, 100 * MS, tmp_path)
+    assert [frame.copies for frame in record] == [2] * 100
+
+
+def test_a_cable_off_the_tree_is_no_member_of_the_ordinary_vlan(five_switches: tuple[Lab, Plan]):
+    running, plan = five_switches
+    links = plan.intent.network.links
+    off = sorted(links.keys() - spanning_tree(plan.intent.network))
+    assert off == [PortRef("s3", "s4"), PortRef("s4", "s3")]
+    for switch in plan.intent.network.bridges:
+        with IPRoute(netns=running.namespace(switch)) as ip:
+            indices = {link["index"]: link.get("ifname") for link in ip.get_links()}
+            members = {
+                indices[each["index"]]
+                for each in ip.get_vlans()
+                for vlan in each.get("IFLA_AF_SPEC").get_attrs("IFLA_BRIDGE_VLAN_INFO")
+                if vlan["vid"] == 1
+            }
+        own = {port.port for port in links if port.node == switch}
+        assert members - {"br0"} == own - {port.port for port in off if port.node == switch}
+
+
+def test_only_its_bridge_has_an_address_on_a_switch(five_switches: tuple[Lab, Plan]):
+    running, plan = five_switches
+    with IPRoute(netns=running.namespace("s3")) as ip:
+        names = {link["index"]: link.get("ifname") for link in ip.get_links()}
+        found = [
+            (names[each["index"]], each.get("IFA_ADDRESS"))
+            for each in ip.get_addr()
+            if names[each["index"]] in {"br0", "s2", "s4", "l3", "t3"}
+        ]
+    own = addresses(plan.intent)["s3"]
+    assert {name for name, _ in found} == {"br0"}
+    assert {str(own.v4), str(own.v6)} < {address for _, address in found}
