@@ -98,8 +98,8 @@ def _about_strays(strays: Iterable[Stray]) -> Iterator[str]:
     for (stream, node, mac, vlan_id, pcp), count in kinds.items():
         tag = "untagged" if vlan_id is None else f"VLAN {vlan_id}, PCP {pcp}"
         yield (
-            f"{stream}: {counted(count, 'frame')} arrived at {node} to {mac} ({tag}), where nobody "
-            "listens to that"
+            f"{stream}: {counted(count, 'frame')} arrived at {node} to {mac} ({tag}), where the "
+            "plan sends none"
         )
 
 

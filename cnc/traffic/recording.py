@@ -59,8 +59,8 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A frame of a bridged network that arrived at a node where nobody listens to it, or with
-    another address or tag than it was sent with."""
+    """A frame of a bridged network that arrived at a node that is no listener of its stream, or
+    with another address or tag than it was sent with."""
 
     stream: str
     seq: int

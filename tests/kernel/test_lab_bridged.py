@@ -111,7 +111,7 @@ def five_switches() -> Iterator[tuple[Lab, Plan]]:
 
 
 @pytest.mark.virtual_time
-def test_every_frame_arrives_in_its_bound_and_none_where_nobody_listens(
+def test_every_frame_arrives_in_its_bound_and_none_where_it_has_no_listener(
     three_switches: tuple[Lab, Plan], tmp_path: Path
 ):
     running, plan = three_switches
@@ -171,7 +171,7 @@ def test_a_frame_that_no_entry_forwards_is_lost_and_one_too_many_strays(
         "torque to l1: 200 of 200 frames lost",
         (
             f"torque: 200 frames arrived at t2 to {address.destination_mac} (VLAN "
-            f"{address.vlan_id}, PCP {FAST}), where nobody listens to that"
+            f"{address.vlan_id}, PCP {FAST}), where the plan sends none"
         ),
     ]
     assert second.violations() == []

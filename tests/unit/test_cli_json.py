@@ -30,9 +30,10 @@ from cnc.rollout.preflight import Check, Finding, Verdict
 from cnc.rollout.rollout import PortChange
 from cnc.rollout.transaction import SwitchTimes
 from cnc.switch.tree import KernelSchedule
-from cnc.traffic.flows import Flow
+from cnc.traffic.flows import BridgedFlow, Flow
 from cnc.traffic.iperf import Throughput
 from cnc.traffic.measure import Spread, Summary
+from cnc.traffic.recording import Stray
 from cnc.watch import Event
 from cnc.watch.condition import Kind, What
 from tests.json_documents import SCHEMAS, documented
@@ -184,6 +185,16 @@ def test_traffic(capsys: pytest.CaptureFixture[str]) -> None:
     real_time = Platform("Linux 6.12", "real time", exact=False)
     traffic.flows([lost, seen], SPREAD, real_time, as_json=True)
     assert documented("lab traffic", capsys.readouterr().out)["violations"] is None
+    assert "strays" not in document["flows"][0]
+    bridged = BridgedFlow(
+        *("it to l1", "it", "t1", "eth0", "l1", 6, "03:00:00:00:00:01", 10, 6),
+        *(200, 1_000_000, 0, 50_000),
+    )
+    stray = Stray("it", 0, "l2", 1_000, "03:00:00:00:00:01", 10, 6)
+    twice = Summary(bridged, 2, 2, 0, 0, 0, 1, 0, SPREAD, SPREAD, 1, (stray,))
+    traffic.flows([twice], SPREAD, PLATFORM, as_json=True)
+    (figures,) = documented("lab traffic", capsys.readouterr().out)["flows"]
+    assert (figures["strays"], figures["multiplied"], figures["flow"]["pcp"]) == (1, 1, 6)
     its_own = {"start": {}, "intervals": [{}], "end": {"sum_sent": {}}}
     traffic.throughput(Throughput("TCP", 1, 1, None, None, None, None, its_own), as_json=True)
     assert documented("lab traffic", capsys.readouterr().out) == its_own

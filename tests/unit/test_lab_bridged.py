@@ -232,7 +232,7 @@ def test_a_frame_is_recorded_at_each_listener_with_its_copies(planned: Plan, tmp
         ("l1", ("02:00:00:00:00:01", 20, 6), "to 02:00:00:00:00:01 (VLAN 20, PCP 6)"),
     ],
 )
-def test_a_frame_where_or_as_nobody_listens_is_a_stray_and_a_violation(
+def test_a_frame_where_or_as_the_plan_sends_none_is_a_stray_and_a_violation(
     planned: Plan, tmp_path: Path, node: str, tag: tuple[str, int, int], told: str
 ):
     arrivals = {node: [Arrival(0, 0, 40, *tag)]}
@@ -242,7 +242,7 @@ def test_a_frame_where_or_as_nobody_listens_is_a_stray_and_a_violation(
     assert [frame.copies for frame in found] == [1]
     (summary,) = summarise(planned, [MOTION], found)
     assert summary.violations() == [
-        f"motion: 1 frame arrived at {node} {told}, where nobody listens to that"
+        f"motion: 1 frame arrived at {node} {told}, where the plan sends none"
     ]
     (row,) = csv.DictReader((tmp_path / "strays.csv").read_text().splitlines())
     assert (row["stream"], row["node"], row["seq"]) == ("motion", node, "0")

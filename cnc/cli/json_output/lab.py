@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from cnc.cli.json_output.document import Document
 from cnc.lab.platform import Platform
-from cnc.traffic.flows import Flow
-from cnc.traffic.measure import Spread
+from cnc.traffic.flows import AnyFlow, BridgedFlow
+from cnc.traffic.measure import Spread, Summary
 
 
 class LabUp(Document):
@@ -26,7 +28,7 @@ class LabUp(Document):
 class FlowFigures(Document):
     """Counts and latencies of the frames of one flow."""
 
-    flow: Flow
+    flow: AnyFlow
     sent: int
     received: int
     lost: int
@@ -43,6 +45,22 @@ class FlowFigures(Document):
     """How much a frame's latency differs from that of the one before."""
 
 
+class BridgedFlowFigures(FlowFigures):
+    """Counts and latencies of the frames of one flow of a bridged network, at one listener."""
+
+    multiplied: int
+    """Frames that arrived more often than they were to."""
+    strays: Annotated[int, BeforeValidator(len)]
+    """Arrivals at no listener of the stream, or with another address or tag; with its first
+    flow."""
+
+
+def flow_figures(summary: Summary) -> FlowFigures:
+    """The figures of a flow, those of a bridged network where it is in one."""
+    is_bridged = isinstance(summary.flow, BridgedFlow)
+    return (BridgedFlowFigures if is_bridged else FlowFigures).model_validate(summary)
+
+
 class Traffic(Document):
     """`cnc lab traffic`."""
 
@@ -50,7 +68,7 @@ class Traffic(Document):
     """`exact`: frames are judged, since only sleeping takes time."""
     wake_up_error: Spread
     """How late talkers woke."""
-    flows: list[FlowFigures]
+    flows: list[BridgedFlowFigures | FlowFigures]
     violations: list[str] | None
     """How frames broke what the plan promises; the exit code is 1 if there is anything. null: the
     clock is not exact, nothing is judged."""

@@ -25,17 +25,21 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
     """Each flow's figures, the clock that they were measured with, and what broke its promise."""
     violations = [line for summary in found for line in summary.violations()]
     if as_json:
-        from cnc.cli.json_output.lab import FlowFigures, Traffic  # noqa: PLC0415
+        from cnc.cli.json_output.lab import Traffic, flow_figures  # noqa: PLC0415
 
         document = Traffic(
             platform=platform,
             wake_up_error=wake_up,
-            flows=[FlowFigures.model_validate(summary) for summary in found],
+            flows=[flow_figures(summary) for summary in found],
             violations=violations if platform.exact else None,
         )
         print_json(document)
         return
-    counts = ("sent", "received", "lost", "late", "gate closed", "copies", "out of order")
+    from cnc.traffic.flows import BridgedFlow  # noqa: PLC0415
+
+    is_bridged = any(isinstance(its.flow, BridgedFlow) for its in found)
+    counts = ["sent", "received", "lost", "late", "gate closed", "copies", "out of order"]
+    counts += ["stray"] if is_bridged else []
     table = new_table(
         "flows: frames, and microseconds from their planned instant",
         "flow",
@@ -48,6 +52,7 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
             *(str(count) for count in (its.sent, its.received, its.lost)),
             "" if bound_ns is None else str(its.late),
             *(str(count) for count in (its.outside, its.duplicates, its.out_of_order)),
+            *((str(len(its.strays)),) if is_bridged else ()),
             *(
                 microseconds(getattr(late_by, name)) if late_by else ""
                 for name in ("min_ns", "p50_ns", "p99_ns", "max_ns")
