@@ -139,6 +139,13 @@ def test_a_stream_that_would_leave_its_talker_twice_is_refused(planned: Plan):
     assert {flow.copies for flow in found if flow.stream == "camera"} == {2}
 
 
+def test_a_stream_of_two_paths_is_sent_once_and_is_to_arrive_twice():
+    plan = compute(ring(twice=stream("t1", "l4", paths=2)))
+    (flow,) = (flow for flow in flows(plan) if flow.latency_bound_ns)
+    assert (flow.name, flow.copies) == ("twice", 2)
+    assert {flow.offset_ns} == set(plan.streams["twice"].talker_offsets_ns)
+
+
 @pytest.mark.parametrize("port", ["br0", "mgmt"])
 def test_a_port_called_as_another_interface_of_its_switch_is_refused(port: str):
     with pytest.raises(InputError, match=f"port s1/{port}: a node of the lab has an interface"):
@@ -170,6 +177,7 @@ MOTION = BridgedFlow(
     "motion to l1", "motion", "t1", "eth0", "l1", 6, GROUP, 20, 6, 100, 1_000_000, 0, 50_000
 )
 AT_L3 = dataclasses.replace(MOTION, name="motion to l3", listener="l3")
+AT_L2 = dataclasses.replace(MOTION, name="motion to l2", listener="l2")
 BACKGROUND = dataclasses.replace(
     MOTION,
     name="background s1 to l1",
@@ -209,17 +217,20 @@ def recorded(
 
 
 def test_a_frame_is_recorded_at_each_listener_with_its_copies(planned: Plan, tmp_path: Path):
-    arrivals = {"l1": [Arrival(0, 0, 30, *TAG), Arrival(0, 0, 40, *TAG)], "l3": []}
-    found = recorded(planned, [MOTION, AT_L3], arrivals, tmp_path)
+    sent = [MOTION, AT_L3, AT_L2]
+    copies = [Arrival(0, 0, 30, *TAG), Arrival(0, 0, 40, *TAG)]
+    found = recorded(planned, sent, {"l1": copies, "l3": copies[1:]}, tmp_path)
     assert [(frame.flow, frame.received_ns, frame.copies) for frame in found] == [
         ("motion to l1", 30, 2),
-        ("motion to l3", None, 0),
+        ("motion to l2", None, 0),
+        ("motion to l3", 40, 1),
     ]
-    one, other = summarise(planned, [MOTION, AT_L3], found)
-    assert one.violations() == ["motion to l1: 1 frame arrived more often than 1 time"]
-    assert other.violations() == ["motion to l3: 1 of 1 frame lost"]
-    twice = dataclasses.replace(MOTION, copies=2)
-    assert summarise(planned, [twice, AT_L3], found)[0].violations() == []
+    twice, once, lost = summarise(planned, sent, found)
+    assert twice.violations() == ["motion to l1: 1 frame arrived more often than 1 time"]
+    assert once.violations() == []
+    assert lost.violations() == ["motion to l2: 1 of 1 frame lost"]
+    two_paths = dataclasses.replace(MOTION, copies=2)
+    assert summarise(planned, [two_paths, *sent[1:]], found)[0].violations() == []
 
 
 @pytest.mark.parametrize(
