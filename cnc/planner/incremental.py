@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from math import gcd, lcm
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cnc.errors import InputError
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef, Stream, StreamPlan
@@ -161,17 +161,72 @@ def _not_held(problem: Problem, placement: Placement) -> Placement:
 
 def conflicts(kept: Iterable[Placement], crossing: Collection[int]) -> set[frozenset[Member]]:
     """Who may lie in a queue together, each until it is to leave or surely there, although they
-    come in by other ports, so that their order is not sure: if any of both leaves a bridge by one
-    of the links `crossing`."""
+    come in by other ports, so that their order is not sure; and who follows a frame of another
+    class too closely, which may start late where it was early: if any of both leaves a bridge by
+    one of the links `crossing`."""
     if not crossing:
         return set()
-    return {
+    kept = tuple(kept)
+    pairs = _too_close(kept) | {
         frozenset((one.member, other.member))
         for one, other in _meetings(kept)
-        if one.ingress != other.ingress
-        and _overlap(one.wait, other.wait)
-        and not (one.links.isdisjoint(crossing) and other.links.isdisjoint(crossing))
+        if one.ingress != other.ingress and _overlap(one.wait, other.wait)
     }
+    concerned = {
+        placement.route.member
+        for placement in kept
+        if not _bridge_links(placement).isdisjoint(crossing)
+    }
+    return {pair for pair in pairs if pair & concerned}
+
+
+class _Present(Protocol):
+    """What is there for some time in each period."""
+
+    @property
+    def start_ns(self) -> int: ...
+
+    @property
+    def end_ns(self) -> int: ...
+
+    @property
+    def period_ns(self) -> int: ...
+
+
+class _Reservation(NamedTuple):
+    """How long a link is reserved for a frame, with the seam to a frame of another class."""
+
+    member: Member
+    traffic_class: int
+    start_ns: int
+    end_ns: int
+    period_ns: int
+
+
+def _too_close(kept: Iterable[Placement]) -> set[frozenset[Member]]:
+    """Members of two classes of which the one may start where the other is due: the kept plan may
+    have relied on gates, which now do not hold the one back, to keep them apart."""
+    by_link: defaultdict[int, list[_Reservation]] = defaultdict(list)
+    with_seam = set()
+    for route, offsets, number in kept:
+        for leg, offset in zip(route.legs, offsets, strict=True):
+            if leg.parent is not None:
+                end = offset + leg.window_ns
+                each = _Reservation(route.member, number, offset, end, route.period_ns)
+                by_link[leg.link].append(each)
+                if leg.seam_ns:
+                    with_seam.add(leg.link)
+    pairs = ((by_link[n][i], by_link[n][j]) for n in with_seam for i, j in _overlapping(by_link[n]))
+    return {
+        frozenset((one.member, other.member))
+        for one, other in pairs
+        if one.traffic_class != other.traffic_class
+    }
+
+
+def _bridge_links(placement: Placement) -> frozenset[int]:
+    """The links by which a placement leaves bridges."""
+    return frozenset(leg.link for leg in placement.route.legs if leg.parent is not None)
 
 
 _Span = tuple[int, int, int]  # start, duration and period
@@ -182,7 +237,6 @@ class _Stay(NamedTuple):
     `leaves_ns` on."""
 
     member: Member
-    links: frozenset[int]
     ingress: int
     start_ns: int
     leaves_ns: int
@@ -205,15 +259,12 @@ def _meetings(placed: Iterable[Placement]) -> Iterator[tuple[_Stay, _Stay]]:
     """Stays of different members that overlap in one queue, each pair in both orders."""
     queues: defaultdict[tuple[int, int], list[_Stay]] = defaultdict(list)
     for route, offsets, number in placed:
-        links = frozenset(leg.link for leg in route.legs if leg.parent is not None)
         for leg, offset in zip(route.legs, offsets, strict=True):
             if leg.parent is not None:
                 ingress = route.legs[leg.parent].link
                 start, end = offsets[leg.anchor] + leg.min_ns, offset + leg.hold_ns
                 comes = offset + leg.late_ns
-                stay = _Stay(
-                    route.member, links, ingress, start, offset, comes, end, route.period_ns
-                )
+                stay = _Stay(route.member, ingress, start, offset, comes, end, route.period_ns)
                 queues[leg.link, number].append(stay)
     for queue in sorted(queues):
         stays = queues[queue]
@@ -222,7 +273,7 @@ def _meetings(placed: Iterable[Placement]) -> Iterator[tuple[_Stay, _Stay]]:
             yield stays[other], stays[one]
 
 
-def _overlapping(stays: Sequence[_Stay]) -> set[tuple[int, int]]:
+def _overlapping(stays: Sequence[_Present]) -> set[tuple[int, int]]:
     """The pairs of stays, by index, that overlap at any time."""
     cycle = lcm(*{stay.period_ns for stay in stays})
     longest = max(stay.end_ns - stay.start_ns for stay in stays)

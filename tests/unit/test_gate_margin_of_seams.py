@@ -12,6 +12,7 @@ from cnc.planner import plan
 from cnc.planner.problem import Problem
 from tests.simulator.adversary import Chance
 from tests.simulator.outcome import misses
+from tests.unit.planner_fuzz import SHORT_LISTS, first_faults, kept_plan
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     CYCLIC,
@@ -89,6 +90,12 @@ def test_a_gate_that_holds_every_frame_back_needs_nothing_free_after_its_window(
     planned = plan(with_streams(wanted, wanted.streams["first"], wanted.streams["other"]))
     assert offset_ns(planned, "other") - offset_ns(planned, "first") == FRAME_NS + MARGIN_NS
     assert judge(planned) == []
+
+
+@pytest.mark.parametrize("seed", [706, 1077, 1903])
+def test_streams_that_are_kept_without_a_seam_stay_where_gates_hold_frames_back(seed: int) -> None:
+    """Their port must not get a shorter list, which another stream would have it have."""
+    assert first_faults(kept_plan(seed, SHORT_LISTS)) == []
 
 
 def test_best_effort_is_shut_the_margin_earlier() -> None:
