@@ -129,7 +129,7 @@ def flows_of(plan: Plan) -> list[tuple[Flow, list[tuple[int, Link]]]]:
             # A frame's DSCP is the same all the way, and so is its class.
             number = hops[0].traffic_class
             listeners = frozenset(stream.listeners)
-            octets = stream.payload_octets
+            octets = max(stream.payload_octets, plan.intent.network.overhead.min_payload_octets)
             flow = Flow(name, stream.talker, number, octets, ways, listeners)
             flows.append((flow, roots))
     return flows

@@ -28,7 +28,7 @@ def lab_times(intent: Intent) -> FrameTimes:
     where the tag is counted all the same."""
     overhead = intent.network.overhead
     last_bit = overhead.link_layer_octets + overhead.physical_octets - overhead.gap_octets
-    return FrameTimes(_MAC_HEADER_OCTETS + _STAB_OVERHEAD_OCTETS, last_bit, last_bit, 0)
+    return FrameTimes(_MAC_HEADER_OCTETS + _STAB_OVERHEAD_OCTETS, last_bit, last_bit)
 
 
 class TaprioPort:

@@ -12,11 +12,13 @@ from tests.simulator.adversary import Chance, Nobody
 from tests.simulator.gates import Gate, Stretch
 from tests.simulator.motion import Record
 from tests.simulator.mutations import with_list
-from tests.simulator.outcome import flows_of, is_kept, misses, run, sent_by
+from tests.simulator.outcome import flows_of, is_kept, misses, run, sent_by, starved
 from tests.simulator.ports import Port
 from tests.simulator.taprio import TaprioPort
 from tests.unit.planner_networks import (
+    BEST_EFFORT,
     CONTROL,
+    CYCLIC,
     LINE,
     MS,
     US,
@@ -27,6 +29,7 @@ from tests.unit.planner_networks import (
 )
 
 LAST = PortRef("s2", "l")
+SMALL_BEST_EFFORT = replace(BEST_EFFORT, max_frame_octets=64)
 FRAME_NS = 142 * 8  # 100 octets of payload at 1 Gb/s, as long as it keeps a link busy
 
 
@@ -255,3 +258,17 @@ def test_a_switch_that_takes_longer_for_one_frame_holds_up_those_behind_it(seed:
     }
     assert len(orders) == 3
     assert len({tuple(order) for order in orders.values()}) == 1
+
+
+def test_best_effort_has_its_turn_if_there_is_time_for_what_it_states_as_its_largest_frame() -> (
+    None
+):
+    """64 octets are the shortest frame there is, though a tag makes those of streams longer."""
+    wanted = intent(LINE, stream("a", "t", "l"), classes=(CYCLIC, SMALL_BEST_EFFORT))
+    planned = plan(wanted)
+    rest = wanted.hyperperiod_ns() - FRAME_NS
+    just, less = (64 + 20) * 8, (64 + 20) * 8 - 1
+    for time, who in ((just, []), (less, [(LAST, "best-effort")])):
+        entries = listed((1 << 6, FRAME_NS + rest - time), (1, time)).entries
+        cut = with_list(planned, LAST, *entries)
+        assert starved(cut) == who
