@@ -53,6 +53,20 @@ class Nobody:
         return False
 
 
+class Busy(Nobody):
+    """Nobody's, but a computer deals with each event up to `most_ns` after it is due."""
+
+    def __init__(self, seed: int, most_ns: int) -> None:
+        self._random = Random(seed)  # noqa: S311  not for secrets
+        self._most_ns = most_ns
+
+    def processing_ns(self, bridge: Bridge) -> int:
+        return bridge.processing_min_ns + self.lateness_ns(self._most_ns)
+
+    def lateness_ns(self, margin_ns: int) -> int:
+        return self._random.randint(0, min(margin_ns, self._most_ns))
+
+
 class Chance:
     """Any figure, but most often the outermost: they are where plans break."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from cnc.model import Intent, Link, Plan, PortRef
+from cnc.model import Intent, Link, Network, Plan, PortRef
 from cnc.traffic.flows import Flow as Sent
 from cnc.traffic.flows import flows
-from tests.simulator.adversary import Nobody
+from tests.simulator.adversary import Adversary, Busy, Nobody
 from tests.simulator.motion import Motion
 from tests.simulator.outcome import list_of
 from tests.simulator.ports import Flow, Frame
@@ -17,6 +19,11 @@ from tests.simulator.taprio import TaprioPort, lab_times
 
 _PERIODS_US = (500, 1000, 2000)
 _PATIENCE_NS = 1_000_000_000  # as long as the lab's listeners wait
+_TC_DELAY_NS, _TC_TICK_NS = 1000, 64
+_LATE_NS = (
+    2 * 256
+)  # events: in virtual time each of several programs' reads of a clock takes 256 ns
+_BUSY_RUNS = 7
 _CONTROL_DSCP, _CYCLIC_DSCP, _SLOWER_DSCP = 48, 46, 40
 
 
@@ -44,7 +51,6 @@ def random_document(seed: int) -> dict[str, Any]:
         "defaults": {
             "rate": random.choice(("1Gbps", "1Gbps", "100Mbps")),
             "propagation": "128ns",
-            # What the emulated cable adds is a multiple of 64 ns.
             "processing": {"min": "1024ns", "max": "5us"},
             "clock-error": random.choice(("0ns", "500ns")),
             "gate-margin": random.choice(("0ns", "2us")),
@@ -130,18 +136,62 @@ def _class_of(dscp: int) -> int:
     return {_CONTROL_DSCP: 7, _CYCLIC_DSCP: 6, _SLOWER_DSCP: 4}.get(dscp, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """When a frame arrives by several runs of the simulator; None for never.
+
+    The runs differ in how late, up to two readings of a clock, each event was dealt with: frames
+    sent or passed on, gates moved. Where frames of several ports meet, at the end of a window or of
+    a budget, that decides about more than itself, and about all that waits behind.
+    """
+
+    times_ns: tuple[int | None, ...]
+
+    def is_decided(self, tolerance_ns: int) -> bool:
+        """Whether the simulator states one time, give or take the tolerance."""
+        if None in self.times_ns:
+            return set(self.times_ns) == {None}
+        times = self._known_ns()
+        return max(times) - min(times) <= tolerance_ns
+
+    def allows(self, received_ns: int | None, tolerance_ns: int) -> bool:
+        """Whether a frame came between the earliest time and the latest, or rightly never."""
+        if received_ns is None:
+            return None in self.times_ns
+        times = self._known_ns()
+        return bool(times) and min(times) - tolerance_ns <= received_ns <= max(times) + tolerance_ns
+
+    def _known_ns(self) -> list[int]:
+        return [each for each in self.times_ns if each is not None]
+
+
+def expected(
+    plan: Plan, sent: Sequence[Sent], frames: Sequence[tuple[str, int, int]]
+) -> dict[tuple[str, int], Expected]:
+    """When frames (flow, number, time of sending) arrive in the lab, by flow and number."""
+    times: defaultdict[tuple[str, int], list[int | None]] = defaultdict(list)
+    for seed in range(1 + _BUSY_RUNS):
+        late = Busy(seed, _LATE_NS) if seed else Nobody()
+        put = [(flow, number, at + late.lateness_ns(_LATE_NS)) for flow, number, at in frames]
+        arrived = arrivals(plan, sent, put, late)
+        for flow, number, _ in frames:
+            times[flow, number].append(arrived.get((flow, number)))
+    return {frame: Expected(tuple(each)) for frame, each in times.items()}
+
+
 def arrivals(
     plan: Plan,
     sent: Iterable[Sent],
     frames: Iterable[tuple[str, int, int]],
+    adversary: Adversary,
 ) -> dict[tuple[str, int], int]:
-    """When frames (flow, number, time of sending) arrive in the lab, by flow and number."""
-    intent = plan.intent
+    """When frames (flow, number, time of sending) arrive in one run, by flow and number."""
+    intent = replace(plan.intent, network=_emulated(plan.intent.network))
     times = lab_times(intent)
     known = {each.name: _as_flow(intent, each) for each in sent}
 
     def port(link: Link) -> TaprioPort:
-        return TaprioPort(intent, link, list_of(plan, link.source))
+        return TaprioPort(intent, link, list_of(plan, link.source), adversary)
 
     def last_bit_ns(flow: Flow, link: Link) -> int:
         return times.last_bit_ns(flow.payload_octets, link.rate_bps)
@@ -152,11 +202,24 @@ def arrivals(
         (link,) = flow.ports[flow.talker]
         put.append((time_ns, link, Frame(flow, number, time_ns)))
     end = max(time for time, _, _ in put) + _PATIENCE_NS
-    record = Motion(intent.network, Nobody(), port, last_bit_ns).run(put, end)
+    record = Motion(intent.network, adversary, port, last_bit_ns).run(put, end)
     return {
         (each.frame.flow.name, each.frame.number): each.frame.begin_ns + each.latency_ns
         for each in record.arrivals
     }
+
+
+def _emulated(network: Network) -> Network:
+    """The network with the delays that tc gives cables of the lab: whole microseconds of
+    propagation and least processing together, in its ticks."""
+    links = {}
+    for port, link in network.links.items():
+        bridge = network.bridges.get(link.target.node)
+        delay = link.propagation_ns + (bridge.processing_min_ns if bridge else 0)
+        delay -= delay % _TC_DELAY_NS
+        links[port] = replace(link, propagation_ns=delay - delay % _TC_TICK_NS)
+    bridges = {n: replace(each, processing_min_ns=0) for n, each in network.bridges.items()}
+    return replace(network, links=links, bridges=bridges)
 
 
 def _as_flow(intent: Intent, sent: Sent) -> Flow:

@@ -14,6 +14,7 @@ from collections import deque
 from itertools import accumulate
 
 from cnc.model import GateControlList, Intent, Link
+from tests.simulator.adversary import Adversary, Nobody
 from tests.simulator.octets import FrameTimes
 from tests.simulator.ports import Frame, Start, Step
 
@@ -32,9 +33,16 @@ def lab_times(intent: Intent) -> FrameTimes:
 
 
 class TaprioPort:
-    """Gates and cable keep the rate of the link."""
+    """Gates and cable keep the rate of the link. The adversary says how late a gate moves."""
 
-    def __init__(self, intent: Intent, link: Link, gates: GateControlList | None) -> None:
+    def __init__(
+        self,
+        intent: Intent,
+        link: Link,
+        gates: GateControlList | None,
+        adversary: Adversary | None = None,
+    ) -> None:
+        self._adversary = adversary or Nobody()
         self._times = lab_times(intent)
         self._rate_bps = link.rate_bps
         numbers = sorted((c.number for c in intent.classes.values()), reverse=True)
@@ -77,7 +85,9 @@ class TaprioPort:
             takes = self._times.link_ns(frame.flow.payload_octets, self._rate_bps)
             self._cable_free_ns = start + takes
             starts.append(Start(frame, start))
-        return Step(starts, until if any(self._queues.values()) else None)
+        if until is None or not any(self._queues.values()):
+            return Step(starts)
+        return Step(starts, until + self._adversary.lateness_ns(_NEVER_NS))
 
     def _enter(self, now_ns: int) -> int | None:
         """Grant budgets if another entry has begun; returns when the next does."""

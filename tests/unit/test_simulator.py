@@ -8,8 +8,9 @@ import pytest
 
 from cnc.model import GateControlList, GateEntry, GateMode, Plan, PortRef, StreamPlan
 from cnc.planner import plan
-from tests.simulator.adversary import Chance, Nobody
+from tests.simulator.adversary import Busy, Chance, Nobody
 from tests.simulator.gates import Gate, Stretch
+from tests.simulator.lab_networks import Expected
 from tests.simulator.motion import Record
 from tests.simulator.mutations import with_list
 from tests.simulator.outcome import flows_of, is_kept, misses, run, sent_by, starved
@@ -272,3 +273,36 @@ def test_best_effort_has_its_turn_if_there_is_time_for_what_it_states_as_its_lar
         entries = listed((1 << 6, FRAME_NS + rest - time), (1, time)).entries
         cut = with_list(planned, LAST, *entries)
         assert starved(cut) == who
+
+
+@pytest.mark.parametrize(
+    ("times", "decided", "at_100_allowed", "loss_allowed"),
+    [
+        ((100, 105, 95), True, True, False),
+        ((100, 121), False, True, False),
+        ((80, 79), True, False, False),
+        ((111, 300), False, False, False),
+        ((90, None), False, True, True),
+        ((None, None), True, False, True),
+    ],
+)
+def test_a_frame_is_compared_with_all_times_that_runs_of_the_simulator_give_it(
+    times: tuple[int | None, ...],
+    decided: bool,
+    at_100_allowed: bool,
+    loss_allowed: bool,
+) -> None:
+    expected = Expected(times)
+    assert expected.is_decided(20) == decided
+    assert expected.allows(100, 10) == at_100_allowed
+    assert expected.allows(None, 10) == loss_allowed
+
+
+def test_a_busy_computer_deals_with_events_late_but_never_later_than_stated() -> None:
+    wanted = intent(LINE, stream("a", "t", "l"))
+    bridge = wanted.network.bridges["s1"]
+    busy = Busy(1, 512)
+    late = [busy.processing_ns(bridge) - bridge.processing_min_ns for _ in range(1000)]
+    assert min(late) >= 0
+    assert 500 < max(late) <= 512
+    assert len(set(late)) > 100
