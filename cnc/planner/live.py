@@ -13,7 +13,15 @@ from math import lcm
 
 from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
-from cnc.model import Forwarding, GateControlList, Plan, PortRef, Stream, StreamPlan
+from cnc.model import (
+    ClassRole,
+    Forwarding,
+    GateControlList,
+    Plan,
+    PortRef,
+    Stream,
+    StreamPlan,
+)
 from cnc.planner import explain, incremental
 from cnc.planner.algorithm import DEFAULT_BUDGET
 from cnc.planner.gates import Lists, Window, lists_of
@@ -206,10 +214,20 @@ class Live:
     def _lists(self, links: Iterable[int]) -> Lists:
         """The lists of the ports of `links`, with all members placed now."""
         table = self._table
-        bridges = table.problem.intent.network.bridges
+        intent = table.problem.intent
+        bridges = intent.network.bridges
+        # Only with both there are seams, and only then each reservation is looked at for one.
+        scheduled = intent.classes_with(ClassRole.SCHEDULED)
+        seams = bool(intent.network.gate_margin_ns) and len(scheduled) > 1
+
+        def window(link: int, member: Member, start: int, length: int) -> Window:
+            placement = table.placements[member]
+            seam = _seam_ns(placement, link) if seams else 0
+            return Window(start, start + length - seam, placement.traffic_class)
+
         windows = {
             link: [
-                (period, Window(start, start + length, table.placements[member].traffic_class))
+                (period, window(link, member, start, length))
                 for member, (start, length, period) in reservations.items()
             ]
             for link in links
@@ -217,6 +235,11 @@ class Live:
             and table.problem.links[link].source.node in bridges
         }
         return lists_of(replace(table.problem, loose=self._shortened), windows)
+
+
+def _seam_ns(placement: Placement, link: int) -> int:
+    """How much of the link's reservation the gate is shut for, for another class's sake."""
+    return next(leg.seam_ns for leg in placement.route.legs if leg.link == link)
 
 
 def _gated_links(placements: Iterable[Placement]) -> set[int]:

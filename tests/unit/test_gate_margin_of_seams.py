@@ -8,11 +8,11 @@ import pytest
 
 from cnc.check import judge
 from cnc.model import Intent, Plan, PortRef
-from cnc.planner import plan
+from cnc.planner import Live, plan
 from cnc.planner.problem import Problem
 from tests.simulator.adversary import Chance
 from tests.simulator.outcome import misses
-from tests.unit.planner_fuzz import SHORT_LISTS, first_faults, kept_plan
+from tests.unit.planner_fuzz import SHORT_LISTS, first_faults, kept_plan, live_plans
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     CYCLIC,
@@ -96,6 +96,18 @@ def test_a_gate_that_holds_every_frame_back_needs_nothing_free_after_its_window(
 def test_streams_that_are_kept_without_a_seam_stay_where_gates_hold_frames_back(seed: int) -> None:
     """Their port must not get a shorter list, which another stream would have it have."""
     assert first_faults(kept_plan(seed, SHORT_LISTS)) == []
+
+
+def test_a_live_plan_shuts_gates_before_seams() -> None:
+    wanted = behind_each_other()
+    live = Live(plan(wanted))
+    live.remove(["other"])
+    changes = live.add([wanted.streams["other"]])
+    assert changes.gates[BETWEEN] == plan(wanted).gates[BETWEEN]
+
+
+def test_what_a_live_plan_leaves_between_a_window_and_the_end_of_the_cycle_is_an_entry() -> None:
+    assert first_faults(live_plans(1843, SHORT_LISTS)) == []
 
 
 def test_best_effort_is_shut_the_margin_earlier() -> None:
