@@ -194,31 +194,42 @@ class _Present(Protocol):
 
 
 class _Reservation(NamedTuple):
-    """How long a link is reserved for a frame, with the seam to a frame of another class."""
+    """How long a link is reserved for a frame, or another of its class that may leave in its stead,
+    with the seam to a frame of another class."""
 
-    member: Member
+    members: frozenset[Member]
     traffic_class: int
     start_ns: int
     end_ns: int
     period_ns: int
 
 
-def _too_close(kept: Iterable[Placement]) -> set[frozenset[Member]]:
+def _too_close(kept: Collection[Placement]) -> set[frozenset[Member]]:
     """Members of two classes of which the one may start where the other is due: the kept plan may
     have relied on gates, which now do not hold the one back, to keep them apart."""
     by_link: defaultdict[int, list[_Reservation]] = defaultdict(list)
-    with_seam = set()
+    seams: defaultdict[int, int] = defaultdict(int)
+    for route, _, _ in kept:
+        for leg in route.legs:
+            seams[leg.link] = max(seams[leg.link], leg.seam_ns)
+    if not any(seams.values()):
+        return set()
+    # Another frame that is early may leave in its stead.
+    instead: defaultdict[tuple[int, Member], set[Member]] = defaultdict(set)
+    for one, other in _meetings(kept):
+        if one.stays_when_leaves(other):
+            instead[other.link, other.member].add(one.member)
     for route, offsets, number in kept:
         for leg, offset in zip(route.legs, offsets, strict=True):
-            if leg.parent is not None:
-                end = offset + leg.window_ns
-                each = _Reservation(route.member, number, offset, end, route.period_ns)
+            if leg.parent is not None and seams[leg.link]:
+                others = frozenset(instead.get((leg.link, route.member), ()))
+                seam = seams[leg.link] if others else leg.seam_ns
+                end = offset + leg.gate_ns + seam
+                each = _Reservation(others | {route.member}, number, offset, end, route.period_ns)
                 by_link[leg.link].append(each)
-                if leg.seam_ns:
-                    with_seam.add(leg.link)
-    pairs = ((by_link[n][i], by_link[n][j]) for n in with_seam for i, j in _overlapping(by_link[n]))
+    pairs = ((its[i], its[j]) for its in by_link.values() for i, j in _overlapping(its))
     return {
-        frozenset((one.member, other.member))
+        one.members | other.members
         for one, other in pairs
         if one.traffic_class != other.traffic_class
     }
@@ -237,6 +248,7 @@ class _Stay(NamedTuple):
     `leaves_ns` on."""
 
     member: Member
+    link: int
     ingress: int
     start_ns: int
     leaves_ns: int
@@ -264,7 +276,9 @@ def _meetings(placed: Iterable[Placement]) -> Iterator[tuple[_Stay, _Stay]]:
                 ingress = route.legs[leg.parent].link
                 start, end = offsets[leg.anchor] + leg.min_ns, offset + leg.hold_ns
                 comes = offset + leg.late_ns
-                stay = _Stay(route.member, ingress, start, offset, comes, end, route.period_ns)
+                stay = _Stay(
+                    route.member, leg.link, ingress, start, offset, comes, end, route.period_ns
+                )
                 queues[leg.link, number].append(stay)
     for queue in sorted(queues):
         stays = queues[queue]
