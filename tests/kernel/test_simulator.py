@@ -20,7 +20,7 @@ from tests.simulator.lab_networks import expected, offered, random_document
 
 DURATION_NS = 10_000_000
 CLOCK_NS = 256  # of virtual time: nothing is known more exactly
-UNDECIDED = 0.75  # of the frames at most: one network has so many, twelve have none
+UNDECIDED = 0.75  # of the frames at most: one of 20 networks has so many, ten have none
 NETWORKS = int(os.environ.get("TSN_SIMULATED_NETWORKS", "2"))
 
 
