@@ -1,40 +1,40 @@
-"""How soon a queue that holds more than planned is empty again, at any time of its port's cycle.
+"""How soon a port that holds more than planned is empty again, at any time of its cycle.
 
-The queue of a class can be served whenever its gate is open, unless a class before it in priority
-that no plan limits is open, too. A stretch of such time *drains* the queue if it is long enough for
-all frames that can be there by then. What is ahead of them is counted in: one frame already under
-way, the burst and the rate of control, and one frame that a talker sent at any odd time.
+The scheduled queues of a port can be served whenever all their gates are open, unless a class
+before them in priority that no plan limits is open, too. A stretch of such time *drains* the port
+if it is long enough for all frames that can be there by its end. What is ahead of them is counted
+in: one frame already under way, the burst and the rate of control, and one frame that a talker sent
+at any odd time.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 
 class Arrival(NamedTuple):
-    """A frame of each period, `octets_ns` long on the wire, that comes between these times."""
+    """A frame of each period, `wire_ns` long, in the queue at no time but between these."""
 
     period_ns: int
     earliest_ns: int
-    latest_ns: int
+    left_ns: int
     wire_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class Interference:
-    """What delays a queue besides its own frames.
+    """What delays frames besides others of their port.
 
     `ahead_ns` once in each stretch; of the rest of the time, control takes `taken` of `whole`
-    parts. A disturbance stops everything for `disturbance_ns`.
+    parts.
     """
 
     ahead_ns: int
     taken: int
     whole: int
-    disturbance_ns: int
 
     def needed_ns(self, work_ns: int) -> int:
         """Time in which `work_ns` of frames are sent for sure."""
@@ -42,24 +42,53 @@ class Interference:
         return -(-(work_ns + self.ahead_ns) * self.whole // left)
 
 
-class _Stretch(NamedTuple):
-    """An open stretch that empties the queue by `drained_ns`.
-
-    If it `withstands` the disturbance, then even when it falls into it.
-    """
+class Drain(NamedTuple):
+    """A stretch that empties the port within `takes_ns`, from any time in it that leaves so much
+    until `end_ns`."""
 
     start_ns: int
     end_ns: int
-    drained_ns: int
-    withstands: bool
+    takes_ns: int
 
-    def later(self, by_ns: int) -> _Stretch:
-        start, end, drained, withstands = self
-        return _Stretch(start + by_ns, end + by_ns, drained + by_ns, withstands)
+    @property
+    def last_call_ns(self) -> int:
+        """What comes later waits for the next drain."""
+        return self.end_ns - self.takes_ns
 
 
-class Drains:
-    """The stretches of a cycle, of the (start, end) given, that drain a queue."""
+class Drained:
+    """The drains of a port, which repeat with its cycle."""
+
+    def __init__(self, cycle_ns: int, drains: Sequence[Drain]) -> None:
+        self.cycle_ns = cycle_ns
+        self._drains = drains
+        self._last_calls = [drain.last_call_ns for drain in drains]
+
+    @property
+    def never(self) -> bool:
+        """Whether no stretch is long enough."""
+        return not self._drains
+
+    def left_by_ns(self, time_ns: int) -> int:
+        """When everything has left at the latest that is there at `time_ns`."""
+        # Time 0 may belong to a drain that started before the end of the cycle.
+        turns = -((self._last_calls[-1] - time_ns) // self.cycle_ns)
+        at = time_ns - turns * self.cycle_ns
+        start, _, takes = self._drains[bisect_left(self._last_calls, at)]
+        return (start if start > at else at) + takes + turns * self.cycle_ns
+
+    def longest_ns(self) -> int:
+        """The greatest time for which anything stays."""
+        longest = 0
+        missed = self._last_calls[-1] - self.cycle_ns
+        for start, end, takes in self._drains:
+            longest = max(longest, start + takes - missed, takes)
+            missed = end - takes
+        return longest
+
+
+class Port:
+    """The stretches of a cycle, of the (start, end) given, and the frames that they are for."""
 
     def __init__(
         self,
@@ -68,122 +97,73 @@ class Drains:
         arrivals: Sequence[Arrival],
         interference: Interference,
     ) -> None:
-        self.cycle_ns = cycle_ns
+        self._cycle_ns = cycle_ns
         self._arrivals = arrivals
         self._against = interference
-        hopeful = [_Stretch(start, end, start, True) for start, end in stretches]
-        while (kept := self._that_drain(hopeful)) != hopeful:
-            hopeful = kept
-        self._stretches = hopeful
-        self._starts = [s.start_ns for s in hopeful]
+        come = _Rising(cycle_ns, ((a.earliest_ns, a) for a in arrivals), 0)
+        self._stretches = [(start, end, come.until(end)) for start, end in stretches]
+        if interference.taken >= interference.whole:
+            self._stretches = []
 
-    @property
-    def never(self) -> bool:
-        """Whether no stretch is long enough."""
-        return not self._stretches
+    def drained(self, stopped_ns: int = 0, overdue_ns: Sequence[int] = ()) -> Drained:
+        """The stretches that drain it, of which the last that started to may have been stopped for
+        some time.
 
-    def left_by_ns(self, arrived_ns: int) -> int:
-        """When a frame that came at `arrived_ns` has left at the latest, and all before it."""
-        index = self._first_after(arrived_ns)
-        if (current := self._at(index - 1)).withstands:
-            left = max(current.drained_ns, arrived_ns + self._within_ns(current))
-            if left <= current.end_ns:
-                return left
-        return self._next_drained_ns(index)
+        Frames stay as much longer than planned as `overdue_ns` says, in the order of the arrivals.
+        """
+        late = overdue_ns or [0] * len(self._arrivals)
+        hopeful = self._stretches
+        drains: list[Drain] = []
+        first_call = hopeful[-1][1] if hopeful else 0
+        while True:
+            called = first_call - self._cycle_ns
+            gone = _Rising(
+                self._cycle_ns,
+                ((a.left_ns + by, a) for a, by in zip(self._arrivals, late, strict=True)),
+                called - stopped_ns,
+            )
+            kept, drains = [], []
+            for stretch in hopeful:
+                start, end, come_ns = stretch
+                takes = self._against.needed_ns(come_ns - gone.until(called - stopped_ns))
+                if start + takes <= end:
+                    kept.append(stretch)
+                    drains.append(Drain(start, end, takes))
+                    called = end - takes
+            # As soon as the last drain is what was assumed of it, all are.
+            if called == first_call or not kept:
+                return Drained(self._cycle_ns, drains)
+            hopeful, first_call = kept, called
 
-    def longest_ns(self) -> int:
-        """The greatest time from an arrival until the queue is empty."""
-        longest = 0
-        for index, current in enumerate(self._stretches):
-            since = current.start_ns
-            if current.withstands:
-                within = self._within_ns(current)
-                since = max(since, current.end_ns - within)
-                longest = max(longest, within)
-            longest = max(longest, self._next_drained_ns(index + 1) - since)
-        return longest
 
-    def _within_ns(self, stretch: _Stretch) -> int:
-        """How long frames that come in an open stretch, once it has drained, may take to leave."""
-        work = self._work_ns(stretch.start_ns, stretch.end_ns)
-        return self._against.needed_ns(work) + self._against.disturbance_ns
+class _Rising:
+    """The wire time of frames whose time is over, asked for later and later times."""
 
-    def _next_drained_ns(self, index: int) -> int:
-        """The end of the first drain from that of number `index` on that no disturbance spoils."""
-        first = current = self._at(index)
-        while not current.withstands:
+    def __init__(self, cycle_ns: int, steps: Iterable[tuple[int, Arrival]], start_ns: int) -> None:
+        self._total = 0
+        ahead = []
+        for time, arrival in steps:
+            period, wire = arrival.period_ns, arrival.wire_ns
+            passed = (start_ns - time) // period
+            self._total += passed * wire
+            following = time + (passed + 1) * period
+            ahead += [(following + k, wire) for k in range(0, cycle_ns, period)]
+        ahead.sort()
+        self._ahead = ahead
+        self._cycle_ns = cycle_ns
+        self._next = 0
+        self._turned_ns = 0
+
+    def until(self, time_ns: int) -> int:
+        """Up to and with that time; only differences mean anything."""
+        ahead, index, total = self._ahead, self._next, self._total
+        within = time_ns - self._turned_ns
+        while ahead[index][0] <= within:
+            total += ahead[index][1]
             index += 1
-            current = self._at(index)
-            if current.start_ns >= first.drained_ns + self._against.disturbance_ns:
-                break
-        return current.drained_ns
-
-    def _that_drain(self, hopeful: Sequence[_Stretch]) -> list[_Stretch]:
-        """Those which do if all of `hopeful` do as it says there."""
-        if not hopeful or self._against.taken >= self._against.whole:
-            return []
-        disturbance = self._against.disturbance_ns
-        steady = [n for n, s in enumerate(hopeful) if s.withstands]
-        drained = [s.drained_ns for s in hopeful]
-        kept = []
-        for index, stretch in enumerate(hopeful):
-            since = self._emptied_before_ns(hopeful, drained, steady, index)
-            by = self._drained_ns(stretch, since, disturbance) if stretch.withstands else None
-            withstands = by is not None
-            if by is None:
-                by = self._drained_ns(stretch, since, 0)
-            if by is not None:
-                kept.append(_Stretch(stretch.start_ns, stretch.end_ns, by, withstands))
-        return kept
-
-    def _emptied_before_ns(
-        self,
-        hopeful: Sequence[_Stretch],
-        drained: Sequence[int],
-        steady: Sequence[int],
-        index: int,
-    ) -> int:
-        """The start of the last stretch before number `index` that has drained the queue, whenever
-        the one disturbance was."""
-        count, cycle = len(hopeful), self.cycle_ns
-        before = (index - 1) // count * cycle + hopeful[index - 1].start_ns
-        calm_ns = before - self._against.disturbance_ns
-        turns, phase = divmod(calm_ns, cycle)
-        # A drain may end after the cycle that its stretch began in.
-        calm = turns * count + bisect_right(drained, phase) - 1
-        while drained[calm % count] + calm // count * cycle > calm_ns:
-            calm -= 1
-        while drained[(calm + 1) % count] + (calm + 1) // count * cycle <= calm_ns:
-            calm += 1
-        if steady:
-            position = bisect_left(steady, index) - 1
-            calm = max(calm, steady[position] - (count if position < 0 else 0))
-        return hopeful[calm % count].start_ns + calm // count * cycle
-
-    def _drained_ns(self, stretch: _Stretch, since_ns: int, lost_ns: int) -> int | None:
-        """When it has sent all that came from `since_ns` on; None if it ends before."""
-        by = stretch.start_ns
-        while by <= stretch.end_ns:
-            work = self._work_ns(since_ns, by)
-            needed = stretch.start_ns + self._against.needed_ns(work) + lost_ns
-            if needed <= by:
-                return by
-            by = needed
-        return None
-
-    def _work_ns(self, after_ns: int, until_ns: int) -> int:
-        """The most that can arrive in (after, until]."""
-        return sum(
-            a.wire_ns
-            * ((until_ns - a.earliest_ns) // a.period_ns - (after_ns - a.latest_ns) // a.period_ns)
-            for a in self._arrivals
-        )
-
-    def _first_after(self, time_ns: int) -> int:
-        """The number of the first stretch that starts at `time_ns` or later, over all cycles."""
-        turns, phase = divmod(time_ns, self.cycle_ns)
-        return turns * len(self._starts) + bisect_left(self._starts, phase)
-
-    def _at(self, index: int) -> _Stretch:
-        turns, index = divmod(index, len(self._stretches))
-        return self._stretches[index].later(turns * self.cycle_ns)
+            if index == len(ahead):
+                index = 0
+                self._turned_ns += self._cycle_ns
+                within -= self._cycle_ns
+        self._next, self._total = index, total
+        return total

@@ -12,11 +12,10 @@ on time. So a port is back to its plan when it has drained once after the ports 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import lcm
-from typing import NamedTuple
 
-from cnc.check.drains import Arrival, Drains, Interference
+from cnc.check.drains import Arrival, Drained, Interference, Port
 from cnc.check.frames import Transmission
 from cnc.check.openings import GateCycle
 from cnc.check.spread import Stay, spread_ns
@@ -28,26 +27,20 @@ _ROUNDS_MAX = 200  # more hops than any path has, with room for paths that feed 
 _CONTROL_PARTS = 10  # what a control class may take of a link at most if it states no rate
 
 
-class _Queue(NamedTuple):
-    """The queue of a class of a port."""
-
-    port: PortRef
-    traffic_class: int
-
-
 def judge_recovery(
-    plan: Plan, lists: Mapping[PortRef, GateCycle], transmissions: Iterable[Transmission]
+    plan: Plan, lists: Mapping[PortRef, GateCycle], transmissions: Sequence[Transmission]
 ) -> Iterator[Violation]:
     """Streams that may stay late for longer after a disturbance than the plan says.
 
     `transmissions` are those of a plan that is sound otherwise.
     """
-    if plan.intent.network.disturbance_ns is None:
+    disturbance_ns = plan.intent.network.disturbance_ns
+    if disturbance_ns is None:
         for name in plan.recovery_ns:
             text = "the plan promises a recovery, and the intent asks for none"
             yield Violation("recovery", name, text)
         return
-    found = _Recovery(plan.intent, lists, transmissions).by_stream()
+    found = _Recovery(plan.intent, lists, transmissions, disturbance_ns).by_stream()
     for name in plan.streams:
         recovery_ns = found.get(name, 0)
         promised = plan.recovery_ns.get(name)
@@ -70,12 +63,13 @@ class _Recovery:
         self,
         intent: Intent,
         lists: Mapping[PortRef, GateCycle],
-        transmissions: Iterable[Transmission],
+        transmissions: Sequence[Transmission],
+        disturbance_ns: int,
     ) -> None:
         self._intent = intent
         self._lists = lists
+        self._disturbance_ns = disturbance_ns
         self._gated = [t for t in transmissions if t.ingress is not None]
-        self._queues = [_Queue(t.egress, t.traffic_class) for t in self._gated]
         number: dict[tuple[str, PortRef | None, int], int] = {
             (t.stream, t.egress, t.offset_ns): n for n, t in enumerate(self._gated)
         }
@@ -84,75 +78,124 @@ class _Recovery:
         self._by_port: defaultdict[PortRef, list[int]] = defaultdict(list)
         for n, t in enumerate(self._gated):
             self._by_port[t.egress].append(n)
+        self._overdue_ns = self._delayed_by_their_talkers(transmissions)
 
     def by_stream(self) -> dict[str, int | None]:
         """For how long after a disturbance each stream may be late; None: for ever."""
-        drains, late_ns = self._drains_at_worst()
-        ends = self._ends(drains, late_ns)
+        ports = {port: self._port(port) for port in self._by_port}
+        disturbed = {port: its.drained(self._disturbance_ns) for port, its in ports.items()}
+        calm = self._calm(ports, disturbed)
+        ends = self._ends(disturbed, calm)
         worst: dict[str, int | None] = {}
-        for t, queue in zip(self._gated, self._queues, strict=True):
-            end, known = ends.get(queue), worst.get(t.stream, 0)
+        for t in self._gated:
+            end, known = ends.get(t.egress), worst.get(t.stream, 0)
             worst[t.stream] = None if end is None or known is None else max(end, known)
         return worst
 
-    def _ends(self, drains: Mapping[_Queue, Drains], late_ns: list[int]) -> dict[_Queue, int]:
-        """How long after a disturbance frames may leave each queue late, if that has an end.
+    def _delayed_by_their_talkers(self, transmissions: Iterable[Transmission]) -> list[int]:
+        """How much longer than planned a frame may stay on each port if one of its talker's frames
+        was late there, and so delayed it."""
+        longest: defaultdict[PortRef | None, int] = defaultdict(int)
+        for t in transmissions:
+            if t.ingress is None:
+                longest[t.egress] = max(longest[t.egress], self._stay_ns(t) - self._blocking_ns(t))
+        return [
+            0 if before is not None else max(0, longest[t.ingress] - self._stay_ns(t))
+            for t, before in zip(self._gated, self._before, strict=True)
+        ]
 
-        It has when those before it in the flow of frames have, and it is drained once more. Queues
-        in a circle have it when what is late in one of them spreads for a limited time only.
+    def _blocking_ns(self, t: Transmission) -> int:
+        return blocking_ns(self._intent, self._intent.network.links[t.egress])
+
+    def _stay_ns(self, t: Transmission) -> int:
+        """From when a frame is to leave, or from its latest arrival, until it has left."""
+        return t.busy_until_ns - max(t.offset_ns, t.latest_ns)
+
+    def _calm(
+        self, ports: Mapping[PortRef, Port], disturbed: Mapping[PortRef, Drained]
+    ) -> dict[PortRef, Drained]:
+        """The drains of every port to which frames come as late as a disturbance elsewhere makes
+        them, where that has a bound."""
+        calm: dict[PortRef, Drained] = {}
+        for n, before in enumerate(self._before):
+            if before is not None and not (drained := disturbed[self._gated[before].egress]).never:
+                left = self._left_late_ns(before, drained, self._disturbance_ns)
+                self._overdue_ns[n] = max(0, left - self._stay_ns(self._gated[n]))
+        changed = set(ports)
+        for _ in range(_ROUNDS_MAX):
+            for port in changed:
+                overdue = [self._overdue_ns[n] for n in self._by_port[port]]
+                calm[port] = ports[port].drained(overdue_ns=overdue)
+            changed = set()
+            for n, before in enumerate(self._before):
+                if before is None or (drained := calm[self._gated[before].egress]).never:
+                    continue
+                left = self._left_late_ns(before, drained, self._overdue_ns[before])
+                later = left - self._stay_ns(self._gated[n])
+                if later > self._overdue_ns[n]:
+                    self._overdue_ns[n] = later
+                    changed.add(self._gated[n].egress)
+            if not changed:
+                break
+        return {port: its for port, its in calm.items() if not its.never and port not in changed}
+
+    def _left_late_ns(self, n: int, drained: Drained, by_ns: int) -> int:
+        """How much later than planned a frame has left for sure, in the worst period, if it is
+        there or may be stopped for `by_ns` longer."""
+        planned = self._gated[n].busy_until_ns
+        return max(
+            drained.left_by_ns(shift + planned + by_ns) - shift - planned
+            for shift in range(0, drained.cycle_ns, self._gated[n].period_ns)
+        )
+
+    def _ends(
+        self, disturbed: Mapping[PortRef, Drained], calm: Mapping[PortRef, Drained]
+    ) -> dict[PortRef, int]:
+        """How long after a disturbance frames may leave each port late, if that has an end.
+
+        It has when the disturbance was there and it is drained; or when those before it in the flow
+        of frames have one, and it is drained once more. Ports in a circle have it when what is late
+        in one of them spreads for a limited time only.
         """
         feeders = self._feeders()
-        ends: dict[_Queue, int] = {}
+        sound = {port for port in calm if not disturbed[port].never}
+        ends: dict[PortRef, int] = {}
         waiting = set(feeders)
         while waiting:
-            ready = {q for q in waiting if feeders[q].keys() <= ends.keys()}
-            if any(q not in drains for q in ready):
-                feeders |= {q: {q: 0} for q in ready if q not in drains}  # never ready
-                continue
-            for queue in ready:
-                last = max((ends[f] + way for f, way in feeders[queue].items()), default=0)
-                ends[queue] = max(last, 0) + drains[queue].longest_ns()
+            ready = {port for port in waiting if feeders[port].keys() <= ends.keys()} & sound
+            for port in ready:
+                last = max((ends[f] + way for f, way in feeders[port].items()), default=0)
+                last = max(last, 0) + calm[port].longest_ns()
+                ends[port] = max(last, disturbed[port].longest_ns())
             waiting -= ready
             if not ready:
                 circle = waiting
-                while circle != (feeding := circle & {f for q in circle for f in feeders[q]}):
+                while circle != (feeding := circle & {f for p in circle for f in feeders[p]}):
                     circle = feeding
-                if not circle <= drains.keys():
+                if not circle or not circle <= sound:
                     break
-                spread = spread_ns(self._stays(circle, drains, late_ns))
+                spread = spread_ns(self._stays(circle, calm))
                 if spread is None:
                     break
-                ways = [pair for q in circle for pair in feeders[q].items()]
-                last = max([0, *(ends[f] + way for f, way in ways if f not in circle)])
-                drained = max(drains[q].longest_ns() for q in circle)
-                last += drained + max(way for _, way in ways) + spread
+                ways = [pair for port in circle for pair in feeders[port].items()]
+                fed = max([0, *(ends[f] + way for f, way in ways if f not in circle)])
+                last = max(fed + calm[port].longest_ns() for port in circle)
+                last = max(last, *(disturbed[port].longest_ns() for port in circle))
+                last += max(way for f, way in ways if f in circle) + spread
                 ends |= dict.fromkeys(circle, last)
                 waiting -= circle
         return ends
 
-    def _stays(
-        self, circle: set[_Queue], drains: Mapping[_Queue, Drains], late_ns: list[int]
-    ) -> list[Stay]:
-        """All frames that pass or delay the queues of a circle."""
-        numbers = {number for _, number in self._queues}
-        delayed = {
-            n: delays
-            for n, t in enumerate(self._gated)
-            if (
-                delays := [
-                    drains[q]
-                    for number in numbers
-                    if number <= t.traffic_class and (q := _Queue(t.egress, number)) in circle
-                ]
-            )
-        }
-        place = {n: index for index, n in enumerate(delayed)}
+    def _stays(self, circle: set[PortRef], calm: Mapping[PortRef, Drained]) -> list[Stay]:
+        """All frames that pass the ports of a circle."""
+        inside = [n for n, t in enumerate(self._gated) if t.egress in circle]
+        place = {n: index for index, n in enumerate(inside)}
         onward: defaultdict[int, list[int]] = defaultdict(list)
-        for n in delayed:
+        for n in inside:
             before = self._before[n]
             if before is not None and before in place:
                 onward[before].append(place[n])
-        cycle = lcm(*{self._gated[n].period_ns for n in delayed})
+        cycle = lcm(*{self._gated[n].period_ns for n in inside})
         return [
             Stay(
                 t.egress,
@@ -161,83 +204,45 @@ class _Recovery:
                 t.earliest_ns,
                 t.busy_until_ns,
                 [
-                    max(its.left_by_ns(t.offset_ns + late_ns[n] + shift) for its in delays)
+                    calm[t.egress].left_by_ns(t.busy_until_ns + self._overdue_ns[n] + shift)
                     for shift in range(0, cycle, t.period_ns)
                 ],
                 onward[n],
             )
-            for n, delays in delayed.items()
+            for n in inside
             for t in [self._gated[n]]
         ]
 
-    def _drains_at_worst(self) -> tuple[dict[_Queue, Drains], list[int]]:
-        """The drains of every queue when frames are as late as any disturbance makes them, where
-        that has a bound, and how late they are."""
-        late = [0] * len(self._gated)
-        drains: dict[_Queue, Drains] = {}
-        changed = set(self._by_port)
-        for _ in range(_ROUNDS_MAX):
-            for port in changed:
-                drains |= self._drains(port, late)
-            changed = set()
-            for n, before in enumerate(self._before):
-                if before is None or (those := drains[self._queues[before]]).never:
-                    continue
-                later = _late_ns(those, self._gated[before], late[before])
-                if later > late[n]:
-                    late[n] = later
-                    changed.add(self._gated[n].egress)
-            if not changed:
-                break
-        bounded = {q: d for q, d in drains.items() if not d.never and q.port not in changed}
-        return bounded, late
-
-    def _feeders(self) -> dict[_Queue, dict[_Queue, int]]:
-        """From which queues frames come that a queue must send first, and how long they take."""
-        feeders: dict[_Queue, dict[_Queue, int]] = {queue: {} for queue in self._queues}
-        for port, crossing in self._by_port.items():
-            for number in {self._gated[n].traffic_class for n in crossing}:
-                its = feeders[_Queue(port, number)]
-                for n in crossing:
-                    before, t = self._before[n], self._gated[n]
-                    if before is not None and t.traffic_class >= number:
-                        way_ns = t.latest_ns - self._gated[before].busy_until_ns
-                        feeder = self._queues[before]
-                        its[feeder] = max(way_ns, its.get(feeder, way_ns))
+    def _feeders(self) -> dict[PortRef, dict[PortRef, int]]:
+        """From which ports frames come to each, and how long they take."""
+        feeders: dict[PortRef, dict[PortRef, int]] = {port: {} for port in self._by_port}
+        for t, before in zip(self._gated, self._before, strict=True):
+            if before is not None:
+                way_ns = t.latest_ns - self._gated[before].busy_until_ns
+                its, feeder = feeders[t.egress], self._gated[before].egress
+                its[feeder] = max(way_ns, its.get(feeder, way_ns))
         return feeders
 
-    def _drains(self, port: PortRef, late_ns: list[int]) -> dict[_Queue, Drains]:
-        """Of each queue of the port; ahead of its frames go those of greater class numbers."""
+    def _port(self, port: PortRef) -> Port:
+        """All scheduled queues of a port: they are drained together."""
         intent, link, gates = self._intent, self._intent.network.links[port], self._lists[port]
+        crossing = [self._gated[n] for n in self._by_port[port]]
         blocking = blocking_ns(intent, link)
-        crossing = [
-            (
-                t.traffic_class,
-                Arrival(
-                    t.period_ns,
-                    t.earliest_ns,
-                    t.offset_ns + late_ns[n],
-                    t.busy_until_ns - t.offset_ns - blocking,
-                ),
-            )
-            for n in self._by_port[port]
-            for t in [self._gated[n]]
+        arrivals = [
+            Arrival(t.period_ns, t.earliest_ns, t.busy_until_ns, self._stay_ns(t) - blocking)
+            for t in crossing
         ]
+        numbers = {t.traffic_class for t in crossing}
         best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
-        cycle = lcm(gates.cycle_ns, *{a.period_ns for _, a in crossing})
-        found = {}
-        for number in {c for c, _ in crossing}:
-            arrivals = [a for c, a in crossing if c >= number]
-            beside = [a.wire_ns for c, a in crossing if c < number]
-            beside += [wire_ns(intent, link, c) for c in best_effort]
-            stretches = gates.stretches(
-                opened=_mask({c for c, _ in crossing if c >= number}),
-                shut=_mask({c.number for c in best_effort if c.number > number}),
-                within_ns=cycle,
-            )
-            against = self._interference(link, max(beside), max(a.wire_ns for a in arrivals))
-            found[_Queue(port, number)] = Drains(cycle, stretches, arrivals, against)
-        return found
+        cycle = lcm(gates.cycle_ns, *{a.period_ns for a in arrivals})
+        stretches = gates.stretches(
+            opened=_mask(numbers),
+            shut=_mask({c.number for c in best_effort if c.number > min(numbers)}),
+            within_ns=cycle,
+        )
+        beside = max((wire_ns(intent, link, c) for c in best_effort), default=0)
+        against = self._interference(link, beside, max(a.wire_ns for a in arrivals))
+        return Port(cycle, stretches, arrivals, against)
 
     def _interference(self, link: Link, under_way_ns: int, odd_ns: int) -> Interference:
         network = self._intent.network
@@ -249,16 +254,7 @@ class _Recovery:
             under_way_ns + odd_ns + control_ns(self._intent, link) + network.gate_margin_ns,
             taken,
             link.rate_bps,
-            network.disturbance_ns or 0,
         )
-
-
-def _late_ns(drains: Drains, t: Transmission, late_ns: int) -> int:
-    """How much later than planned a frame has left for sure, in the worst period."""
-    return max(
-        drains.left_by_ns(shift + t.offset_ns + late_ns) - shift - t.busy_until_ns
-        for shift in range(0, drains.cycle_ns, t.period_ns)
-    )
 
 
 def _mask(numbers: Iterable[int]) -> int:

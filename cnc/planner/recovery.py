@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef
-from cnc.planner.backlog import Ahead, Backlog, Coming
+from cnc.model import ClassRole, GateControlList, PortRef
+from cnc.planner.backlog import Ahead, Backlog, Clearing, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
 from cnc.planner.gates import Lists
 from cnc.planner.ports import longest_frame_ns, start_delay_ns
@@ -40,220 +40,237 @@ class _Visit(NamedTuple):
     traffic_class: int
     period_ns: int
     earliest_ns: int
-    offset_ns: int
-    busy_ns: int  # from the planned start to the latest end
-    wire_ns: int  # of that, the frame itself
+    latest_ns: int  # when it is planned to leave, or the latest arrival if that is after it
+    gone_ns: int
+    wire_ns: int
     parent: int | None
-    way_ns: int  # from the end of its window on the port before to the latest arrival here
+    way_ns: int  # from `gone_ns` on the port before to the latest arrival here
+    late_ns: int  # how late it may come from its talker, after a frame that is late there
 
 
-_Queue = tuple[int, int]  # link and class
+class _Port(NamedTuple):
+    """A port: the visits that cross it, and what becomes of what a disturbance leaves there.
+
+    `disturbed` holds after a disturbance here, `calm` after one elsewhere that makes frames come
+    late.
+    """
+
+    visits: list[int]
+    backlog: Backlog
+    disturbed: Clearing
+    calm: Clearing
 
 
 def recovery(problem: Problem, placements: Iterable[Placement], lists: Lists) -> Recovery:
     """For placements that are sound with `lists`; nothing where the network need not recover, and
     where ports cannot run their lists anyway."""
-    if problem.intent.network.disturbance_ns is None or lists.crowded():
+    disturbance_ns = problem.intent.network.disturbance_ns
+    if disturbance_ns is None or lists.crowded():
         return Recovery({}, {})
-    return _Search(problem, list(_visits(problem, placements)), lists.lists).run()
+    visits = list(_visits(problem, tuple(placements)))
+    return _Search(problem, visits, lists.lists, disturbance_ns).run()
 
 
-def _visits(problem: Problem, placements: Iterable[Placement]) -> Iterator[_Visit]:
+def _visits(problem: Problem, placements: Sequence[Placement]) -> Iterator[_Visit]:
+    """Those of each placement from its talker on."""
+    delays = [start_delay_ns(problem.intent, link) for link in problem.links]
+    longest: defaultdict[int, int] = defaultdict(int)  # frame of each talker's link
+    for route, _, _ in placements:
+        for leg in route.legs:
+            if leg.parent is None:
+                busy = problem.busy_ns(route.member.stream, leg.link)
+                longest[leg.link] = max(longest[leg.link], busy - delays[leg.link])
     count = 0
     for route, offsets, number in placements:
         name = route.member.stream
-        visit_of: dict[int, int] = {}
+        visit_of: dict[int, tuple[int, int]] = {}  # its number, and when it is gone
         for index, (leg, offset) in enumerate(zip(route.legs, offsets, strict=True)):
             if leg.parent is None:
                 continue
             busy = problem.busy_ns(name, leg.link)
-            before = route.legs[leg.parent]
+            arrival = offsets[leg.parent] + leg.max_ns + leg.late_ns
+            latest = max(offset, arrival)
+            before, before_gone = visit_of.get(leg.parent, (None, 0))
             yield _Visit(
                 name,
                 leg.link,
                 number,
                 route.period_ns,
                 offsets[leg.anchor] + leg.min_ns,
-                offset,
-                busy,
-                busy - start_delay_ns(problem.intent, problem.links[leg.link]),
-                visit_of.get(leg.parent),
-                leg.max_ns - problem.busy_ns(name, before.link),
+                latest,
+                latest + busy,
+                busy - delays[leg.link],
+                before,
+                arrival - before_gone,
+                longest[route.legs[leg.parent].link] if before is None else 0,
             )
-            visit_of[index] = count
+            visit_of[index] = count, latest + busy
             count += 1
 
 
 class _Search:
     def __init__(
-        self, problem: Problem, visits: Sequence[_Visit], lists: Mapping[PortRef, GateControlList]
+        self,
+        problem: Problem,
+        visits: Sequence[_Visit],
+        lists: Mapping[PortRef, GateControlList],
+        disturbance_ns: int,
     ) -> None:
         self._problem = problem
         self._visits = visits
         self._lists = lists
-        self._late = [0] * len(visits)
+        self._disturbance_ns = disturbance_ns
+        # How long after its latest time on plan each may come.
+        self._late = [visit.late_ns for visit in visits]
         self._crossing: defaultdict[int, list[int]] = defaultdict(list)
-        self._children: defaultdict[int, list[int]] = defaultdict(list)
+        self._children: dict[int, list[int]] = {}
         for number, visit in enumerate(visits):
             self._crossing[visit.link].append(number)
             if visit.parent is not None:
-                self._children[visit.parent].append(number)
+                self._children.setdefault(visit.parent, []).append(number)
 
     def run(self) -> Recovery:
-        backlogs = self._backlogs()
-        if stuck := {queue for queue, its in backlogs.items() if its.stays}:
+        ports = {link: self._port(link) for link in sorted(self._crossing)}
+        stuck = {link for link, port in ports.items() if port.disturbed.never}
+        if stuck := stuck or self._settle(ports):
             return Recovery({}, self._never(stuck, _STUCK))
-        recovered = self._recovered(backlogs)
-        if stuck := backlogs.keys() - recovered.keys():
+        recovered = self._recovered(ports)
+        if stuck := ports.keys() - recovered.keys():
             return Recovery({}, self._never(stuck, _CIRCULAR))
         by_stream: dict[str, int] = {}
         for visit in self._visits:
-            time = recovered[visit.link, visit.traffic_class]
-            by_stream[visit.stream] = max(time, by_stream.get(visit.stream, 0))
+            time = recovered[visit.link]
+            if time > by_stream.get(visit.stream, -1):
+                by_stream[visit.stream] = time
         return Recovery(by_stream, {})
 
-    def _recovered(self, backlogs: Mapping[_Queue, Backlog]) -> dict[_Queue, int]:
-        """How long after a disturbance frames may leave each queue late: until those that feed it
-        are back to the plan, and its backlog is gone. Queues that feed each other may take as long
-        as the longest chain of late frames; they are missing, with all that they feed, if such a
-        chain need not end."""
+    def _recovered(self, ports: Mapping[int, _Port]) -> dict[int, int]:
+        """How long after a disturbance frames may leave each port late: if it was there, until what
+        it left is gone; if it was elsewhere, until the ports that feed this one are back to the
+        plan, and the backlog is gone. Ports that feed each other may take as long as the longest
+        chain of late frames besides; they are missing, with all that they feed, if such a chain
+        need not end."""
         feeders = self._feeders()
-        recovered: dict[_Queue, int] = {}
+        disturbed = {link: port.disturbed.longest_ns() for link, port in ports.items()}
+        calm = {link: port.calm.longest_ns() for link, port in ports.items()}
+        recovered: dict[int, int] = {}
         pending = list(feeders)
         while pending:
-            ready = [queue for queue in pending if feeders[queue].keys() <= recovered.keys()]
-            for queue in ready:
-                fed = (recovered[feeder] + way for feeder, way in feeders[queue].items())
-                recovered[queue] = max((0, *fed)) + backlogs[queue].longest_ns()
+            ready = [link for link in pending if feeders[link].keys() <= recovered.keys()]
+            for link in ready:
+                fed = max((0, *(recovered[f] + way for f, way in feeders[link].items())))
+                recovered[link] = max(disturbed[link], fed + calm[link])
             if not ready:
                 ring = _ring(feeders, pending)
-                chain = self._chain_ns(ring, backlogs)
+                chain = self._chain_ns(ring, ports)
                 if chain is None:
                     break
-                ways = [(f, way) for queue in ring for f, way in feeders[queue].items()]
-                fed = (recovered[f] + way for f, way in ways if f not in ring)
-                within = max(backlogs[queue].longest_ns() for queue in ring)
-                within += max(way for _, way in ways) + chain
-                recovered |= dict.fromkeys(ring, max((0, *fed)) + within)
-            pending = [queue for queue in pending if queue not in recovered]
+                ways = [(f, way) for link in ring for f, way in feeders[link].items()]
+                fed = max((0, *(recovered[f] + way for f, way in ways if f not in ring)))
+                first = max(max(disturbed[link], fed + calm[link]) for link in ring)
+                within = max(way for f, way in ways if f in ring) + chain
+                recovered |= dict.fromkeys(ring, first + within)
+            pending = [link for link in pending if link not in recovered]
         return recovered
 
-    def _chain_ns(self, ring: set[_Queue], backlogs: Mapping[_Queue, Backlog]) -> int | None:
-        of_link: defaultdict[int, list[int]] = defaultdict(list)
-        for link, lowest in ring:
-            of_link[link].append(lowest)
-        below: dict[int, list[Backlog]] = {}
-        for number, visit in enumerate(self._visits):
-            classes = [n for n in of_link.get(visit.link, ()) if n <= visit.traffic_class]
-            if classes:
-                below[number] = [backlogs[visit.link, n] for n in classes]
-        position = {number: index for index, number in enumerate(below)}
+    def _chain_ns(self, ring: set[int], ports: Mapping[int, _Port]) -> int | None:
+        inside = [n for link in sorted(ring) for n in ports[link].visits]
+        position = {number: index for index, number in enumerate(inside)}
         passages = []
-        for number, delayed in below.items():
+        for number in inside:
             visit = self._visits[number]
-            latest = visit.offset_ns + self._late[number]
+            late_gone = visit.gone_ns + self._later_ns(number)
             passages.append(
                 Passage(
                     visit.link,
                     visit.traffic_class,
                     visit.period_ns,
                     visit.earliest_ns,
-                    visit.offset_ns + visit.busy_ns,
-                    partial(_gone_ns, delayed, latest),
-                    [position[child] for child in self._children[number] if child in position],
+                    visit.gone_ns,
+                    partial(_gone_ns, ports[visit.link].calm, late_gone),
+                    [position[c] for c in self._children.get(number, ()) if c in position],
                 )
             )
         return longest_chain_ns(passages)
 
-    def _backlogs(self) -> dict[_Queue, Backlog]:
-        """What becomes of the backlog of each queue, if frames are as late as others make them."""
-        backlogs: dict[_Queue, Backlog] = {}
-        pending = set(self._crossing)
-        for _ in range(_PASSES_MAX):
-            pushed: set[int] = set()
-            for link in sorted(pending):
-                backlogs |= self._of_port(link)
-            for link in sorted(pending):
-                pushed |= self._push_on(link, backlogs)
-            pending = pushed
-            if not pending or any(its.stays for its in backlogs.values()):
-                break
-        for link in pending:  # lateness that still grows there has no bound
-            numbers = {self._visits[number].traffic_class for number in self._crossing[link]}
-            backlogs |= {(link, n): Backlog(1, (), (), Ahead(0, 0, 1, 0)) for n in numbers}
-        return backlogs
+    def _later_ns(self, number: int) -> int:
+        """How much later than on plan a frame that comes late may still be there."""
+        visit = self._visits[number]
+        return max(0, visit.latest_ns + self._late[number] - visit.gone_ns)
 
-    def _push_on(self, link: int, backlogs: Mapping[_Queue, Backlog]) -> set[int]:
-        """Make frames that leave a link late as late on their next; the links that this changes."""
+    def _settle(self, ports: dict[int, _Port]) -> set[int]:
+        """Raise how late frames may come from what a disturbance does where it is until none comes
+        later because of others; ports where that has no end."""
+        visits, late, lost = self._visits, self._late, self._disturbance_ns
+        for number, children in self._children.items():
+            visit = visits[number]
+            disturbed = ports[visit.link].disturbed
+            left = lost + disturbed.worst_wait_ns(visit.gone_ns + lost, visit.period_ns)
+            for child in children:
+                late[child] = left
+        pending = set(ports)
+        for _ in range(_PASSES_MAX):
+            for link in pending:
+                port = ports[link]
+                later = [self._later_ns(number) for number in port.visits]
+                ports[link] = port._replace(calm=port.backlog.clearing(0, later))
+            if stuck := {link for link in pending if ports[link].calm.never}:
+                return stuck
+            pending = self._push_on(ports)
+            if not pending:
+                break
+        return pending
+
+    def _push_on(self, ports: Mapping[int, _Port]) -> set[int]:
+        """Let frames come as late on each port as they may leave the one before; the ports where
+        that makes a difference."""
+        visits, late = self._visits, self._late
         changed = set()
-        for number in self._crossing[link]:
-            visit = self._visits[number]
-            if not self._children[number] or (its := backlogs[link, visit.traffic_class]).stays:
-                continue
-            start = visit.offset_ns + self._late[number]
-            late = (
-                -visit.busy_ns
-                - visit.offset_ns
-                + max(
-                    its.gone_ns(start + shift) - shift
-                    for shift in range(0, its.cycle_ns, visit.period_ns)
-                )
-            )
-            for child in self._children[number]:
-                if late > self._late[child]:
-                    self._late[child] = late
-                    changed.add(self._visits[child].link)
+        for number, children in self._children.items():
+            visit = visits[number]
+            later = self._later_ns(number)
+            calm = ports[visit.link].calm
+            later += calm.worst_wait_ns(visit.gone_ns + later, visit.period_ns)
+            for child in children:
+                if later > late[child]:
+                    late[child] = later
+                    changed.add(visits[child].link)
         return changed
 
-    def _of_port(self, number: int) -> dict[_Queue, Backlog]:
-        """For each class of a port; frames of greater class numbers go ahead of its own."""
-        intent, link = self._problem.intent, self._problem.links[number]
-        gates = self._lists[link.source]
-        visits = [(self._visits[n], self._late[n]) for n in self._crossing[number]]
-        classes = sorted({visit.traffic_class for visit, _ in visits})
+    def _port(self, link: int) -> _Port:
+        """The queues of all classes of a port together; no frame comes late yet."""
+        intent, its = self._problem.intent, self._problem.links[link]
+        gates, numbers = self._lists[its.source], self._crossing[link]
+        visits = [self._visits[number] for number in numbers]
+        classes = {visit.traffic_class for visit in visits}
         best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
-        found = {}
-        for lowest in classes:
-            coming = [
-                Coming(v.period_ns, v.earliest_ns, v.offset_ns + late, v.wire_ns)
-                for v, late in visits
-                if v.traffic_class >= lowest
-            ]
-            slower = [v.wire_ns for v, _ in visits if v.traffic_class < lowest]
-            under_way = max([longest_frame_ns(intent, link, ClassRole.BEST_EFFORT), *slower])
-            opened = sum(1 << n for n in classes if n >= lowest)
-            shut = sum(1 << c.number for c in best_effort if c.number > lowest)
-            found[number, lowest] = Backlog(
-                gates.cycle_ns,
-                _openings(gates, opened, shut),
-                coming,
-                _ahead(intent, link, under_way + max(c.wire_ns for c in coming)),
-            )
+        opened = sum(1 << number for number in classes)
+        shut = sum(1 << c.number for c in best_effort if c.number > min(classes))
+        longest = max(visit.wire_ns for visit in visits)
+        once = longest + longest_frame_ns(intent, its, ClassRole.BEST_EFFORT)
+        backlog = Backlog(
+            gates.cycle_ns,
+            _openings(gates, opened, shut),
+            [Coming(v.period_ns, v.earliest_ns, v.gone_ns, v.wire_ns) for v in visits],
+            Ahead(once + start_delay_ns(intent, its), intent.control_rate_bps(its), its.rate_bps),
+        )
+        disturbed = backlog.clearing(self._disturbance_ns)
+        return _Port(numbers, backlog, disturbed, disturbed)
+
+    def _feeders(self) -> dict[int, dict[int, int]]:
+        """Which ports feed each, and how long the way is."""
+        found: dict[int, dict[int, int]] = {link: {} for link in self._crossing}
+        for visit in self._visits:
+            if visit.parent is not None:
+                ways, feeder = found[visit.link], self._visits[visit.parent].link
+                ways[feeder] = max(visit.way_ns, ways.get(feeder, visit.way_ns))
         return found
 
-    def _feeders(self) -> dict[_Queue, dict[_Queue, int]]:
-        """Which queues feed each, or one that goes ahead of it, and how long the way is."""
-        found: dict[_Queue, dict[_Queue, int]] = {}
-        for link, numbers in self._crossing.items():
-            visits = [self._visits[number] for number in numbers]
-            for lowest in {visit.traffic_class for visit in visits}:
-                ways: dict[_Queue, int] = {}
-                for visit in visits:
-                    if visit.parent is not None and visit.traffic_class >= lowest:
-                        feeder = self._visits[visit.parent].link, visit.traffic_class
-                        ways[feeder] = max(visit.way_ns, ways.get(feeder, visit.way_ns))
-                found[link, lowest] = ways
-        return found
-
-    def _never(self, queues: Iterable[_Queue], why: str) -> dict[PortRef, str]:
-        """What to say of ports that never recover, because of their `queues`."""
+    def _never(self, links: Iterable[int], why: str) -> dict[PortRef, str]:
+        """What to say of ports that never recover."""
         found = {}
-        for link, number in sorted(queues):
-            names = dict.fromkeys(
-                visit.stream
-                for visit in (self._visits[n] for n in self._crossing[link])
-                if visit.traffic_class <= number
-            )
+        for link in sorted(links):
+            names = dict.fromkeys(self._visits[n].stream for n in self._crossing[link])
             shown = ", ".join(list(names)[:_NAMED_MAX])
             if len(names) > _NAMED_MAX:
                 shown += f" and {len(names) - _NAMED_MAX} more"
@@ -265,16 +282,16 @@ class _Search:
         return found
 
 
-def _gone_ns(backlogs: Sequence[Backlog], latest_ns: int, begin_ns: int) -> int:
-    """When the last of the queues is clear again of a frame of the period that begins then."""
-    return max(its.gone_ns(begin_ns + latest_ns) for its in backlogs)
+def _gone_ns(calm: Clearing, gone_ns: int, begin_ns: int) -> int:
+    """When a port is clear again of a late frame of the period that begins then."""
+    return begin_ns + gone_ns + calm.wait_ns(begin_ns + gone_ns)
 
 
-def _ring(feeders: Mapping[_Queue, Mapping[_Queue, int]], pending: Iterable[_Queue]) -> set[_Queue]:
-    """Of queues that wait for each other, those that feed others of them."""
+def _ring(feeders: Mapping[int, Mapping[int, int]], pending: Iterable[int]) -> set[int]:
+    """Of ports that wait for each other, those that feed others of them."""
     ring = set(pending)
     while True:
-        feeding = {feeder for queue in ring for feeder in feeders[queue]} & ring
+        feeding = {feeder for link in ring for feeder in feeders[link]} & ring
         if feeding == ring:
             return ring
         ring = feeding
@@ -302,13 +319,3 @@ def _openings(gates: GateControlList, opened: int, shut: int) -> list[tuple[int,
     if len(found) > 1 and found[0][0] == 0 and found[-1][1] == gates.cycle_ns:
         found[-1] = found[-1][0], gates.cycle_ns + found.pop(0)[1]
     return found
-
-
-def _ahead(intent: Intent, link: Link, once_ns: int) -> Ahead:
-    """What control, the gate's delay and `once_ns` of other frames take of an opening."""
-    return Ahead(
-        once_ns + start_delay_ns(intent, link),
-        intent.control_rate_bps(link),
-        link.rate_bps,
-        intent.network.disturbance_ns or 0,
-    )

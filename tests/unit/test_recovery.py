@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from cnc import intent as intents_from
 from cnc import planfile
 from cnc.check import judge
-from cnc.check.drains import Arrival, Drains, Interference
+from cnc.check.drains import Arrival, Interference
+from cnc.check.drains import Port as DrainedPort
 from cnc.check.spread import Stay, spread_ns
 from cnc.errors import InputError, Unschedulable
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Plan, PortRef
@@ -249,34 +250,46 @@ def test_without_spare_room_the_replay_stays_late_for_ever() -> None:
 
 @st.composite
 def queues(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[tuple[int, ...]], list[int]]:
+    """A cycle, its openings, frames, and what goes ahead of them."""
     cycle = draw(st.sampled_from([1000, 2000, 4000]))
     times = st.lists(st.integers(0, cycle - 1), min_size=2, max_size=12, unique=True)
     edges = sorted(draw(times))
     stretches = list(zip(edges[::2], edges[1::2], strict=False))
+    if draw(st.booleans()):  # one that goes on in the next cycle
+        stretches[-1] = stretches[-1][0], cycle + stretches[0][0] // 2
     arrivals = []
     for _ in range(draw(st.integers(1, 5))):
         period, earliest = cycle // draw(st.sampled_from([1, 2, 4])), draw(st.integers(0, 9000))
-        latest = earliest + draw(st.sampled_from([0, 30, 1500]))
-        arrivals.append((period, earliest, latest, draw(st.integers(1, 40))))
-    ahead = [draw(st.integers(0, 60)), draw(st.sampled_from([0, 1, 3])), 10]
-    return cycle, stretches, arrivals, [*ahead, draw(st.sampled_from([0, 10, 100, 5000]))]
+        gone = earliest + draw(st.sampled_from([10, 40, 1500]))
+        arrivals.append((period, earliest, gone, draw(st.integers(1, 40))))
+    ahead = [draw(st.integers(0, 60)), draw(st.sampled_from([0, 1, 3, 10])), 10]
+    return cycle, stretches, arrivals, ahead
 
 
-@examples(max_examples=200)
-@given(queues())
-def test_planner_and_judge_agree_when_a_queue_is_empty_again(
+@examples(max_examples=300)
+@given(
+    queues(),
+    st.sampled_from([0, 10, 100, 5000]),
+    st.lists(st.sampled_from([0, 0, 30, 2000]), min_size=5, max_size=5),
+)
+def test_planner_and_judge_agree_when_a_port_is_clear_again(
     queue: tuple[int, list[tuple[int, int]], list[tuple[int, ...]], list[int]],
+    stopped_ns: int,
+    late_ns: list[int],
 ) -> None:
     cycle, stretches, arrivals, ahead = queue
-    one = Backlog(cycle, stretches, [Coming(*a) for a in arrivals], Ahead(*ahead))
-    other = Drains(cycle, stretches, [Arrival(*a) for a in arrivals], Interference(*ahead))
-    assert one.stays == other.never
-    if one.stays:
+    late = late_ns[: len(arrivals)]
+    backlog = Backlog(cycle, stretches, [Coming(*a) for a in arrivals], Ahead(*ahead))
+    port = DrainedPort(cycle, stretches, [Arrival(*a) for a in arrivals], Interference(*ahead))
+    one, other = backlog.clearing(stopped_ns, late), port.drained(stopped_ns, late)
+    assert one.never == other.never
+    if one.never:
         return
-    assert one.longest_ns() == other.longest_ns()
+    longest_ns = one.longest_ns()
+    assert longest_ns == other.longest_ns()
     for time in range(-cycle, 2 * cycle, 37):
-        gone = one.gone_ns(time)
-        assert time <= gone == other.left_by_ns(time) <= time + one.longest_ns()
+        assert time <= other.left_by_ns(time) == time + one.wait_ns(time) <= time + longest_ns
+    assert one.worst_wait_ns(13, cycle // 2) == max(one.wait_ns(13), one.wait_ns(13 + cycle // 2))
 
 
 @pytest.mark.parametrize(("gone_ns", "longest_ns"), [(150, 450), (300, None)])
