@@ -202,6 +202,7 @@ class _Recovery:
                 t.traffic_class,
                 t.period_ns,
                 t.earliest_ns,
+                max(t.offset_ns, t.latest_ns),
                 t.busy_until_ns,
                 [
                     calm[t.egress].left_by_ns(t.busy_until_ns + self._overdue_ns[n] + shift)

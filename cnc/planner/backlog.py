@@ -1,9 +1,9 @@
 """When a port is clear again of what a disturbance left in its queues, from its gate control list.
 
 The scheduled queues of a port are served together in *openings*: while all their gates are open,
-and no best-effort class before them is. An opening clears them if it lasts for all that can have
-come since the last one that cleared them, and for what may go ahead: see docs/planning.md for the
-equations. The judge has its own solution of them.
+and no best-effort class before them is. Openings clear them as soon as they last for all that can
+have come by then, since what came before was gone for sure, and for what may go ahead: see
+docs/planning.md for the equations. The judge has its own solution of them.
 """
 
 from __future__ import annotations
@@ -39,23 +39,36 @@ class Ahead:
         remaining = self.of_parts - self.share
         return -(-(work_ns + self.once_ns) * self.of_parts // remaining)
 
+    def work_in(self, length_ns: int) -> int:
+        """The most that an opening sends for sure; less than 0 if even nothing takes longer."""
+        return length_ns * (self.of_parts - self.share) // self.of_parts - self.once_ns
+
+
+class _Service(NamedTuple):
+    """What an opening serves: all that is there at a time up to `until_ns`, and after that of the
+    opening before. It is gone by `clear_ns`, and within `need_ns` if the opening is under way."""
+
+    until_ns: int
+    clear_ns: int
+    need_ns: int
+
 
 class Clearing:
-    """The openings that surely clear a port's queues, and how long each takes for it.
-
-    An opening serves all that is there at a time from the end of the one before it, as far as that
-    one surely serves, until `until_ns`, so long before its own end as it takes itself.
-    """
+    """When a port's queues are clear again, at any time."""
 
     __slots__ = ("_clear_ns", "_cycle_ns", "_need_ns", "_origin_ns", "_until_ns")
 
-    def __init__(self, cycle_ns: int, openings: Sequence[tuple[int, int, int]]) -> None:
-        """`openings` are (begin, end, how long it takes), in order, in one cycle."""
+    def __init__(self, cycle_ns: int, services: Sequence[_Service]) -> None:
+        """`services` of one cycle, in order; none if they never are."""
         self._cycle_ns = cycle_ns
-        self._until_ns = [end - need for _, end, need in openings]
-        self._clear_ns = [begin + need for begin, _, need in openings]
-        self._need_ns = [need for _, _, need in openings]
-        self._origin_ns = self._until_ns[-1] - cycle_ns + 1 if openings else 0
+        self._until_ns = [service.until_ns for service in services]
+        self._need_ns = [service.need_ns for service in services]
+        self._clear_ns = [service.clear_ns for service in services]
+        # What one opening leaves to others may take longer than what came later.
+        for _ in range(2):
+            last = self._clear_ns[-1] - cycle_ns if services else 0
+            self._clear_ns = list(accumulate(self._clear_ns, max, initial=last))[1:]
+        self._origin_ns = self._until_ns[-1] - cycle_ns + 1 if services else 0
 
     @property
     def never(self) -> bool:
@@ -101,14 +114,17 @@ class Backlog:
         self._ahead = ahead
         self._coming = coming
         come = _Curve(cycle_ns, ((c.first_ns, c.period_ns, c.wire_ns) for c in coming))
-        self._openings = [(begin, end, come.at(end)) for begin, end in openings]
-        if ahead.share >= ahead.of_parts:
-            self._openings = []
+        sure = ahead.share < ahead.of_parts
+        self._openings = [
+            _Opening(begin, end, come.at(end), ahead.work_in(end - begin))
+            for begin, end in openings
+            if sure
+        ]
+        self._come_in_cycle = come.at(cycle_ns) - come.at(0)
 
     def clearing(self, lost_ns: int, late_ns: Sequence[int] | None = None) -> Clearing:
-        """If nothing leaves for `lost_ns` before the time that openings are asked about, and a
-        frame may be gone by so much later than planned as `late_ns` says, in the order of
-        `coming`."""
+        """If nothing leaves for `lost_ns` before the time that is asked about, and a frame may be
+        gone by so much later than planned as `late_ns` says, in the order of `coming`."""
         late = late_ns or [0] * len(self._coming)
         gone = _Curve(
             self.cycle_ns,
@@ -117,25 +133,54 @@ class Backlog:
                 for c, by in zip(self._coming, late, strict=True)
             ),
         )
-        found = [(begin, end, come, -1) for begin, end, come in self._openings]
-        served = found[-1][1] if found else 0
+        known: list[_Service | None] = [None] * len(self._openings)
+        found: list[_Service] = []
+        # What the last opening does shows only at the end of a turn; the next then begins with it.
+        served = self._openings[-1].end_ns if self._openings else 0
         before = None
-        # What the last opening takes shows only at the end of a turn; the next then begins with it.
-        while found and before != served:
-            before = served
-            served -= self.cycle_ns
-            kept = []
-            for index, (begin, end, come, known) in enumerate(found):
-                need = self._ahead.time_for(come - gone.at(served - lost_ns))
-                if need == known:
-                    kept += found[index:]
+        while served != before and self._openings:
+            before, served = served, served - self.cycle_ns
+            found = []
+            for index, opening in enumerate(self._openings):
+                service = self._service(index, opening.come_ns - gone.at(served - lost_ns))
+                if service is None:
+                    return Clearing(self.cycle_ns, ())
+                if service == known[index]:
+                    found += [each for each in known[index:] if each]
                     served = before
                     break
-                if begin + need <= end:
-                    kept.append((begin, end, come, need))
-                    served = end - need
-            found = kept
-        return Clearing(self.cycle_ns, [(begin, end, need) for begin, end, _, need in found])
+                found.append(service)
+                served = service.until_ns
+            known = list(found)
+        return Clearing(self.cycle_ns, found)
+
+    def _service(self, index: int, work_ns: int) -> _Service | None:
+        """What an opening does if there is so much to send by its end; None if that is not sent
+        within a cycle."""
+        begin, end, come, most = self._openings[index]
+        if work_ns <= most:
+            need = self._ahead.time_for(work_ns)
+            return _Service(end - need, begin + need, need)
+        count = len(self._openings)
+        for number in range(index + 1, index + count + 1):
+            turns, which = divmod(number, count)
+            following = self._openings[which]
+            come_by_then = following.come_ns + turns * self._come_in_cycle
+            work_ns += come_by_then - come - max(0, most)
+            come, most = come_by_then, following.most_ns
+            if work_ns <= most:
+                clear = following.begin_ns + turns * self.cycle_ns + self._ahead.time_for(work_ns)
+                return _Service(begin, clear, 0)
+        return None
+
+
+class _Opening(NamedTuple):
+    """How much has come by its end, and how much it sends for sure."""
+
+    begin_ns: int
+    end_ns: int
+    come_ns: int
+    most_ns: int
 
 
 class _Curve:

@@ -1,37 +1,41 @@
 """How long frames can go on making each other late, where ports feed each other in a ring.
 
-A frame that comes late may make those late that come before the backlog is gone, each of these
-others on its next port, and so on, always later in time. Unless such a chain can come back to the
-same frame of a later cycle, it ends.
+A frame that comes late may make those late that are there before the backlog is gone, each of these
+others on its next port, and so on, always later in time. Unless such a chain goes round and round,
+cycle after cycle, it ends.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Sequence
 from math import lcm
 from typing import NamedTuple
+
+_TURNS_MAX = 16  # cycles; a longer chain is taken for one without an end
 
 
 class Passage(NamedTuple):
     """A frame of each period on one of the ports: there on time from `first_ns` to `last_ns`.
 
-    `gone_ns` tells by when one that is late is gone, in the period that begins at a given time, and
-    everything with it. `following` are the numbers of its passages on the next of the ports.
+    If it comes late, that is after `latest_ns`; `gone_ns` has by when it is gone then, and
+    everything with it, for the periods that begin at 0, at one period, and so on. `following` are
+    the numbers of its passages on the next of the ports.
     """
 
     port: int
     traffic_class: int
     period_ns: int
     first_ns: int
+    latest_ns: int
     last_ns: int
-    gone_ns: Callable[[int], int]
+    gone_ns: Sequence[int]
     following: Sequence[int]
 
 
-_Node = tuple[int, int]  # the number of a passage, and of a period in the cycle
+# Who comes late because of a late frame: how long after it, and the number.
+_Delayed = list[tuple[int, int]]
 
 
 def longest_chain_ns(passages: Sequence[Passage]) -> int | None:
@@ -39,78 +43,102 @@ def longest_chain_ns(passages: Sequence[Passage]) -> int | None:
     if not passages:
         return 0
     cycle = lcm(*{passage.period_ns for passage in passages})
-    followed: defaultdict[int, list[tuple[int, Passage]]] = defaultdict(list)
-    for number, passage in enumerate(passages):
-        if passage.following:
-            followed[passage.port].append((number, passage))
-    present = {port: _Present(cycle, numbered) for port, numbered in followed.items()}
-    links: dict[_Node, dict[_Node, int]] = {}
-    ends: dict[_Node, int] = {}
-    for number, late in enumerate(passages):
-        for period in range(cycle // late.period_ns):
-            shift = period * late.period_ns
-            begin, end = late.first_ns + shift, late.gone_ns(shift)
-            if end - begin >= cycle:
-                return None
-            ends[number, period] = end - begin
-            links[number, period] = {}
-            if late.port in present:
-                met = present[late.port].during(begin, end)
-                links[number, period] = _delayed(passages, late, met, begin, cycle)
-    try:
-        order = list(TopologicalSorter(links).static_order())
-    except CycleError:
+    late, ports = _unrolled(passages, cycle)
+    lasts = [gone - begin for begin, gone, _ in late]
+    if max(lasts) >= cycle:
         return None
-    for node in order:  # those that it may make late come first
-        chained = (after + ends[child] for child, after in links[node].items())
-        ends[node] = max((ends[node], *chained))
-    return max(ends.values())
+    present = {port: _Present(cycle, stays) for port, stays in ports.items()}
+    delayed: dict[int, _Delayed] = {}
+    for number, (begin, gone, its) in enumerate(late):
+        if its.port in present:
+            delayed[number] = present[its.port].delayed(begin, gone, its.traffic_class)
+    latest_first = [
+        (begin, number, delayed[number])
+        for begin, number in sorted(((late[n][0], n) for n in delayed), reverse=True)
+        if delayed[number]
+    ]
+    return _raised(lasts, latest_first, cycle)
 
 
-def _delayed(
-    passages: Sequence[Passage],
-    late: Passage,
-    met: Iterable[_Node],
-    begin_ns: int,
-    cycle_ns: int,
-) -> dict[_Node, int]:
-    """What comes late elsewhere because of a frame that was late from `begin_ns` on, among those
-    that it `met`, and how much later."""
-    found: dict[_Node, int] = {}
-    for other, period in met:
-        its = passages[other]
-        if its.traffic_class > late.traffic_class:
-            continue  # it goes first
-        for following in its.following:
-            after = passages[following].first_ns + period * its.period_ns - begin_ns
-            node = following, period % (cycle_ns // its.period_ns)
-            found[node] = max(after, found.get(node, after))
-    return found
+def _raised(
+    lasts: list[int], latest_first: Sequence[tuple[int, int, _Delayed]], cycle_ns: int
+) -> int | None:
+    """The greatest of `lasts`, how long what each late frame does lasts by itself, when those
+    count that it makes late, and so on; `latest_first` has the late frames of a cycle.
+
+    Whom one makes late comes after it, so one turn from the last to the first knows all but those
+    of the next cycle; later turns go back as far as that makes a difference.
+    """
+    furthest = max((after for _, _, its in latest_first for after, _ in its), default=0)
+    for turn in range(_TURNS_MAX):
+        raised_at = cycle_ns
+        for begin, number, delayed in latest_first:
+            if turn and raised_at - begin > furthest:
+                break
+            longest = max([after + lasts[other] for after, other in delayed])
+            if longest > lasts[number]:
+                lasts[number] = longest
+                raised_at = begin
+        if turn and raised_at == cycle_ns:
+            return max(lasts)
+    return None
+
+
+_Stay = tuple[int, int, int, _Delayed]
+
+
+def _unrolled(
+    passages: Sequence[Passage], cycle_ns: int
+) -> tuple[list[tuple[int, int, Passage]], dict[int, list[_Stay]]]:
+    """Every period of the passages in a cycle: from when to when it lasts if it comes late; and by
+    port, if others follow it, when it is on time, its class, and who comes late if it leaves late:
+    how long after it came, and the number.
+    """
+    numbers = []  # of the first period of each passage
+    count = 0
+    for passage in passages:
+        numbers.append(count)
+        count += cycle_ns // passage.period_ns
+    late = []
+    ports: defaultdict[int, list[_Stay]] = defaultdict(list)
+    for its in passages:
+        stay_ns = its.last_ns - its.first_ns
+        for period, gone in enumerate(its.gone_ns):
+            turns, begin = divmod(its.latest_ns + period * its.period_ns, cycle_ns)
+            late.append((begin, gone - turns * cycle_ns, its))
+            if its.following:
+                start = (its.first_ns + period * its.period_ns) % cycle_ns
+                following = [
+                    (
+                        passages[n].latest_ns - its.first_ns,
+                        numbers[n] + period % (cycle_ns // passages[n].period_ns),
+                    )
+                    for n in its.following
+                ]
+                ports[its.port].append((start, start + stay_ns, its.traffic_class, following))
+    return late, ports
 
 
 class _Present:
     """Who is on a port on time, and when, in a cycle that repeats."""
 
-    def __init__(self, cycle_ns: int, numbered: Sequence[tuple[int, Passage]]) -> None:
+    def __init__(self, cycle_ns: int, stays: list[_Stay]) -> None:
         self._cycle_ns = cycle_ns
-        self._stays = sorted(
-            (start % cycle_ns, number, period - start // cycle_ns * (cycle_ns // its.period_ns))
-            for number, its in numbered
-            for period in range(cycle_ns // its.period_ns)
-            for start in [its.first_ns + period * its.period_ns]
-        )
-        self._length_ns = {number: its.last_ns - its.first_ns for number, its in numbered}
-        self._periods = {number: cycle_ns // its.period_ns for number, its in numbered}
-        self._starts = [start for start, _, _ in self._stays]
-        self._longest_ns = max(self._length_ns.values(), default=0)
+        self._stays = sorted(stays)
+        self._firsts = [first for first, _, _, _ in self._stays]
+        self._longest_ns = max(last - first for first, last, _, _ in stays)
 
-    def during(self, begin_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
-        """The passages that overlap that time, each with the number of its period."""
+    def delayed(self, begin_ns: int, gone_ns: int, traffic_class: int) -> _Delayed:
+        """Who comes late elsewhere because of a frame that is late here meanwhile."""
+        found = []
         earliest = begin_ns - self._longest_ns
-        for turn in range(earliest // self._cycle_ns, end_ns // self._cycle_ns + 1):
+        for turn in range(earliest // self._cycle_ns, gone_ns // self._cycle_ns + 1):
             base = turn * self._cycle_ns
-            low = bisect_left(self._starts, earliest - base)
-            high = bisect_right(self._starts, end_ns - base)
-            for start, number, period in self._stays[low:high]:
-                if base + start + self._length_ns[number] >= begin_ns:
-                    yield number, period + turn * self._periods[number]
+            low = bisect_left(self._firsts, earliest - base)
+            high = bisect_right(self._firsts, gone_ns - base, low)
+            for first, last, its_class, following in self._stays[low:high]:
+                # One of a greater class goes first.
+                if base + last >= begin_ns and its_class <= traffic_class:
+                    since = base + first - begin_ns
+                    found += [(since + after, number) for after, number in following]
+        return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from math import lcm
 from typing import NamedTuple
 
 from cnc.model import ClassRole, GateControlList, PortRef
@@ -176,18 +176,23 @@ class _Search:
     def _chain_ns(self, ring: set[int], ports: Mapping[int, _Port]) -> int | None:
         inside = [n for link in sorted(ring) for n in ports[link].visits]
         position = {number: index for index, number in enumerate(inside)}
+        cycle = lcm(*{self._visits[number].period_ns for number in inside})
         passages = []
         for number in inside:
-            visit = self._visits[number]
-            late_gone = visit.gone_ns + self._later_ns(number)
+            visit, calm = self._visits[number], ports[self._visits[number].link].calm
+            late = visit.gone_ns + self._later_ns(number)
             passages.append(
                 Passage(
                     visit.link,
                     visit.traffic_class,
                     visit.period_ns,
                     visit.earliest_ns,
+                    visit.latest_ns,
                     visit.gone_ns,
-                    partial(_gone_ns, ports[visit.link].calm, late_gone),
+                    [
+                        time + calm.wait_ns(time)
+                        for time in range(late, late + cycle, visit.period_ns)
+                    ],
                     [position[c] for c in self._children.get(number, ()) if c in position],
                 )
             )
@@ -280,11 +285,6 @@ class _Search:
                 "help; `recovery: none` under `defaults` accepts it"
             )
         return found
-
-
-def _gone_ns(calm: Clearing, gone_ns: int, begin_ns: int) -> int:
-    """When a port is clear again of a late frame of the period that begins then."""
-    return begin_ns + gone_ns + calm.wait_ns(begin_ns + gone_ns)
 
 
 def _ring(feeders: Mapping[int, Mapping[int, int]], pending: Iterable[int]) -> set[int]:
