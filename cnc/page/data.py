@@ -1,13 +1,16 @@
 """What the page shows, as plain data. Nodes, ports and classes are named by their place in a list.
 
     {"name", "algorithm", "span_ns", "verdict": [violation, ...],
+     "gate_margin": text or null            how long it is, and where that comes from
+     "disturbance_ns", "recovery_ns": both null with `recovery: none`; else the second is how long
+                                            after the first any stream may be late
      "classes": [{"name", "number", "role"}, ...]                   the highest queue first
      "nodes":   [{"name", "bridge", "x", "y", "dx", "dy"}, ...]     (dx, dy): where a label has room
      "ports":   [{"name", "node", "to", "rate", "load", "cycle_ns", "entries", "open": [[opens_ns,
                   closes_ns, opens_ns, ...], ...]}, ...]            an `open` for each class
      "rows":    n                          the first n ports carry something, those with gates first
      "streams": [{"name", "class", "period_ns", "payload", "talker", "listeners", "bound_ns",
-                  "limit_ns", "hops": [...], "ways": [[node, ...], ...]}, ...]
+                  "limit_ns", "recovery_ns", "hops": [...], "ways": [[node, ...], ...]}, ...]
      "refused": [{"name", "talker", "listeners", "period_ns", "payload", "limit_ns", "why"}, ...]}
 
 A hop is [port, offset_ns, planned_end_ns, latest_end_ns, ready_from_ns, ready_by_ns, received_ns,
@@ -25,11 +28,12 @@ from collections import defaultdict
 from itertools import chain
 from typing import Any
 
+from cnc import margin
 from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
 from cnc.check import judge
 from cnc.check.frames import Transmission, judge_streams
 from cnc.check.lists import readable_lists
-from cnc.format import rate
+from cnc.format import duration, rate
 from cnc.model import Plan, PortRef, Stream
 from cnc.page.layout import positions
 
@@ -72,6 +76,9 @@ class _Data:
             "algorithm": plan.algorithm,
             "span_ns": span_ns(plan),
             "verdict": [str(violation) for violation in judge(plan)],
+            "gate_margin": self._gate_margin(),
+            "disturbance_ns": self._network.disturbance_ns if plan.recovery_ns else None,
+            "recovery_ns": max(plan.recovery_ns.values(), default=None),
             "classes": [
                 {"name": c.name, "number": c.number, "role": c.role} for c in self._classes
             ],
@@ -88,6 +95,10 @@ class _Data:
                 for name in sorted(plan.refused, key=_natural)
             ],
         }
+
+    def _gate_margin(self) -> str | None:
+        margin_ns = self._network.gate_margin_ns
+        return f"{duration(margin_ns)} ({margin.source(self._plan.intent)})" if margin_ns else None
 
     def _placed_nodes(self) -> list[dict[str, Any]]:
         places = positions(self._network)
@@ -144,6 +155,7 @@ class _Data:
         return self._wanted(stream) | {
             "class": self._plan.class_of(stream.name).name,
             "bound_ns": planned.latency_bound_ns,
+            "recovery_ns": self._plan.recovery_ns.get(stream.name),
             "hops": hops,
             "ways": self._ways(stream, hops),
         }

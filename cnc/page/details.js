@@ -13,6 +13,10 @@ function drawHeading() {
   if (plan.refused.length) facts.push(`${plan.refused.length.toLocaleString("en")} without a place`);
   facts.push(counted(plan.ports.filter((port) => port.cycle_ns).length, "gated port"), `${duration(plan.span_ns)} shown`);
   facts.push(`planned by ${plan.algorithm}`);
+  if (plan.gate_margin) facts.push(`gate margin ${plan.gate_margin}`);
+  if (plan.recovery_ns !== null) {
+    facts.push(`in time again within ${duration(plan.recovery_ns)} of any one disturbance of up to ${duration(plan.disturbance_ns)}`);
+  }
   byId("facts").append(facts.join(" · "));
   const verdict = byId("verdict"), wrong = plan.verdict.length;
   if (!wrong) {
@@ -46,7 +50,8 @@ function hopRow(hop) {
 
 function streamDetails(stream) {
   const facts = `${stream.class}, every ${duration(stream.period_ns)}, ${stream.payload} B; latency ≤ ${us(stream.bound_ns)} of ` +
-    `${us(stream.limit_ns)} µs allowed`;
+    `${us(stream.limit_ns)} µs allowed` +
+    (stream.recovery_ns === null ? "" : `; in time again within ${duration(stream.recovery_ns)} of a disturbance`);
   const head = element("tr", {}, ...HOP_COLUMNS.map(([title]) => element("th", { scope: "col" }, title)));
   const rows = stream.hops.map(hopRow);
   return [

@@ -62,6 +62,7 @@ const STREAM_COLUMNS = [
   ["Bound µs", (s) => (s.why ? "–" : us(s.bound_ns)), (s) => (s.why ? Infinity : s.bound_ns)],
   ["Allowed µs", (s) => us(s.limit_ns), (s) => s.limit_ns],
   ["Slack µs", slackText, slack],
+  ...(plan.recovery_ns === null ? [] : [["Recovers in µs", recoveryText, recovery]]),
   ["Path", pathText],
 ];
 
@@ -80,6 +81,15 @@ function slack(stream) {
 
 function slackText(stream) {
   return stream.why ? "no place" : us(slack(stream));
+}
+
+/* How long after a disturbance it may be late. */
+function recovery(stream) {
+  return stream.why ? Infinity : stream.recovery_ns;
+}
+
+function recoveryText(stream) {
+  return stream.why ? "–" : us(stream.recovery_ns);
 }
 
 function pathText(stream) {

@@ -77,6 +77,20 @@ def test_each_hop_has_the_times_of_the_plan_and_of_the_judge(ring6: Plan) -> Non
         assert min(ends) - start <= planned.latency_bound_ns
 
 
+def test_recovery_of_each_stream_and_the_source_of_the_gate_margin_are_there(
+    ring6: Plan, line3: Plan
+) -> None:
+    data = page_data(ring6)
+    shown = {stream["name"]: stream["recovery_ns"] for stream in data["streams"]}
+    assert shown == ring6.recovery_ns
+    assert data["recovery_ns"] == max(shown.values())
+    assert data["disturbance_ns"] == ring6.intent.network.disturbance_ns
+    assert data["gate_margin"] == "200 ns (as the intent states)"
+    without = page_data(line3)
+    assert without["recovery_ns"] is without["disturbance_ns"] is None
+    assert {stream["recovery_ns"] for stream in without["streams"]} == {None}
+
+
 def test_a_frame_lasts_as_long_as_its_octets_on_the_link(line3: Plan) -> None:
     data = page_data(line3)
     (_, offset, planned_end, *_), *_ = stream_of(data, "torque")["hops"]
