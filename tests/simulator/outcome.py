@@ -9,7 +9,7 @@ from cnc.model import ClassRole, GateControlList, Link, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Nobody
 from tests.simulator.motion import Motion, Record
 from tests.simulator.octets import FrameTimes
-from tests.simulator.ports import Disturbance, Flow, Frame, Port
+from tests.simulator.ports import Disturbance, Flow, Frame, LateFrame, Port
 
 
 class Miss(NamedTuple):
@@ -31,12 +31,22 @@ def misses(plan: Plan, adversary: Adversary, *, duration_ns: int) -> list[str]:
 
 
 def missed(
-    plan: Plan, adversary: Adversary, *, duration_ns: int, disturbance: Disturbance | None = None
+    plan: Plan,
+    adversary: Adversary,
+    *,
+    duration_ns: int,
+    disturbance: Disturbance | None = None,
+    late_frame: LateFrame | None = None,
 ) -> list[Miss]:
     """The frames of all periods that begin within the duration and come late, or never although no
     link lost them."""
     flows = flows_of(plan)
-    sent = list(sent_by(plan, flows, duration_ns))
+    sent = [
+        (at + late_frame.by_ns, link, frame)
+        if late_frame and (frame.flow.name, frame.number) == late_frame[:2]
+        else (at, link, frame)
+        for at, link, frame in sent_by(plan, flows, duration_ns)
+    ]
     end_ns = _end_ns(plan, duration_ns)
     record = run(plan, adversary, sent, end_ns=end_ns, disturbance=disturbance)
     arrived: dict[tuple[Frame, str], int] = {}

@@ -48,6 +48,14 @@ class Disturbance(NamedTuple):
         return self.begin_ns + self.lasts_ns
 
 
+class LateFrame(NamedTuple):
+    """A talker sends one of a stream's frames so much later than planned."""
+
+    stream: str
+    number: int
+    by_ns: int
+
+
 class Start(NamedTuple):
     """A frame begins to leave."""
 
