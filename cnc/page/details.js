@@ -12,11 +12,11 @@ function drawHeading() {
   const facts = [counted(plan.streams.length, "stream")];
   if (plan.refused.length) facts.push(`${plan.refused.length.toLocaleString("en")} without a place`);
   facts.push(counted(plan.ports.filter((port) => port.cycle_ns).length, "gated port"), `${duration(plan.span_ns)} shown`);
-  facts.push(`planned by ${plan.algorithm}`);
   if (plan.gate_margin) facts.push(`gate margin ${plan.gate_margin}`);
   if (plan.recovery_ns !== null) {
     facts.push(`in time again within ${duration(plan.recovery_ns)} of any one disturbance of up to ${duration(plan.disturbance_ns)}`);
   }
+  facts.push(`planned by ${plan.algorithm}`);
   byId("facts").append(facts.join(" · "));
   const verdict = byId("verdict"), wrong = plan.verdict.length;
   if (!wrong) {

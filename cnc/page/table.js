@@ -83,13 +83,13 @@ function slackText(stream) {
   return stream.why ? "no place" : us(slack(stream));
 }
 
-/* How long after a disturbance it may be late. */
+/* How long after a disturbance it may be late, if the plan says so. */
 function recovery(stream) {
-  return stream.why ? Infinity : stream.recovery_ns;
+  return stream.recovery_ns ?? Infinity;
 }
 
 function recoveryText(stream) {
-  return stream.why ? "–" : us(stream.recovery_ns);
+  return recovery(stream) === Infinity ? "–" : us(stream.recovery_ns);
 }
 
 function pathText(stream) {
