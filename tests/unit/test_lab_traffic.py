@@ -9,6 +9,8 @@ import json
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
@@ -101,6 +103,22 @@ def test_a_payload_too_small_for_a_probe_is_refused_with_the_least_that_works(li
 READY_WITHIN_NS = 500_000_000
 
 
+@pytest.fixture
+def probe_port() -> Iterator[None]:
+    """The port of listeners, which is the same in every run of these tests on this machine.
+
+    The name of a Unix socket belongs to a network namespace, as a port does.
+    """
+    with socket.socket(socket.AF_UNIX) as held:
+        while True:
+            try:
+                held.bind("\0tsn-probe-port")
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield
+
+
 class Ends:
     """A talker and a listener on the loopback interface, as `run` would start them."""
 
@@ -148,6 +166,7 @@ def probes(version: int = 4, address: str = "127.0.0.1", **fields) -> dict:
 
 @pytest.mark.parametrize(("version", "address"), [(4, "127.0.0.1"), (6, "::1")])
 @pytest.mark.parametrize("stamps", [False, True])
+@pytest.mark.usefixtures("probe_port")
 def test_what_is_sent_is_recorded_with_both_ends_times(tmp_path, version, address, stamps):
     ends = Ends(tmp_path, probes(version, address), stamps=stamps)
     start_ns = endpoint.tai_ns() + READY_WITHIN_NS
@@ -177,6 +196,7 @@ def test_a_talker_without_a_route_says_what_takes_routes_away(tmp_path, monkeypa
         endpoint.main("talk", str(spec))
 
 
+@pytest.mark.usefixtures("probe_port")
 def test_a_saturating_talker_sends_no_faster_than_its_cable_and_ends_with_the_duration(tmp_path):
     ends = Ends(tmp_path, probes(pattern="saturating", period_ns=100_000), ms=50)
     start_ns = endpoint.tai_ns() + READY_WITHIN_NS
@@ -188,6 +208,7 @@ def test_a_saturating_talker_sends_no_faster_than_its_cable_and_ends_with_the_du
     assert [row["seq"] for row in received] == [str(seq) for seq in range(len(sent))]
 
 
+@pytest.mark.usefixtures("probe_port")
 def test_a_talker_that_is_done_stays_asleep_until_all_others_are(tmp_path, monkeypatch):
     """Writing down what it sent, at real-time priority, would hold up the others' last frames."""
     waits = []
@@ -232,7 +253,12 @@ class Here(Lab):
 
 
 @pytest.fixture
-def here(line3: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+def here(
+    line3: Plan,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    probe_port: None,
+) -> Lab:
     loopback = NodeAddresses(IPv4Address("127.0.0.1"), IPv6Address("::1"))
     nodes = dict.fromkeys(("t1", "t2", "l1"), loopback)
     monkeypatch.setattr("cnc.traffic.recording.addresses", lambda _: nodes)
