@@ -95,6 +95,7 @@ class Port:
         }
         self._free_ns = -(1 << 62)
         self._let_pass: Frame | None = None  # before it a control frame has had its turn
+        self._control_end_ns: int | None = None
         physical = intent.network.overhead.physical_octets
         self._control_ns = max(
             (
@@ -162,11 +163,17 @@ class Port:
         return True
 
     def _start(self, frame: Frame, now_ns: int, takes_ns: int, closes_ns: int) -> Step | None:
-        """Let the frame go, or first a control frame; None if it does not fit."""
+        """Let the frame go, or first a control frame; None if it does not fit.
+
+        No two control frames follow each other: one that held up a frame of another queue, which
+        then no longer fitted, has been ahead of this one, too.
+        """
         if self._let_pass is not frame:
             self._let_pass = frame
-            if control := self._adversary.control_ns(self._control_ns):
-                self._free_ns = now_ns + control
+            if now_ns != self._control_end_ns and (
+                control := self._adversary.control_ns(self._control_ns)
+            ):
+                self._free_ns = self._control_end_ns = now_ns + control
                 return Step(again_ns=self._free_ns)
         start = now_ns + self._adversary.lateness_ns(self._margin_ns)
         if start + takes_ns > closes_ns:

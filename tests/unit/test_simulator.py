@@ -244,6 +244,33 @@ def test_a_port_by_the_standard_sends_one_frame_at_a_time() -> None:
     assert begun == [0, FRAME_NS, 2 * FRAME_NS]
 
 
+class EveryControlFrame(Nobody):
+    """Before each frame goes the longest control frame."""
+
+    def control_ns(self, longest_ns: int) -> int:
+        return longest_ns
+
+
+def test_no_two_control_frames_go_ahead_of_a_frame() -> None:
+    """The first held up a frame of another class, which then no longer fitted into its window."""
+    fast = stream("fast", "t", "l", traffic_classes=("cyclic",))
+    slow = stream("slow", "t", "l", traffic_classes=("slower",))
+    wanted = intent(LINE, fast, slow)
+    control_ns = (CONTROL.max_frame_octets + 20) * 8
+    window = control_ns + FRAME_NS
+    gates = listed((1 << 6, FRAME_NS), (1 << 4, window), (1, MS - window - FRAME_NS))
+    port = Port(wanted, wanted.network.links[LAST], gates, EveryControlFrame())
+    for _, _, frame in sent_by(plan(wanted), flows_of(plan(wanted)), MS):
+        port.enqueue(frame)
+    begun = []
+    now: int | None = 0
+    while now is not None and now < MS:
+        step = port.step(now)
+        begun += [(start.frame.flow.name, start.at_ns) for start in step.starts]
+        now = step.again_ns
+    assert begun == [("slow", max(control_ns, FRAME_NS))]
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_a_switch_that_takes_longer_for_one_frame_holds_up_those_behind_it(seed: int) -> None:
     slow = network("t-s1", "s1-s2", "s2-l", processing_ns=(0, 50_000))
