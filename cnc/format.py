@@ -56,9 +56,8 @@ def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding
     if forwarding is None:
         return gate_summary(gates)
     vlans = [str(vlan_id) for vlan_id, ports in sorted(forwarding.vlans.items()) if ports]
-    return f"{counted(len(forwarding.entries), 'filtering entry')}, " + (
-        f"VLAN {', '.join(vlans)}" if vlans else "no VLAN"
-    )
+    word = {0: "no VLAN", 1: "VLAN "}.get(len(vlans), "VLANs ")
+    return f"{counted(len(forwarding.entries), 'filtering entry')}, {word}{', '.join(vlans)}"
 
 
 def gate_limits(limits: GateLimits) -> str:

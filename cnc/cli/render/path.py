@@ -37,7 +37,7 @@ def path(found: StreamPath, *, as_json: bool) -> None:
     print_table(table)
     reached = ", ".join(found.listeners) or "no end station"
     if not found.deviations:
-        switches = counted(len(found.hops), "switch")
+        switches = counted(len({hop.switch for hop in found.hops}), "switch")
         echo(f"from {found.talker} by {switches} to {reached}: as planned")
         return
     echo(f"from {found.talker} frames reach {reached}")
