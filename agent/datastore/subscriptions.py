@@ -1,9 +1,10 @@
-"""The agent's sysrepo subscriptions: two for configuration, four for operational data. And what it
-says of its own accord.
+"""The agent's sysrepo subscriptions: three for configuration, four for operational data. And what
+it says of its own accord.
 
 Configuration is under the roots of two modules. A commit that changes both is two events; each sees
 its own module as it is to be and the other as it was. The callback reads the whole tree, which is
-several times faster than walking the changes.
+several times faster than walking the changes. The id of a rollout is a third: a controller that
+sends what is configured already, for a kernel that does something else, changes nothing but that.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ LOG = logging.getLogger(__name__)
 INTERFACES = "/ietf-interfaces:interfaces"
 BRIDGES = "/ieee802-dot1q-bridge:bridges"
 CONFIGURATION = f"{INTERFACES} | {BRIDGES}"
+ROLLOUT = "/tsn-linux:rollout"
 AGENT = "/tsn-linux:agent"
 LLDP = "/tsn-linux:lldp"
 
@@ -138,6 +140,7 @@ class Datastore:
 
     def _follow_configuration(self) -> None:
         configuration = self._open.enter_context(self._connection.start_session())
+        self._subscribe(configuration, "tsn-linux", ROLLOUT)
         self._subscribe(configuration, "ieee802-dot1q-bridge", BRIDGES)
         # `enabled` delivers the running datastore first, an empty one too: that is the reconcile.
         self._subscribe(configuration, "ietf-interfaces", INTERFACES, enabled=True)

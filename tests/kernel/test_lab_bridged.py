@@ -23,7 +23,7 @@ from cnc.lab import Lab, lab
 from cnc.lab.namespaces import inside
 from cnc.model import NS_PER_S, Intent, Plan, PortRef
 from cnc.planner import plan as compute
-from cnc.rollout import push
+from cnc.rollout import push, status
 from cnc.spanning_tree import spanning_tree
 from cnc.talker import tai_ns
 from cnc.traffic import iperf
@@ -174,6 +174,22 @@ def test_a_frame_that_no_member_port_forwards_is_lost_and_one_too_many_strays(
         ),
     ]
     assert second.violations() == []
+
+
+def test_a_push_restores_what_another_program_took_from_a_bridge(
+    three_switches: tuple[Lab, Plan],
+):
+    running, plan = three_switches
+    address = plan.addresses["torque"]
+    entry = f"grp {address.destination_mac} permanent vid {address.vlan_id}"
+    vlan = f"vid {address.vlan_id}"
+    for taken in (f"mdb del dev br0 port l1 {entry}", f"vlan del dev l2 {vlan}"):
+        subprocess.run(running.command("s3", ["bridge", *taken.split()]), check=True)
+    differing = [each for each in status(plan, connect=running.connect) if not each.agrees]
+    assert [str(each.port) for each in differing] == ["s3/br0"]
+    report = push(plan, connect=running.connect)
+    assert [str(change.port) for change in report.changes] == ["s3/br0"]
+    assert all(each.agrees for each in status(plan, connect=running.connect))
 
 
 @pytest.mark.virtual_time
