@@ -205,13 +205,7 @@ def test_the_whole_list_is_asked_for_since_entries_refer_to_streams_by_number() 
         assert [b"<stream-identity" in each for each in asked] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("leaf", "text"),
-    [
-        ("tagged", "all"),
-        ("next-protocol", "sctp"),
-    ],
-)
+@pytest.mark.parametrize(("leaf", "text"), [("tagged", "all"), ("next-protocol", "sctp")])
 def test_an_entry_that_no_rollout_sets_so_is_no_translation_and_is_replaced(
     leaf: str, text: str
 ) -> None:
@@ -221,6 +215,13 @@ def test_an_entry_that_no_rollout_sets_so_is_no_translation_and_is_replaced(
     assert stored.forwarding
     assert stored.forwarding.translations == {}
     assert numbers(sent(told(camera=FIRST), stored)) == [("replace", 1, 1), ("replace", 2, 1)]
+
+
+def test_a_translation_that_leaves_the_tag_is_none_of_a_rollout() -> None:
+    config = sent(told(camera=LAST))
+    (*_, tagged) = config.iter(f"{SID}tagged")
+    tagged.text = "tagged"
+    assert bridge_reports(config, ["br0"])["br0"].forwarding.translations == {}
 
 
 def test_a_translation_at_two_ports_is_none_of_a_rollout() -> None:
