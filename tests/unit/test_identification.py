@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import closing
 from dataclasses import replace
 from ipaddress import IPv4Address
 
 import pytest
+from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.composition import Stage
 from agent.datastore.desired import desired_ports
 from agent.kernel.flower_filters import ANY_PROTOCOL
+from agent.kernel.netlink_batch import NetlinkSocket, Refusal
 from agent.mechanism import ReportContext
 from agent.mechanisms.identification import IDENTIFICATION as MECHANISM
 from agent.mechanisms.identification.filters import (
@@ -21,6 +25,7 @@ from agent.mechanisms.identification.filters import (
     outgoing_stream,
     protocol_of,
 )
+from agent.mechanisms.identification.kernel import IdentificationAdapter
 from agent.mechanisms.identification.model import (
     IdentificationConfig,
     IdentificationState,
@@ -427,3 +432,19 @@ def test_frames_are_counted_by_stream_and_side():
     }
     assert rows == {(True, 7): ("3", "0"), (False, 7): ("4", "3"), (False, 8): ("5", "0")}
     assert MECHANISM.operational(TALKER, context) == {}
+
+
+@pytest.mark.parametrize("missing", ["pedit", "vlan", "skbedit"])
+def test_a_kernel_without_an_action_is_refused_before_anything_is_made(monkeypatch, missing):
+    def refused(_socket, messages):
+        number = errno.ENOENT if missing.encode() in messages[0].payload else errno.EINVAL
+        return [Refusal(messages[0], NetlinkError(number, "from the kernel"))]
+
+    monkeypatch.setattr(NetlinkSocket, "send", refused)
+    with closing(IdentificationAdapter(None)) as adapter:
+        (problem,) = adapter.problems(asked(INCOMING))
+        assert list(adapter.problems(asked())) == []
+    assert problem == (
+        f"this kernel has no act_{missing}: from the kernel (ENOENT); load the module or boot a "
+        f"kernel with CONFIG_NET_ACT_{missing.upper()}"
+    )
