@@ -57,7 +57,9 @@ def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding
         return gate_summary(gates)
     vlans = [str(vlan_id) for vlan_id, ports in sorted(forwarding.vlans.items()) if ports]
     word = {0: "no VLAN", 1: "VLAN "}.get(len(vlans), "VLANs ")
-    return f"{counted(len(forwarding.entries), 'filtering entry')}, {word}{', '.join(vlans)}"
+    text = f"{counted(len(forwarding.entries), 'filtering entry')}, {word}{', '.join(vlans)}"
+    count = len(forwarding.translations)
+    return f"{text}, {counted(count, 'translation')}" if count else text
 
 
 def gate_limits(limits: GateLimits) -> str:

@@ -1,4 +1,5 @@
-"""What the bridges of a bridged network are told: filtering entries, VLAN members, trusted ports.
+"""What the bridges of a bridged network are told: filtering entries, VLAN members, trusted ports,
+and what they make of frames that talkers send untagged.
 
 Derived from the hops of a plan; the judge walks frames through it, and a rollout writes it.
 """
@@ -10,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from cnc.identification import Inward, Outward, Translation
 from cnc.model import BridgeForwarding, Plan, StreamAddress
 
 _Key = TypeVar("_Key")
@@ -30,7 +32,9 @@ def bridge_forwardings(
 
     A stream has one filtering entry in each switch that it crosses, with all ports that its paths
     leave by; the ports that its frames enter or leave by are members of its VLAN (802.1Q 8.8).
-    A stream without an address, which the judge refuses, has none.
+    Where its talker sends it untagged, its first switch translates, and its last one back: a port
+    that it enters untagged need not trust its tag. A stream without an address, which the judge
+    refuses, has none.
     """
     links = plan.intent.network.links
     names = plan.intent.network.bridges if switches is None else switches
@@ -39,15 +43,37 @@ def bridge_forwardings(
         address = plan.addresses.get(name)
         if address is None:
             continue
+        stream = plan.intent.streams.get(name)
+        is_untagged = stream is not None and stream.identification is not None
         for hop in planned.hops:
             if (sender := tables.get(hop.egress.node)) is not None:
                 sender.egress[address].add(hop.egress.port)
                 sender.members[address.vlan_id].add(hop.egress.port)
             link = links.get(hop.egress)
             if link and (receiver := tables.get(link.target.node)) is not None:
-                receiver.ingress.add(link.target.port)
+                if not (is_untagged and hop is planned.hops[0]):
+                    receiver.ingress.add(link.target.port)
                 receiver.members[address.vlan_id].add(link.target.port)
+        if is_untagged:
+            _translate(plan, name, tables)
     return {name: its.forwarding() for name, its in tables.items()}
+
+
+def _translate(plan: Plan, name: str, tables: Mapping[str, _Tables]) -> None:
+    """Tell the first and the last switch of a stream whose talker sends its frames untagged."""
+    network, stream, address = plan.intent.network, plan.intent.streams[name], plan.addresses[name]
+    for hop in plan.streams[name].hops:
+        link = network.links.get(hop.egress)
+        if link is None:
+            continue
+        first, last = tables.get(link.target.node), tables.get(hop.egress.node)
+        if hop.egress.node == stream.talker and stream.identification and first:
+            pcp = plan.class_of(name).priority
+            first.inward[address] = Inward(link.target.port, stream.identification, pcp)
+        if link.target.node in stream.listeners and last:
+            mac = network.end_stations[link.target.node].mac
+            if mac is not None:
+                last.outward[address] = Outward(hop.egress.port, mac)
 
 
 @dataclass(slots=True)
@@ -57,12 +83,18 @@ class _Tables:
     egress: defaultdict[StreamAddress, set[str]] = field(default_factory=lambda: defaultdict(set))
     members: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     ingress: set[str] = field(default_factory=set)
+    inward: dict[StreamAddress, Inward] = field(default_factory=dict)
+    outward: dict[StreamAddress, Outward] = field(default_factory=dict)
 
     def forwarding(self) -> BridgeForwarding:
         return BridgeForwarding(
             entries=_sorted(self.egress),
             vlans=_sorted(self.members),
             trusting=tuple(sorted(self.ingress)),
+            translations={
+                address: Translation(self.inward.get(address), self.outward.get(address))
+                for address in (self.inward | self.outward)
+            },
         )
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from cnc.identification import Identification, IdentityPart, Translation
+
 NS_PER_S = 1_000_000_000
 CONTROL_SHARE = 10  # a control class that states no rate takes up to one part in so many of a link
 
@@ -22,6 +24,7 @@ CONTROL_SHARE = 10  # a control class that states no rate takes up to one part i
 DEFAULT_GATE_MARGIN_NS = 1_000_000
 
 MAC_OCTETS = 6
+VLAN_TAG_OCTETS = 4
 DEFAULT_BRIDGE_DEVICE = "br0"
 DEFAULT_FILTERING_ENTRIES_MAX = 2_048
 
@@ -119,11 +122,15 @@ class TalkerInterference(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EndStation:
-    """A talker or listener. Without `management` no rollout configures it."""
+    """A talker or listener. Without `management` no rollout configures it.
+
+    `mac` is the address by which it takes frames of streams that switches translate; None: unknown.
+    """
 
     name: str
     management: Management | None = None
     interference: TalkerInterference = TalkerInterference.NONE
+    mac: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +262,15 @@ class Network:
             octets + overhead.physical_octets - overhead.gap_octets, link.rate_bps
         )
 
+    def untagged_lead_ns(self, link: Link, payload_octets: int) -> int:
+        """How much sooner than after `reception_ns` a frame without a VLAN tag is received."""
+        overhead = self.overhead
+        untagged = replace(
+            overhead, link_layer_octets=max(overhead.link_layer_octets - VLAN_TAG_OCTETS, 0)
+        )
+        tagged_ns = self.reception_ns(link, payload_octets)
+        return tagged_ns - replace(self, overhead=untagged).reception_ns(link, payload_octets)
+
 
 def transmission_ns(octets: int, rate_bps: int) -> int:
     """Time of `octets` on a link, rounded up to whole nanoseconds."""
@@ -272,7 +288,9 @@ class Stream:
     With two `paths` each frame is sent twice, over trees that share no link between bridges, for
     the listener to keep the first copy (IEEE 802.1CB); the latency of both counts from the first.
     `destination_mac` and `vlan_id` are what the operator states of its address where forwarding is
-    bridged; None: the plan assigns it.
+    bridged; None: the plan assigns it. `identification` tells its frames from others of a talker
+    that sends them untagged: the first switch gives them their address, VLAN and PCP, the last one
+    takes them away again. None: the talker does so itself.
     """
 
     name: str
@@ -288,6 +306,7 @@ class Stream:
     paths: int = 1
     destination_mac: str | None = None
     vlan_id: int | None = None
+    identification: Identification | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +361,9 @@ class AddressRange:
 # the quadrant that IEEE 802c leaves to administrators (AAI: the second digit of a group address is
 # 3), so that no vendor and no protocol has them; 54:53:4e is TSN in ASCII.
 DEFAULT_ADDRESS_RANGE = AddressRange("03:54:53:4e:00:00", "03:54:53:4e:ff:ff", (10,))
+# Individual addresses of the same quadrant (the second digit is 2) for streams that talkers send as
+# untagged IP: a Linux bridge forwards an IP packet to a group address by its IP group alone.
+DEFAULT_INDIVIDUAL_RANGE = AddressRange("02:54:53:4e:00:00", "02:54:53:4e:ff:ff", (10,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +373,7 @@ class Intent:
     `stated_limits` are what switches said of their ports; the links of `network` keep them.
     `measured_margin` is where the network's gate margin comes from if neither the operator stated
     it nor the constant holds. Of `assignable` the streams of a bridged network get what the
-    operator does not state of their addresses.
+    operator does not state of their addresses, of `individual` those with an `identification`.
     """
 
     name: str
@@ -362,6 +384,7 @@ class Intent:
     stated_limits: Mapping[PortRef, GateLimits] = field(default_factory=dict)
     measured_margin: MeasuredMargin | None = None
     assignable: AddressRange = DEFAULT_ADDRESS_RANGE
+    individual: AddressRange = DEFAULT_INDIVIDUAL_RANGE
 
     @property
     def states_gate_margin(self) -> bool:
@@ -548,6 +571,7 @@ class BridgeForwarding:
     `vlans` are the VLANs of streams, each with the ports that are members, where frames are tagged.
     Ports in `trusting` give a tagged frame the priority of its PCP (802.1Q 6.9.3). All ports are
     sorted by name. A VLAN without a member is one that streams have left: nothing of it stays.
+    `translations` has the streams that talkers send untagged, at their first and last switch.
     `names` are the streams of the addresses, as far as they are known, for messages.
     """
 
@@ -555,6 +579,7 @@ class BridgeForwarding:
     vlans: Mapping[int, tuple[str, ...]]
     trusting: tuple[str, ...]
     names: Mapping[StreamAddress, str] = field(default_factory=dict, compare=False)
+    translations: Mapping[StreamAddress, Translation] = field(default_factory=dict)
 
     @property
     def members(self) -> set[str]:
@@ -573,6 +598,9 @@ class BridgeForwarding:
             vlans=vlans,
             trusting=tuple(port for port in self.trusting if port in ports),
             names=scope.names,
+            translations={
+                a: its for a, its in self.translations.items() if a.vlan_id in scope.vlans
+            },
         )
 
 
@@ -588,13 +616,27 @@ def gates_of(settings: PortSettings | None) -> GateControlList | None:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredIdentity:
+    """An entry of a switch's table of stream identities: entries of one stream share a `handle`.
+
+    `address` and `part` are None where the entry is no part of a translation.
+    """
+
+    index: int
+    handle: int
+    address: StreamAddress | None = None
+    part: IdentityPart | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredPort:
     """A port as the running datastore has it.
 
     `configuration` is None where gates are off or the stored values are no complete schedule;
     `dscps` are those of the stored rules, whatever else is there. `extras` says in words what is
     set that no rollout sets, and that changes what the port does with frames. `talker` is what a
-    port of an end station has, `forwarding` what a bridge has.
+    port of an end station has, `forwarding` what a bridge has; `identities` is with it, the whole
+    table of stream identities of its switch.
     """
 
     configuration: PortConfiguration | None
@@ -603,3 +645,4 @@ class StoredPort:
     extras: tuple[str, ...] = ()
     talker: TalkerTable | None = None
     forwarding: BridgeForwarding | None = None
+    identities: tuple[StoredIdentity, ...] = ()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cnc.model import Forwarding, Hop, Plan, StreamPlan
+from cnc.identification import IpIdentification
+from cnc.model import Forwarding, Hop, Plan, Stream, StreamPlan, TrafficClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,8 @@ class Transmission:
     sent twice.
 
     In a bridged network frames go to `destination_mac`, with `vlan_id` and `pcp` in a VLAN tag; all
-    three are None in a routed one.
+    three are None in a routed one. `is_untagged`: frames are sent as before the plan, without a tag
+    and to the listener, and the first switch knows them; then all three are None, too.
     """
 
     talker: str
@@ -35,6 +37,7 @@ class Transmission:
     destination_mac: str | None = None
     vlan_id: int | None = None
     pcp: int | None = None
+    is_untagged: bool = False
 
 
 def transmissions(plan: Plan) -> list[Transmission]:
@@ -59,7 +62,8 @@ def _is_copied(plan: Plan, placed: StreamPlan, first: Hop) -> bool:
 
 def _transmission(plan: Plan, name: str, number: int, first: Hop) -> Transmission:
     stream, its_class = plan.intent.streams[name], plan.class_of(name)
-    address = plan.addresses.get(name)
+    is_untagged = stream.identification is not None
+    address = None if is_untagged else plan.addresses.get(name)
     return Transmission(
         talker=first.egress.node,
         interface=first.egress.port,
@@ -72,8 +76,17 @@ def _transmission(plan: Plan, name: str, number: int, first: Hop) -> Transmissio
         ip_version=stream.ip_version,
         traffic_class=its_class.number,
         priority=its_class.priority,
-        dscps=its_class.dscps,
+        dscps=_dscps(stream, its_class),
         destination_mac=address.destination_mac if address else None,
         vlan_id=address.vlan_id if address else None,
         pcp=its_class.priority if address else None,
+        is_untagged=is_untagged,
     )
+
+
+def _dscps(stream: Stream, its_class: TrafficClass) -> tuple[int, ...]:
+    """What may stand in the IP headers; the one that the first switch knows a stream by alone."""
+    match stream.identification:
+        case IpIdentification(dscp=int(dscp)):
+            return (dscp,)
+    return its_class.dscps

@@ -9,6 +9,7 @@ from agent.mechanisms.bridged_classification import BRIDGED_CLASSIFICATION
 from agent.mechanisms.classification import CLASSIFICATION
 from agent.mechanisms.forwarding import FORWARDING
 from agent.mechanisms.gates import GATES
+from agent.mechanisms.identification import IDENTIFICATION
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
 from agent.mechanisms.talker_offsets import talker_offsets
 
@@ -23,6 +24,7 @@ def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
         RECEIVED_PRIORITY,
         BRIDGED_CLASSIFICATION,
         FORWARDING,
+        IDENTIFICATION,
         talker_offsets(state_dir / "offsets.json"),
     )
 

@@ -26,6 +26,8 @@ worst and best cases itself, and looks whether each rule holds:
     forwarding-stray, forwarding-loop
                                      frames cross no other link than planned, nor any twice
     forwarding-priority              switches give them the priority of their VLAN tag
+    identification                   of streams that talkers send untagged the first switch knows
+                                     each frame, and the last gives it back as it was sent
     filtering-entries                no switch has more filtering entries than it holds
 
 A gate may open before the planned time, so that a frame that comes early leaves early. How early

@@ -3,7 +3,8 @@
 The judge walks every frame through what the switches are told. A bridge sends a frame whose address
 has a filtering entry on by all ports of the entry but the one it came by, if that port and the one
 it leaves by are members of its VLAN (802.1Q 8.6.1 to 8.6.4). It drops frames to other addresses: on
-the VLANs of streams nothing is flooded.
+the VLANs of streams nothing is flooded. Frames that a talker sends untagged have the address that
+their first switch gives them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from cnc.check.translations import Translations
 from cnc.check.violation import Violation
 from cnc.format import counted
 from cnc.model import BridgeForwarding, Forwarding, Hop, Plan, PortRef, StreamAddress
@@ -44,6 +46,7 @@ def judge_forwarding(plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> 
         if len(its.entries) > limit:
             text = f"is told {len(its.entries)} filtering entries, and holds {limit}"
             yield Violation("filtering-entries", name, text)
+    yield from Translations(plan, forwarding).judge()
     bridges = _Bridges(plan, forwarding)
     for name in plan.streams:
         if name in plan.addresses and name in plan.intent.streams:
@@ -100,6 +103,7 @@ class _Bridges:
         self._plan = plan
         self._links = plan.intent.network.links
         self._forwarding = forwarding
+        self._translations = Translations(plan, forwarding)
         self._members = {
             (name, vlan_id): frozenset(ports)
             for name, its in forwarding.items()
@@ -129,7 +133,14 @@ class _Bridges:
             if ingress.node not in self._forwarding:
                 received[ingress.node] += 1
                 continue
-            if ingress not in self._trusting:
+            if crossing.before is None and stream.identification:
+                given = self._translations.address_given(ingress, stream.identification)
+                if given != address:
+                    got = "no address" if given is None else f"{given}"
+                    text = f"comes untagged to {ingress}, and has {got} from there on"
+                    yield Violation("identification", name, text)
+                    return
+            elif ingress not in self._trusting:
                 text = f"enters by {ingress}, which does not give it the priority of its PCP"
                 yield Violation("forwarding-priority", name, text)
             under_way += [_Crossing(each, crossing) for each in self._onward(ingress, address)]

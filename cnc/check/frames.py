@@ -31,7 +31,7 @@ class Transmission(NamedTuple):
     offset_ns: int
     busy_until_ns: int
     received_ns: int  # the last bit is at the far end, clock error included
-    flight_ns: int  # from the start to the last bit at the far end
+    flight_ns: int  # from the start to the last bit at the far end, at least
     leaves_ns: int  # the earliest start, by some clock of the network
     ingress: PortRef | None
     ingress_offset_ns: int
@@ -176,6 +176,9 @@ class _Travel:
         network = self.intent.network
         blocking = self.blocking_ns[hop.egress]
         flight = network.reception_ns(link, stream.payload_octets) + link.propagation_ns
+        # What the talker sends without a tag is shorter, and sooner at the first switch.
+        is_untagged = before is None and stream.identification is not None
+        lead = network.untagged_lead_ns(link, stream.payload_octets) if is_untagged else 0
         leaves = earliest = latest = hop.offset_ns
         if before is not None:
             bridge = network.bridges[hop.egress.node]
@@ -199,7 +202,7 @@ class _Travel:
             + blocking
             + network.occupation_ns(link, stream.payload_octets),
             received_ns=started + flight + network.clock_error_ns,
-            flight_ns=flight,
+            flight_ns=flight - lead,
             leaves_ns=leaves,
             ingress=before.egress if before else None,
             ingress_offset_ns=before.offset_ns if before else 0,

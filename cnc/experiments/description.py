@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from cnc.intent import read, validate
+from cnc.intent.mapping import Shape
 from cnc.intent.problems import Problems, one_of, shown
-from cnc.intent.shape import Shape
 from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import (
     CYCLE_MAX_NS,

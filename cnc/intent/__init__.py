@@ -16,6 +16,7 @@ from cnc import collector, whole_file
 from cnc.errors import InputError
 from cnc.intent import shape
 from cnc.intent.errors import describe_error
+from cnc.intent.mapping import Shape
 from cnc.intent.problems import LineMap, Problems
 from cnc.intent.semantics import build
 from cnc.intent.source import SIZE_MAX_OCTETS, parse
@@ -23,7 +24,7 @@ from cnc.model import Intent
 
 __all__ = ["LineMap", "from_document", "json_schema", "load", "read", "validate"]
 
-_Model = TypeVar("_Model", bound=shape.Shape)
+_Model = TypeVar("_Model", bound=Shape)
 
 
 @collector.paused()

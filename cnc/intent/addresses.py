@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from cnc.format import counted
 from cnc.intent import shape
+from cnc.intent.identification import check_identifications, check_individual_range
+from cnc.intent.mac_addresses import reserved_for
 from cnc.intent.problems import KeyPath, Problems
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
@@ -18,17 +20,6 @@ from cnc.model import (
     TrafficClass,
     mac_number,
 )
-
-# IEEE 802.1Q-2022 8.6.3: no bridge forwards the first sixteen. The management of bridges (8.13.7)
-# and the applications of MRP (10.5) have the others.
-_BRIDGE_GROUP = range(mac_number("01:80:c2:00:00:00"), mac_number("01:80:c2:00:00:30"))
-_BROADCAST = "ff:ff:ff:ff:ff:ff"
-# RFC 1112 and RFC 2464. The kernel looks such frames up by their IP group, never by their MAC
-# address (net/bridge/br_multicast.c: br_mdb_entry_skb_get).
-_IP_GROUPS = {
-    "IPv4": range(mac_number("01:00:5e:00:00:00"), mac_number("01:00:5e:80:00:00")),
-    "IPv6": range(mac_number("33:33:00:00:00:00"), mac_number("33:34:00:00:00:00")),
-}
 
 
 def address_range(document: shape.Document) -> AddressRange:
@@ -58,10 +49,12 @@ def check_addresses(document: shape.Document, intent: Intent, problems: Problems
             )
         return
     _check_range(intent, problems)
+    check_individual_range(intent, problems)
     for name, stream in intent.streams.items():
         _check_mac(stream, problems)
         _check_pcp(name, document.streams[name], intent, problems)
     _check_unique(intent, problems)
+    check_identifications(document, intent, problems)
     if problems.empty:
         _check_room(intent, problems)
 
@@ -77,30 +70,19 @@ def _bridged_keys(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
         ):
             if value is not None:
                 yield ("switches", name, key), value
+    for name, station in document.end_stations.items():
+        if station.mac is not None:
+            yield ("end-stations", name, "mac"), station.mac
     for name, stream in document.streams.items():
+        identification = None if stream.identification is None else "an identification"
         for key, value in (
             ("destination-mac", stream.destination_mac),
             ("vlan", stream.vlan),
             ("pcp", stream.pcp),
+            ("identification", identification),
         ):
             if value is not None:
                 yield ("streams", name, key), value
-
-
-def _reserved_for(mac: range) -> str | None:
-    """Why streams cannot have any address of a range that touches another one; None if they can."""
-    if _touch(mac, _BRIDGE_GROUP):
-        return "which bridges keep for their own protocols (IEEE 802.1Q 8.6.3)"
-    for version, groups in _IP_GROUPS.items():
-        if _touch(mac, groups):
-            return f"which is for {version} multicast: a Linux bridge looks it up by IP address"
-    if mac_number(_BROADCAST) in mac:
-        return "which is for broadcasts"
-    return "which no station has" if 0 in mac else None
-
-
-def _touch(one: range, other: range) -> bool:
-    return one.start < other.stop and other.start < one.stop
 
 
 def _check_range(intent: Intent, problems: Problems) -> None:
@@ -113,7 +95,7 @@ def _check_range(intent: Intent, problems: Problems) -> None:
             return
     if (its.macs[-1] >> 40) != (its.macs[0] >> 40):
         problems.add(path, written, "addresses with one first octet, so that all are for groups")
-    elif reason := _reserved_for(its.macs):
+    elif reason := reserved_for(its.first_mac, its.last_mac):
         problems.add(path, f"{written}, with an address {reason}", "other addresses")
     for vlan_id, count in Counter(its.vlan_ids).items():
         if count > 1:
@@ -125,8 +107,7 @@ def _check_mac(stream: Stream, problems: Problems) -> None:
     if mac is None:
         return
     path = ("streams", stream.name, "destination-mac")
-    number = mac_number(mac)
-    if reason := _reserved_for(range(number, number + 1)):
+    if reason := reserved_for(mac):
         problems.add(path, f"{mac}, {reason}", "another address, or none: the plan assigns one")
     elif not StreamAddress(mac, 0).is_group and (stream.paths > 1 or len(stream.listeners) > 1):
         why = "two paths" if stream.paths > 1 else f"{len(stream.listeners)} listeners"
@@ -164,37 +145,47 @@ def _check_unique(intent: Intent, problems: Problems) -> None:
 
 def _check_room(intent: Intent, problems: Problems) -> None:
     """Whether there is an address for each stream, whatever runs."""
-    its = intent.assignable
-    in_range = frozenset(its.vlan_ids)
+    streams = [*intent.streams.values()]
+    tagged = [stream for stream in streams if stream.identification is None]
+    untagged = [stream for stream in streams if stream.identification]
+    _check_room_in("macs", tagged, intent, problems)
+    _check_room_in("individual-macs", untagged, intent, problems)
+    _check_room_by_mac(intent, problems)
+
+
+def _check_room_in(key: str, users: Sequence[Stream], intent: Intent, problems: Problems) -> None:
+    """Whether the range that is stated as `key` does for the streams that have their address of
+    it."""
+    its = intent.individual if key == "individual-macs" else intent.assignable
     streams = intent.streams.values()
+    in_range = frozenset(its.vlan_ids)
     taken = sum(
         stream.vlan_id in in_range and mac_number(stream.destination_mac) in its.macs
         for stream in streams
         if stream.destination_mac is not None
     )
-    wanting = sum(stream.destination_mac is None and stream.vlan_id is None for stream in streams)
-    path = ("addresses", "macs") if "addresses" in intent.document else ("streams",)
+    wanting = sum(stream.destination_mac is None and stream.vlan_id is None for stream in users)
+    path = ("addresses", key) if "addresses" in intent.document else ("streams",)
     if wanting > (left := len(its) - taken):
         problems.add(
             path, f"{counted(left, 'address')} that no stream states", f"{wanting}, one for each"
         )
-    _check_room_by_vlan(intent, problems)
-
-
-def _check_room_by_vlan(intent: Intent, problems: Problems) -> None:
-    """Streams that state a VLAN only share the MAC addresses there; those that state a MAC address
-    only share the VLANs."""
-    its, streams = intent.assignable, intent.streams.values()
-    for vlan_id, count in Counter(s.vlan_id for s in streams if s.destination_mac is None).items():
+    # Streams that state a VLAN only share the MAC addresses there.
+    for vlan_id, count in Counter(s.vlan_id for s in users if s.destination_mac is None).items():
         if vlan_id is None:
             continue
-        taken = {s.destination_mac for s in streams if s.vlan_id == vlan_id and s.destination_mac}
-        left = len(its.macs) - sum(mac_number(mac) in its.macs for mac in taken)
+        in_vlan = {s.destination_mac for s in streams if s.vlan_id == vlan_id and s.destination_mac}
+        left = len(its.macs) - sum(mac_number(mac) in its.macs for mac in in_vlan)
         if count > left:
-            users = [s.name for s in streams if s.vlan_id == vlan_id and s.destination_mac is None]
+            names = [s.name for s in users if s.vlan_id == vlan_id and s.destination_mac is None]
             free = counted(left, "address")
-            found = f"{vlan_id}, where addresses.macs leaves {free} for {count} streams"
-            problems.add(("streams", users[-1], "vlan"), found, "a longer range, or another VLAN")
+            found = f"{vlan_id}, where addresses.{key} leaves {free} for {count} streams"
+            problems.add(("streams", names[-1], "vlan"), found, "a longer range, or another VLAN")
+
+
+def _check_room_by_mac(intent: Intent, problems: Problems) -> None:
+    """Streams that state a MAC address only share the VLANs."""
+    its, streams = intent.assignable, intent.streams.values()
     for mac, count in Counter(s.destination_mac for s in streams if s.vlan_id is None).items():
         if mac is None:
             continue

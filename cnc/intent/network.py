@@ -44,6 +44,7 @@ def network(document: shape.Document, problems: Problems) -> Network:
                 name,
                 servers.management(its.management, ("end-stations", name)),
                 its.talker_interference or document.defaults.talker_interference,
+                its.mac,
             )
             for name, its in document.end_stations.items()
         },

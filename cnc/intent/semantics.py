@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cnc.intent import shape
 from cnc.intent.addresses import address_range, check_addresses, classes_of_pcp
+from cnc.intent.identification import identification, individual_range
 from cnc.intent.network import network, refuse_preemption
 from cnc.intent.problems import Problems
 from cnc.intent.streams import check_streams
@@ -25,6 +26,7 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
         },
         problems.document,
         assignable=address_range(document),
+        individual=individual_range(document),
     )
     check_addresses(document, intent, problems)
     if not of_plan:
@@ -63,6 +65,7 @@ def _stream(name: str, its: shape.Stream, classes: tuple[str, ...]) -> Stream:
         paths=its.paths,
         destination_mac=its.destination_mac,
         vlan_id=its.vlan,
+        identification=identification(its),
     )
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
+from cnc.intent.identification_shape import Identification
+from cnc.intent.mapping import Shape
 from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import (
     BURST_MAX_FRAMES,
@@ -46,23 +48,11 @@ from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
     DEFAULT_BRIDGE_DEVICE,
     DEFAULT_FILTERING_ENTRIES_MAX,
+    DEFAULT_INDIVIDUAL_RANGE,
     ClassRole,
     Forwarding,
     FrameOverhead,
 )
-
-
-def _key(name: str) -> str:
-    """A field's key in the document: the unit is in the value there, not in the name."""
-    for suffix in ("_ns", "_bps", "_octets"):
-        name = name.removesuffix(suffix)
-    return name.strip("_").replace("_", "-")
-
-
-class Shape(BaseModel):
-    """A mapping with known keys only."""
-
-    model_config = ConfigDict(alias_generator=_key, extra="forbid", frozen=True)
 
 
 def _wrapped(key: str, short: type) -> Callable[[object], object]:
@@ -264,6 +254,11 @@ class EndStation(Shape):
     talker_interference: Interference | None = Field(
         None, description="default: defaults.talker-interference"
     )
+    mac: Mac | None = Field(
+        None,
+        description="in a bridged network: the MAC address of its port, which the last switch "
+        "gives frames of streams that have an identification",
+    )
 
 
 class Link(Shape):
@@ -344,6 +339,12 @@ class Stream(Shape):
         "0 to 7, which is the priority of its class and chooses it where class leaves a choice; "
         "default: the priority of the class that the plan chooses",
     )
+    identification: Identification | None = Field(
+        None,
+        description="in a bridged network, of a stream whose talker sends plain untagged frames: "
+        "by what the first switch knows them, to give them their address, VLAN and PCP, which the "
+        "last switch takes away again; default: the talker tags its frames",
+    )
 
 
 _OVERHEAD = FrameOverhead()
@@ -382,6 +383,12 @@ class Addresses(Shape):
         validate_default=True,
         description="the first and the last MAC address; group addresses, which do for one "
         "listener and for several; the default is of those that IEEE 802c leaves to administrators",
+    )
+    individual_macs: MacRange = Field(
+        f"{DEFAULT_INDIVIDUAL_RANGE.first_mac} - {DEFAULT_INDIVIDUAL_RANGE.last_mac}",
+        validate_default=True,
+        description="the same for streams with an identification; addresses of one station each, "
+        "since a Linux bridge forwards IP packets to a group address by their IP group alone",
     )
     vlans: Annotated[
         tuple[VlanId, ...],

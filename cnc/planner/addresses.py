@@ -8,7 +8,16 @@ from collections.abc import Collection, Iterator, Mapping
 
 from cnc.errors import InputError
 from cnc.format import counted
-from cnc.model import Forwarding, Intent, Plan, Stream, StreamAddress, mac_number, mac_text
+from cnc.model import (
+    AddressRange,
+    Forwarding,
+    Intent,
+    Plan,
+    Stream,
+    StreamAddress,
+    mac_number,
+    mac_text,
+)
 
 
 def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddress]:
@@ -34,11 +43,11 @@ def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddre
             assigned[name] = its
             taken.add(its)
     taken.update(runs.values())
-    free: dict[tuple[str | None, int | None], Iterator[StreamAddress]] = {}
+    free: dict[tuple[str | None, int | None, bool], Iterator[StreamAddress]] = {}
     for name, stream in intent.streams.items():
         if name in assigned:
             continue
-        stated = stream.destination_mac, stream.vlan_id
+        stated = stream.destination_mac, stream.vlan_id, stream.identification is None
         addresses = free.setdefault(stated, _allowed(intent, stream))
         address = next((each for each in addresses if each not in taken), None)
         if address is None:
@@ -48,19 +57,26 @@ def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddre
     return {name: assigned[name] for name in intent.streams}
 
 
+def _range(intent: Intent, stream: Stream) -> AddressRange:
+    """What a stream is assigned an address of. A switch that translates IP packets gives them an
+    individual one: it forwards those to a group address by their IP group."""
+    return intent.individual if stream.identification else intent.assignable
+
+
 def _is_allowed(intent: Intent, stream: Stream, address: StreamAddress) -> bool:
     """Whether an address is one of `_allowed`."""
-    vlan_ids = intent.assignable.vlan_ids if stream.vlan_id is None else (stream.vlan_id,)
+    its = _range(intent, stream)
+    vlan_ids = its.vlan_ids if stream.vlan_id is None else (stream.vlan_id,)
     if address.vlan_id not in vlan_ids:
         return False
     if stream.destination_mac is not None:
         return address.destination_mac == stream.destination_mac
-    return mac_number(address.destination_mac) in intent.assignable.macs
+    return mac_number(address.destination_mac) in its.macs
 
 
 def _allowed(intent: Intent, stream: Stream) -> Iterator[StreamAddress]:
     """The addresses that go with what the operator states of the stream, VLAN by VLAN."""
-    its = intent.assignable
+    its = _range(intent, stream)
     for vlan_id in its.vlan_ids if stream.vlan_id is None else (stream.vlan_id,):
         if stream.destination_mac is not None:
             yield StreamAddress(stream.destination_mac, vlan_id)
@@ -70,7 +86,7 @@ def _allowed(intent: Intent, stream: Stream) -> Iterator[StreamAddress]:
 
 def _too_few(intent: Intent, stream: Stream, removed: Collection[str]) -> InputError:
     """The intent has enough for its own streams: others have theirs from the running plan."""
-    count = len(intent.assignable)
+    count = len(_range(intent, stream))
     running = f", {len(removed)} of which run for streams that are removed" if removed else ""
     return InputError(
         f"no address is left for stream {stream.name}: {intent.name} may assign "

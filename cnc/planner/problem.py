@@ -217,6 +217,8 @@ class Problem:
                 passed = parent if legs[parent].parent is None else legs[parent].anchor
                 anchor = parent if held and tree[parent] not in self._loose_links else passed
                 early_here = before.min_ns + (early[parent] if anchor != parent else 0)
+                if stream.identification and legs[parent].parent is None:
+                    early_here -= self._untagged_lead_ns(tree[parent], stream)
                 least = early_here - error
                 greatest -= late_here
                 edge = interval_min_ns(link)
@@ -250,6 +252,10 @@ class Problem:
         if not margin or len(self.intent.classes_with(ClassRole.SCHEDULED)) == 1:
             return 0
         return max(round_up(margin, link.gate_tick_ns), interval_min_ns(link))
+
+    def _untagged_lead_ns(self, number: int, stream: Stream) -> int:
+        """How much sooner than with a tag the frames of a talker come over a link."""
+        return self.intent.network.untagged_lead_ns(self.links[number], stream.payload_octets)
 
     def _hop(self, number: int, payload_octets: int) -> _HopTimes:
         key = number, payload_octets

@@ -7,11 +7,11 @@ Only the VLANs of streams, and the ports that are members of them, are a rollout
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
 
-from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort, StreamAddress
+from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort
+from cnc.rollout.translations import Whose, described, translation_differences
 from cnc.rollout.wording import named
 from cnc.switch.tree import PortReport
 
@@ -48,23 +48,16 @@ def forwarding_difference(desired: BridgeForwarding, report: PortReport | None) 
     return _named(replace(desired, trusting=()), bridge.forwarding.within(desired), _KERNEL)
 
 
-def _named(desired: BridgeForwarding, actual: BridgeForwarding, whose: _Whose) -> str | None:
+def _named(desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose) -> str | None:
     return named(_differences(desired, actual, whose)) or None
 
 
-def described(address: StreamAddress, names: Mapping[StreamAddress, str]) -> str:
-    """The stream of an address, and what its frames are known by."""
-    what = f"{address.destination_mac}, VLAN {address.vlan_id}"
-    return f"{names[address]} ({what})" if address in names else what
-
-
-_Whose = Literal["configuration", "kernel"]
-_CONFIGURED: _Whose = "configuration"
-_KERNEL: _Whose = "kernel"
+_CONFIGURED: Whose = "configuration"
+_KERNEL: Whose = "kernel"
 
 
 def _differences(
-    desired: BridgeForwarding, actual: BridgeForwarding, whose: _Whose
+    desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose
 ) -> Iterator[str]:
     """What differs, in words. Of the configuration they say what a rollout would change, of the
     kernel what it does."""
@@ -77,6 +70,7 @@ def _differences(
     for vlan_id in sorted(desired.vlans):
         yield from _membership(vlan_id, actual.vlans[vlan_id], desired.vlans[vlan_id], whose)
     yield from _trust(actual.trusting, desired.trusting)
+    yield from translation_differences(desired, actual, whose)
 
 
 def _configured_words(
@@ -101,7 +95,7 @@ def _kernel_words(frames: str, before: Sequence[str] | None, after: Sequence[str
 
 
 def _membership(
-    vlan_id: int, before: Sequence[str], after: Sequence[str], whose: _Whose
+    vlan_id: int, before: Sequence[str], after: Sequence[str], whose: Whose
 ) -> Iterator[str]:
     missing, surplus = _beyond(after, before), _beyond(before, after)
     is_kernel = whose is _KERNEL

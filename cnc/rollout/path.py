@@ -2,7 +2,8 @@
 
 A frame goes where the filtering entry of its address and VLAN leads, never back by the port that it
 came in by, and only by members of the VLAN (802.1Q 8.6.2 to 8.6.4). Without an entry it goes
-nowhere: on the VLANs of streams switches neither learn nor flood.
+nowhere: on the VLANs of streams switches neither learn nor flood. A frame that its talker sends
+untagged has no address of a stream before its first switch gives it one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from cnc.errors import InputError
 from cnc.forwarding import bridge_forwardings
+from cnc.identification import Translation
 from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortRef, StreamAddress
 from cnc.rollout.compare import agent_down
 from cnc.rollout.forwarding import NO_BRIDGE
@@ -29,7 +31,8 @@ class PathHop:
     """What a switch does with the frames that come in by `ingress`.
 
     `leaves_by` are the ports that they leave by, `planned` those of the plan. `deviation` says how
-    they leave the plan; None: they do not.
+    they leave the plan; None: they do not. `translation` is what becomes of address and tag; None:
+    nothing.
     """
 
     switch: str
@@ -37,6 +40,7 @@ class PathHop:
     leaves_by: tuple[str, ...]
     planned: tuple[str, ...]
     deviation: str | None
+    translation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +170,69 @@ class _Walk:
         planned = _leaving(desired, self._address, ingress.port)
         report = self._reports[ingress.node]
         leaving: tuple[str, ...] = ()
+        translation = None
         deviation: str | None
         if isinstance(report, DeviceError):
             deviation = report.reason
+        elif not_known := self._not_known(ingress, report.forwarding):
+            deviation = not_known
         else:
             leaving = _leaving(report.forwarding, self._address, ingress.port)
-            deviation = _deviation(report.forwarding, self._address, ingress.port, leaving, planned)
+            translation = self._translation(ingress, report.forwarding)
+            deviation = _deviation(
+                report.forwarding, self._address, ingress.port, leaving, planned
+            ) or self._not_back(ingress.node, report.forwarding)
         cabled = [PortRef(ingress.node, port) for port in leaving]
-        self._hops.append(PathHop(ingress.node, ingress.port, leaving, planned, deviation))
+        self._hops.append(
+            PathHop(ingress.node, ingress.port, leaving, planned, deviation, translation)
+        )
         if deviation:
             self._deviations.append(f"{ingress.node}: {deviation}")
         return [port for port in cabled if port in self._network.links]
+
+    def _not_known(self, ingress: PortRef, does: BridgeForwarding) -> str | None:
+        """How a first switch fails to give untagged frames their address; None: it does not."""
+        planned = self._planned(ingress.node).inward
+        if planned is None or planned.port != ingress.port:
+            return None
+        running = does.translations.get(self._address, Translation()).inward
+        if running is None:
+            return "frames stay untagged, in no VLAN of streams: the kernel does not know them"
+        if running != planned:
+            return (
+                f"frames of the stream are {running.identification} at {running.port}, as PCP "
+                f"{running.pcp}; planned is {planned.identification} at {planned.port}, as PCP "
+                f"{planned.pcp}"
+            )
+        return None
+
+    def _not_back(self, switch: str, does: BridgeForwarding) -> str | None:
+        """How a last switch fails to give frames back as they were sent; None: it does not."""
+        planned = self._planned(switch).outward
+        running = does.translations.get(self._address, Translation()).outward
+        if running == planned:
+            return None
+        does_so = "tagged" if running is None else f"to {running.listener_mac} by {running.port}"
+        if planned is None:
+            return f"frames leave untagged {does_so}, which is not planned"
+        return f"frames leave {does_so}; planned is to {planned.listener_mac} by {planned.port}"
+
+    def _translation(self, ingress: PortRef, does: BridgeForwarding) -> str | None:
+        """What becomes of address and tag in a switch, in words."""
+        its = does.translations.get(self._address, Translation())
+        parts = []
+        if its.inward and its.inward.port == ingress.port:
+            address = self._address
+            parts.append(
+                f"{its.inward.identification}: to {address.destination_mac}, VLAN "
+                f"{address.vlan_id}, PCP {its.inward.pcp}"
+            )
+        if its.outward:
+            parts.append(f"untagged to {its.outward.listener_mac} by {its.outward.port}")
+        return "; ".join(parts) or None
+
+    def _planned(self, switch: str) -> Translation:
+        return self._desired[switch].translations.get(self._address, Translation())
 
     def _compare_listeners(self) -> None:
         wanted = {*self._stream.listeners}

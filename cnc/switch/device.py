@@ -29,6 +29,7 @@ from cnc.switch.connection import (
     open_to,
     shortened,
 )
+from cnc.switch.identification import module_filter
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
 from cnc.switch.node import Managed, ManagedNode, bridges_in
 from cnc.switch.reply import Element
@@ -140,6 +141,7 @@ class Device:
             isinstance(switch, Managed) and switch.is_end_station
         )
         self._bridges = switch.bridges if isinstance(switch, Managed) else frozenset()
+        self._translates = isinstance(switch, Managed) and switch.translates
         self._user = switch.management.user or getpass.getuser()  # as ncclient does
         self._has_get_data = True  # until the server refuses it
         self._locked: list[str] = []
@@ -199,7 +201,10 @@ class Device:
 
     def state(self, ports: Collection[str]) -> SwitchState:
         """The present state of the agent and of the kernel on these ports."""
-        return self._state(filters.state_filter(**self._parts(ports)), ports)
+        wanted = filters.state_filter(**self._parts(ports))
+        if self._translates:
+            wanted.append(module_filter())
+        return self._state(wanted, ports)
 
     def clock(self, port: str) -> SwitchState:
         """The present time on a port, and of all its other state the least: for the shortest

@@ -10,12 +10,14 @@ time it joins a bridge; it only tells the rows of an entry apart.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from lxml.builder import ElementMaker
 
 from cnc.model import NO_FORWARDING, BridgeForwarding, StreamAddress
 from cnc.switch import reply
+from cnc.switch.identification import identity_filter, is_installed, translations
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, INTERFACES, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport
 
@@ -161,25 +163,41 @@ def configured_filters(bridges: Collection[str]) -> list[Element]:
 
 
 def bridge_filters(bridges: Collection[str]) -> list[Element]:
-    """A subtree filter: these bridges; none without any."""
+    """Subtree filters: these bridges, and what their switch makes of untagged frames; none without
+    any. A server that does not know the module of the latter selects nothing of it."""
     if not bridges:
         return []
     names = (_BRIDGE("bridge", _BRIDGE("name", bridge)) for bridge in sorted(bridges))
-    return [_BRIDGE("bridges", *names)]
+    return [_BRIDGE("bridges", *names), identity_filter()]
 
 
 def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, BridgeForwarding]:
     """What is configured of these bridges, from the reply to a get-config; without those of which
     nothing is."""
     components = _components(data)
-    trusting = _trusting(data)
-    return {name: _forwarding(components[name], trusting) for name in bridges if name in components}
+    trusting, translated = _trusting(data), translations(data)
+    return {
+        name: replace(_forwarding(components[name], trusting), translations=translated)
+        for name in bridges
+        if name in components
+    }
 
 
 def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeReport]:
     """What these bridges of the kernel do, from the operational state; without absent bridges."""
     components = _components(data)
-    return {name: _report(components[name]) for name in bridges if name in components}
+    if not components:
+        return {}
+    translated, can_translate = translations(data), is_installed(data)
+    return {
+        name: replace(
+            report,
+            forwarding=replace(report.forwarding, translations=translated),
+            identifies_streams=can_translate,
+        )
+        for name in bridges
+        if name in components and (report := _report(components[name]))
+    }
 
 
 def _components(data: Element) -> dict[str, Element]:

@@ -25,6 +25,7 @@ from cnc.model import (
 )
 from cnc.switch.end_station import talker_element, talker_ports
 from cnc.switch.forwarding import bridges_element, regeneration_element, regenerations
+from cnc.switch.identification import identity_elements
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
 from cnc.switch.tree import (
     BRIDGE,
@@ -136,11 +137,14 @@ def edit_config(
         if not isinstance(desired, BridgeForwarding)
     }
     before = {name: at.forwarding if (at := stored.get(name)) else None for name in bridges}
+    # Each has the whole table of the switch.
+    table = next((at.identities for name in bridges if (at := stored.get(name))), ())
     _add_bridge_ports(interfaces, bridges, before)
     return _NC(
         "config",
         _IF("interfaces", *(interface for _, interface in sorted(interfaces.items()))),
         *([bridges_element(bridges, before)] if bridges else []),
+        *identity_elements(bridges.values(), table),
         rollout_id_element(rollout_id),
     )
 

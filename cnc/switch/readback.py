@@ -28,6 +28,7 @@ from cnc.switch import reply
 from cnc.switch.end_station import stored_talker, talker_report
 from cnc.switch.extras import kernel_extras, stored_extras
 from cnc.switch.forwarding import bridge_reports, stored_bridges
+from cnc.switch.identification import identities
 from cnc.switch.reply import Element, Row
 from cnc.switch.tree import (
     BRIDGE,
@@ -82,9 +83,15 @@ def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, Stored
         if port is not None or talker is not None:
             stored = _NO_BRIDGE_PORT if port is None else _stored_port(port)
             ports[_require(interface, "if:name")] = replace(stored, talker=talker)
-    forwardings = stored_bridges(data, bridges).items()
+    if not bridges:
+        return ports
+    forwardings, table = stored_bridges(data, bridges), tuple(identities(data))
     # A bridge is an interface, too; what matters of it is how it forwards.
-    return ports | {name: replace(_NO_BRIDGE_PORT, forwarding=its) for name, its in forwardings}
+    return ports | {
+        name: replace(_NO_BRIDGE_PORT, forwarding=forwardings.get(name), identities=table)
+        for name in bridges
+        if name in forwardings or table
+    }
 
 
 _NO_BRIDGE_PORT = StoredPort(None, 0, frozenset())

@@ -26,6 +26,7 @@ IF_TYPE = "urn:ietf:params:xml:ns:yang:iana-if-type"
 BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge"
 SCHED = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
 SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
+STREAM_IDENTIFICATION = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-stream-identification"
 TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 END_STATION = "urn:tsn-control-plane:yang:tsn-end-station"
 
@@ -74,13 +75,16 @@ class BridgeReport:
     Which ports trust the PCP is not part of it: the operational state has `priority-regeneration`
     as it is configured or by default, not as the kernel has it. The agent compares that itself.
     Without VLAN filtering a bridge forwards by address alone; without multicast snooping it sends
-    frames of a group address to all ports. True where the switch does not report it.
+    frames of a group address to all ports. `identifies_streams`: whether it can translate frames
+    that talkers send untagged, where it was asked. All three are True where the switch does not
+    report it.
     """
 
     ports: tuple[str, ...]
     forwarding: BridgeForwarding
     filters_vlans: bool = True
     snoops_multicast: bool = True
+    identifies_streams: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from cnc.addressing import next_hops
 from cnc.intent import read, validate
+from cnc.intent.mapping import Shape
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
-from cnc.intent.shape import Shape
 from cnc.intent.units import DURATION, RATE, SIZE
 from cnc.intent.values import (
     PAYLOAD_MAX_OCTETS,

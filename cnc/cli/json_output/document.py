@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import to_jsonable_python
 
+from cnc.identification import Inward, Outward
 from cnc.model import BridgeForwarding, GateEntry, PortRef
 
 
@@ -75,6 +76,17 @@ def _stream_entries(forwarding: BridgeForwarding | object) -> object:
         ],
         "vlans": {vlan_id: list(ports) for vlan_id, ports in sorted(forwarding.vlans.items())},
         "trusting": list(forwarding.trusting),
+        "translations": [
+            {
+                "stream": forwarding.names.get(address),
+                "destination_mac": address.destination_mac,
+                "vlan_id": address.vlan_id,
+                "inward": translation.inward,
+                "outward": translation.outward,
+            }
+            for address, translation in sorted(forwarding.translations.items(), key=str)
+        ]
+        or None,
     }
 
 
@@ -88,6 +100,26 @@ class FilteringEntry(Document):
     ports: list[str]
 
 
+def is_none(value: object) -> bool:
+    """Whether a key is left out: of documents about networks that route."""
+    return value is None
+
+
+class Translation(Document):
+    """What a switch does with the frames of a stream whose talker sends them untagged."""
+
+    stream: str | None
+    """null: not known, as of one that is in no plan."""
+    destination_mac: str
+    vlan_id: int
+    inward: Inward | None
+    """At the first switch: by what it knows them at a port, and the PCP that they get with their
+    address."""
+    outward: Outward | None
+    """At the last switch: the port where they lose address and tag, and the address that they get
+    instead."""
+
+
 class Forwarding(Document):
     """How a bridge forwards the frames of streams."""
 
@@ -97,6 +129,8 @@ class Forwarding(Document):
     """The VLANs of streams, each with the ports that are members."""
     trusting: list[str]
     """The ports that take the priority of a tagged frame from its PCP."""
+    translations: list[Translation] | None = Field(None, exclude_if=is_none)
+    """Left out where no frames are translated."""
 
 
 BridgeTables = Annotated[Forwarding, BeforeValidator(_stream_entries)]
@@ -107,11 +141,6 @@ class ForwardingChange(Document):
 
     before: BridgeTables
     after: BridgeTables
-
-
-def is_none(value: object) -> bool:
-    """Whether a key is left out: of documents about networks that route."""
-    return value is None
 
 
 class Lists(Document):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import AliasPath, Field
 
-from cnc.cli.json_output.document import Document
+from cnc.cli.json_output.document import Document, is_none
 
 
 class PathHop(Document):
@@ -19,6 +19,8 @@ class PathHop(Document):
     """The ports that the plan has them leave by."""
     deviation: str | None
     """How they leave the plan here, in words; null: they do not."""
+    translation: str | None = Field(None, exclude_if=is_none)
+    """What becomes of their address and tag, in words; left out where nothing does."""
 
 
 class Path(Document):

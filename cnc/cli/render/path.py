@@ -22,8 +22,12 @@ def path(found: StreamPath, *, as_json: bool) -> None:
         print_json(Path.model_validate(found))
         return
     where = f"{found.address.destination_mac}, VLAN {found.address.vlan_id}"
+    translates = any(hop.translation for hop in found.hops)
     table = new_table(
-        f"{found.stream} ({where})", "switch", "enters by", "leaves by", "planned", "verdict"
+        f"{found.stream} ({where})",
+        *("switch", "enters by", "leaves by", "planned"),
+        *(["translation"] if translates else []),
+        "verdict",
     )
     for hop in found.hops:
         table.add_row(
@@ -31,6 +35,7 @@ def path(found: StreamPath, *, as_json: bool) -> None:
             hop.ingress,
             ", ".join(hop.leaves_by) or _NONE,
             ", ".join(hop.planned) or _NONE,
+            *([hop.translation or _NONE] if translates else []),
             hop.deviation or "as planned",
             style="bold red" if hop.deviation else None,
         )

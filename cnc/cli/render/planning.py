@@ -102,6 +102,7 @@ def plan(computed: Plan, output: Path | None) -> None:
             *([_recovers(computed, name)] if computed.recovery_ns else []),
         )
     print_table(table, len(computed.streams))
+    _print_untagged(computed)
     ports = new_table("gate control lists", "port", ">cycle", ">entries")
     for port, gates in islice(computed.gates.items(), _ROWS_MAX):
         ports.add_row(str(port), duration(gates.cycle_ns), str(len(gates.entries)))
@@ -113,6 +114,25 @@ def plan(computed: Plan, output: Path | None) -> None:
         _recovery(computed)
     refused(computed)
     echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
+
+
+def _print_untagged(computed: Plan) -> None:
+    """By what switches know the streams that talkers send untagged; nothing without such."""
+    untagged = [
+        (name, computed.intent.streams[name].identification)
+        for name in computed.streams
+        if computed.intent.streams[name].identification
+    ]
+    if not untagged:
+        return
+    links = computed.intent.network.links
+    table = new_table(
+        "streams that talkers send untagged", "stream", "known by", "translated at", "and back at"
+    )
+    for name, known_by in islice(untagged, _ROWS_MAX):
+        first, *_, last = computed.streams[name].hops
+        table.add_row(name, str(known_by), str(links[first.egress].target), str(last.egress))
+    print_table(table, len(untagged))
 
 
 def _address(computed: Plan, stream: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from cnc.cli.render.output import new_table, print_json, print_table
@@ -13,10 +13,13 @@ from cnc.cli.terminal import echo
 from cnc.format import duration
 from cnc.talkers import Transmission
 
+_NONE = "–"  # noqa: RUF001
+
 
 def talkers(found: Sequence[Transmission], *, as_csv: bool, as_json: bool) -> None:
     if as_json:
-        print_json([_values(each) for each in found])
+        left_out = _left_out(found)
+        print_json([_values(each, left_out) for each in found])
     elif as_csv:
         echo(_csv(found), nl=False)
     else:
@@ -31,6 +34,8 @@ def _print_table(found: Sequence[Transmission]) -> None:
     )
     for each in found:
         marked = (str(each.destination_mac), str(each.vlan_id), str(each.pcp))
+        if each.is_untagged:
+            marked = ("untagged, as before", _NONE, _NONE)
         table.add_row(
             f"{each.talker}/{each.interface}",
             each.stream if each.path == 1 else f"{each.stream} (path {each.path})",
@@ -49,26 +54,32 @@ def _csv(found: Sequence[Transmission]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = (field.name for field in dataclasses.fields(Transmission))
-    writer.writerow(name for name in names if _is_bridged(found) or name not in _OF_BRIDGED)
+    left_out = _left_out(found)
+    writer.writerow(name for name in names if name not in left_out)
     for each in found:
         writer.writerow(
             " ".join(map(str, value)) if isinstance(value, tuple) else value
-            for value in _values(each).values()
+            for value in _values(each, left_out).values()
         )
     return text.getvalue()
 
 
 _OF_BRIDGED = ("destination_mac", "vlan_id", "pcp")
+_OF_UNTAGGED = "is_untagged"
 
 
 def _is_bridged(found: Sequence[Transmission]) -> bool:
-    return any(each.destination_mac for each in found)
+    return any(each.destination_mac or each.is_untagged for each in found)
 
 
-def _values(each: Transmission) -> dict[str, Any]:
-    """The fields of a transmission by name; those of bridged networks only if it is in one."""
+def _left_out(found: Sequence[Transmission]) -> set[str]:
+    """The fields that none of the transmissions can have: those of bridged networks in a routed
+    one, and in a bridged one without untagged streams what tells these apart."""
+    left_out = set() if _is_bridged(found) else {*_OF_BRIDGED}
+    return left_out if any(each.is_untagged for each in found) else {*left_out, _OF_UNTAGGED}
+
+
+def _values(each: Transmission, left_out: Set[str]) -> dict[str, Any]:
+    """The fields of a transmission by name."""
     values = dataclasses.asdict(each)
-    if each.destination_mac is None:
-        for name in _OF_BRIDGED:
-            del values[name]
-    return values
+    return {name: value for name, value in values.items() if name not in left_out}

@@ -6,7 +6,7 @@
      "bridges": {bridge: {"before": Forwarding or null, "after": Forwarding}, ...}}
 
 The keys are the names of the fields; a new one needs a default, or a new format. JSON has no
-objects as keys: of a bridge `entries` and `names` are lists.
+objects as keys: of a bridge `entries`, `names` and `translations` are lists.
 Both are deflated: gate control lists are repetitive.
 """
 
@@ -21,6 +21,7 @@ from typing import Any, Literal
 from pydantic import create_model
 
 from cnc import planfile
+from cnc.identification import Translation
 from cnc.model import (
     BridgeForwarding,
     Management,
@@ -47,7 +48,7 @@ def change_to_octets(change: SwitchChange) -> bytes:
         format=_FORMAT,
         management=change.management,
         before={
-            name: stored and replace(stored, forwarding=None)
+            name: stored and replace(stored, forwarding=None, identities=())
             for name, stored in change.before.items()
         },
         after={name: None if name in bridges else its for name, its in change.after.items()},
@@ -94,12 +95,21 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class _Translated:
+    """What a switch makes of the untagged frames of a stream."""
+
+    address: StreamAddress
+    translation: Translation
+
+
+@dataclass(frozen=True, slots=True)
 class _Forwarding:
     """`BridgeForwarding` without objects as keys."""
 
     entries: tuple[_Entry, ...]
     vlans: Mapping[int, tuple[str, ...]]
     trusting: tuple[str, ...]
+    translations: tuple[_Translated, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +128,8 @@ def _encoded(forwarding: BridgeForwarding) -> _Forwarding:
         _Entry(address, ports, forwarding.names.get(address))
         for address, ports in forwarding.entries.items()
     )
-    return _Forwarding(tuple(entries), forwarding.vlans, forwarding.trusting)
+    translated = (_Translated(*each) for each in forwarding.translations.items())
+    return _Forwarding(tuple(entries), forwarding.vlans, forwarding.trusting, tuple(translated))
 
 
 def _decoded(stored: _Forwarding) -> BridgeForwarding:
@@ -127,6 +138,7 @@ def _decoded(stored: _Forwarding) -> BridgeForwarding:
         vlans=stored.vlans,
         trusting=stored.trusting,
         names={each.address: each.name for each in stored.entries if each.name is not None},
+        translations={each.address: each.translation for each in stored.translations},
     )
 
 

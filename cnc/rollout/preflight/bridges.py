@@ -8,6 +8,7 @@ from cnc.format import counted
 from cnc.model import BridgeForwarding, PortRef
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.wording import named
+from cnc.switch.identification import MODULE
 from cnc.switch.tree import BridgeReport, PortReport
 
 
@@ -49,4 +50,11 @@ def _failures(
         yield (
             "its multicast snooping is off: frames of a group address would leave by all ports",
             f"turn it on, on the switch: ip link set {device} type bridge mcast_snooping 1",
+        )
+    if desired.translations and not bridge.identifies_streams:
+        addresses = sorted(desired.translations, key=str)
+        streams = named(desired.names.get(address, str(address)) for address in addresses)
+        yield (
+            f"cannot translate frames of {streams}: the YANG module {MODULE} is not installed",
+            "update the switch's agent and its YANG modules, or let the talkers tag their frames",
         )

@@ -1,0 +1,115 @@
+"""Streams whose frames talkers send untagged: how a switch knows them, and what it makes of them.
+
+Terms are those of IEEE 802.1CB-2017 clause 6 and IEEE 802.1CBcv-2021: the first switch identifies a
+stream passively, by what its talker puts into the frames, and then actively gives them an address,
+a VLAN and a priority (6.6); the last switch gives them back the address of their listener.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class NextProtocol(StrEnum):
+    """What an IP packet carries, as far as its stream is known by it (802.1CB 9.1.5.7)."""
+
+    NONE = "none"  # anything: ports do not matter
+    UDP = "udp"
+    TCP = "tcp"
+
+
+@dataclass(frozen=True, slots=True)
+class IpIdentification:
+    """Untagged IP packets (802.1CB 6.7: IP stream identification). What is None matches anything.
+
+    Addresses are text in the shortest form, both of one version. `protocol` is not NONE where a
+    port is given.
+    """
+
+    destination: str
+    source: str | None = None
+    protocol: NextProtocol = NextProtocol.NONE
+    source_port: int | None = None
+    destination_port: int | None = None
+    dscp: int | None = None
+
+    def __str__(self) -> str:
+        source = f"from {self.source} " if self.source else ""
+        marks = [f"IP {source}to {self.destination}"]
+        if self.protocol is not NextProtocol.NONE:
+            marks.append(self.protocol.upper())
+        if self.source_port is not None:
+            marks.append(f"from port {self.source_port}")
+        if self.destination_port is not None:
+            marks.append(f"to port {self.destination_port}")
+        if self.dscp is not None:
+            marks.append(f"DSCP {self.dscp}")
+        return ", ".join(marks)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMacIdentification:
+    """All untagged frames of one station (802.1CB 6.5: source MAC and VLAN identification)."""
+
+    source_mac: str
+
+    def __str__(self) -> str:
+        return f"untagged frames from {self.source_mac}"
+
+
+@dataclass(frozen=True, slots=True)
+class NullIdentification:
+    """All untagged frames to one address (802.1CB 6.4: null stream identification)."""
+
+    destination_mac: str
+
+    def __str__(self) -> str:
+        return f"untagged frames to {self.destination_mac}"
+
+
+Identification = IpIdentification | SourceMacIdentification | NullIdentification
+
+
+@dataclass(frozen=True, slots=True)
+class Inward:
+    """At the first switch: frames that come in by `port` and match `identification` get the address
+    and VLAN of their stream, `pcp` as the code point of their tag, and the priority of that."""
+
+    port: str
+    identification: Identification
+    pcp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outward:
+    """At the last switch: frames of a stream that leave by `port` lose their tag, and get the
+    address of the listener there."""
+
+    port: str
+    listener_mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What a switch does with the frames of a stream whose talker sends them untagged.
+
+    None: nothing, since the switch is not the first, or not the last.
+    """
+
+    inward: Inward | None = None
+    outward: Outward | None = None
+
+
+class IdentityPart(StrEnum):
+    """What an entry of a switch's table of stream identities does (802.1CB 9.1)."""
+
+    IDENTIFY = "identify"  # passive: by what the first switch knows the frames
+    INWARD = "inward"  # active: the address, VLAN and priority that it gives them
+    OUTWARD = "outward"  # active: the address that the last switch gives them
+
+
+def parts_of(translation: Translation) -> tuple[IdentityPart, ...]:
+    """The entries that a switch needs for a translation, in their order."""
+    inward = (IdentityPart.IDENTIFY, IdentityPart.INWARD) if translation.inward else ()
+    return (*inward, IdentityPart.OUTWARD) if translation.outward else inward

@@ -1,0 +1,377 @@
+"""What a switch makes of frames that talkers send untagged: to the YANG tree, and read back.
+
+`/stream-identity` of IEEE 802.1CB's module is one list for the whole switch. An entry at
+`out-facing/input-port` tells by what the first switch knows a stream's frames; one at
+`in-facing/output-port`, on their way into the bridge, gives them the address, VLAN and priority of
+the stream; one at `in-facing/input-port`, on their way out, gives them back the listener's address.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from itertools import count
+
+from lxml.builder import ElementMaker
+
+from cnc.identification import (
+    Identification,
+    IdentityPart,
+    Inward,
+    IpIdentification,
+    NextProtocol,
+    NullIdentification,
+    Outward,
+    SourceMacIdentification,
+    Translation,
+    parts_of,
+)
+from cnc.model import BridgeForwarding, StoredIdentity, StreamAddress
+from cnc.switch import reply
+from cnc.switch.reply import Element
+from cnc.switch.tree import NETCONF, STREAM_IDENTIFICATION
+
+MODULE = "ieee802-dot1cb-stream-identification"
+
+_SID = ElementMaker(namespace=STREAM_IDENTIFICATION, nsmap={None: STREAM_IDENTIFICATION})
+_NAMESPACES = {"s": STREAM_IDENTIFICATION}
+_OPERATION = f"{{{NETCONF}}}operation"
+_ACTIVE = "dmac-vlan-stream-identification"
+_NULL = "null-stream-identification"
+_SOURCE_MAC = "smac-vlan-stream-identification"
+_IP = "ip-stream-identification"
+# How an entry says whether frames have a tag.
+_TAGGED, _UNTAGGED = "tagged", "priority"
+
+
+# --- to the tree ---------------------------------------------------------------------------------
+
+
+def identity_elements(
+    changes: Iterable[BridgeForwarding], stored: Iterable[StoredIdentity]
+) -> list[Element]:
+    """The entries of the list that set the translations of a switch's bridges, and remove what is
+    `stored`, of all of its list, in the VLANs of streams beside them.
+
+    What is stored keeps its index and handle, so that only what changes is edited. What is new gets
+    the first numbers that no entry has, not even one that is removed in the same edit.
+    """
+    changes, stored = [*changes], [*stored]
+    desired = {a: its for each in changes for a, its in each.translations.items()}
+    vlan_ids = {vlan_id for each in changes for vlan_id in each.vlans}
+    numbers = _Numbers(stored)
+    wanted = {
+        numbers.of(address, part): (address, translation, part)
+        for address, translation in sorted(desired.items(), key=lambda each: str(each[0]))
+        for part in parts_of(translation)
+    }
+    kept = {each.index for each in wanted}
+    removed = (
+        each.index
+        for each in stored
+        if each.address and each.address.vlan_id in vlan_ids and each.index not in kept
+    )
+    return [
+        *(
+            _SID("stream-identity", {_OPERATION: "remove"}, _SID("index", str(index)))
+            for index in sorted(removed)
+        ),
+        *(_entry(number, *wanted[number]) for number in sorted(wanted)),
+    ]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Number:
+    """What tells an entry apart, and what ties it to the others of its stream."""
+
+    index: int
+    handle: int
+
+
+class _Numbers:
+    """The numbers of the entries of a switch."""
+
+    def __init__(self, stored: Iterable[StoredIdentity]) -> None:
+        self._indexes: dict[tuple[StreamAddress, IdentityPart], int] = {}
+        self._handles: dict[StreamAddress, int] = {}
+        taken_indexes, taken_handles = set(), set()
+        for each in stored:
+            taken_indexes.add(each.index)
+            taken_handles.add(each.handle)
+            if each.address and each.part:
+                self._indexes.setdefault((each.address, each.part), each.index)
+                self._handles.setdefault(each.address, each.handle)
+        self._free_indexes = (number for number in count(1) if number not in taken_indexes)
+        self._free_handles = (number for number in count(1) if number not in taken_handles)
+
+    def of(self, address: StreamAddress, part: IdentityPart) -> _Number:
+        """Those that the entry has, or new ones."""
+        if address not in self._handles:
+            self._handles[address] = next(self._free_handles)
+        index = self._indexes.get((address, part))
+        return _Number(next(self._free_indexes) if index is None else index, self._handles[address])
+
+
+def _entry(
+    number: _Number, address: StreamAddress, translation: Translation, part: IdentityPart
+) -> Element:
+    return _SID(
+        "stream-identity",
+        {_OPERATION: "replace"},
+        _SID("index", str(number.index)),
+        _SID("handle", str(number.handle)),
+        *_parameters(address, translation, part),
+    )
+
+
+def _parameters(
+    address: StreamAddress, translation: Translation, part: IdentityPart
+) -> Iterator[Element]:
+    down = [
+        _SID("destination-mac", _mac(address.destination_mac)),
+        _SID("tagged", _TAGGED),
+        _SID("vlan", str(address.vlan_id)),
+    ]
+    inward, outward = translation.inward, translation.outward
+    if part is IdentityPart.OUTWARD and outward:
+        yield _SID("in-facing", _SID("input-port", outward.port))
+        up = (_SID("destination-mac", _mac(outward.listener_mac)), _SID("tagged", _UNTAGGED))
+        yield _SID(_ACTIVE, _SID("down", *down), _SID("up", *up))
+    elif part is IdentityPart.INWARD and inward:
+        yield _SID("in-facing", _SID("output-port", inward.port))
+        yield _SID(_ACTIVE, _SID("down", *down, _SID("priority", str(inward.pcp))))
+    elif inward:
+        yield _SID("out-facing", _SID("input-port", inward.port))
+        yield _known_by(inward.identification)
+
+
+def _known_by(its: Identification) -> Element:
+    untagged = _SID("tagged", _UNTAGGED)
+    match its:
+        case SourceMacIdentification(mac):
+            return _SID(_SOURCE_MAC, _SID("source-mac", _mac(mac)), untagged)
+        case NullIdentification(mac):
+            return _SID(_NULL, _SID("destination-mac", _mac(mac)), untagged)
+        case IpIdentification() as ip:
+            leaves = {
+                "ip-source": ip.source,
+                "ip-destination": ip.destination,
+                "dscp": ip.dscp,
+                "next-protocol": None if ip.protocol is NextProtocol.NONE else ip.protocol,
+                "source-port": ip.source_port,
+                "destination-port": ip.destination_port,
+            }
+            stated = (_SID(leaf, str(value)) for leaf, value in leaves.items() if value is not None)
+            return _SID(_IP, untagged, *stated)
+
+
+def _mac(mac: str) -> str:
+    """As the agent writes it, too."""
+    return mac.replace(":", "-").upper()
+
+
+# --- from the tree -------------------------------------------------------------------------------
+
+
+def identity_filter() -> Element:
+    """A subtree filter: the whole list, since entries refer to their streams by number."""
+    return _SID("stream-identity")
+
+
+def identities(data: Element) -> list[StoredIdentity]:
+    """The entries of a switch's list, with what they are part of."""
+    handles: dict[int, StreamAddress] = {}
+    parsed = [_Parsed.of(entry) for entry in _entries(data)]
+    for each in parsed:
+        if each.address:
+            handles.setdefault(each.handle, each.address)
+    return [
+        StoredIdentity(
+            each.index,
+            each.handle,
+            handles.get(each.handle) if each.part is IdentityPart.IDENTIFY else each.address,
+            each.part,
+        )
+        for each in parsed
+    ]
+
+
+def translations(data: Element) -> dict[StreamAddress, Translation]:
+    """What a switch makes of untagged frames, by the address of the stream.
+
+    A part of which something is missing, or is otherwise than any rollout sets it, is left out.
+    """
+    by_handle: dict[int, list[_Parsed]] = defaultdict(list)
+    for entry in _entries(data):
+        parsed = _Parsed.of(entry)
+        by_handle[parsed.handle].append(parsed)
+    found: dict[StreamAddress, Translation] = {}
+    for parts in by_handle.values():
+        passive = {each.port: each.known_by for each in parts if each.known_by and each.port}
+        inward: dict[StreamAddress, Inward] = {}
+        outward: dict[StreamAddress, Outward] = {}
+        for each in parts:
+            if each.address is None or each.port is None or not each.is_whole:
+                continue
+            known_by = passive.get(each.port)
+            if each.part is IdentityPart.INWARD and known_by and each.pcp is not None:
+                inward[each.address] = Inward(each.port, known_by, each.pcp)
+            elif each.part is IdentityPart.OUTWARD and each.listener_mac:
+                outward[each.address] = Outward(each.port, each.listener_mac)
+        for address in inward | outward:
+            found[address] = Translation(inward.get(address), outward.get(address))
+    return found
+
+
+def _entries(data: Element) -> Iterator[Element]:
+    return reply.entries(data, "s:stream-identity", _NAMESPACES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """An entry, as far as it is one that a rollout sets. `port` is None where it has none, or
+    several; `is_whole` is False where something is set that no rollout sets so."""
+
+    index: int
+    handle: int
+    part: IdentityPart | None
+    port: str | None
+    address: StreamAddress | None = None
+    known_by: Identification | None = None
+    pcp: int | None = None
+    listener_mac: str | None = None
+    is_whole: bool = True
+
+    @classmethod
+    def of(cls, entry: Element) -> _Parsed:
+        index, handle = _number(entry, "index"), _number(entry, "handle")
+        part, port = _place(entry)
+        active = entry.find(f"s:{_ACTIVE}", _NAMESPACES)
+        if active is None:
+            is_passive = part is IdentityPart.IDENTIFY
+            known_by = _identification(entry) if is_passive else None
+            return cls(index, handle, part if is_passive else None, port, known_by=known_by)
+        if part is None:  # both ways in one entry, or at ports that are gone
+            part = IdentityPart.INWARD if _leaf(active, "down/s:priority") else IdentityPart.OUTWARD
+        priority, up_mac = _leaf(active, "down/s:priority"), _leaf(active, "up/s:destination-mac")
+        is_outward = part is IdentityPart.OUTWARD
+        return cls(
+            index,
+            handle,
+            part,
+            port,
+            address=_address(active),
+            pcp=None if priority is None else reply.number(priority, "priority"),
+            listener_mac=None if up_mac is None else _plain(up_mac),
+            is_whole=_leaf(active, "down/s:tagged") == _TAGGED
+            and (not is_outward or _leaf(active, "up/s:tagged") == _UNTAGGED),
+        )
+
+
+def _place(entry: Element) -> tuple[IdentityPart | None, str | None]:
+    """What an entry does by where it stands, and the port; None where there are several."""
+    places = {
+        part: [reply.short(port.text or "", "port") for port in found]
+        for part, path in _FACINGS
+        if (found := [*reply.entries(entry, path, _NAMESPACES)])
+    }
+    if len(places) != 1:
+        return None, None
+    ((part, ports),) = places.items()
+    return part, ports[0] if len(ports) == 1 else None
+
+
+_FACINGS = (
+    (IdentityPart.IDENTIFY, "s:out-facing/s:input-port"),
+    (IdentityPart.INWARD, "s:in-facing/s:output-port"),
+    (IdentityPart.OUTWARD, "s:in-facing/s:input-port"),
+)
+
+
+def _address(active: Element) -> StreamAddress | None:
+    mac, vlan = _leaf(active, "down/s:destination-mac"), _leaf(active, "down/s:vlan")
+    if mac is None or vlan is None:
+        return None
+    return StreamAddress(_plain(mac), reply.number(vlan, "vlan"))
+
+
+def _identification(entry: Element) -> Identification | None:
+    """By what an entry knows untagged frames; None where it does otherwise."""
+    for name in (_NULL, _SOURCE_MAC, _IP):
+        known_by = entry.find(f"s:{name}", _NAMESPACES)
+        if known_by is None or _leaf(known_by, "tagged") != _UNTAGGED:
+            continue
+        if name == _IP:
+            return _ip(known_by)
+        leaf = "source-mac" if name == _SOURCE_MAC else "destination-mac"
+        if mac := _leaf(known_by, leaf):
+            of_mac = SourceMacIdentification if name == _SOURCE_MAC else NullIdentification
+            return of_mac(_plain(mac))
+    return None
+
+
+def _ip(known_by: Element) -> IpIdentification | None:
+    destination, source = _leaf(known_by, "ip-destination"), _leaf(known_by, "ip-source")
+    protocol = _leaf(known_by, "next-protocol") or NextProtocol.NONE
+    is_known = protocol in {*NextProtocol} and _leaf(known_by, "destination-mac") is None
+    if destination is None or not is_known:
+        return None
+    return IpIdentification(
+        destination=str(ip_address(destination)),
+        source=None if source is None else str(ip_address(source)),
+        protocol=NextProtocol(protocol),
+        source_port=_optional_number(known_by, "source-port"),
+        destination_port=_optional_number(known_by, "destination-port"),
+        dscp=_optional_number(known_by, "dscp"),
+    )
+
+
+def _plain(mac: str) -> str:
+    """Six pairs of lower-case hexadecimal digits with colons."""
+    return mac.replace("-", ":").lower()
+
+
+def _leaf(parent: Element, path: str) -> str | None:
+    return reply.text(parent, f"s:{path}", _NAMESPACES)
+
+
+def _number(entry: Element, leaf: str) -> int:
+    text = _leaf(entry, leaf)
+    if text is None:
+        raise ValueError(f"the reply has no {leaf} in a stream-identity")
+    return reply.number(text, leaf)
+
+
+def _optional_number(parent: Element, leaf: str) -> int | None:
+    text = _leaf(parent, leaf)
+    return None if text is None else reply.number(text, leaf)
+
+
+# --- what a switch can ---------------------------------------------------------------------------
+
+_LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
+_YANG = ElementMaker(namespace=_LIBRARY, nsmap={None: _LIBRARY})
+_BRIDGE_MODULE = "ieee802-dot1q-bridge"
+
+
+def module_filter() -> Element:
+    """A subtree filter: whether the module of stream identification is installed. One that is in
+    use is asked for as well: without it nobody may read what is."""
+    return _YANG(
+        "yang-library",
+        _YANG(
+            "module-set",
+            *(_YANG("module", _YANG("name", name)) for name in (MODULE, _BRIDGE_MODULE)),
+        ),
+    )
+
+
+def is_installed(data: Element) -> bool:
+    """Whether the reply to `module_filter` has the module; True where it has no other, either."""
+    path = "y:yang-library/y:module-set/y:module"
+    namespaces = {"y": _LIBRARY}
+    modules = reply.entries(data, path, namespaces)
+    found = {reply.text(module, "y:name", namespaces) for module in modules}
+    return MODULE in found or not found

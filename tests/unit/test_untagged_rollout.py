@@ -1,0 +1,377 @@
+"""Translations of untagged streams as a part of rollouts: sent, read back, compared, refused,
+recorded, and followed by `cnc path`."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from cnc.format import settings_summary
+from cnc.identification import (
+    Inward,
+    IpIdentification,
+    NextProtocol,
+    NullIdentification,
+    Outward,
+    SourceMacIdentification,
+    Translation,
+)
+from cnc.model import BridgeForwarding, Management, PortRef, StoredPort, StreamAddress
+from cnc.rollout.compare import difference_of, needs_change
+from cnc.rollout.history import Outcome, SwitchChange, encoding
+from cnc.rollout.preflight import Verdict
+from cnc.rollout.preflight.bridges import examine_bridge
+from cnc.switch.filters import configuration_filter, state_filter
+from cnc.switch.forwarding import bridge_reports
+from cnc.switch.identification import MODULE, module_filter
+from cnc.switch.payload import edit_config
+from cnc.switch.readback import stored_ports
+from cnc.switch.rollout_id import RolloutId
+from cnc.switch.tree import NETCONF, STREAM_IDENTIFICATION, BridgeReport, PortReport
+
+ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
+SID = f"{{{STREAM_IDENTIFICATION}}}"
+CAMERA = StreamAddress("02:54:53:4e:00:00", 10)
+SCANNER = StreamAddress("02:54:53:4e:00:01", 10)
+OTHERS = StreamAddress("02:00:00:00:00:63", 99)
+BY_IP = IpIdentification("192.0.2.1", protocol=NextProtocol.UDP, destination_port=5004)
+FIRST = Translation(inward=Inward("cam", BY_IP, 5))
+LAST = Translation(outward=Outward("panel", "02:00:00:00:00:0c"))
+FRAMES = "frames of camera (02:54:53:4e:00:00, VLAN 10)"
+
+
+def told(**translations: Translation) -> BridgeForwarding:
+    """A bridge with streams camera and scanner in VLAN 10, of which some are translated."""
+    addresses = {"camera": CAMERA, "scanner": SCANNER}
+    return BridgeForwarding(
+        dict.fromkeys(addresses.values(), ("s2",)),
+        {10: ("cam", "panel", "s2")},
+        ("s2",),
+        {address: name for name, address in addresses.items()},
+        {addresses[name]: its for name, its in translations.items()},
+    )
+
+
+def read(config: etree._Element) -> StoredPort:
+    stored = stored_ports(config, ["br0"])["br0"]
+    assert stored
+    return stored
+
+
+def sent(desired: BridgeForwarding, before: StoredPort | None = None) -> etree._Element:
+    return edit_config({"br0": desired}, 0, {"br0": before}, ID)
+
+
+def numbers(config: etree._Element) -> list[tuple[str, int, int | None]]:
+    """Operation, index and handle of each entry of the list that is edited."""
+    return [
+        (
+            entry.get(f"{{{NETCONF}}}operation"),
+            int(entry.findtext(f"{SID}index")),
+            handle and int(handle),
+        )
+        for entry in config.iter(f"{SID}stream-identity")
+        for handle in [entry.findtext(f"{SID}handle")]
+    ]
+
+
+# --- the payload ---------------------------------------------------------------------------------
+
+ports = st.sampled_from(["cam", "panel", "s2"])
+macs = st.binary(min_size=6, max_size=6).map(lambda octets: octets.hex(":"))
+tcp_ports = st.none() | st.integers(1, 65535)
+ips = st.ip_addresses().map(str)
+marks = st.one_of(
+    st.builds(SourceMacIdentification, macs),
+    st.builds(NullIdentification, macs),
+    st.builds(IpIdentification, ips, st.none() | ips, dscp=st.none() | st.integers(0, 63)),
+    st.builds(
+        IpIdentification,
+        ips,
+        protocol=st.sampled_from([NextProtocol.UDP, NextProtocol.TCP]),
+        source_port=tcp_ports,
+        destination_port=tcp_ports,
+    ),
+)
+inwards = st.builds(Inward, ports, marks, st.integers(0, 7))
+outwards = st.builds(Outward, ports, macs)
+translations = st.one_of(
+    st.builds(Translation, inwards),
+    st.builds(Translation, st.none(), outwards),
+    st.builds(Translation, inwards, outwards),
+)
+addresses = st.builds(StreamAddress, macs, st.just(10))
+tables = st.dictionaries(addresses, translations, max_size=4).map(
+    lambda its: replace(told(), translations=its)
+)
+
+
+@given(tables)
+def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
+    assert read(sent(desired)).forwarding == desired
+    report = bridge_reports(sent(desired), ["br0"])["br0"]
+    assert report.forwarding.translations == desired.translations
+
+
+@given(tables, tables)
+def test_the_next_push_leaves_exactly_what_it_wants(
+    before: BridgeForwarding, after: BridgeForwarding
+) -> None:
+    """The edit is applied to what was stored, as a datastore does."""
+    first = sent(before)
+    edit = sent(after, read(first))
+    entries = {
+        entry.findtext(f"{SID}index"): entry for entry in first.iter(f"{SID}stream-identity")
+    }
+    for entry in edit.iter(f"{SID}stream-identity"):
+        index = entry.findtext(f"{SID}index")
+        if entry.get(f"{{{NETCONF}}}operation") == "remove":
+            del entries[index]
+        else:
+            entries[index] = entry
+    data = etree.Element("data")
+    data.extend([each for each in edit if each.tag != f"{SID}stream-identity"])
+    data.extend(entries.values())
+    stored = read(data)
+    assert stored.forwarding
+    assert stored.forwarding.translations == after.translations
+    assert len({each.index for each in stored.identities}) == len(stored.identities)
+
+
+def test_the_first_switch_knows_frames_by_one_entry_and_addresses_them_by_another() -> None:
+    identify, address = sent(told(camera=FIRST)).iter(f"{SID}stream-identity")
+    assert [each.findtext(f"{SID}handle") for each in (identify, address)] == ["1", "1"]
+    assert identify.findtext(f"{SID}out-facing/{SID}input-port") == "cam"
+    known_by = f"{SID}ip-stream-identification/{SID}"
+    assert identify.findtext(f"{known_by}tagged") == "priority"
+    assert identify.findtext(f"{known_by}next-protocol") == "udp"
+    assert identify.find(f"{known_by}dscp") is None
+    down = f"{SID}dmac-vlan-stream-identification/{SID}down/{SID}"
+    assert address.findtext(f"{SID}in-facing/{SID}output-port") == "cam"
+    values = [
+        address.findtext(f"{down}{leaf}")
+        for leaf in ("destination-mac", "tagged", "vlan", "priority")
+    ]
+    assert values == ["02-54-53-4E-00-00", "tagged", "10", "5"]
+
+
+def test_the_last_switch_gives_frames_to_their_listener_without_a_tag() -> None:
+    (entry,) = sent(told(camera=LAST)).iter(f"{SID}stream-identity")
+    active = f"{SID}dmac-vlan-stream-identification/{SID}"
+    assert entry.findtext(f"{SID}in-facing/{SID}input-port") == "panel"
+    assert entry.findtext(f"{active}down/{SID}destination-mac") == "02-54-53-4E-00-00"
+    assert entry.find(f"{active}down/{SID}priority") is None
+    assert entry.findtext(f"{active}up/{SID}destination-mac") == "02-00-00-00-00-0C"
+    assert entry.findtext(f"{active}up/{SID}tagged") == "priority"
+
+
+def test_streams_that_stay_keep_their_numbers() -> None:
+    stored = read(sent(told(camera=FIRST, scanner=LAST)))
+    assert numbers(sent(told(scanner=LAST), stored)) == [
+        ("remove", 1, None),
+        ("remove", 2, None),
+        ("replace", 3, 2),
+    ]
+    assert numbers(sent(told(camera=FIRST), read(sent(told(scanner=LAST))))) == [
+        ("remove", 1, None),
+        ("replace", 2, 2),
+        ("replace", 3, 2),
+    ]
+
+
+def test_numbers_and_entries_of_others_are_left_alone() -> None:
+    others = replace(told(), vlans={99: ("p9",)}, translations={OTHERS: LAST})
+    stored = read(sent(others))
+    assert numbers(sent(told(camera=FIRST), stored)) == [("replace", 2, 2), ("replace", 3, 2)]
+    assert numbers(sent(told(), stored)) == []
+
+
+def test_a_bridge_without_translations_is_sent_what_it_was_before() -> None:
+    assert b"stream-identity" not in etree.tostring(sent(told()))
+
+
+def test_the_whole_list_is_asked_for_since_entries_refer_to_streams_by_number() -> None:
+    for of in (configuration_filter, state_filter):
+        asked = [
+            b"".join(map(etree.tostring, of(["p1"], bridges=bridges))) for bridges in ([], ["br0"])
+        ]
+        assert [b"<stream-identity" in each for each in asked] == [False, True]
+
+
+@pytest.mark.parametrize(("leaf", "text"), [("tagged", "all"), ("next-protocol", "sctp")])
+def test_an_entry_that_no_rollout_sets_so_is_no_translation_and_is_replaced(
+    leaf: str, text: str
+) -> None:
+    config = sent(told(camera=FIRST))
+    next(config.iter(f"{SID}{leaf}")).text = text
+    stored = read(config)
+    assert stored.forwarding
+    assert stored.forwarding.translations == {}
+    assert numbers(sent(told(camera=FIRST), stored)) == [("replace", 1, 1), ("replace", 2, 1)]
+
+
+def test_a_translation_that_leaves_the_tag_is_none_of_a_rollout() -> None:
+    config = sent(told(camera=LAST))
+    (*_, tagged) = config.iter(f"{SID}tagged")
+    tagged.text = "tagged"
+    assert bridge_reports(config, ["br0"])["br0"].forwarding.translations == {}
+
+
+def test_a_translation_at_two_ports_is_none_of_a_rollout() -> None:
+    config = sent(told(camera=LAST))
+    facing = next(config.iter(f"{SID}in-facing"))
+    etree.SubElement(facing, f"{SID}input-port").text = "s2"
+    assert bridge_reports(config, ["br0"])["br0"].forwarding.translations == {}
+
+
+@pytest.mark.parametrize("leaf", ["index", "handle"])
+def test_an_entry_without_its_number_is_refused(leaf: str) -> None:
+    config = sent(told(camera=LAST))
+    next(config.iter(f"{SID}{leaf}")).tag = f"{SID}other"
+    with pytest.raises(ValueError, match=f"no {leaf} in a stream-identity"):
+        read(config)
+
+
+# --- the comparison ------------------------------------------------------------------------------
+
+
+def kernel(does: BridgeForwarding, **options: bool) -> PortReport:
+    untrusting = replace(does, trusting=())
+    return PortReport.of_bridge(BridgeReport(("cam", "panel", "s2"), untrusting, **options))
+
+
+def stored(its: BridgeForwarding) -> StoredPort:
+    return StoredPort(None, 0, frozenset(), forwarding=its)
+
+
+BACK_TO_ANOTHER = Translation(outward=Outward("panel", "02:00:00:00:00:0d"))
+AS_ANOTHER = Translation(inward=Inward("cam", BY_IP, 4))
+
+
+@pytest.mark.parametrize(
+    ("running", "desired", "difference"),
+    [
+        (told(), told(camera=FIRST), "are not translated at cam: the kernel does not know them"),
+        (
+            told(camera=AS_ANOTHER),
+            told(camera=FIRST),
+            f"are translated otherwise than planned at cam: {BY_IP}, as PCP 4",
+        ),
+        (told(camera=FIRST), told(), "are translated at cam, which is not planned"),
+        (told(), told(camera=LAST), "are not translated back at panel: they leave with their tag"),
+        (
+            told(camera=BACK_TO_ANOTHER),
+            told(camera=LAST),
+            "are translated back otherwise than planned: at panel, for 02:00:00:00:00:0d",
+        ),
+        (told(camera=LAST), told(), "are translated back at panel, which is not planned"),
+    ],
+)
+def test_a_kernel_that_drifted_is_described_by_what_becomes_of_frames(
+    running: BridgeForwarding, desired: BridgeForwarding, difference: str
+) -> None:
+    assert difference_of(desired, kernel(running), None) == f"{FRAMES} {difference}"
+    reason = needs_change(desired, stored(desired), kernel(running))
+    assert reason == f"the kernel drifted: {FRAMES} {difference}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (told(), told(camera=FIRST), f"are translated at cam: {BY_IP}, as PCP 5"),
+        (
+            told(camera=AS_ANOTHER),
+            told(camera=FIRST),
+            f"are translated at cam otherwise than before: {BY_IP}, as PCP 5",
+        ),
+        (told(camera=FIRST), told(), "are no longer translated at cam"),
+        (told(), told(camera=LAST), "are translated back at panel, for 02:00:00:00:00:0c"),
+        (told(camera=LAST), told(), "are no longer translated back at panel"),
+    ],
+)
+def test_a_change_says_which_frames_are_translated_where(
+    before: BridgeForwarding, after: BridgeForwarding, change: str
+) -> None:
+    assert needs_change(after, stored(before), kernel(before)) == f"{FRAMES} {change}"
+
+
+def test_a_switch_that_translates_what_is_desired_is_not_changed() -> None:
+    both = told(camera=FIRST, scanner=LAST)
+    assert needs_change(both, stored(both), kernel(both)) is None
+
+
+def test_translations_of_others_in_other_vlans_are_no_difference() -> None:
+    desired = told(camera=FIRST)
+    whole = replace(desired, translations={**desired.translations, OTHERS: LAST})
+    assert needs_change(desired, stored(whole), kernel(whole)) is None
+
+
+# --- the checks before a change ------------------------------------------------------------------
+
+
+def failures(desired: BridgeForwarding, report: PortReport) -> list[str]:
+    found = examine_bridge(PortRef("s1", "br0"), desired, report)
+    return [each.text for each in found if each.verdict is Verdict.FAILED]
+
+
+def test_a_switch_without_the_module_prevents_a_change_that_needs_it() -> None:
+    report = kernel(told(), identifies_streams=False)
+    assert failures(told(camera=FIRST), report) == [
+        f"cannot translate frames of camera: the YANG module {MODULE} is not installed"
+    ]
+    assert failures(told(), report) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "can"),
+    [((MODULE, "ieee802-dot1q-bridge"), True), (("ieee802-dot1q-bridge",), False), ((), True)],
+)
+def test_a_switch_tells_of_its_modules_if_it_may(names: Sequence[str], can: bool) -> None:
+    """A user who may not read the YANG library learns it from the refusal of the edit."""
+    data = sent(told())
+    library = module_filter()
+    (module_set,) = library
+    for module in list(module_set):
+        if module[0].text not in names:
+            module_set.remove(module)
+    data.append(library)
+    assert bridge_reports(data, ["br0"])["br0"].identifies_streams is can
+
+
+# --- history -------------------------------------------------------------------------------------
+
+
+def test_what_was_translated_survives_the_way_through_the_history() -> None:
+    before, after = told(camera=LAST), told(camera=FIRST, scanner=LAST)
+    was = replace(read(sent(before)), forwarding=before)
+    change = SwitchChange(Management("10.99.0.1"), {"br0": was}, {"br0": after})
+    octets = encoding.change_to_octets(change)
+    found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
+    assert found.after["br0"] == after
+    assert found.previous("br0") == before
+
+
+def test_a_change_that_was_recorded_before_there_were_translations_is_read() -> None:
+    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
+    document = json.loads(zlib.decompress(encoding.change_to_octets(change)))
+    for forwarding in document["bridges"]["br0"].values():
+        assert forwarding.pop("translations") == []
+    document["before"]["br0"].pop("identities")
+    octets = zlib.compress(json.dumps(document).encode())
+    found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
+    assert (found.before, found.after) == (change.before, change.after)
+
+
+# --- what commands print -------------------------------------------------------------------------
+
+
+def test_a_bridge_is_summed_up_with_its_translations() -> None:
+    assert settings_summary(None, told(camera=FIRST)).endswith("VLAN 10, 1 translation")
+    assert settings_summary(None, told()).endswith("VLAN 10")
