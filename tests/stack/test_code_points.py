@@ -92,3 +92,11 @@ def test_drop_eligibility_is_refused(client, kernel, tables, why):
     assert why in str(refused.value)
     assert kernel.states["p1"][ReceivedPriorityState].table is None
     assert kernel.states["p1"][SentPriorityState].code_points is None
+
+
+def test_a_value_that_is_the_default_counts_from_when_it_is_configured(client, kernel):
+    client.merge(interfaces({}))
+    client.merge(interfaces({"default-priority": 0}))
+    assert kernel.states["p1"][ReceivedPriorityState].table == PriorityTable()
+    client.delete(f"{PORT}/default-priority")
+    assert kernel.states["p1"][ReceivedPriorityState].table is None
