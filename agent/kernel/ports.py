@@ -38,6 +38,7 @@ class KernelPorts(MachineClocks):
         self._ethtool = Ethtool()
         self._adapters = {each.name: each.kernel(self._ipr) for each in mechanisms}
         self._wake_up_monitor: WakeUpMonitor | None = None
+        self._change_monitor: KernelChangeMonitor | None = None
         self._replace = {
             kind: replace
             for adapter in self._adapters.values()
@@ -89,6 +90,9 @@ class KernelPorts(MachineClocks):
             bridge=port.bridge,
             as_bridge=port.as_bridge,
             emulated=emulated,
+            bridge_departures=(
+                self._change_monitor.departures(port.index) if self._change_monitor else 0
+            ),
         )
 
     def execute(self, step: Step) -> None:
@@ -147,7 +151,9 @@ class KernelPorts(MachineClocks):
         return leaves
 
     def change_monitor(self) -> KernelChangeMonitor:
-        return KernelChangeMonitor()
+        """From now on states tell how often a port has left a bridge, too."""
+        self._change_monitor = KernelChangeMonitor()
+        return self._change_monitor
 
     def ptp_status(self) -> PtpStatus | None:
         """What the ptp4l of this namespace says; None where none answers."""
