@@ -168,6 +168,13 @@ def bridge_filters(bridges: Collection[str]) -> list[Element]:
     return [_BRIDGE("bridges", *names)]
 
 
+def settings_filter() -> Element:
+    """A subtree filter: of each bridge its ports and what it is set to, without its entries."""
+    settings = (_TSNL("vlan-filtering"), _TSNL("multicast-snooping"))
+    component = _BRIDGE("component", _BRIDGE("name"), _BRIDGE("bridge-port"), *settings)
+    return _BRIDGE("bridges", _BRIDGE("bridge", _BRIDGE("name"), component))
+
+
 def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, BridgeForwarding]:
     """What is configured of these bridges, from the reply to a get-config; without those of which
     nothing is."""
@@ -180,6 +187,11 @@ def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeRep
     """What these bridges of the kernel do, from the operational state; without absent bridges."""
     components = _components(data)
     return {name: _report(components[name]) for name in bridges if name in components}
+
+
+def all_bridge_reports(data: Element) -> dict[str, BridgeReport]:
+    """What all bridges that the operational state has do, by name."""
+    return {name: _report(component) for name, component in _components(data).items()}
 
 
 def _components(data: Element) -> dict[str, Element]:
