@@ -69,9 +69,9 @@ _STREAMS = """\
 #     talker: {talker}
 #     listeners: [{listener}]
 #     class: cyclic
-#     period: 1ms
+#     period: 20ms
 #     payload: 200B                   # {payload}
-#     max-latency: 500us              # planned start of sending → last bit received
+#     max-latency: 10ms               # planned start of sending → last bit received
 streams: {{}}
 """
 
