@@ -27,6 +27,8 @@ _REPLACE = {_OPERATION: "replace"}
 _REMOVE = {_OPERATION: "remove"}
 _DATABASE_ID = "1"  # Linux has one filtering database for all VLANs (independent VLAN learning)
 _VLAN_ID_MAX = 4094
+# States of a port with a link in which it forwards no frame (802.1Q 13.38, Linux's BR_STATE_*).
+_HELD_BACK = frozenset({"listening", "learning", "blocking"})
 
 
 def bridges_element(
@@ -214,6 +216,17 @@ def _report(component: Element) -> BridgeReport:
         forwarding=_forwarding(component, ()),
         filters_vlans=reply.text(component, "t:vlan-filtering", _NAMESPACES) != "false",
         snoops_multicast=reply.text(component, "t:multicast-snooping", _NAMESPACES) != "false",
+        held_back={
+            name: state
+            for row in reply.entries(component, "t:port", _NAMESPACES)
+            if (name := reply.text(row, "t:interface", _NAMESPACES))
+            and (state := reply.text(row, "t:spanning-tree-state", _NAMESPACES)) in _HELD_BACK
+        },
+        foreign_vlans={
+            name: frozenset(_vlan_ids(reply.text(row, "t:vids", _NAMESPACES) or ""))
+            for row in reply.entries(component, "t:foreign-vlans", _NAMESPACES)
+            if (name := reply.text(row, "t:interface", _NAMESPACES))
+        },
     )
 
 

@@ -75,12 +75,18 @@ class BridgeReport:
     as it is configured or by default, not as the kernel has it. The agent compares that itself.
     Without VLAN filtering a bridge forwards by address alone; without multicast snooping it sends
     frames of a group address to all ports. True where the switch does not report it.
+
+    `held_back` are the ports with a link that the spanning tree protocol does not let forward, with
+    their state; `foreign_vlans` those that the agent has not registered, by port, or by the bridge
+    itself.
     """
 
     ports: tuple[str, ...]
     forwarding: BridgeForwarding
     filters_vlans: bool = True
     snoops_multicast: bool = True
+    held_back: Mapping[str, str] = field(default_factory=dict)
+    foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cnc.format import counted
-from cnc.model import BridgeForwarding, PortRef
+from cnc.model import BridgeForwarding, Link, Network, PortRef
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.wording import named
 from cnc.switch.tree import BridgeReport, PortReport
@@ -19,6 +19,9 @@ def examine_bridge(
     failures = list(_failures(ref, desired, bridge)) if desired.members else []
     for text, hint in failures:
         yield Finding(*ref, Check.BRIDGE, Verdict.FAILED, text, hint)
+    if bridge:
+        for port in sorted(desired.members & bridge.held_back.keys()):
+            yield Finding(*ref, Check.BRIDGE, Verdict.WARNING, *_held_back(port, bridge, ref.port))
     if bridge and not failures:
         text = f"{counted(len(bridge.ports), 'port')}, filters VLANs"
         yield Finding(*ref, Check.BRIDGE, Verdict.OK, text)
@@ -50,3 +53,84 @@ def _failures(
             "its multicast snooping is off: frames of a group address would leave by all ports",
             f"turn it on, on the switch: ip link set {device} type bridge mcast_snooping 1",
         )
+    for vlan_id in sorted(vlan_id for vlan_id, ports in desired.vlans.items() if ports):
+        yield from _foreign_members(vlan_id, bridge, device)
+
+
+def _foreign_members(vlan_id: int, bridge: BridgeReport, device: str) -> Iterator[tuple[str, str]]:
+    """Members of a VLAN of streams that others have made; the agent takes over none."""
+    ports = sorted(port for port, vlan_ids in bridge.foreign_vlans.items() if vlan_id in vlan_ids)
+    if not ports:
+        return
+    other_vlan = "choose another VLAN for streams in the intent (addresses)"
+    if {*ports} >= {*bridge.ports}:
+        text = f"VLAN {vlan_id} is for streams, and all ports are members without the agent"
+        cure = f"if it is the default PVID: ip link set {device} type bridge vlan_default_pvid 1"
+    else:
+        text = f"VLAN {vlan_id} is for streams, and {named(ports)} is a member without the agent"
+        own = " self" if ports[0] == device else ""
+        cure = f"remove it on the switch: bridge vlan del dev {ports[0]} vid {vlan_id}{own}"
+    yield text, f"{cure}; or {other_vlan}"
+
+
+def _held_back(port: str, bridge: BridgeReport, device: str) -> tuple[str, str]:
+    """What the spanning tree protocol does to a port, and what to do about that."""
+    state = bridge.held_back[port]
+    text = f"spanning tree keeps {port} {state}: no frame of a stream passes there"
+    if state != "blocking":
+        return text, "wait until the port forwards, and run cnc doctor again"
+    cure = (
+        f"let the ring end for ordinary VLANs alone (bridge vlan del dev {port} vid 1), and then "
+        f"turn the protocol off: ip link set {device} type bridge stp_state 0"
+    )
+    return text, cure
+
+
+def examine_rings(network: Network, bridges: Mapping[str, BridgeReport]) -> Iterator[Finding]:
+    """A warning for each ordinary VLAN in which frames go around a ring of cables: what is flooded
+    there never ends. `bridges` is by switch."""
+    devices = {name: bridge.bridge_device for name, bridge in network.bridges.items()}
+    vlan_ids = {
+        vlan_id
+        for each in bridges.values()
+        for vlans in each.foreign_vlans.values()
+        for vlan_id in vlans
+    }
+    for vlan_id in sorted(vlan_ids):
+        closing = _closing_cable(vlan_id, network.links, bridges)
+        if closing:
+            text = (
+                f"VLAN {vlan_id} goes around a ring that the cable at {closing.port} closes: what "
+                "is flooded in it never ends"
+            )
+            cure = (
+                "streams pass the cable in VLANs of their own; take this one off it: "
+                f"bridge vlan del dev {closing.port} vid {vlan_id}"
+            )
+            where = closing.node, devices[closing.node]
+            yield Finding(*where, Check.BRIDGE, Verdict.WARNING, text, cure)
+
+
+def _closing_cable(
+    vlan_id: int, links: Mapping[PortRef, Link], bridges: Mapping[str, BridgeReport]
+) -> PortRef | None:
+    """The port of the first cable that joins two switches which the VLAN joins already."""
+
+    def passes(port: PortRef) -> bool:
+        bridge = bridges.get(port.node)
+        return bool(
+            bridge
+            and vlan_id in bridge.foreign_vlans.get(port.port, ())
+            and port.port in bridge.ports
+            and port.port not in bridge.held_back
+        )
+
+    part = {name: name for name in bridges}
+    for port, link in sorted(links.items()):
+        if port > link.target or not (passes(port) and passes(link.target)):
+            continue
+        one, other = part[port.node], part[link.target.node]
+        if one == other:
+            return port
+        part = {name: one if its == other else its for name, its in part.items()}
+    return None
