@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.boot.playbooks import play
 from tests.boot.switch import BROKER, FILES, SERVER, UNITS, Switch, until
 
 NAME = "s1"
+EXAMPLES = Path(__file__).parents[2] / "scripts/debian/examples"
 SYSREPO = re.compile(r"/etc/sysrepo/|/dev/shm/sr")
 DESCRIPTION = """<config xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">
   <interfaces xmlns="urn:ietf:params:xml:ns:yang:ietf-interfaces"><interface>
@@ -58,6 +60,12 @@ def inventory(machine: Emulated, package: Path) -> str:
     }
     groups = {"switches": {"hosts": {NAME: host}}, "controllers": {}, "end_stations": {}}
     return json.dumps({"all": {"children": groups}})
+
+
+def test_the_package_has_an_example_of_a_bridge(package: Path):
+    listed = subprocess.run(["dpkg-deb", "--contents", package], capture_output=True, check=True)
+    examples = re.findall(r"\./usr/share/doc/tsn-switch/examples/(\S+)", listed.stdout.decode())
+    assert sorted(examples) == sorted(each.name for each in EXAMPLES.iterdir())
 
 
 def test_the_playbook_starts_every_service_of_the_switch(brought_up: Switch):

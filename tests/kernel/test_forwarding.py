@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -58,7 +59,6 @@ TP_STATUS_VLAN_VALID = 0x10
 RTMGRP_LINK, RTMGRP_NEIGH, RTMGRP_TC, RTNLGRP_MDB = 0x1, 0x4, 0x8, 26
 NETLINK_NETFILTER, NFNLGRP_NFTABLES = 12, 7
 SOL_NETLINK, NETLINK_ADD_MEMBERSHIP = 270, 1
-BLOCKING = 4  # BR_STATE_BLOCKING of linux/if_bridge.h
 
 ONE, GROUP = Address(TO_ONE, STREAMS), Address(TO_GROUP, STREAMS)
 TABLE = ForwardingTable(
@@ -231,13 +231,14 @@ def test_vlans_of_others_and_what_the_spanning_tree_does_are_reported(switch):
     with IPRoute() as ipr:
         ipr.vlan_filter("add", index=port("p2"), vlan_info={"vid": 20})
         ipr.vlan_filter("add", index=port("p2"), vlan_info={"vid": 21})
-        ipr.brport("set", index=port("p3"), state=BLOCKING)  # as a protocol in user space does
+    # Without a protocol the kernel lets a port that is set to block forward at once.
+    subprocess.run(["bridge", "link", "set", "dev", "p3", "state", "learning"], check=True)
     (reported,) = operational.bridges(MECHANISMS, switch.read())[BRIDGES]["bridge"]
     (component,) = reported["component"]
     assert component["tsn-linux:port"] == [
         {"interface": "p1", "spanning-tree-state": "forwarding"},
         {"interface": "p2", "spanning-tree-state": "forwarding"},
-        {"interface": "p3", "spanning-tree-state": "blocking"},
+        {"interface": "p3", "spanning-tree-state": "learning"},
     ]
     assert {row["interface"]: row["vids"] for row in component["tsn-linux:foreign-vlans"]} == {
         "br0": "1",
