@@ -154,7 +154,9 @@ def test_a_bridge_whose_name_no_intent_can_have_is_told_and_not_stated():
 
 def test_without_lldp_the_bridge_with_most_ports_is_drafted():
     alone = with_bridge(with_bridge(view(1, lldp=False), "p1", "p2"), "p3", name="br1")
-    assert accepted(drafted(alone)).network.bridges["switch-10-0-0-1"].bridge_device == "br0"
+    network = accepted(drafted(alone)).network
+    assert network.forwarding is Forwarding.BRIDGED
+    assert network.bridges["switch-10-0-0-1"].bridge_device == "br0"
 
 
 def test_bridges_are_read_with_their_ports_and_settings():
