@@ -136,6 +136,15 @@ def test_a_ring_of_the_ordinary_vlan_is_a_warning_at_the_cable_that_closes_it(ne
     assert (warning.hint or "").startswith("streams pass the cable in VLANs of their own; take")
 
 
+def test_vlans_that_go_around_the_same_ring_are_one_warning(network):
+    there = {
+        name: replace(each, foreign_vlans=dict.fromkeys(each.ports, frozenset(range(1, 4095))))
+        for name, each in bridges(network).items()
+    }
+    (warning,) = examine_rings(network, there)
+    assert warning.text.startswith("VLAN 1 (and 4093 others) goes around a ring")
+
+
 def cut(network: Network) -> PortRef:
     """The end of a cable of the ring that a spanning tree leaves out."""
     tree = spanning_tree(network)

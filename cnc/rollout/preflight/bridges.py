@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from cnc.format import counted
-from cnc.model import BridgeForwarding, Link, Network, PortRef
+from cnc.model import BridgeForwarding, Network, PortRef
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.wording import named
 from cnc.switch.tree import BridgeReport, PortReport
@@ -87,49 +87,53 @@ def _held_back(port: str, bridge: BridgeReport, device: str) -> tuple[str, str]:
 
 
 def examine_rings(network: Network, bridges: Mapping[str, BridgeReport]) -> Iterator[Finding]:
-    """A warning for each ordinary VLAN in which frames go around a ring of cables: what is flooded
-    there never ends. `bridges` is by switch."""
-    devices = {name: bridge.bridge_device for name, bridge in network.bridges.items()}
-    vlan_ids = {
-        vlan_id
-        for each in bridges.values()
-        for vlans in each.foreign_vlans.values()
-        for vlan_id in vlans
-    }
-    for vlan_id in sorted(vlan_ids):
-        closing = _closing_cable(vlan_id, network.links, bridges)
-        if closing:
-            text = (
-                f"VLAN {vlan_id} goes around a ring that the cable at {closing.port} closes: what "
-                "is flooded in it never ends"
-            )
-            cure = (
-                "streams pass the cable in VLANs of their own; take this one off it: "
-                f"bridge vlan del dev {closing.port} vid {vlan_id}"
-            )
-            where = closing.node, devices[closing.node]
-            yield Finding(*where, Check.BRIDGE, Verdict.WARNING, text, cure)
-
-
-def _closing_cable(
-    vlan_id: int, links: Mapping[PortRef, Link], bridges: Mapping[str, BridgeReport]
-) -> PortRef | None:
-    """The port of the first cable that joins two switches which the VLAN joins already."""
-
-    def passes(port: PortRef) -> bool:
-        bridge = bridges.get(port.node)
-        return bool(
-            bridge
-            and vlan_id in bridge.foreign_vlans.get(port.port, ())
-            and port.port in bridge.ports
-            and port.port not in bridge.held_back
-        )
-
-    part = {name: name for name in bridges}
-    for port, link in sorted(links.items()):
-        if port > link.target or not (passes(port) and passes(link.target)):
+    """A warning where frames of ordinary VLANs go around a ring of cables: what is flooded there
+    never ends. `bridges` is by switch. VLANs that pass the same cables are one warning."""
+    for cables, vlan_ids in _cables_of_vlans(network, bridges).items():
+        closing = _closing_cable(network, cables)
+        if closing is None:
             continue
-        one, other = part[port.node], part[link.target.node]
+        others = f" (and {counted(len(vlan_ids) - 1, 'other')})" if vlan_ids[1:] else ""
+        text = (
+            f"VLAN {vlan_ids[0]}{others} goes around a ring that the cable at {closing.port} "
+            "closes: what is flooded in it never ends"
+        )
+        cure = (
+            "streams pass the cable in VLANs of their own; take this one off it: "
+            f"bridge vlan del dev {closing.port} vid {vlan_ids[0]}"
+        )
+        device = network.bridges[closing.node].bridge_device
+        yield Finding(closing.node, device, Check.BRIDGE, Verdict.WARNING, text, cure)
+
+
+def _cables_of_vlans(
+    network: Network, bridges: Mapping[str, BridgeReport]
+) -> dict[tuple[PortRef, ...], list[int]]:
+    """By the cables between switches that they pass, each by its first port, the VLANs that are not
+    those of streams."""
+
+    def passing(port: PortRef) -> frozenset[int]:
+        bridge = bridges.get(port.node)
+        if not bridge or port.port not in bridge.ports or port.port in bridge.held_back:
+            return frozenset()
+        return bridge.foreign_vlans.get(port.port, frozenset())
+
+    by_vlan: dict[int, list[PortRef]] = {}
+    for port, link in sorted(network.links.items()):
+        if port < link.target:
+            for vlan_id in passing(port) & passing(link.target):
+                by_vlan.setdefault(vlan_id, []).append(port)
+    by_cables: dict[tuple[PortRef, ...], list[int]] = {}
+    for vlan_id, ports in sorted(by_vlan.items()):
+        by_cables.setdefault(tuple(ports), []).append(vlan_id)
+    return by_cables
+
+
+def _closing_cable(network: Network, cables: Iterable[PortRef]) -> PortRef | None:
+    """The first of `cables` that joins two switches which those before it join already."""
+    part = {name: name for name in network.bridges}
+    for port in cables:
+        one, other = part[port.node], part[network.links[port].target.node]
         if one == other:
             return port
         part = {name: one if its == other else its for name, its in part.items()}
