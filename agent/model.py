@@ -56,12 +56,14 @@ class EmulatedLink:
 class LinuxBridge:
     """What a Linux bridge is set to; `ports` are the numbers of its ports by name.
 
-    The kernel numbers ports in the order in which they join the bridge.
+    The kernel numbers ports in the order in which they join the bridge. `port_states` are what the
+    spanning tree protocol has each port do, in the words of tsn-linux.
     """
 
     vlan_filtering: bool
     multicast_snooping: bool
     ports: Mapping[str, int] = field(default_factory=dict)
+    port_states: Mapping[str, str] = field(default_factory=dict)
 
 
 def _part(parts: tuple[Any, ...], kind: type[Part]) -> Part:

@@ -195,6 +195,11 @@ def _bridge(mechanisms: Collection[Mechanism], state: PortState) -> Node:
     if ports:  # the standard's counts begin with 1
         node["ports"] = component["ports"] = len(ports)
         component["bridge-port"] = ports
+    if state.as_bridge.port_states:
+        component["tsn-linux:port"] = [
+            {"interface": port, "spanning-tree-state": stp_state}
+            for port, stp_state in sorted(state.as_bridge.port_states.items())
+        ]
     for mechanism in mechanisms:
         _merge(component, mechanism.operational_of_bridge(state))
     return node

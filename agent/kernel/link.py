@@ -22,6 +22,8 @@ _OPER_STATUS = {
     "NOTPRESENT": OperStatus.NOT_PRESENT,
     "LOWERLAYERDOWN": OperStatus.LOWER_LAYER_DOWN,
 }
+# BR_STATE_* of linux/if_bridge.h
+_PORT_STATES = dict(enumerate(("disabled", "listening", "learning", "forwarding", "blocking")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,18 @@ def _as_bridge(message: Any, links: Iterable[Any]) -> LinuxBridge | None:
     if message.get(("linkinfo", "kind")) != "bridge":
         return None
     options = message.get(("linkinfo", "data")) or {}
+    members = [each for each in links if each.get("IFLA_MASTER") == message["index"]]
     return LinuxBridge(
         vlan_filtering=bool(options.get("IFLA_BR_VLAN_FILTERING")),
         multicast_snooping=bool(options.get("IFLA_BR_MCAST_SNOOPING")),
         ports={
             port.get("IFLA_IFNAME"): port.get(("linkinfo", "slave_data", "IFLA_BRPORT_NO"))
-            for port in links
-            if port.get("IFLA_MASTER") == message["index"]
+            for port in members
+        },
+        port_states={
+            port.get("IFLA_IFNAME"): _PORT_STATES[state]
+            for port in members
+            if (state := port.get(("linkinfo", "slave_data", "IFLA_BRPORT_STATE"))) in _PORT_STATES
         },
     )
 

@@ -158,10 +158,11 @@ def _unambiguous(owners: Iterator[tuple[object, int]]) -> dict[object, int]:
 
 
 def _ports_by_mac(report: TopologyReport) -> dict[str, list[str]]:
-    """The interfaces of `report` by MAC address."""
+    """The interfaces of `report` by MAC address; a bridge, which has that of a port, is none."""
     ports: dict[str, list[str]] = {}
     for name, interface in report.interfaces.items():
-        ports.setdefault(mac(interface.phys_address), []).append(name)
+        if name not in report.bridges:
+            ports.setdefault(mac(interface.phys_address), []).append(name)
     return ports
 
 
@@ -174,7 +175,7 @@ def _port_name(
         same = ports_by_mac.get(mac(port_id.text), ())
         if len(same) == 1:
             return same[0]
-        # A bridge or a VLAN has the MAC address of its port: the description tells them apart.
+        # A VLAN has the MAC address of its port: the description tells them apart.
         return neighbor.port_description if neighbor.port_description in same else None
     return next(
         (t for t in (port_id.text, neighbor.port_description) if t in report.interfaces), None

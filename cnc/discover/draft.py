@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from cnc.discover import cables
 from cnc.discover.asking import Answers, View
+from cnc.discover.bridges import bridge_of, bridge_remarks, disagreement
 from cnc.discover.cables import Attachment, Cable, Cables, Doubt, SwitchPort
 from cnc.discover.names import PORT, Names, plain, printable, quoted
 from cnc.discover.targets import shown
 from cnc.intent.units import RATE
-from cnc.model import Management, PortRef
+from cnc.model import Forwarding, Management, PortRef
 from cnc.rollout.wording import named
 from cnc.switch.topology import NeighborReport
 
@@ -22,12 +23,13 @@ FORWARDS = frozenset({"bridge", "router"})
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A switch or an end station; only a switch has `management`."""
+    """A switch or an end station; only a switch has `management`, and a `bridge` if it bridges."""
 
     name: str
     ports: tuple[str, ...]
     remarks: tuple[str, ...]
     management: Management | None = None
+    bridge: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,12 @@ class Draft:
     end_stations: tuple[Node, ...]
     links: tuple[DraftLink, ...]
     remarks: tuple[str, ...]
+
+    @property
+    def forwarding(self) -> Forwarding:
+        """Bridged as soon as one switch bridges; `remarks` say so if another one does not."""
+        bridges = any(switch.bridge for switch in self.switches)
+        return Forwarding.BRIDGED if bridges else Forwarding.ROUTED
 
     @property
     def default_rate_bps(self) -> int | None:
@@ -112,19 +120,26 @@ class _Drafting:
             for end in link.ends:
                 if end.node in cabled:
                     cabled[end.node].append(end.port)
+        bridges = {
+            switch: bridge_of(view.report, cabled[switch])
+            for switch, view in zip(self._switches, self._views, strict=True)
+        }
+        is_bridged = any(bridges.values())
         return Draft(
             name,
             user,
             tuple(
-                self._switch(number, sorted(cabled[switch]))
+                self._switch(number, sorted(cabled[switch]), bridges[switch], is_bridged=is_bridged)
                 for number, switch in enumerate(self._switches)
             ),
             tuple(stations),
             tuple(links),
-            (*remarks, *self._doubts()),
+            (*remarks, *disagreement(bridges), *self._doubts()),
         )
 
-    def _switch(self, number: int, cabled: Sequence[str]) -> Node:
+    def _switch(
+        self, number: int, cabled: Sequence[str], bridge: str | None, *, is_bridged: bool
+    ) -> Node:
         view, remarks = self._views[number], []
         lldp = view.report.lldp
         if lldp is None:
@@ -134,13 +149,15 @@ class _Drafting:
         heard = {neighbor.interface for neighbor in lldp.neighbors} if lldp else set()
         silent: dict[str, list[str]] = {"up": [], "down": []}
         for port, interface in sorted(view.report.interfaces.items()):
-            if port not in heard and port not in cabled:
+            if port not in heard and port not in cabled and port not in view.report.bridges:
                 silent["up" if interface.oper_status == "up" else "down"].append(printable(port))
         if silent["up"]:
             remarks.append(f"up, but no neighbour is heard: {', '.join(silent['up'])}")
         if silent["down"]:
             remarks.append(f"not up: {', '.join(silent['down'])}")
-        return Node(self._switches[number], tuple(cabled), tuple(remarks), view.management)
+        if is_bridged:
+            remarks += bridge_remarks(view.report, bridge, cabled)
+        return Node(self._switches[number], tuple(cabled), tuple(remarks), view.management, bridge)
 
     def _usable_cables(self) -> Iterator[Cable]:
         for cable in self._found.cables:

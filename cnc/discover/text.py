@@ -9,8 +9,10 @@ from typing import Any
 import yaml
 
 from cnc.discover.draft import Draft, DraftLink, Node
+from cnc.discover.names import PORT
 from cnc.discover.targets import NETCONF_PORT
 from cnc.intent.units import RATE
+from cnc.model import DEFAULT_BRIDGE_DEVICE, Forwarding
 
 _ASSUMED_RATE_BPS = 1_000_000_000
 
@@ -18,6 +20,18 @@ _HEAD = """\
 # Drafted by `cnc discover` from LLDP and from the interfaces of the switches. LLDP is what
 # neighbours say of themselves: compare this with the cables before you plan on it.
 """
+_FORWARDING = {
+    Forwarding.BRIDGED: """\
+# Ports with cables are ports of bridges. A push writes static filtering entries and VLAN members
+# for the streams; the plan assigns each an address, a VLAN and a priority code point (PCP).
+forwarding: bridged
+""",
+    Forwarding.ROUTED: """\
+# No port with a cable is a port of a bridge. For `bridged`, make a bridge with VLAN filtering on
+# each switch, and discover again.
+forwarding: routed
+""",
+}
 _DEFAULTS = """\
 # Every promise a plan makes rests on these figures. They are assumptions: measure them.
 defaults:
@@ -27,13 +41,26 @@ defaults:
   clock-error: 1us                    # most that any two clocks differ (ptp4l, phc2sys)
   gates: software                     # taprio in the kernel; also: txtime-assist, full-offload
 """
-_CLASSES = """\
+_CLASSES = {
+    Forwarding.BRIDGED: """\
+# As in the examples. A class is a queue; switches know its frames by PCP, which is `priority`.
+classes:
+  control:     {traffic-class: 7, priority: 7, role: control, max-frame: 128B}
+  cyclic:      {traffic-class: 6, priority: 6, role: scheduled}
+  best-effort: {traffic-class: 0, priority: 0, role: best-effort, max-frame: 1522B}
+""",
+    Forwarding.ROUTED: """\
 # As in the examples. A class is a queue; switches know its frames by DSCP.
 classes:
   control:     {traffic-class: 7, priority: 7, dscp: [48, 56], role: control, max-frame: 128B}
   cyclic:      {traffic-class: 6, priority: 6, dscp: 46, role: scheduled}
   best-effort: {traffic-class: 0, priority: 0, dscp: 0, role: best-effort, max-frame: 1522B}
-"""
+""",
+}
+_PAYLOAD = {
+    Forwarding.BRIDGED: "what follows the VLAN tag: for IP, the packet with its headers",
+    Forwarding.ROUTED: "the IP packet with its headers",
+}
 _STREAMS = """\
 # Describe the streams of the network here. For example:
 #
@@ -42,9 +69,9 @@ _STREAMS = """\
 #     talker: {talker}
 #     listeners: [{listener}]
 #     class: cyclic
-#     period: 1ms
-#     payload: 200B                   # the IP packet with its headers
-#     max-latency: 500us              # planned start of sending → last bit received
+#     period: 20ms
+#     payload: 200B                   # {payload}
+#     max-latency: 10ms               # planned start of sending → last bit received
 streams: {{}}
 """
 
@@ -59,12 +86,13 @@ def as_yaml(draft: Draft) -> str:
     parts = [
         _HEAD + "".join(_missing(draft)),
         f"name: {_flow(draft.name)}\n",
+        _FORWARDING[draft.forwarding],
         _DEFAULTS.format(rate=rate) + (f"  user: {_flow(draft.user)}\n" if draft.user else ""),
-        _CLASSES,
+        _CLASSES[draft.forwarding],
         "".join(_block("switches", [_switch(switch) for switch in draft.switches], "{}")),
         "".join(_block("end-stations", [_station(node) for node in draft.end_stations], "[]")),
         "".join(_block("links", [_link(link, rate_bps) for link in draft.links], "[]")),
-        _STREAMS.format(talker=talker, listener=listener),
+        _STREAMS.format(talker=talker, listener=listener, payload=_PAYLOAD[draft.forwarding]),
     ]
     return "\n".join(parts)
 
@@ -101,6 +129,8 @@ def _switch(switch: Node) -> tuple[tuple[str, ...], str]:
         if management.port != NETCONF_PORT:
             address = {"address": address, "port": management.port}
         properties = {"management": address, **properties}
+    if switch.bridge not in {None, DEFAULT_BRIDGE_DEVICE} and PORT.fullmatch(switch.bridge):
+        properties["bridge"] = switch.bridge
     return switch.remarks, f"{_flow(switch.name)}: {_flow(properties)}"
 
 

@@ -29,6 +29,8 @@ _REPLACE = {_OPERATION: "replace"}
 _REMOVE = {_OPERATION: "remove"}
 _DATABASE_ID = "1"  # Linux has one filtering database for all VLANs (independent VLAN learning)
 _VLAN_ID_MAX = 4094
+# States of a port with a link in which it forwards no frame (802.1Q 13.38, Linux's BR_STATE_*).
+_HELD_BACK = frozenset({"listening", "learning", "blocking"})
 
 
 def bridges_element(
@@ -171,6 +173,13 @@ def bridge_filters(bridges: Collection[str]) -> list[Element]:
     return [_BRIDGE("bridges", *names), identity_filter()]
 
 
+def settings_filter() -> Element:
+    """A subtree filter: of each bridge its ports and what it is set to, without its entries."""
+    settings = (_TSNL("vlan-filtering"), _TSNL("multicast-snooping"))
+    component = _BRIDGE("component", _BRIDGE("name"), _BRIDGE("bridge-port"), *settings)
+    return _BRIDGE("bridges", _BRIDGE("bridge", _BRIDGE("name"), component))
+
+
 def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, BridgeForwarding]:
     """What is configured of these bridges, from the reply to a get-config; without those of which
     nothing is."""
@@ -200,6 +209,11 @@ def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeRep
     }
 
 
+def all_bridge_reports(data: Element) -> dict[str, BridgeReport]:
+    """What all bridges that the operational state has do, by name."""
+    return {name: _report(component, data) for name, component in _components(data).items()}
+
+
 def _components(data: Element) -> dict[str, Element]:
     """By the name of the bridge its component, of which a Linux bridge has one."""
     found = {}
@@ -221,6 +235,17 @@ def _report(component: Element, data: Element) -> BridgeReport:
         filters_vlans=reply.text(component, "t:vlan-filtering", _NAMESPACES) != "false",
         snoops_multicast=reply.text(component, "t:multicast-snooping", _NAMESPACES) != "false",
         recoded=code_points.recoded(data),
+        held_back={
+            name: state
+            for row in reply.entries(component, "t:port", _NAMESPACES)
+            if (name := reply.text(row, "t:interface", _NAMESPACES))
+            and (state := reply.text(row, "t:spanning-tree-state", _NAMESPACES)) in _HELD_BACK
+        },
+        foreign_vlans={
+            name: frozenset(_vlan_ids(reply.text(row, "t:vids", _NAMESPACES) or ""))
+            for row in reply.entries(component, "t:foreign-vlans", _NAMESPACES)
+            if (name := reply.text(row, "t:interface", _NAMESPACES))
+        },
     )
 
 

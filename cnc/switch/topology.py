@@ -1,15 +1,16 @@
-"""Interfaces of a switch and their LLDP neighbours."""
+"""Interfaces of a switch, their LLDP neighbours, and the bridges that they are ports of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lxml.builder import ElementMaker
 
 from cnc.switch import reply
+from cnc.switch.forwarding import all_bridge_reports, settings_filter
 from cnc.switch.reply import Element
-from cnc.switch.tree import INTERFACES, TSN_LINUX
+from cnc.switch.tree import INTERFACES, TSN_LINUX, BridgeReport
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
@@ -62,18 +63,23 @@ class LldpReport:
 
 @dataclass(frozen=True, slots=True)
 class TopologyReport:
-    """`lldp` is None where no LLDP daemon answers, or the agent does not support LLDP."""
+    """`lldp` is None where no LLDP daemon answers, or the agent does not support LLDP. `bridges`
+    are those of the switch's kernel by name, without their filtering entries; a bridge is one of
+    the `interfaces`, too.
+    """
 
     interfaces: Mapping[str, InterfaceReport]
     lldp: LldpReport | None
+    bridges: Mapping[str, BridgeReport] = field(default_factory=dict)
 
 
 def topology_filter() -> list[Element]:
-    """Subtree filter: identity and speed of each interface; all of LLDP."""
+    """Subtree filter: identity and speed of interfaces; all of LLDP; settings of bridges."""
     leaves = ("name", "oper-status", "phys-address", "speed")
     return [
         _IF("interfaces", _IF("interface", *(_IF(leaf) for leaf in leaves))),
         _TSNL("lldp"),
+        settings_filter(),
     ]
 
 
@@ -90,7 +96,9 @@ def topology_report(data: Element) -> TopologyReport:
             speed_bps=reply.number(_text(interface, "if:speed") or "0", "speed") or None,
         )
     lldp = data.find("t:lldp", _NAMESPACES)
-    return TopologyReport(interfaces, None if lldp is None else _lldp_report(lldp))
+    return TopologyReport(
+        interfaces, None if lldp is None else _lldp_report(lldp), all_bridge_reports(data)
+    )
 
 
 def _lldp_report(lldp: Element) -> LldpReport:

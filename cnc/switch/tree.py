@@ -87,6 +87,10 @@ class BridgeReport:
     frames of a group address to all ports. `identifies_streams`: whether it can translate frames
     that talkers send untagged, where it was asked. All three are True where the switch does not
     report it.
+
+    `held_back` are the ports with a link that the spanning tree protocol does not let forward, with
+    their state; `foreign_vlans` those that the agent has not registered, by port, or by the bridge
+    itself.
     """
 
     ports: tuple[str, ...]
@@ -95,6 +99,8 @@ class BridgeReport:
     snoops_multicast: bool = True
     recoded: Mapping[str, tuple[Recoding, ...]] = field(default_factory=dict)
     identifies_streams: bool = True
+    held_back: Mapping[str, str] = field(default_factory=dict)
+    foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ FILES = {
 }
 
 _INTENT = """name: booted
+forwarding: {forwarding}
 defaults:
   {{rate: 1Gbps, propagation: 100ns, processing: {{min: 1us, max: 5us}}, clock-error: 1us,
     gate-margin: 1ms, gates: software, user: operator, netconf-port: {port}}}
@@ -106,10 +107,11 @@ class Switch:
         )
         return front.connect(timeout=WAIT_LIMIT_S)
 
-    def push(self) -> None:
-        """Bring the schedule to the switch, as an operator does."""
+    def push(self, forwarding: str = "routed") -> None:
+        """Bring the schedule to the switch, as an operator does; `bridged` needs a bridge br0."""
         intent = self.directory / "booted.yaml"
-        intent.write_text(_INTENT.format(port=self.machine.port(830)), encoding="utf-8")
+        text = _INTENT.format(port=self.machine.port(830), forwarding=forwarding)
+        intent.write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "cnc", "push", intent, "--timeout", "120"]
         command += ["--identity", self.machine.identity, "--known-hosts", self._known_hosts]
         command += ["--state-dir", self.directory / "state"]

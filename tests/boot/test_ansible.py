@@ -3,7 +3,8 @@
     controller (cnc, an end station as well) ═══ enp0s17 ═══ enp0s17 switch (s1, ports p1 and p2)
 
 Ansible reaches both over SSH, apart from the link; NETCONF and PTP take the link. In containers,
-which share this machine's kernel, there are no gates, no PTP and no VLAN, and nothing else differs.
+which share this machine's kernel, there are no gates, no PTP, no bridge and no VLAN, and nothing
+else differs.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ done
 """
 INTENT = """
 name: testbed
+forwarding: bridged
 defaults:
   rate: 10Gbps
   propagation: 100ns
@@ -192,6 +194,7 @@ def write_inventory(bed: Bed, package: Path, wheels: Path) -> None:
                         "s1": {
                             "switch_management_address": "10.99.0.1",
                             "linuxptp_priority1": 100,
+                            "bridge_ports": ["p1", "p2"] if own_kernel else [],
                         }
                     }
                 },
@@ -257,6 +260,16 @@ def test_the_end_station_follows_the_switchs_clock(brought_up: Bed) -> None:
     brought_up.switch.run("pmc -u -b 0 'GET PORT_DATA_SET' | grep -q 'portState *MASTER'")
 
 
+@pytest.mark.own_kernel
+def test_the_switch_has_a_bridge_that_streams_can_use(brought_up: Bed) -> None:
+    (bridge,) = brought_up.switch.json("ip -details -json link show br0")
+    settings = bridge["linkinfo"]["info_data"]
+    wanted = {"vlan_filtering": 1, "mcast_snooping": 1, "stp_state": 0, "vlan_default_pvid": 1}
+    assert {name: settings[name] for name in wanted} == wanted
+    members = brought_up.switch.json("ip -json link show master br0")
+    assert sorted(each["ifname"] for each in members) == ["p1", "p2"]
+
+
 def test_a_talkers_frames_get_the_priority_of_their_class(brought_up: Bed) -> None:
     rules = brought_up.controller.run("nft list table inet tsn-end-station").stdout
     assert re.search(r"ip dscp (ef|0x2e) meta priority set (0:6|:6)", rules)
@@ -291,6 +304,8 @@ def test_after_a_push_the_kernel_runs_the_schedule(pushed: Bed) -> None:
     (qdisc,) = pushed.gates()
     assert qdisc["handle"] == "7a0:"
     assert qdisc["root"]
+    groups = pushed.switch.run("bridge mdb show dev br0").stdout
+    assert re.search(r"port p2 grp 03:54:53:\S+ permanent", groups)
     assert pushed.controller.run("systemctl is-active cnc-watch").stdout.strip() == "active"
 
 
@@ -343,5 +358,10 @@ def test_tearing_down_leaves_what_is_not_ours(in_use: Bed) -> None:
             "find /etc/systemd/system -type f -name '*tsn*' -o -type f -name '*cnc*'"
         ).stdout
         assert units == ""
+    assert switch.run("ip link show br0", check=False).code != 0
+    assert switch.run("ls /etc/systemd/network").stdout.split() == [
+        "10-management.network",
+        "20-link.network",
+    ]
     again = in_use.play("tear-down.yml")
     assert (again.code, again.changed) == (0, {"s1": 0, "cnc": 0}), again.output

@@ -1,4 +1,5 @@
-"""One boot, the short way through all of it: a bare Debian, the playbook, a push, gates that run.
+"""One boot, the short way through all of it: a bare Debian, the playbook, a bridge, a push, gates
+that run beside filtering entries.
 
 What a life of reboots, crashes and upgrades does is in test_switch.py, what playbooks do to a whole
 testbed in test_ansible.py.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from tests.boot.playbooks import play
 from tests.boot.switch import BROKER, FILES, SERVER, UNITS, Switch, until
 
 NAME = "s1"
+EXAMPLES = Path(__file__).parents[2] / "scripts/debian/examples"
 SYSREPO = re.compile(r"/etc/sysrepo/|/dev/shm/sr")
 DESCRIPTION = """<config xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">
   <interfaces xmlns="urn:ietf:params:xml:ns:yang:ietf-interfaces"><interface>
@@ -50,6 +53,7 @@ def inventory(machine: Emulated, package: Path) -> str:
         "ansible_user": "root",
         "ansible_ssh_common_args": f"-F {machine.ssh_config}",
         "switch_package": str(package),
+        "bridge_ports": ["p1", "p2"],
         "switch_netconf_users": [{"name": "operator", "group": "tsn-operator", "keys": [key]}],
         # Each more costs seconds under emulation.
         "linuxptp_other_clock_services": ["systemd-timesyncd"],
@@ -58,17 +62,36 @@ def inventory(machine: Emulated, package: Path) -> str:
     return json.dumps({"all": {"children": groups}})
 
 
+def test_the_package_has_an_example_of_a_bridge(package: Path):
+    listed = subprocess.run(["dpkg-deb", "--contents", package], capture_output=True, check=True)
+    examples = re.findall(r"\./usr/share/doc/tsn-switch/examples/(\S+)", listed.stdout.decode())
+    assert sorted(examples) == sorted(each.name for each in EXAMPLES.iterdir())
+
+
 def test_the_playbook_starts_every_service_of_the_switch(brought_up: Switch):
     assert {unit: brought_up.property(unit, "ActiveState") for unit in UNITS} == dict.fromkeys(
         UNITS, "active"
     )
 
 
-def test_a_push_to_it_ends_with_gates_and_rules_in_the_kernel(brought_up: Switch):
-    brought_up.push()
+def test_the_playbook_makes_a_bridge_that_streams_can_use(brought_up: Switch):
+    (bridge,) = brought_up.machine.json("ip -details -json link show br0")
+    settings = bridge["linkinfo"]["info_data"]
+    wanted = {"vlan_filtering": 1, "mcast_snooping": 1, "stp_state": 0}
+    assert {name: settings[name] for name in wanted} == wanted
+    members = brought_up.machine.json("ip -json link show master br0")
+    assert sorted(each["ifname"] for each in members) == ["p1", "p2"]
+
+
+def test_a_push_to_it_ends_with_gates_and_filtering_entries_in_the_kernel(brought_up: Switch):
+    brought_up.push("bridged")
     until(lambda: brought_up.schedule().count("base-time") == 1, "the schedule's base time")
     assert "qdisc taprio 7a0: root" in brought_up.schedule()
-    assert "-j TSN-CLASSIFY" in brought_up.rules()
+    (groups,) = brought_up.machine.json("bridge -json mdb show dev br0")
+    (entry,) = [each for each in groups["mdb"] if each["state"] == "permanent"]
+    assert entry["port"] == "p2"
+    (member,) = brought_up.machine.json("bridge -json vlan show dev p2")
+    assert entry["vid"] in [each["vlan"] for each in member["vlans"]]
 
 
 def test_no_process_that_a_client_reaches_reaches_sysrepo(brought_up: Switch):

@@ -19,7 +19,7 @@ from cnc import intent as intents
 from cnc.cli import cnc
 from cnc.lab import Lab, lab
 
-LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+SCHEDULES = Path(__file__).parents[2] / "schedules"
 
 # Every node has the same files, and with them the same name for lldpd's socket.
 CLIENT = """#!/bin/sh
@@ -29,13 +29,17 @@ exec {client} -u "{sockets}/$(ip netns identify $$)" "$@"
 DAEMON = 'hostname "$0" && exec lldpd -d -u "$1"'
 
 
-@pytest.fixture
-def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    """line3 with lldpd on every node, which calls itself as the node is called."""
+@pytest.fixture(params=["line3", "bridged5"])
+def network(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lab]:
+    """An example with lldpd on every node, which calls itself as the node is called."""
     client = shutil.which("lldpcli")
     assert client, "lldpd is not installed; scripts/setup does that"
     file = tmp_path / "heard.yaml"
-    file.write_text(LINE3.read_text().replace("name: line3", "name: heard"))
+    example: str = request.param
+    text = (SCHEDULES / f"{example}.yaml").read_text()
+    file.write_text(text.replace(f"name: {example}", "name: heard"))
     with ExitStack() as daemons:
         sockets = Path(daemons.enter_context(TemporaryDirectory()))
         sockets.chmod(0o755)  # the client runs as lldpd's own user
@@ -106,6 +110,7 @@ def test_what_switches_hear_is_the_network_that_was_built(network, tmp_path):
     )
     assert done.exit_code == 0, done.output
     found = intents.load(written).network
+    assert found.forwarding is built.forwarding
     assert {link.source: link.target for link in found.links.values()} == {
         link.source: link.target for link in built.links.values()
     }
@@ -114,3 +119,35 @@ def test_what_switches_hear_is_the_network_that_was_built(network, tmp_path):
     }
     assert found.end_stations.keys() == built.end_stations.keys()
     assert "one-sided" not in written.read_text()
+
+
+def with_example_stream(draft: Path) -> None:
+    """As an operator goes on with a draft: the stream that its comments propose is wanted."""
+    head, _, example = draft.read_text().partition("# streams:")
+    lines = [line.removeprefix("# ") for line in example.splitlines()[:-1]]
+    draft.write_text("\n".join([f"{head}streams:", *lines[1:], ""]))
+
+
+@pytest.mark.parametrize("network", ["bridged5"], indirect=True)
+def test_the_draft_of_a_bridged_network_is_pushed_as_it_is(network, tmp_path):
+    built = network.intent.network
+    expected = sorted(link.source.node for link in built.links.values())
+    wait_for(lambda: sorted(names_heard(network)) == expected)
+    user = built.bridges["s1"].management.user
+    addresses = [bridge.management.address for bridge in built.bridges.values()]
+    written = tmp_path / "found.yaml"
+    keys = ["--identity", network.identity, "--known-hosts", network.known_hosts]
+    commands = [
+        ("discover", *addresses, "--user", user, *keys, "-o", written),
+        ("push", written, *keys, "--state-dir", tmp_path),
+        ("push", written, *keys, "--state-dir", tmp_path),
+        ("path", "motion", written, *keys),
+    ]
+    outputs = []
+    for number, command in enumerate(commands):
+        done = CliRunner().invoke(cnc, [*map(str, command)])
+        assert done.exit_code == 0, f"{done.output}{done.exception}"
+        outputs.append(done.output)
+        if number == 1:  # pushed as it is; and then with a stream
+            with_example_stream(written)
+    assert "as planned" in outputs[-1]

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import NamedTuple
 
 import pytest
 from pyroute2 import IPRoute
 
+from agent import operational
 from agent.composition import Contribution, Step
 from agent.datastore.changes import Changes
 from agent.datastore.watch import Watch
@@ -27,6 +30,7 @@ from agent.kernel.bridge_entries import BridgeEntry, VlanMember
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
 from agent.kernel.nft_bridge import BridgeTable, Listed
 from agent.kernel.ports import KernelPorts
+from agent.mechanism import BRIDGES
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.forwarding.model import (
     Address,
@@ -209,7 +213,7 @@ def test_what_is_read_back_is_what_was_asked_and_changes_no_more(switch, bridge)
     switch.apply(wanted())
     found = switch.read()["br0"]
     assert found[ForwardingState].table == TABLE
-    assert found.as_bridge == BRIDGE
+    assert found.as_bridge == replace(BRIDGE, port_states=dict.fromkeys(PORTS, "forwarding"))
     time.sleep(5)  # until the kernel has learned and reported what its own first frames bring
     with ExitStack() as stack:
         listening = [stack.enter_context(each) for each in monitors()]
@@ -219,6 +223,29 @@ def test_what_is_read_back_is_what_was_asked_and_changes_no_more(switch, bridge)
         switch.apply({})
         time.sleep(0.05)
         assert all(list(messages(each)) for each in listening)
+
+
+@pytest.mark.usefixtures("bridge")
+def test_vlans_of_others_and_what_the_spanning_tree_does_are_reported(switch):
+    switch.apply(wanted())
+    with IPRoute() as ipr:
+        ipr.vlan_filter("add", index=port("p2"), vlan_info={"vid": 20})
+        ipr.vlan_filter("add", index=port("p2"), vlan_info={"vid": 21})
+    # Without a protocol the kernel lets a port that is set to block forward at once.
+    subprocess.run(["bridge", "link", "set", "dev", "p3", "state", "learning"], check=True)
+    (reported,) = operational.bridges(MECHANISMS, switch.read())[BRIDGES]["bridge"]
+    (component,) = reported["component"]
+    assert component["tsn-linux:port"] == [
+        {"interface": "p1", "spanning-tree-state": "forwarding"},
+        {"interface": "p2", "spanning-tree-state": "forwarding"},
+        {"interface": "p3", "spanning-tree-state": "learning"},
+    ]
+    assert {row["interface"]: row["vids"] for row in component["tsn-linux:foreign-vlans"]} == {
+        "br0": "1",
+        "p1": "1",
+        "p2": "1,20-21",
+        "p3": "1",
+    }
 
 
 def monitors() -> list[socket.socket]:

@@ -13,8 +13,11 @@ import yaml
 from click.testing import CliRunner
 
 from agent.datastore.subscriptions import Datastore
+from agent.mechanisms import MECHANISMS
+from agent.memory_ports import MemoryPorts, rehearsal_ports
+from agent.switch import Switch
 from cnc import cli, intent
-from cnc.model import PortRef
+from cnc.model import Forwarding, PortRef
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "json" / "discover.schema.json"
 CHASSIS = {"local-chassis": {"chassis": {"id": {"type": "mac", "value": "02:00:00:00:00:01"}}}}
@@ -51,12 +54,24 @@ def lldpd(tmp_path, monkeypatch):
 @pytest.fixture
 def switch(shared_netconfd, kernel, lldpd, tmp_path):
     """The switch's address, once its agent and server run; the environment has its keys."""
-    server = shared_netconfd
     with closing(Datastore(kernel)):
-        key = server.host_key.with_suffix(".pub").read_text()
-        (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {key}")
-        (tmp_path / "client-key").symlink_to(server.client_key)
-        yield f"127.0.0.1:{server.port}"
+        yield reached(shared_netconfd, tmp_path)
+
+
+@pytest.fixture
+def bridging(shared_netconfd, lldpd, tmp_path):
+    """As `switch`, of which all ports are in a bridge."""
+    ports = Switch(MemoryPorts(MECHANISMS, rehearsal_ports(("p1", "p2"), "switch0")))
+    with closing(Datastore(ports)):
+        yield reached(shared_netconfd, tmp_path)
+
+
+def reached(server, tmp_path: Path) -> str:
+    """The address of a server; `tmp_path` gets the keys that `discover` uses."""
+    key = server.host_key.with_suffix(".pub").read_text()
+    (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {key}")
+    (tmp_path / "client-key").symlink_to(server.client_key)
+    return f"127.0.0.1:{server.port}"
 
 
 @pytest.fixture
@@ -86,6 +101,20 @@ def test_a_draft_of_a_switch_and_whom_it_hears_is_an_intent(switch, lldpd, disco
     assert found.network.links[PortRef(name, "p1")].rate_bps == 1_000_000_000
     checked = CliRunner().invoke(cli.cnc, ["check", str(written)])
     assert checked.exit_code == 0, checked.output
+
+
+def test_a_switch_that_bridges_is_drafted_with_its_bridge(bridging, lldpd, discover, tmp_path):
+    lldpd(
+        neighbor("p1", "talker", "02:00:00:00:01:00"),
+        neighbor("p2", "listener", "02:00:00:00:02:00"),
+    )
+    written = tmp_path / "cell.yaml"
+    done = discover(bridging, "-o", written)
+    assert done.exit_code == 0, done.output
+    network = intent.load(written).network
+    assert network.forwarding is Forwarding.BRIDGED
+    assert [each.bridge_device for each in network.bridges.values()] == ["switch0"]
+    assert "no neighbour is heard" not in written.read_text()
 
 
 def test_what_a_neighbour_sends_hides_no_other_neighbour(switch, lldpd, discover):

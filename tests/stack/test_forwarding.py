@@ -193,3 +193,21 @@ def test_the_operational_datastore_has_the_entries_of_the_kernel(client, kernel)
     kernel.states["br0"] = kernel.states["br0"].with_part(ForwardingState())
     (bridge,) = client.read(BRIDGES)["ieee802-dot1q-bridge:bridges"]["bridge"]
     assert "filtering-entry" not in bridge["component"][0]["filtering-database"]
+
+
+def test_the_operational_datastore_has_the_states_of_ports_and_the_vlans_of_others(client, kernel):
+    state = kernel.states["br0"]
+    others = frozenset(Member(each, "p2") for each in (1, 20, 21, 22))
+    blocked = replace(state.as_bridge, port_states={"p1": "forwarding", "p2": "blocking"})
+    kernel.states["br0"] = replace(state, as_bridge=blocked).with_part(
+        ForwardingState(foreign=ForwardingTable(members=others))
+    )
+    (bridge,) = client.read(BRIDGES)["ieee802-dot1q-bridge:bridges"]["bridge"]
+    (component,) = bridge["component"]
+    assert {
+        row["interface"]: row["spanning-tree-state"] for row in component["tsn-linux:port"]
+    } == {
+        "p1": "forwarding",
+        "p2": "blocking",
+    }
+    assert component["tsn-linux:foreign-vlans"] == [{"interface": "p2", "vids": "1,20-22"}]

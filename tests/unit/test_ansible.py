@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,55 @@ def test_a_user_who_is_to_go_is_in_no_group_afterwards() -> None:
     sent = memberships(users, {"tsn-operator": ["alice"]})
     assert sent.count("alice") == 1
     assert '<user-name nc:operation="remove">alice</user-name>' in sent
+
+
+def networkd_settings(text: str) -> dict[str, dict[str, str]]:
+    """The sections of a file of systemd-networkd, without comments."""
+    parser = ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(text)
+    return {name: dict(parser[name]) for name in parser.sections()}
+
+
+def bridge_file(name: str, **variables: object) -> dict[str, dict[str, str]]:
+    """What the role bridge writes into the file of this name."""
+    templates = Environment(
+        loader=FileSystemLoader(ANSIBLE / "roles/bridge/templates"),
+        autoescape=False,  # noqa: S701  as Ansible renders it
+    )
+    templates.filters["bool"] = bool
+    given = {**of_role("bridge", "defaults/main.yml"), "bridge_ports": ["p1", "p2"], **variables}
+    return networkd_settings(templates.get_template(f"{name}.j2").render(given))
+
+
+BRIDGE_FILES = sorted(path.name for path in (CHECKOUT / "scripts/debian/examples").iterdir())
+
+
+@pytest.mark.parametrize("name", BRIDGE_FILES)
+def test_the_example_of_the_package_is_what_the_playbook_writes(name: str) -> None:
+    example = networkd_settings((CHECKOUT / "scripts/debian/examples" / name).read_text())
+    if "Bridge" in example:
+        example["Bridge"]["MulticastQuerier"] = "no"  # the kernel's default
+    assert bridge_file(name) == example
+
+
+def test_the_files_of_a_bridge_follow_the_inventory() -> None:
+    netdev = bridge_file(
+        "05-tsn-bridge.netdev",
+        bridge_name="sw0",
+        bridge_stp=True,
+        bridge_default_pvid=0,
+        bridge_multicast_querier=True,
+    )
+    assert netdev["NetDev"] == {"Name": "sw0", "Kind": "bridge"}
+    assert netdev["Bridge"] == {
+        "VLANFiltering": "yes",
+        "MulticastSnooping": "yes",
+        "MulticastQuerier": "yes",
+        "STP": "yes",
+        "DefaultPVID": "none",
+    }
+    ports = bridge_file("05-tsn-bridge-ports.network", bridge_mtu_octets=9000, bridge_ports=["a"])
+    assert (ports["Match"]["Name"], ports["Link"]["MTUBytes"]) == ("a", "9000")
+    bridge = bridge_file("05-tsn-bridge.network", bridge_addresses=["10.0.0.1/24"])
+    assert bridge["Network"]["Address"] == "10.0.0.1/24"

@@ -17,7 +17,7 @@ from cnc.discover import Answers, as_data, as_yaml, draft, targets
 from cnc.discover.asking import View
 from cnc.errors import InputError
 from cnc.intent.source import parse
-from cnc.model import Intent, Management, PortRef
+from cnc.model import NO_FORWARDING, Intent, Management, PortRef
 from cnc.switch.device import DeviceError
 from cnc.switch.topology import (
     Identifier,
@@ -26,6 +26,7 @@ from cnc.switch.topology import (
     NeighborReport,
     TopologyReport,
 )
+from cnc.switch.tree import BridgeReport
 
 GBPS = 10**9
 
@@ -70,7 +71,12 @@ def links(made) -> list[str]:
 
 def accepted(made) -> Intent:
     """The draft as the intent's own reader takes it."""
-    problems = parse(as_yaml(made).encode(), "draft")
+    return read(as_yaml(made))
+
+
+def read(text: str) -> Intent:
+    """A document as the intent's own reader takes it."""
+    problems = parse(text.encode(), "draft")
     problems.raise_if_any()
     return intent.from_document(problems.document, "draft")
 
@@ -88,8 +94,8 @@ def test_ports_are_found_by_name_too():
 
 def test_a_description_tells_ports_with_one_mac_address_apart():
     s2 = view(2, hears("p2", 1, 1))
-    bridge = InterfaceReport("br0", "up", mac(2, 2), None)
-    report = TopologyReport({"br0": bridge, **s2.report.interfaces}, s2.report.lldp)
+    vlan = InterfaceReport("p2.10", "up", mac(2, 2), None)
+    report = TopologyReport({"p2.10": vlan, **s2.report.interfaces}, s2.report.lldp)
     s1 = view(1, hears("p1", 2, 2, port_description="p2"))
     assert links(drafted(s1, dataclasses.replace(s2, report=report))) == ["s1/p1 - s2/p2"]
 
@@ -295,8 +301,7 @@ def test_the_example_stream_fits_the_draft():
     )
     head, _, example = as_yaml(made).partition("# streams:")
     uncommented = "".join(line.removeprefix("# ") + "\n" for line in example.splitlines()[:-1])
-    problems = parse(f"{head}streams:{uncommented}".encode(), "draft")
-    assert "motion" in intent.from_document(problems.document, "draft").streams
+    assert "motion" in read(f"{head}streams:{uncommented}").streams
 
 
 def test_an_empty_network_is_still_an_intent():
@@ -335,7 +340,16 @@ def views(draw, number: int) -> View:
     }
     heard = tuple(draw(st.lists(neighbors, max_size=4)))
     lldp = draw(st.none() | st.just(LldpReport(chassis(number), draw(anything), heard)))
-    return View(Management(f"10.0.0.{number}"), TopologyReport(interfaces, lldp))
+    bridges = {
+        name: BridgeReport(
+            tuple(draw(st.sets(port_names))),
+            NO_FORWARDING,
+            draw(st.booleans()),
+            draw(st.booleans()),
+        )
+        for name in draw(st.sets(port_names | anything, max_size=2))
+    }
+    return View(Management(f"10.0.0.{number}"), TopologyReport(interfaces, lldp, bridges))
 
 
 # Neither depends on how busy the machine is.

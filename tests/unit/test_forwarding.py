@@ -126,3 +126,14 @@ def test_a_bridge_reports_its_entries_by_the_numbers_of_its_ports():
     assert [row["port-ref"] for row in members["port-map"]] == [1, 2, 3]
     assert configured(*database["filtering-entry"]) == ForwardingConfig(TABLE)
     assert MECHANISM.operational_of_bridge(port("p1")) == {}
+
+
+def test_a_bridge_reports_the_vlans_that_others_have_made():
+    vlans = {"p1": (1, 10, 11, 12, 20), "br0": (1,)}
+    members = frozenset(Member(each, name) for name, vlan_ids in vlans.items() for each in vlan_ids)
+    state = STATE.with_part(ForwardingState(foreign=ForwardingTable(members=members)))
+    assert MECHANISM.operational_of_bridge(state)["tsn-linux:foreign-vlans"] == [
+        {"interface": "br0", "vids": "1"},
+        {"interface": "p1", "vids": "1,10-12,20"},
+    ]
+    assert "tsn-linux:foreign-vlans" not in MECHANISM.operational_of_bridge(STATE)

@@ -48,7 +48,7 @@ def test_the_interface_that_measures_wake_ups_is_no_port():
 def test_a_bridge_is_described_by_its_options_and_the_numbers_of_its_ports():
     options = [("IFLA_BR_VLAN_FILTERING", 1), ("IFLA_BR_MCAST_SNOOPING", 0)]
     data = {"attrs": [("IFLA_INFO_KIND", "bridge"), ("IFLA_INFO_DATA", {"attrs": options})]}
-    slave = {"attrs": [("IFLA_BRPORT_NO", 2)]}
+    slave = {"attrs": [("IFLA_BRPORT_NO", 2), ("IFLA_BRPORT_STATE", 4)]}
     member = {
         "attrs": [("IFLA_INFO_SLAVE_KIND", "bridge"), ("IFLA_INFO_SLAVE_DATA", slave)],
     }
@@ -58,5 +58,8 @@ def test_a_bridge_is_described_by_its_options_and_the_numbers_of_its_ports():
     port, bridge = link.read(dump)
     assert port.as_bridge is None
     assert bridge.as_bridge == LinuxBridge(
-        vlan_filtering=True, multicast_snooping=False, ports={"p1": 2}
+        vlan_filtering=True,
+        multicast_snooping=False,
+        ports={"p1": 2},
+        port_states={"p1": "blocking"},
     )

@@ -60,6 +60,14 @@ class ForwardingTable:
         """The members of each VLAN, sorted."""
         return _grouped((each.vlan_id, each.port) for each in self.members)
 
+    @property
+    def vlans_by_port(self) -> Mapping[str, list[int]]:
+        """The VLANs that each port is a member of, sorted."""
+        vlans: dict[str, list[int]] = {}
+        for each in sorted(self.members):
+            vlans.setdefault(each.port, []).append(each.vlan_id)
+        return vlans
+
 
 @dataclass(frozen=True, slots=True)
 class ForwardingConfig:

@@ -89,7 +89,23 @@ def operational(state: PortState) -> Node:
         database["filtering-entry"] = entries
     if registrations:
         database["vlan-registration-entry"] = registrations
-    return {"filtering-database": database}
+    node: Node = {"filtering-database": database}
+    if foreign := state[ForwardingState].foreign.vlans_by_port:
+        node["tsn-linux:foreign-vlans"] = [
+            {"interface": port, "vids": _ranges(vlan_ids)} for port, vlan_ids in foreign.items()
+        ]
+    return node
+
+
+def _ranges(vlan_ids: Iterable[int]) -> str:
+    """Ascending numbers as IEEE 802.1Q's modules write them: 1,10-100,250."""
+    ranges: list[tuple[int, int]] = []
+    for each in vlan_ids:
+        if ranges and ranges[-1][1] == each - 1:
+            ranges[-1] = ranges[-1][0], each
+        else:
+            ranges.append((each, each))
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
 def _ports(row: Tree) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cnc.format import counted
-from cnc.model import BridgeForwarding, PortRef
+from cnc.model import BridgeForwarding, Network, PortRef
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.wording import named
 from cnc.switch.code_points import misleading
@@ -31,6 +31,9 @@ def examine_bridge(
         failures += _recoded(desired, bridge, classes)
     for text, hint in failures:
         yield Finding(*ref, Check.BRIDGE, Verdict.FAILED, text, hint)
+    if bridge:
+        for port in sorted(desired.members & bridge.held_back.keys()):
+            yield Finding(*ref, Check.BRIDGE, Verdict.WARNING, *_held_back(port, bridge, ref.port))
     if bridge and not failures:
         text = f"{counted(len(bridge.ports), 'port')}, filters VLANs"
         yield Finding(*ref, Check.BRIDGE, Verdict.OK, text)
@@ -69,6 +72,8 @@ def _failures(
             f"cannot translate frames of {streams}: the YANG module {MODULE} is not installed",
             "update the switch's agent and its YANG modules, or let the talkers tag their frames",
         )
+    for vlan_id in sorted(vlan_id for vlan_id, ports in desired.vlans.items() if ports):
+        yield from _foreign_members(vlan_id, bridge, device)
 
 
 def _recoded(
@@ -82,3 +87,86 @@ def _recoded(
             f"{what}, which is the priority of another traffic class",
             f"remove the row with a NETCONF client ({row.table} of a bridge port)",
         )
+
+
+def _foreign_members(vlan_id: int, bridge: BridgeReport, device: str) -> Iterator[tuple[str, str]]:
+    """Members of a VLAN of streams that others have made; the agent takes over none."""
+    ports = sorted(port for port, vlan_ids in bridge.foreign_vlans.items() if vlan_id in vlan_ids)
+    if not ports:
+        return
+    other_vlan = "choose another VLAN for streams in the intent (addresses)"
+    if {*ports} >= {*bridge.ports}:
+        text = f"VLAN {vlan_id} is for streams, and all ports are members without the agent"
+        cure = f"if it is the default PVID: ip link set {device} type bridge vlan_default_pvid 1"
+    else:
+        text = f"VLAN {vlan_id} is for streams, and {named(ports)} is a member without the agent"
+        own = " self" if ports[0] == device else ""
+        cure = f"remove it on the switch: bridge vlan del dev {ports[0]} vid {vlan_id}{own}"
+    yield text, f"{cure}; or {other_vlan}"
+
+
+def _held_back(port: str, bridge: BridgeReport, device: str) -> tuple[str, str]:
+    """What the spanning tree protocol does to a port, and what to do about that."""
+    state = bridge.held_back[port]
+    text = f"spanning tree keeps {port} {state}: no frame of a stream passes there"
+    if state != "blocking":
+        return text, "wait until the port forwards, and run cnc doctor again"
+    cure = (
+        f"let the ring end for ordinary VLANs alone (bridge vlan del dev {port} vid 1), and then "
+        f"turn the protocol off: ip link set {device} type bridge stp_state 0"
+    )
+    return text, cure
+
+
+def examine_rings(network: Network, bridges: Mapping[str, BridgeReport]) -> Iterator[Finding]:
+    """A warning where frames of ordinary VLANs go around a ring of cables: what is flooded there
+    never ends. `bridges` is by switch. VLANs that pass the same cables are one warning."""
+    for cables, vlan_ids in _cables_of_vlans(network, bridges).items():
+        closing = _closing_cable(network, cables)
+        if closing is None:
+            continue
+        others = f" (and {counted(len(vlan_ids) - 1, 'other')})" if vlan_ids[1:] else ""
+        text = (
+            f"VLAN {vlan_ids[0]}{others} goes around a ring that the cable at {closing.port} "
+            "closes: what is flooded in it never ends"
+        )
+        cure = (
+            "streams pass the cable in VLANs of their own; take this one off it: "
+            f"bridge vlan del dev {closing.port} vid {vlan_ids[0]}"
+        )
+        device = network.bridges[closing.node].bridge_device
+        yield Finding(closing.node, device, Check.BRIDGE, Verdict.WARNING, text, cure)
+
+
+def _cables_of_vlans(
+    network: Network, bridges: Mapping[str, BridgeReport]
+) -> dict[tuple[PortRef, ...], list[int]]:
+    """By the cables between switches that they pass, each by its first port, the VLANs that are not
+    those of streams."""
+
+    def passing(port: PortRef) -> frozenset[int]:
+        bridge = bridges.get(port.node)
+        if not bridge or port.port not in bridge.ports or port.port in bridge.held_back:
+            return frozenset()
+        return bridge.foreign_vlans.get(port.port, frozenset())
+
+    by_vlan: dict[int, list[PortRef]] = {}
+    for port, link in sorted(network.links.items()):
+        if port < link.target:
+            for vlan_id in passing(port) & passing(link.target):
+                by_vlan.setdefault(vlan_id, []).append(port)
+    by_cables: dict[tuple[PortRef, ...], list[int]] = {}
+    for vlan_id, ports in sorted(by_vlan.items()):
+        by_cables.setdefault(tuple(ports), []).append(vlan_id)
+    return by_cables
+
+
+def _closing_cable(network: Network, cables: Iterable[PortRef]) -> PortRef | None:
+    """The first of `cables` that joins two switches which those before it join already."""
+    part = {name: name for name in network.bridges}
+    for port in cables:
+        one, other = part[port.node], part[network.links[port].target.node]
+        if one == other:
+            return port
+        part = {name: one if its == other else its for name, its in part.items()}
+    return None

@@ -13,12 +13,12 @@ from cnc.model import (
     TalkerConfiguration,
 )
 from cnc.rollout.compare import agent_down
-from cnc.rollout.preflight.bridges import EACH_PRIORITY, examine_bridge
+from cnc.rollout.preflight.bridges import EACH_PRIORITY, examine_bridge, examine_rings
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.preflight.ports import examine_limits, examine_margin, examine_port
 from cnc.switch.device import SwitchState
-from cnc.switch.tree import AgentReport
+from cnc.switch.tree import AgentReport, BridgeReport
 
 _NO_GATES = (
     "a switch: modprobe sch_taprio, or boot a kernel that has it, such as Debian's "
@@ -54,7 +54,18 @@ def examine(
             for port, report in state.ports.items()
         }
         findings += examine_limits(network, planned, reports)
+        findings += examine_rings(network, _bridges(network, alive))
     return findings + list(examine_clocks(alive, clock_error_ns))
+
+
+def _bridges(network: Network, alive: Mapping[str, SwitchState]) -> dict[str, BridgeReport]:
+    """The bridges of the switches that answer, by switch; none of a network that routes."""
+    reports = {
+        name: alive[name].ports.get(bridge.bridge_device)
+        for name, bridge in network.bridges.items()
+        if name in alive
+    }
+    return {name: each.forwarding for name, each in reports.items() if each and each.forwarding}
 
 
 def _by_port(desired: Desired) -> dict[PortRef, PortConfiguration]:
