@@ -319,6 +319,11 @@ class Stream(Shape):
         description="from the planned start of sending to the last bit at the last listener, "
         "a duration such as 500us"
     )
+    max_jitter_ns: Annotated[int, quantity(DURATION, 1)] | None = Field(
+        None,
+        description="the most that the arrival of its frames (last bit) may vary at each listener, "
+        "a duration such as 10us, at most max-latency; default: not limited",
+    )
     window: Window | None = Field(
         None, description="when the talker may send; default: at any time"
     )

@@ -86,6 +86,7 @@ def plan(computed: Plan, output: Path | None) -> None:
         ">leaves talker at",
         ">latency bound",
         ">allowed",
+        *([">jitter bound", ">allowed"] if computed.jitter_ns else []),
         *([">recovers in"] if computed.recovery_ns else []),
     )
     for name, placed in islice(computed.streams.items(), _ROWS_MAX):
@@ -99,6 +100,7 @@ def plan(computed: Plan, output: Path | None) -> None:
             ", ".join(map(duration, _starts_ns(computed, placed))),
             duration(placed.latency_bound_ns),
             duration(stream.max_latency_ns),
+            *(_jitter(computed, name) if computed.jitter_ns else []),
             *([_recovers(computed, name)] if computed.recovery_ns else []),
         )
     print_table(table, len(computed.streams))
@@ -113,6 +115,14 @@ def plan(computed: Plan, output: Path | None) -> None:
         _recovery(computed)
     refused(computed)
     echo(f"wrote {output}" if output else "nothing written; -o FILE keeps the plan")
+
+
+def _jitter(computed: Plan, stream: str) -> list[str]:
+    """The greatest bound at a listener, and what it may be; nothing where that is not limited."""
+    allowed_ns = computed.intent.streams[stream].max_jitter_ns
+    if allowed_ns is None:
+        return ["", ""]
+    return [duration(max(computed.jitter_ns[stream].values())), duration(allowed_ns)]
 
 
 def _address(computed: Plan, stream: str) -> list[str]:
