@@ -11,7 +11,7 @@ from cnc.errors import Unschedulable
 from cnc.model import Forwarding, Plan, PortRef, TalkerInterference
 from cnc.planner import ALGORITHMS, Live, plan
 from tests.simulator.campaign import verdict
-from tests.unit.planner_fuzz import steady_plan
+from tests.unit.planner_fuzz import SHORT_LISTS, first_faults, steady_plan
 from tests.unit.planner_networks import (
     BLOCKING_NS,
     CYCLIC,
@@ -154,6 +154,12 @@ def last_starts_apart_ns(planned: Plan) -> int:
 def test_no_arrival_varies_more_than_promised_in_random_networks(seed: int) -> None:
     for planned in steady_plan(seed):
         assert verdict(planned, seed) == "kept"
+
+
+def test_no_frame_is_in_a_queue_with_the_next_of_its_stream() -> None:
+    """It would leave a period early where the one before is lost. Here one that is as slow as long
+    frames takes more than its period to cross a port, and others are ejected for it."""
+    assert first_faults(steady_plan(298, (0, 0, *SHORT_LISTS))) == []
 
 
 def test_the_judge_refuses_a_limit_that_is_broken() -> None:
