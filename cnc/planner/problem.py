@@ -91,10 +91,14 @@ class Problem:
         return talkers_with_one_link(self.intent.network)
 
     def window_ns(self, member: Member) -> tuple[int, int]:
-        """The first and the last moment of its period at which the talker may start."""
+        """The first and the last moment of its period at which the talker may start.
+
+        A window that ends with the period ends before the next begins: a talker is told an offset
+        within the period (yang/tsn-end-station.yang).
+        """
         stream = self.stream(member)
-        latest = stream.period_ns - 1 if stream.latest_ns is None else stream.latest_ns
-        return stream.earliest_ns, latest
+        end = stream.period_ns - 1
+        return stream.earliest_ns, end if stream.latest_ns is None else min(stream.latest_ns, end)
 
     def beat_ns(self, period_ns: int) -> int:
         """The shortest period of any stream that divides `period_ns`."""
