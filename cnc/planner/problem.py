@@ -254,11 +254,13 @@ class Problem:
             delivery = hop.delivery_ns if listens else None
             times = least, greatest, window, hold, delivery, edge, late_here, seam
             is_copied = parent is None and self.starts_with_copy(member)
-            if parent is None or (held and number not in self._loose_links):
-                steady, arrival = index, hop.arrival_ns
-            else:
-                steady, arrival = anchor, least + hop.flight_ns
-            legs.append(Leg(number, parent, anchor, *times, is_copied, steady, arrival))
+            legs.append(Leg(number, parent, anchor, *times, is_copied))
+            if listens and stream.max_jitter_ns is not None:
+                if parent is None or (held and number not in self._loose_links):
+                    steady, arrival = index, hop.arrival_ns
+                else:
+                    steady, arrival = anchor, least + hop.flight_ns
+                legs[-1] = legs[-1]._replace(steady_leg=steady, arrival_ns=arrival)
             early.append(early_here)
             depths.append(depth)
             offsets.append(offset)

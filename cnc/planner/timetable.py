@@ -102,14 +102,16 @@ class Timetable:
             else:
                 first = max(first, start + other.route.latency_ns(other.offsets_ns) - allowed)
                 last = min(last, start + allowed - route.least_latency_ns)
-        return self._steady(route, first, last)
-
-    def _steady(self, route: Route, first_ns: int, last_ns: int) -> tuple[int, int]:
-        """Of the starts from the first to the last those at which frames that nowhere wait arrive
-        within the jitter of their stream; the last before the first if there are none."""
         max_jitter_ns = self.problem.stream(route.member).max_jitter_ns
         if max_jitter_ns is None:
-            return first_ns, last_ns
+            return first, last
+        return self._steady(route, max_jitter_ns, first, last)
+
+    def _steady(
+        self, route: Route, max_jitter_ns: int, first_ns: int, last_ns: int
+    ) -> tuple[int, int]:
+        """Of the starts from the first to the last those at which frames that nowhere wait arrive
+        within the jitter of their stream; the last before the first if there are none."""
         links = self.problem.links
         alone = Placement(route, route.offsets_ns, 0)
         if not jitter.is_kept(links, alone, alone, max_jitter_ns):
