@@ -291,6 +291,8 @@ class Stream:
     bridged; None: the plan assigns it. `identification` tells its frames from others of a talker
     that sends them untagged: the first switch gives them their address, VLAN and PCP, the last one
     takes them away again. None: the talker does so itself.
+    `max_jitter_ns` bounds how much the arrival of the last bit may vary at each listener against
+    the period, by whichever path the frame comes; None: it need not be bounded.
     """
 
     name: str
@@ -307,6 +309,7 @@ class Stream:
     destination_mac: str | None = None
     vlan_id: int | None = None
     identification: Identification | None = None
+    max_jitter_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,7 +496,8 @@ class Plan:
     plan without it; it is empty unless that was asked for. `recovery_ns` is by stream how long
     after the end of a disturbance its frames may still be later than their bound; empty where the
     network need not recover. `addresses` has every planned stream of a bridged network; it is empty
-    in a routed one.
+    in a routed one. `jitter_ns` has every planned stream whose jitter the operator limits, and for
+    each of its listeners the spread of arrivals that it is promised.
     """
 
     intent: Intent
@@ -503,6 +507,7 @@ class Plan:
     refused: Mapping[str, str] = field(default_factory=dict)
     recovery_ns: Mapping[str, int] = field(default_factory=dict)
     addresses: Mapping[str, StreamAddress] = field(default_factory=dict)
+    jitter_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def class_of(self, stream: str) -> TrafficClass:
         """The class that all frames of a planned stream use."""

@@ -10,6 +10,7 @@
      "streams":   {stream: {"paths": [[[node, port, offset_ns, traffic_class], ...], ...],
                             "latency_bound_ns": n}, ...},
      "addresses": {stream: {"destination_mac": "03:54:53:4e:00:00", "vlan_id": n}, ...},
+     "jitter_ns": {stream: {listener: n, ...}, ...},
      "recovery_ns": {stream: n, ...},
      "refused":   {stream: why it has no place, ...},
      "gates":     {"node/port": {"cycle_ns": n, "entries": [["0x81", interval_ns], ...]}, ...}}
@@ -20,6 +21,9 @@ for no recovery: how long after a disturbance a stream may be late.
 
 `addresses` has every stream of the plan where the intent's forwarding is bridged, and is missing
 where it is routed. The PCP of a stream is the priority of its class.
+
+`jitter_ns` has the streams whose jitter the intent limits: the spread of arrivals that each of
+their listeners is promised. It is missing where there is none.
 
 `gate_margin` is how late the plan expects gates to open where the intent does not state it, and
 the measurement that asks for it: how late the latest of `count` wake-ups was. `measured` is missing
@@ -147,6 +151,7 @@ def parse(text: str, source: str) -> Plan:
             name: StreamAddress(its.destination_mac, its.vlan_id)
             for name, its in found.addresses.items()
         },
+        jitter_ns=found.jitter_ns,
     )
 
 
@@ -189,6 +194,7 @@ def _text(plan: Plan) -> str:
         f'"algorithm": {json.dumps(plan.algorithm)}',
         f'"streams": {_lines(streams)}',
         *([f'"addresses": {_lines(addresses)}'] if addresses else []),
+        *([f'"jitter_ns": {_lines(plan.jitter_ns)}'] if plan.jitter_ns else []),
         *([f'"recovery_ns": {_lines(plan.recovery_ns)}'] if plan.recovery_ns else []),
         f'"refused": {_lines(plan.refused)}',
         f'"gates": {_lines(gates)}',

@@ -91,6 +91,12 @@ def _known_stream(name: str, info: ValidationInfo) -> str:
     return name
 
 
+def _known_listener(name: str, info: ValidationInfo) -> str:
+    if all(name not in stream.listeners for stream in _intent(info).streams.values()):
+        raise ValueError("a listener of a stream of the intent in this file")
+    return name
+
+
 def _class_number(number: int, info: ValidationInfo) -> int:
     numbers = sorted(each.number for each in _intent(info).classes.values())
     if number not in numbers:
@@ -145,6 +151,7 @@ _Count = Annotated[int, _whole_number(0)]
 _Positive = Annotated[int, _whole_number(1)]
 _Port = Annotated[str, AfterValidator(_known_port)]
 _Stream = Annotated[str, AfterValidator(_known_stream)]
+_Listener = Annotated[str, AfterValidator(_known_listener)]
 _HopValues = tuple[str, str, _Count, Annotated[_Count, AfterValidator(_class_number)]]
 _Hop = Annotated[_HopValues, BeforeValidator(_hop_shape), AfterValidator(_on_known_port)]
 _Entry = Annotated[tuple[str, _Positive], BeforeValidator(_entry_shape)]
@@ -219,6 +226,7 @@ class PlanObject(_Object):
     intent: Annotated[Any, PlainValidator(_read_intent)]
     algorithm: Annotated[str, PlainValidator(_algorithm)]
     streams: dict[_Stream, _StreamObject]
+    jitter_ns: dict[_Stream, dict[_Listener, _Count]] = {}
     recovery_ns: dict[_Stream, _Count] = {}
     refused: dict[_Stream, Annotated[str, PlainValidator(_reason)]]
     gates: dict[_Port, _GatesObject]

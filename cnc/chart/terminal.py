@@ -11,7 +11,7 @@ from itertools import pairwise
 from cnc.chart.axis import classes_of, open_times, tick_ns
 from cnc.format import counted, printable
 from cnc.format import microseconds as us
-from cnc.model import ClassRole, GateControlList, Plan, PortRef, TrafficClass
+from cnc.model import ClassRole, GateControlList, Plan, PortRef, Stream, TrafficClass
 
 _LEVELS = "▁▂▃▄▅▆▇"
 _OPEN = "█"
@@ -82,10 +82,18 @@ class _Chart:
             lines.append(
                 f"  {self._paint(name, _BOLD)}  {self._plan.class_of(name).name}, every "
                 f"{us(stream.period_ns)} µs, latency ≤ {us(planned.latency_bound_ns)} of {limit} µs"
+                f"{self._jitter(stream)}"
             )
             for path in planned.paths:
                 lines += self._wrapped([f"{hop.egress} {us(hop.offset_ns)}" for hop in path])
         return "\n".join(lines)
+
+    def _jitter(self, stream: Stream) -> str:
+        """The greatest bound at a listener beside its limit, if the stream has one."""
+        bounds_ns = self._plan.jitter_ns.get(stream.name)
+        if stream.max_jitter_ns is None or not bounds_ns:
+            return ""
+        return f", jitter ≤ {us(max(bounds_ns.values()))} of {us(stream.max_jitter_ns)} µs"
 
     def _refused(self) -> list[str]:
         if not self._plan.refused:

@@ -8,6 +8,7 @@ worst and best cases itself, and looks whether each rule holds:
     class                            in one queue all the way, one of those it may use
     talker-window, precedence        no frame is sent before it is there, nor outside its window
     deadline, bound                  requirements hold, and the plan's own figure is a bound
+    jitter                           so it is with the spread of arrivals, where it is limited
     overlap                          one frame at a time on each link
     fifo                             frames leave each queue in the planned order, come what may
     gate-missing, gate-stray         every bridge port in use has a gate control list, no other has

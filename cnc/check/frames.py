@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
@@ -74,6 +74,7 @@ def judge_streams(
             (t.offset_ns for path in paths for t in path if t.ingress is None), default=0
         )
         transmissions += _sent(plan.intent, paths)
+        violations += _judge_jitter(plan, stream, paths)
         for path in paths:
             error_ns = plan.intent.network.clock_error_ns
             violations += _judge_times(
@@ -253,3 +254,36 @@ def _judge_times(
         if latency > bound_ns:
             text = f"may reach {t.target} after {latency} ns, the plan promises {bound_ns} ns"
             yield Violation("bound", stream.name, text)
+
+
+def _judge_jitter(
+    plan: Plan, stream: Stream, paths: Iterable[list[Transmission]]
+) -> Iterator[Violation]:
+    """What is wrong with the spread of arrivals at each listener, by whichever path frames come."""
+    promised_ns = plan.jitter_ns.get(stream.name, {})
+    if stream.max_jitter_ns is None:
+        if promised_ns:
+            yield Violation("jitter", stream.name, "has a jitter bound that nobody asked for")
+        return
+    earliest: dict[str, int] = {}
+    latest: dict[str, int] = {}
+    for t in (t for path in paths for t in path if t.target in stream.listeners):
+        # The clock that lets the frame start may be ahead of the listener's by the clock error.
+        first = t.leaves_ns + t.flight_ns - plan.intent.network.clock_error_ns
+        earliest[t.target] = min(first, earliest.get(t.target, first))
+        latest[t.target] = max(t.received_ns, latest.get(t.target, t.received_ns))
+    for listener, last in latest.items():
+        spread = last - earliest[listener]
+        if spread > stream.max_jitter_ns:
+            text = f"may reach {listener} within {spread} ns, {stream.max_jitter_ns} ns allowed"
+            yield Violation("jitter", stream.name, text)
+        promise = promised_ns.get(listener)
+        if promise is None:
+            text = f"has a limit of its jitter, and no bound of it at {listener}"
+            yield Violation("jitter", stream.name, text)
+        elif spread > promise:
+            text = f"may reach {listener} within {spread} ns, the plan promises {promise} ns"
+            yield Violation("jitter", stream.name, text)
+    for listener in sorted(promised_ns.keys() - latest.keys()):
+        text = f"has a jitter bound at {listener}, which is not a listener"
+        yield Violation("jitter", stream.name, text)

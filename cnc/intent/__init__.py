@@ -18,8 +18,10 @@ from cnc.intent import shape
 from cnc.intent.errors import describe_error
 from cnc.intent.mapping import Shape
 from cnc.intent.problems import LineMap, Problems
+from cnc.intent.schema import json_schema
 from cnc.intent.semantics import build
 from cnc.intent.source import SIZE_MAX_OCTETS, parse
+from cnc.intent.templates import expand
 from cnc.model import Intent
 
 __all__ = ["LineMap", "from_document", "json_schema", "load", "read", "validate"]
@@ -79,18 +81,10 @@ def from_document(
     return _build_intent(Problems(source, lines or {}, document), of_plan=of_plan)
 
 
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of an intent document, for editors to complete and check."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **shape.Document.model_json_schema(),
-        "title": "Intent of a time-sensitive network",
-    }
-
-
 def _build_intent(problems: Problems, *, of_plan: bool = False) -> Intent:
     try:
-        return build(validate(problems, shape.Document), problems, of_plan=of_plan)
+        written_out = expand(problems)
+        return build(validate(written_out, shape.Document), written_out, of_plan=of_plan)
     except InputError as error:
         error.hint = error.hint or "`cnc init` writes an example that explains every key"
         raise

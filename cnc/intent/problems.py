@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cnc.errors import InputError
 
@@ -28,21 +28,42 @@ _YAML_TRAPS = (
 )
 
 
+class Origin(NamedTuple):
+    """Where the operator wrote a stream: in an entry of `streams`, but `inherited` keys in a
+    template."""
+
+    entry: str
+    template: str | None
+    inherited: frozenset[str]
+
+
 @dataclass(slots=True)
 class Problems:
-    """A document and its problems. `lines` is empty when it came without a file."""
+    """A document and its problems. `lines` is empty when it came without a file.
+
+    `origins` has, by name, the streams of the document that are written otherwise. Of several that
+    one entry or template makes, a problem is told once, of the first.
+    """
 
     source: str
     lines: LineMap
     document: Any = None
     unread: set[KeyPath] = field(default_factory=set)  # what stands there is refused already
+    origins: Mapping[str, Origin] = field(default_factory=dict)
     _found: list[tuple[int, str, str]] = field(default_factory=list)
+    _told_of: dict[KeyPath, str] = field(default_factory=dict)
 
     def add(self, path: KeyPath, found: str, expected: str) -> None:
         """Note that `path` holds `found` where `expected` belongs; both complete a sentence."""
+        path = self._written(path)
+        origin = self.origins.get(str(path[1])) if path[:1] == ("streams",) and path[1:] else None
+        if origin:
+            stream, path = str(path[1]), _place(origin, path[2:])
+            if self._told_of.setdefault(path, stream) != stream:
+                return
+            found += "" if path[:2] == ("streams", stream) else f" (stream {stream})"
         if path in self.unread:
             return
-        path = self._written(path)
         line = next((self.lines[p] for p in _prefixes(path) if p in self.lines), 0)
         self.add_at(line, path, found, expected)
 
@@ -117,6 +138,13 @@ def one_of(names: Iterable[str], misspelt: str = "") -> str:
     close = difflib.get_close_matches(misspelt, choices, n=1)
     meant = f"; did you mean {close[0]}?" if close else ""
     return f"one of {', '.join(choices[:_CHOICES_MAX])}{more}{meant}"
+
+
+def _place(origin: Origin, below: KeyPath) -> KeyPath:
+    """Where the value stands that a stream has at the path `below` it."""
+    if origin.template is not None and below and below[0] in origin.inherited:
+        return "templates", origin.template, *below
+    return "streams", origin.entry, *below
 
 
 def _prefixes(path: KeyPath) -> Iterable[KeyPath]:

@@ -66,6 +66,7 @@ def _stream(name: str, its: shape.Stream, classes: tuple[str, ...]) -> Stream:
         destination_mac=its.destination_mac,
         vlan_id=its.vlan,
         identification=identification(its),
+        max_jitter_ns=its.max_jitter_ns,
     )
 
 

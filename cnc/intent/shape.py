@@ -290,6 +290,17 @@ _Names = Annotated[list[Name], Field(min_length=1)]
 class Stream(Shape):
     """Frames that one talker sends periodically: one frame each period."""
 
+    # `templates` has replaced these two by the keys and streams that they stand for.
+    template: Name | None = Field(
+        None, description="a template, whose keys it has where it does not state them itself"
+    )
+    for_: dict[Name, list[int | str] | str] | None = Field(
+        None,
+        description="it stands for many streams: a mapping from names to values, a list such as "
+        "[1, 2, 3] or a range such as 1-40; {NAME} in its own name and in its values, also those "
+        "of its template, is replaced by each value in turn; with several names by each "
+        "combination",
+    )
     talker: Name = Field(description="the end station that sends")
     listeners: list[Name] = Field(min_length=1, description="the end stations that receive")
     class_: (
@@ -313,6 +324,11 @@ class Stream(Shape):
     max_latency_ns: Annotated[int, quantity(DURATION, 1)] = Field(
         description="from the planned start of sending to the last bit at the last listener, "
         "a duration such as 500us"
+    )
+    max_jitter_ns: Annotated[int, quantity(DURATION, 1)] | None = Field(
+        None,
+        description="the most that the arrival of its frames (last bit) may vary at each listener, "
+        "a duration such as 10us, at most max-latency; default: not limited",
     )
     window: Window | None = Field(
         None, description="when the talker may send; default: at any time"
@@ -438,4 +454,7 @@ class Document(Shape):
             Link, BeforeValidator(_wrapped("ends", list), json_schema_input_type=list[End] | Link)
         ]
     ] = Field(description="cables: [node/port, node/port], or a mapping with more properties")
+    templates: dict[Name, Stream] | None = Field(
+        None, description="keys that streams have in common, by name"
+    )
     streams: dict[Name, Stream] = Field(description="streams by name")

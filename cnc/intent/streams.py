@@ -23,6 +23,7 @@ def check_streams(intent: Intent, problems: Problems) -> None:
         _check_classes(intent, stream, problems)
         _check_payload(intent, stream, problems)
         _check_window(stream, problems)
+        _check_jitter(stream, problems)
     _check_cycle(intent, problems)
     if problems.empty:  # in a network that is not sound, these would only repeat its problems
         _check_ways(intent, problems)
@@ -91,6 +92,17 @@ def _check_window(stream: Stream, problems: Problems) -> None:
             (*path, "latest"),
             DURATION.format(latest_ns),
             f"a time from earliest, {earliest}, to the end of the period, {period}",
+        )
+
+
+def _check_jitter(stream: Stream, problems: Problems) -> None:
+    """A frame that is in time varies by no more than its latency may: more has no effect."""
+    if stream.max_jitter_ns is not None and stream.max_jitter_ns > stream.max_latency_ns:
+        problems.add(
+            ("streams", stream.name, "max-jitter"),
+            DURATION.format(stream.max_jitter_ns),
+            f"at most {DURATION.format(stream.max_latency_ns)}, the max-latency, to which arrivals "
+            "vary no more",
         )
 
 

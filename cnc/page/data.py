@@ -156,8 +156,19 @@ class _Data:
             "class": self._plan.class_of(stream.name).name,
             "bound_ns": planned.latency_bound_ns,
             "recovery_ns": self._plan.recovery_ns.get(stream.name),
+            **self._jitter(stream),
             "hops": hops,
             "ways": self._ways(stream, hops),
+        }
+
+    def _jitter(self, stream: Stream) -> dict[str, int]:
+        """Its greatest bound at any listener and its limit; nothing without a limit."""
+        bounds_ns = self._plan.jitter_ns.get(stream.name)
+        if stream.max_jitter_ns is None or not bounds_ns:
+            return {}
+        return {
+            "jitter_ns": max(bounds_ns.values()),
+            "jitter_limit_ns": stream.max_jitter_ns,
         }
 
     def _hop(self, stream: Stream, frame: Transmission) -> list[int]:

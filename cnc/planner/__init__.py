@@ -34,7 +34,7 @@ from cnc.planner.greedy import NoWait, Waiting
 from cnc.planner.incremental import Move, moves, other_foundation
 from cnc.planner.live import Changes, Live
 from cnc.planner.neighbourhood import Neighbourhood
-from cnc.planner.problem import Problem, complete, stream_plans
+from cnc.planner.problem import Problem, complete, jitter_bounds, stream_plans
 from cnc.planner.recovery import Recovery, recovery
 from cnc.planner.route import Member, Placement
 from cnc.planner.routing import Router
@@ -107,6 +107,7 @@ def plan(
         refused,
         recovering.recovery_ns,
         {name: address for name, address in assigned.items() if name in placed},
+        jitter_bounds(problem, complete(problem, placements)),
     )
 
 
@@ -284,11 +285,27 @@ def _loosened(problem: Problem, ports: Collection[PortRef]) -> Problem:
         loosened = replace(problem, loose=problem.loose | some)
         loosened = replace(loosened, kept=incremental.anew(loosened, problem.kept))
         links = {n for n, link in enumerate(problem.links) if link.source in some}
-        if not incremental.conflicts(loosened.kept.values(), links):
+        if not incremental.conflicts(loosened.kept.values(), links) and _steady(loosened):
             problem = loosened
             if some == ports:
                 break
     return problem
+
+
+def _steady(problem: Problem) -> bool:
+    """Whether streams whose jitter is limited keep within it: those to place where none of their
+    frames waits, those that are kept where they lie."""
+    limited = [member for member in problem.members if problem.stream(member).max_jitter_ns]
+    routes = [problem.route(its, problem.trees[its.stream][its.path]) for its in limited]
+    placed = {route.member: Placement(route, route.offsets_ns, 0) for route in routes}
+    placed |= {
+        member: placement
+        for member, placement in problem.kept.items()
+        if problem.stream(member).max_jitter_ns
+    }
+    table = Timetable(replace(problem, kept={}))
+    table.placements.update(placed)
+    return all(map(table.is_steady, placed.values()))
 
 
 def _reasons(problem: Problem, result: Result, impossible: Mapping[str, str]) -> dict[str, str]:

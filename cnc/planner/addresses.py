@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
-from cnc.errors import InputError
+from cnc.errors import InputError, Unschedulable
 from cnc.format import counted
 from cnc.model import (
     AddressRange,
@@ -124,3 +125,110 @@ def crowded_out(
         else:
             used.update(crossed)
     return refused
+
+
+class LiveAddresses:
+    """The addresses and filtering entries of a bridged network while streams come and go.
+
+    In a routed one no stream has an address, and no switch an entry. What is asked for a few
+    streams takes as long as there are of them, however many have addresses already.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._intent = plan.intent
+        self._bridged = plan.intent.network.forwarding is Forwarding.BRIDGED
+        self._of = dict(plan.addresses)
+        self._owners = {address: name for name, address in plan.addresses.items()}
+        self._left: dict[StreamAddress, None] = {}  # by streams that are gone, the oldest first
+        self._unused: dict[_Wanted, Iterator[StreamAddress]] = {}
+        senders = ({hop.egress.node for hop in its.hops} for its in plan.streams.values())
+        self._entries = Counter(node for nodes in senders for node in nodes)
+
+    def add(
+        self, streams: Collection[Stream], senders: Mapping[str, Collection[str]]
+    ) -> dict[str, StreamAddress]:
+        """The addresses of new streams, whose frames leave the nodes `senders`; none if routed.
+
+        Raises `Unschedulable` and changes nothing where there are too few addresses or filtering
+        entries, or what a stream states of its address cannot be its own. An address that a stream
+        has left is assigned last, as its frames may still be under way.
+        """
+        if not self._bridged:
+            return {}
+        refused = self._crowded_out(streams, senders)
+        assigned: dict[str, StreamAddress] = {}
+        for stream in streams:
+            address = self._pick(stream)
+            if isinstance(address, str):
+                refused[stream.name] = address
+            else:
+                assigned[stream.name] = address
+                self._owners[address] = stream.name
+        if refused:
+            for address in assigned.values():
+                del self._owners[address]
+            self._unused.clear()  # to be looked through from their beginnings again
+            raise Unschedulable(refused)
+        for address in assigned.values():
+            self._left.pop(address, None)
+        self._of |= assigned
+        self._entries.update(node for stream in streams for node in set(senders[stream.name]))
+        return assigned
+
+    def remove(self, senders: Mapping[str, Collection[str]]) -> None:
+        """Take out streams that have an address, by name with the nodes that their frames leave."""
+        for name, nodes in senders.items() if self._bridged else ():
+            address = self._of.pop(name)
+            del self._owners[address]
+            self._left[address] = None
+            self._entries.subtract(set(nodes))
+
+    def _crowded_out(
+        self, streams: Collection[Stream], senders: Mapping[str, Collection[str]]
+    ) -> dict[str, str]:
+        """The streams for which a switch has no filtering entry left, and why."""
+        wanted = Counter(node for stream in streams for node in set(senders[stream.name]))
+        bridges = self._intent.network.bridges
+        full = {
+            node: bridges[node].filtering_entries_max
+            for node, count in wanted.items()
+            if node in bridges and self._entries[node] + count > bridges[node].filtering_entries_max
+        }
+        return {
+            stream.name: f"{self._entries[node] + wanted[node]} streams cross switch {node}, which "
+            f"holds {counted(full[node], 'filtering entry')} (filtering-entries-max)"
+            for stream in streams
+            for node in sorted(full.keys() & set(senders[stream.name]))[:1]
+        }
+
+    def _pick(self, stream: Stream) -> StreamAddress | str:
+        """An address for a new stream, or why there is none."""
+        needs_group = len(stream.listeners) > 1 or stream.paths > 1
+        if stream.destination_mac is not None and stream.vlan_id is not None:
+            stated = StreamAddress(stream.destination_mac, stream.vlan_id)
+            if owner := self._owners.get(stated):
+                return f"states {stated}, which stream {owner} has"
+            if needs_group and not stated.is_group:
+                return f"states {stated}, which is no group address"
+            return stated
+        wanted = _Wanted(stream.destination_mac, stream.vlan_id, needs_group)
+        if wanted not in self._unused:
+            self._unused[wanted] = _allowed(self._intent, stream)
+        for address in self._unused[wanted]:
+            free = address not in self._owners and address not in self._left
+            if free and (address.is_group or not needs_group):
+                return address
+        for address in self._left:
+            free = address not in self._owners and _is_allowed(self._intent, stream, address)
+            if free and (address.is_group or not needs_group):
+                return address
+        its = counted(len(self._intent.assignable), "address")
+        return f"no address is left: {self._intent.name} may assign {its}"
+
+
+class _Wanted(NamedTuple):
+    """What a stream states of its address, and whether it must be a group's."""
+
+    destination_mac: str | None
+    vlan_id: int | None
+    needs_group: bool

@@ -20,8 +20,11 @@ def cheapest_ejection(
 ) -> tuple[Placement, set[Member]] | None:
     """The best place of `route` without waiting if conflicting members leave, and those members.
 
-    Members without a `cost` stay: None when every place would need one of them to leave.
+    Members without a `cost` stay: None when every place would need one of them to leave. None, too,
+    where a frame would meet the next of its own stream in a queue: nobody's leaving mends that.
     """
+    if any(stay > route.period_ns for stay in _own_stays_ns(route)):
+        return None
     offset = _cheapest_offset(table, route, cost, random)
     if offset is None:
         return None
@@ -35,6 +38,13 @@ def cheapest_ejection(
         if total != _FORBIDDEN and (best is None or total < best[0]):
             best = total, placement, leaving
     return best[1:] if best else None
+
+
+def _own_stays_ns(route: Route) -> Iterator[int]:
+    """How long a frame may be in the queue of each bridge."""
+    for leg, after in zip(route.legs, route.offsets_ns, strict=True):
+        if leg.parent is not None:
+            yield after + leg.hold_ns - route.offsets_ns[leg.anchor] - leg.min_ns
 
 
 def _cheapest_offset(

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from ortools.sat.python import cp_model
 
+from cnc.planner import jitter
 from cnc.planner.graph import Tree
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Member, Placement, Route
@@ -92,8 +93,10 @@ class PlacementModel:
         for member in problem.members:
             self._add(self._ruled(self._route(member)))
         for member in self._members:
+            self._bound_jitter(member, member)
             if (twin := member._replace(path=1 - member.path)) in self._members:
                 self._bound_after(twin, member)
+                self._bound_jitter(twin, member)
                 if self._problem.starts_with_copy(member):
                     self._start_together(twin, member)
         for spans in (*self._links.values(), *self._queues.values()):
@@ -243,6 +246,15 @@ class PlacementModel:
                 if root.parent is None:
                     arrives_in_time = offset.at_ns + leg.delivery_ns <= start.at_ns + latency_max
                     self._cp.add(arrives_in_time).only_enforce_if(self.placed[second.stream])
+
+    def _bound_jitter(self, one: Member, other: Member) -> None:
+        """Arrivals by one path are within the jitter of the other's."""
+        max_jitter = self._problem.stream(one).max_jitter_ns
+        (route, offsets), (its_route, others) = self._members[one], self._members[other]
+        if max_jitter is not None and not self._only_certain:
+            for limit in jitter.limits(self._problem.links, route, its_route, max_jitter):
+                apart = offsets[limit.later].at_ns - others[limit.sooner].at_ns
+                self._cp.add(apart <= limit.most_ns).only_enforce_if(self.placed[one.stream])
 
     def _start_together(self, first: Member, second: Member) -> None:
         """Both paths start with one frame."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from cnc.format import microseconds
 from cnc.model import Forwarding, PortRef
+from cnc.planner import jitter
 from cnc.planner.circle import Circle
 from cnc.planner.ports import interference_ns, start_delay_ns
 from cnc.planner.problem import Problem
@@ -58,6 +59,8 @@ def hopeless(problem: Problem, route: Route) -> str | None:
     stream = problem.stream(route.member)
     if route.least_latency_ns > stream.max_latency_ns:
         return _too_slow(problem, route)
+    if unsteady := _too_unsteady(problem, route):
+        return unsteady
     longest = max(
         route.legs,
         key=lambda leg: max(leg.window_ns, leg.hold_ns + leg.max_ns - leg.min_ns),
@@ -98,6 +101,40 @@ def _too_slow(problem: Problem, route: Route) -> str:
         f"in the way {us(blocking)}, {late}switch processing {us(processing)}, clock error "
         f"{us(error)}. Raise max-latency to {us(least)} or lower one of these"
     )
+
+
+def _too_unsteady(problem: Problem, route: Route) -> str | None:
+    """The reason if arrivals vary more than they may even where no frame waits: its components."""
+    allowed = problem.stream(route.member).max_jitter_ns
+    if allowed is None:
+        return None
+    intent = problem.intent
+    for listener, least in jitter.least_ns(problem.links, route).items():
+        if least <= allowed:
+            continue
+        link = next(
+            link for leg in route.legs if (link := problem.links[leg.link]).target.node == listener
+        )
+        margin, own = intent.network.gate_margin_ns, interference_ns(intent, link)
+        blocking = start_delay_ns(intent, link) - own - margin
+        error = 2 * intent.network.clock_error_ns
+        rest = least - margin - own - blocking - error
+        parts = [
+            (f"late gates {us(margin)} (gate-margin)", margin),
+            (f"best effort of the talker itself {us(own)}", own),
+            (f"control frames in the way {us(blocking)}", blocking),
+            (f"clock error {us(error)}", error),
+            (
+                f"gates of {link.source} that do not hold frames back to the nanosecond {us(rest)}",
+                rest,
+            ),
+        ]
+        return (
+            f"arrives at {listener} within {us(least)} at best, max-jitter is {us(allowed)}. Of "
+            f"this, {', '.join(text for text, part in parts if part)}. Raise max-jitter to "
+            f"{us(least)} or lower one of these"
+        )
+    return None
 
 
 def _slowest_path(route: Route) -> list[int]:

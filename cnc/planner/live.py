@@ -8,25 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import lcm
 
 from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
 from cnc.model import (
     ClassRole,
-    Forwarding,
     GateControlList,
     Plan,
     PortRef,
     Stream,
+    StreamAddress,
     StreamPlan,
 )
 from cnc.planner import explain, incremental
+from cnc.planner.addresses import LiveAddresses
 from cnc.planner.algorithm import DEFAULT_BUDGET
 from cnc.planner.gates import Lists, Window, lists_of
 from cnc.planner.greedy import Greedy
-from cnc.planner.problem import Problem, stream_plans
+from cnc.planner.problem import Problem, jitter_bounds, stream_plans
 from cnc.planner.route import Member, Placement
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
@@ -35,10 +36,13 @@ from cnc.planner.timetable import Timetable
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The places of added streams, and the lists of ports that change: None where no stream is
-    left. Every other stream and port stays as it is."""
+    left. Every other stream and port stays as it is. `addresses` has all added streams where
+    switches bridge, and `jitter_ns` those that limit their jitter, as in a plan."""
 
     streams: Mapping[str, StreamPlan]
     gates: Mapping[PortRef, GateControlList | None]
+    addresses: Mapping[str, StreamAddress] = field(default_factory=dict)
+    jitter_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 class Live:
@@ -49,14 +53,7 @@ class Live:
     """
 
     def __init__(self, plan: Plan) -> None:
-        """Raises `InputError` for a plan that promises to recover from disturbances, and for one of
-        a bridged network, whose streams need addresses as well."""
-        if plan.intent.network.forwarding is Forwarding.BRIDGED:
-            raise InputError(
-                f"the plan of {plan.intent.name} is for a bridged network, in which single changes "
-                "assign no addresses",
-                hint="plan with --keep",
-            )
+        """Raises `InputError` for a plan that promises to recover from disturbances."""
         if plan.intent.network.disturbance_ns is not None:
             raise InputError(
                 f"the plan of {plan.intent.name} promises to recover from disturbances, which "
@@ -64,6 +61,7 @@ class Live:
                 hint="state `recovery: none` under `defaults` of the intent, or plan with --keep",
             )
         self._streams = dict(plan.intent.streams)
+        self._addresses = LiveAddresses(plan)
         self._periods = Counter(stream.period_ns for stream in self._streams.values())
         self._router = Router(plan.intent)
         for name, planned in plan.streams.items():
@@ -131,16 +129,34 @@ class Live:
         }
         lists = self._lists(_gated_links(placed.values()))
         refused |= {f"port {port}": why for port, why in lists.crowded().items()}
-        if refused:
+        try:
+            if refused:
+                raise Unschedulable(refused)
+            assigned = self._addresses.add(streams, self._senders(placed.values()))
+        except Unschedulable:
             for member in placed:
                 self._table.remove(member)
             for stream in streams:
                 self._router.carry(stream, trees.get(stream.name, ()), -1)
-            raise Unschedulable(refused)
+            raise
         for stream in streams:
             self._streams[stream.name] = stream
             self._periods[stream.period_ns] += 1
-        return Changes(stream_plans(problem, placed), self._changed(lists.lists))
+        return Changes(
+            stream_plans(problem, placed),
+            self._changed(lists.lists),
+            assigned,
+            jitter_bounds(problem, placed),
+        )
+
+    def _senders(self, placements: Iterable[Placement]) -> dict[str, set[str]]:
+        """The nodes that the frames of each stream leave."""
+        senders: dict[str, set[str]] = {}
+        for placement in placements:
+            nodes = senders.setdefault(placement.route.member.stream, set())
+            links = self._table.problem.links
+            nodes.update(links[leg.link].source.node for leg in placement.route.legs)
+        return senders
 
     def remove(self, names: Iterable[str]) -> Changes:
         """Take streams out; those that are not there are passed over.
@@ -184,6 +200,7 @@ class Live:
                 stream = removed[placement.route.member.stream]
                 self._router.carry(stream, [placement.route.tree])
             raise Unschedulable(refused, hint="plan again without these streams")
+        self._addresses.remove(self._senders(gone))
         ports = {table.problem.links[link].source for link in touched}
         changes = self._changed({p: lists.lists.get(p) for p in sorted(ports) if p not in crowded})
         self._stale |= crowded.keys()

@@ -37,6 +37,7 @@ from cnc.model import (
     Stream,
     StreamPlan,
 )
+from cnc.planner import jitter
 from cnc.planner.copies import talkers_with_one_link
 from cnc.planner.graph import Tree
 from cnc.planner.ports import interval_min_ns, round_up, start_delay_ns
@@ -90,10 +91,14 @@ class Problem:
         return talkers_with_one_link(self.intent.network)
 
     def window_ns(self, member: Member) -> tuple[int, int]:
-        """The first and the last moment of its period at which the talker may start."""
+        """The first and the last moment of its period at which the talker may start.
+
+        A window that ends with the period ends before the next begins: a talker is told an offset
+        within the period (yang/tsn-end-station.yang).
+        """
         stream = self.stream(member)
-        latest = stream.period_ns - 1 if stream.latest_ns is None else stream.latest_ns
-        return stream.earliest_ns, latest
+        end = stream.period_ns - 1
+        return stream.earliest_ns, end if stream.latest_ns is None else min(stream.latest_ns, end)
 
     def beat_ns(self, period_ns: int) -> int:
         """The shortest period of any stream that divides `period_ns`."""
@@ -130,16 +135,33 @@ class Problem:
         of all sizes then move along at one speed: those that share several links either meet on
         the first of them or never, and gaps stay as they are from link to link. Where that takes
         longer than the stream allows, the route is not paced; where even that takes longer, as many
-        of its hops are late as bring it within the allowed time, if that is possible.
+        of its hops are late as bring it within the allowed time, if that is possible. A frame that
+        is sent over another path as well, within a stated jitter, waits for it at the last bridge.
         """
+        max_jitter_ns = self.stream(member).max_jitter_ns
+        if max_jitter_ns is not None and held and len(self.trees.get(member.stream, ())) > 1:
+            return self._in_step(member, tree, max_jitter_ns)
         if paced:
             route = self._route(member, tree, self._pace_octets, held=held)
             if route.least_latency_ns <= self.stream(member).max_latency_ns:
                 return route
+        return self._unpaced(member, tree, held=held)
+
+    def _unpaced(self, member: Member, tree: Tree, *, held: bool) -> Route:
         key = member, tree, held
         if key not in self._routes:
             self._routes[key] = self._in_time(self._route(member, tree, None, held=held))
         return self._routes[key]
+
+    def _in_step(self, member: Member, tree: Tree, max_jitter_ns: int) -> Route:
+        """The route beside the first that the stream's other path may have."""
+        other = member._replace(path=1 - member.path)
+        other_tree = self.trees[member.stream][other.path]
+        route, beside = (
+            self._unpaced(its, its_tree, held=True)
+            for its, its_tree in ((member, tree), (other, other_tree))
+        )
+        return jitter.in_step(self.links, route, beside, max_jitter_ns)
 
     def quickest(self, member: Member, tree: Tree) -> Route:
         """The route with every hop late: no offsets that the judge accepts are nearer together."""
@@ -235,6 +257,12 @@ class Problem:
             times = least, greatest, window, hold, delivery, edge, late_here, seam
             is_copied = parent is None and self.starts_with_copy(member)
             legs.append(Leg(number, parent, anchor, *times, is_copied))
+            if listens and stream.max_jitter_ns is not None:
+                if parent is None or (held and number not in self._loose_links):
+                    steady, arrival = index, hop.arrival_ns
+                else:
+                    steady, arrival = anchor, least + hop.flight_ns
+                legs[-1] = legs[-1]._replace(steady_leg=steady, arrival_ns=arrival)
             early.append(early_here)
             depths.append(depth)
             offsets.append(offset)
@@ -278,6 +306,8 @@ class Problem:
             + (bridge.processing_max_ns if bridge else 0)
             + network.clock_error_ns,
             delivery_ns=delay + flight + network.clock_error_ns,
+            flight_ns=flight,
+            arrival_ns=flight - rounding - network.clock_error_ns,
         )
 
     @cached_property
@@ -342,9 +372,22 @@ def stream_plans(problem: Problem, placements: Mapping[Member, Placement]) -> di
     return plans
 
 
+def jitter_bounds(
+    problem: Problem, placed: Mapping[Member, Placement]
+) -> dict[str, dict[str, int]]:
+    """The jitter bounds of streams that limit it, in ns by stream and listener."""
+    by_stream: dict[str, list[Placement]] = {}
+    for member, placement in placed.items():
+        if problem.stream(member).max_jitter_ns is not None:
+            by_stream.setdefault(member.stream, []).append(placement)
+    return {name: jitter.bounds_ns(problem.links, its) for name, its in by_stream.items()}
+
+
 class _HopTimes(NamedTuple):
     busy_ns: int
     window_ns: int
     min_ns: int
     max_ns: int
     delivery_ns: int
+    flight_ns: int
+    arrival_ns: int

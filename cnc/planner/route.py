@@ -29,6 +29,9 @@ class Leg(NamedTuple):
     and is None where none listens. `edge_min_ns` is how near to the end of the cycle a window may
     start or end, since a gate entry cut there must not become too short. If it `is_copied` later,
     the frame is the one that the stream's other path starts with, and takes no time of its own.
+    To a listener of a stream that limits its jitter, the last bit comes `arrival_ns` after the
+    planned start at `steady_leg` at the earliest, by the listener's clock: of this leg where its
+    port holds the frame back, else of the anchor.
     """
 
     link: int
@@ -43,6 +46,8 @@ class Leg(NamedTuple):
     late_ns: int = 0
     seam_ns: int = 0
     is_copied: bool = False
+    steady_leg: int = 0
+    arrival_ns: int = 0
 
     @property
     def gate_ns(self) -> int:

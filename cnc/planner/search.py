@@ -164,6 +164,7 @@ def with_waiting(
 class _Waiting:
     def __init__(self, table: Timetable, route: Route, number: int, latency_max_ns: int) -> None:
         period = route.period_ns
+        self._table = table
         self._route = route
         self._number = number
         self._latency_max_ns = latency_max_ns
@@ -188,7 +189,8 @@ class _Waiting:
             if index == len(legs):
                 late = self._late_ns()
                 if late <= 0:
-                    return Placement(self._route, tuple(self._offsets), self._number)
+                    placement = Placement(self._route, tuple(self._offsets), self._number)
+                    return placement if self._table.is_steady(placement) else None
                 start = self._route.start_ns(self._offsets)
                 if self._other_start_ns is not None and start >= self._other_start_ns:
                     return None

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from math import gcd
 
+from cnc.planner import jitter
 from cnc.planner.circle import Circle
 from cnc.planner.problem import Problem
 from cnc.planner.route import Leg, Member, Placement, Route
@@ -97,10 +98,41 @@ class Timetable:
             allowed = self.problem.stream(route.member).max_latency_ns
             start = other.route.start_ns(other.offsets_ns)
             if any(self.problem.starts_with_copy(Member(route.member.stream, k)) for k in (0, 1)):
-                return start, start
-            first = max(first, start + other.route.latency_ns(other.offsets_ns) - allowed)
-            last = min(last, start + allowed - route.least_latency_ns)
-        return first, last
+                first = last = start
+            else:
+                first = max(first, start + other.route.latency_ns(other.offsets_ns) - allowed)
+                last = min(last, start + allowed - route.least_latency_ns)
+        max_jitter_ns = self.problem.stream(route.member).max_jitter_ns
+        if max_jitter_ns is None:
+            return first, last
+        return self._steady(route, max_jitter_ns, first, last)
+
+    def _steady(
+        self, route: Route, max_jitter_ns: int, first_ns: int, last_ns: int
+    ) -> tuple[int, int]:
+        """Of the starts from the first to the last those at which frames that nowhere wait arrive
+        within the jitter of their stream; the last before the first if there are none."""
+        links = self.problem.links
+        alone = Placement(route, route.offsets_ns, 0)
+        if not jitter.is_kept(links, alone, alone, max_jitter_ns):
+            return first_ns, first_ns - 1
+        if other := self.other_copy(route.member):
+            near = jitter.starts_ns(links, route, other, max_jitter_ns)
+            return max(first_ns, near[0]), min(last_ns, near[1])
+        return first_ns, last_ns
+
+    def is_steady(self, placement: Placement) -> bool:
+        """Whether the frames of a placement arrive within the jitter of their stream, also beside
+        its other path."""
+        max_jitter_ns = self.problem.stream(placement.route.member).max_jitter_ns
+        if max_jitter_ns is None:
+            return True
+        beside = placement, self.other_copy(placement.route.member)
+        return all(
+            jitter.is_kept(self.problem.links, placement, each, max_jitter_ns)
+            for each in beside
+            if each
+        )
 
     def place(self, placement: Placement) -> None:
         route, offsets, number = placement

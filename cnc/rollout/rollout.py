@@ -75,6 +75,7 @@ class Report:
 
     `number` is the rollout's in the history; None where no port had to change. `starts_in_ns` is
     what was left until the base time when all switches had confirmed, by the clock that is ahead.
+    `compares_forwarding`: besides ports, bridges were compared with what they are to forward.
     """
 
     changes: tuple[PortChange, ...]
@@ -83,6 +84,7 @@ class Report:
     starts_in_ns: int | None
     times: Mapping[str, SwitchTimes]
     total_ns: int
+    compares_forwarding: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,11 @@ class Goal:
             plan=plan,
             restores=restores,
         )
+
+    @property
+    def has_forwarding(self) -> bool:
+        """Whether bridges are to forward streams."""
+        return any(switch.bridges for switch in self.switches)
 
     def cycles_ns(self) -> set[int]:
         """The cycles of all lists, including those that run already, and the periods of talkers."""
@@ -189,7 +196,8 @@ def roll_out(
                 comparison.refuse_foreign(history)
         if dry_run or not comparison.reasons:
             spent_ns = time.monotonic_ns() - begun_ns
-            return Report(tuple(comparison.port_changes()), None, None, None, {}, spent_ns)
+            changes = tuple(comparison.port_changes())
+            return Report(changes, None, None, None, {}, spent_ns, goal.has_forwarding)
         recorded_in = history or stack.enter_context(History(None))
         return _change(comparison, open_sessions, recorded_in, listener, begun_ns)
 

@@ -42,7 +42,8 @@ class Summary:
     time its gate was open for them, `outside_max_ns` how far at worst; `duplicates` the copies
     beyond a frame's first; `out_of_order`: see the function. Of a stream in a bridged network
     `multiplied` counts frames that arrived more often than planned, and `strays` those that arrived
-    where, or as, they should not.
+    where, or as, they should not. Where the plan limits its jitter, `jitter_bound_ns` is how much
+    arrivals at the listener may vary against the period.
     """
 
     flow: AnyFlow
@@ -57,6 +58,22 @@ class Summary:
     jitter: Spread | None  # None: fewer than two frames arrived
     multiplied: int = 0
     strays: Sequence[Stray] = ()
+    jitter_bound_ns: int | None = None
+
+    @property
+    def arrivals_within_ns(self) -> int | None:
+        """How much arrivals varied against the period; None where none came, or none may not."""
+        if self.jitter_bound_ns is None or self.latency is None:
+            return None
+        return self.latency.max_ns - self.latency.min_ns
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether arrivals varied more than the plan promises, beyond what time stamps can tell."""
+        within_ns, bound_ns = self.arrivals_within_ns, self.jitter_bound_ns
+        if within_ns is None or bound_ns is None:
+            return False
+        return within_ns > bound_ns + RESOLUTION_NS
 
     @property
     def lost(self) -> int:
@@ -75,6 +92,11 @@ class Summary:
             violations.append(
                 f"{name}: {self.late} of {counted(self.sent, 'frame')} late, the worst took "
                 f"{microseconds(self.latency.max_ns)} µs of {microseconds(bound_ns)} µs"
+            )
+        if self.is_unsteady:
+            violations.append(
+                f"{name}: arrivals vary by {microseconds(self.arrivals_within_ns or 0)} µs of "
+                f"{microseconds(self.jitter_bound_ns or 0)} µs"
             )
         if self.outside:
             violations.append(
@@ -203,6 +225,7 @@ def _summary(
         jitter=spread(differences) if differences else None,
         multiplied=sum(frame.copies > most for frame in frames),
         strays=strays,
+        jitter_bound_ns=plan.jitter_ns.get(_stream_of(flow), {}).get(flow.listener),
     )
 
 

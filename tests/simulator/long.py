@@ -20,15 +20,21 @@ from unittest import mock
 from cnc.model import Plan
 from cnc.planner import exact
 from tests.simulator.campaign import verdict, verdict_of_mutation
-from tests.unit.planner_fuzz import SHORT_LISTS, kept_plan, live_plans, single_plan
+from tests.unit.planner_fuzz import SHORT_LISTS, kept_plan, live_plans, single_plan, steady_plan
 
 CHECKS: dict[str, Callable[[int, tuple[int, ...]], Iterator[Plan]]] = {
     "plan": single_plan,
     "keep": kept_plan,
+    "jitter": steady_plan,
     "live": live_plans,
 }
 # Which limits the lists of ports have; 0: none.
-_LISTS = {"plan": (0, 0, *SHORT_LISTS, 64), "keep": SHORT_LISTS, "live": SHORT_LISTS}
+_LISTS = {
+    "plan": (0, 0, *SHORT_LISTS, 64),
+    "keep": SHORT_LISTS,
+    "jitter": (0, 0, *SHORT_LISTS),
+    "live": SHORT_LISTS,
+}
 
 
 def outcomes(check: str, seed: int, mutations: int) -> Iterator[str]:

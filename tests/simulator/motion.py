@@ -15,11 +15,12 @@ from tests.simulator.ports import Flow, Frame, Step
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """A frame at a listener. The latency is that by the clock of talker or listener, whichever is
-    greater."""
+    greater; `at_ns` is when it comes after the first start of its copies, by the listener's."""
 
     frame: Frame
     listener: str
     latency_ns: int
+    at_ns: int
 
 
 @dataclass(slots=True)
@@ -105,8 +106,11 @@ class Motion:
         flow, node = frame.flow, link.target.node
         received = start_ns + self._last_bit_ns(flow, link) + link.propagation_ns
         if node in flow.listeners:
-            latest = received + max(self._clocks[flow.talker], self._clocks[node])
-            self._record.arrivals.append(Arrival(frame, node, latest - frame.begin_ns))
+            by_talker, by_listener = (
+                received + self._clocks[end] - frame.begin_ns for end in (flow.talker, node)
+            )
+            arrival = Arrival(frame, node, max(by_talker, by_listener), by_listener)
+            self._record.arrivals.append(arrival)
         if node in self._network.bridges:
             for following in flow.ports.get(node, ()):
                 processing = self._adversary.processing_ns(self._network.bridges[node])

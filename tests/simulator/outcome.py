@@ -71,8 +71,37 @@ def missed(
 
 
 def is_kept(plan: Plan, seeds: range, *, duration_ns: int) -> bool:
-    """Whether no frame is late in any of several runs against chance."""
-    return not any(misses(plan, Chance(seed), duration_ns=duration_ns) for seed in seeds)
+    """Whether no frame is late in any of several runs against chance, and none unsteady in all."""
+    if any(misses(plan, Chance(seed), duration_ns=duration_ns) for seed in seeds):
+        return False
+    return not unsteady(plan, map(Chance, seeds), duration_ns=duration_ns)
+
+
+def unsteady(plan: Plan, adversaries: Iterable[Adversary], *, duration_ns: int) -> list[str]:
+    """Where arrivals vary more than the plan promises, by whichever path they come. From run to run
+    clocks differ, as they may from minute to minute."""
+    if not plan.jitter_ns:
+        return []
+    spreads = arrivals_ns(plan, adversaries, duration_ns=duration_ns)
+    return [
+        f"{name}, {listener}: {spread} ns, promised {bound} ns"
+        for name, bounds in plan.jitter_ns.items()
+        for listener, bound in bounds.items()
+        if (its := spreads.get((name, listener))) and (spread := max(its) - min(its)) > bound
+    ]
+
+
+def arrivals_ns(
+    plan: Plan, adversaries: Iterable[Adversary], *, duration_ns: int
+) -> dict[tuple[str, str], set[int]]:
+    """When frames came, by stream and listener, after the first start of their copies."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for adversary in adversaries:
+        sent = list(sent_by(plan, flows_of(plan), duration_ns))
+        record = run(plan, adversary, sent, end_ns=_end_ns(plan, duration_ns))
+        for each in record.arrivals:
+            found.setdefault((each.frame.flow.name, each.listener), set()).add(each.at_ns)
+    return found
 
 
 def starved(plan: Plan) -> list[tuple[PortRef, str]]:

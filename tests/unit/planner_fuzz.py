@@ -1,7 +1,8 @@
 """Random networks for the planner, by the number: what is planned, kept, added or removed.
 
-`single_plan` plans a network, `kept_plan` half of its streams and then all around them,
-`live_plans` adds and removes streams twelve times (fewer events never showed some faults).
+`single_plan` plans a network, `steady_plan` one in which jitter is limited, twice, `kept_plan` half
+of its streams and then all around them, `live_plans` adds and removes streams twelve times (fewer
+events never showed some faults).
 `python -m tests.simulator.long` judges and simulates many of them.
 """
 
@@ -14,6 +15,7 @@ from random import Random
 from cnc.check import Violation, judge
 from cnc.errors import Unschedulable
 from cnc.model import (
+    NS_PER_S,
     Bridge,
     EndStation,
     GateMode,
@@ -140,6 +142,37 @@ def kept_plan(seed: int, entries_max: tuple[int, ...] = (0, 8, 16, 24)) -> Itera
     if moves(running, planned) or not running.streams.keys() <= planned.streams.keys():
         raise Moved("a stream that was to be kept is not")
     yield planned
+
+
+def steady_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Iterator[Plan]:
+    """A plan in which half of the streams limit their jitter, and then one around half of them."""
+    random = seeded(seed)
+    wanted = random_intent(seed, entries_max=entries_max)
+    limited = [
+        replace(its, max_jitter_ns=min(_jitter_ns(random, wanted, its), its.max_latency_ns))
+        if random.random() < 0.5
+        else its
+        for its in wanted.streams.values()
+    ]
+    wanted = with_streams(wanted, *limited)
+    running = _planned(wanted)
+    if running is None:
+        return
+    yield running
+    kept = [its for name, its in wanted.streams.items() if name in running.streams][::2]
+    running = _planned(with_streams(wanted, *kept))
+    if running and (planned := _planned(wanted, running)):
+        yield planned
+
+
+def _jitter_ns(random: Random, wanted: Intent, its: Stream) -> int:
+    """From a little less than the last port allows to the time of a few hops more."""
+    net = wanted.network
+    links = [link for link in net.links.values() if link.target.node in its.listeners]
+    control = max(wanted.control_burst_octets() * 8 * NS_PER_S // link.rate_bps for link in links)
+    least = control + net.gate_margin_ns + 2 * net.clock_error_ns
+    hop = max(net.occupation_ns(link, its.payload_octets) for link in links) + 10 * US
+    return max(1, least + random.choice((-1, 1, 100, hop, 2 * hop, 4 * hop)))
 
 
 class Moved(AssertionError):

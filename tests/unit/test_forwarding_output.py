@@ -131,3 +131,16 @@ def test_path_without_a_file_needs_a_rollout_that_has_the_stream(state_dir: Path
     refused = cnc("path", "motion", "--state-dir", state_dir)
     assert isinstance(refused.exception, CncError)
     assert str(refused.exception) == "no completed rollout has a stream motion"
+
+
+@pytest.mark.parametrize(
+    ("compares_forwarding", "bridges"),
+    [(False, ""), (True, ", and every bridge forwards as planned")],
+)
+def test_a_push_without_a_change_says_what_was_compared(
+    capsys: pytest.CaptureFixture[str], compares_forwarding: bool, bridges: str
+) -> None:
+    unchanged = Report((), None, None, None, {}, 1, compares_forwarding)
+    render.push(unchanged, [], dry_run=False, as_json=False)
+    said = f"no change: every port already runs its gate control list{bridges}\n"
+    assert capsys.readouterr().out == said

@@ -93,6 +93,11 @@ def test_only_the_bridge_that_is_configured_is_asked_for(plan: Plan) -> None:
     assert {switch.bridges for switch in Goal.of(plan).switches} == {frozenset({"br0"})}
 
 
+def test_forwarding_is_compared_where_bridges_are_configured(plan: Plan) -> None:
+    assert Goal.of(plan).has_forwarding
+    assert not Goal.of(compute(intents.from_document(LINE3, "line3"))).has_forwarding
+
+
 def test_a_vlan_that_all_streams_leave_is_configured_as_empty(plan: Plan) -> None:
     told = forwarding_of(Goal.of(bridged(20), former=plan).ports["s2"])
     assert told.vlans == {10: (), 20: ("s1", "s3")}

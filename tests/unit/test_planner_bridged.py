@@ -16,7 +16,7 @@ from cnc.errors import InputError, Unschedulable
 from cnc.forwarding import bridge_forwarding, bridge_forwardings
 from cnc.model import AddressRange, Forwarding, Intent, StreamAddress
 from cnc.plandiff import Change, difference
-from cnc.planner import Live, moves, plan
+from cnc.planner import moves, plan
 from cnc.planner.copies import keep_apart, node_disjoint_pair
 from cnc.planner.graph import Graph
 from cnc.planner.route import Member, Placement
@@ -140,11 +140,6 @@ def test_nothing_of_a_routed_plan_is_kept_in_a_bridged_one() -> None:
     routed = replace(wanted, network=replace(wanted.network, forwarding=Forwarding.ROUTED))
     with pytest.raises(InputError, match="for another forwarding"):
         plan(wanted, keep=plan(routed))
-
-
-def test_a_plan_held_ready_for_changes_is_not_bridged() -> None:
-    with pytest.raises(InputError, match="is for a bridged network"):
-        Live(plan(named("a")))
 
 
 def test_a_switch_copies_the_frame_of_two_paths_that_its_talker_sends_once() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
-from cnc.cli.json_output.document import Document
+from cnc.cli.json_output.document import Document, is_none
 from cnc.lab.platform import Platform
 from cnc.traffic.flows import AnyFlow, BridgedFlow
 from cnc.traffic.measure import Spread, Summary
@@ -43,6 +43,10 @@ class FlowFigures(Document):
     """From the planned start of sending; null: nothing arrived."""
     jitter: Spread | None
     """How much a frame's latency differs from that of the one before."""
+    jitter_bound_ns: int | None = Field(None, exclude_if=is_none)
+    """How much arrivals may vary against the period. It is there if the stream has a limit."""
+    arrivals_within_ns: int | None = Field(None, exclude_if=is_none)
+    """How much they did. It is there if the stream has a limit and frames arrived."""
 
 
 class BridgedFlowFigures(FlowFigures):

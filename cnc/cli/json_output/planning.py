@@ -101,6 +101,9 @@ class PlanFile(Document):
     streams: dict[str, PlannedStream]
     addresses: dict[str, StreamAddress] = Field(default_factory=dict)
     """Of each planned stream. It is there where the intent's forwarding is bridged."""
+    jitter_ns: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """How much arrivals may vary, by stream with a `max-jitter` and listener. It is there if there
+    is such a stream."""
     recovery_ns: dict[str, int] = Field(default_factory=dict)
     """How long after the end of a disturbance frames of a stream may be later than its bound. It is
     there unless the intent states `recovery: none`."""

@@ -56,7 +56,8 @@ class Push(Document):
     """`cnc push` and `cnc rollback`."""
 
     changed: bool
-    """False in a dry run, and where every port runs its list already."""
+    """False in a dry run, and where every port runs its list and every bridge forwards as planned
+    already."""
     dry_run: bool
     base_time_ns: int | None
     """When the schedule starts: TAI, in nanoseconds since 1970. null where nothing has changed."""

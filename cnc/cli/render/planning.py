@@ -86,6 +86,7 @@ def plan(computed: Plan, output: Path | None) -> None:
         ">leaves talker at",
         ">latency bound",
         ">allowed",
+        *([">jitter bound", ">allowed"] if computed.jitter_ns else []),
         *([">recovers in"] if computed.recovery_ns else []),
     )
     for name, placed in islice(computed.streams.items(), _ROWS_MAX):
@@ -99,6 +100,7 @@ def plan(computed: Plan, output: Path | None) -> None:
             ", ".join(map(duration, _starts_ns(computed, placed))),
             duration(placed.latency_bound_ns),
             duration(stream.max_latency_ns),
+            *(_jitter(computed, name) if computed.jitter_ns else []),
             *([_recovers(computed, name)] if computed.recovery_ns else []),
         )
     print_table(table, len(computed.streams))
@@ -133,6 +135,14 @@ def _print_untagged(computed: Plan) -> None:
         first, *_, last = computed.streams[name].hops
         table.add_row(name, str(known_by), str(links[first.egress].target), str(last.egress))
     print_table(table, len(untagged))
+
+
+def _jitter(computed: Plan, stream: str) -> list[str]:
+    """The greatest bound at a listener, and what it may be; nothing where that is not limited."""
+    allowed_ns = computed.intent.streams[stream].max_jitter_ns
+    if allowed_ns is None:
+        return ["", ""]
+    return [duration(max(computed.jitter_ns[stream].values())), duration(allowed_ns)]
 
 
 def _address(computed: Plan, stream: str) -> list[str]:

@@ -77,7 +77,8 @@ def push(report: Report, moved: Sequence[Move], *, dry_run: bool, as_json: bool)
         print_json(document)
         return
     if not report.changes:
-        echo("no change: every port already runs its gate control list")
+        bridges = ", and every bridge forwards as planned" if report.compares_forwarding else ""
+        echo(f"no change: every port already runs its gate control list{bridges}")
         return
     table = new_table("would change" if dry_run else "changed", "port", "why", "before", "after")
     for change in report.changes:

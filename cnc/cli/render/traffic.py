@@ -40,10 +40,13 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
     is_bridged = any(isinstance(its.flow, BridgedFlow) for its in found)
     counts = ["sent", "received", "lost", "late", "gate closed", "copies", "out of order"]
     counts += ["stray"] if is_bridged else []
+    is_limited = any(its.jitter_bound_ns is not None for its in found)
+    spread = ["arrivals within", "jitter bound"] if is_limited else []
     table = new_table(
         "flows: frames, and microseconds from their planned instant",
         "flow",
-        *(f">{name}" for name in (*counts, "min", "p50", "p99", "max", "bound", "jitter p80")),
+        *(f">{name}" for name in (*counts, "min", "p50", "p99", "max", "bound", *spread)),
+        ">jitter p80",
     )
     for its in found:
         bound_ns, late_by = its.flow.latency_bound_ns, its.latency
@@ -58,6 +61,11 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
                 for name in ("min_ns", "p50_ns", "p99_ns", "max_ns")
             ),
             "" if bound_ns is None else microseconds(bound_ns),
+            *(
+                (_or_empty(its.arrivals_within_ns), _or_empty(its.jitter_bound_ns))
+                if spread
+                else ()
+            ),
             microseconds(its.jitter.p80_ns) if its.jitter else "",
             style="bold red" if its.violations() else None,
         )
@@ -71,6 +79,10 @@ def flows(found: Sequence[Summary], wake_up: Spread, platform: Platform, *, as_j
         open_console().print(f"VIOLATED  {line}", style="bold red", highlight=False, soft_wrap=True)
     if platform.exact and not violations:
         open_console().print("Every frame kept its bound and its gates.", style="bold green")
+
+
+def _or_empty(time_ns: int | None) -> str:
+    return "" if time_ns is None else microseconds(time_ns)
 
 
 def throughput(found: Throughput, *, as_json: bool) -> None:
