@@ -140,7 +140,7 @@ def flows_of(plan: Plan) -> list[tuple[Flow, list[tuple[int, Link]]]]:
             number = hops[0].traffic_class
             listeners = frozenset(stream.listeners)
             octets = max(stream.payload_octets, plan.intent.network.overhead.min_payload_octets)
-            flow = Flow(name, stream.talker, number, octets, ways, listeners)
+            flow = Flow(name, stream.talker, number, octets, ways, listeners, stream.frames)
             flows.append((flow, roots))
     return flows
 
@@ -155,10 +155,11 @@ def sent_by(
     for flow, roots in flows:
         period = plan.intent.streams[flow.name].period_ns
         for number, begin in enumerate(range(0, duration_ns, period)):
-            # The latency of both copies of a frame counts from the first.
-            frame = Frame(flow, number, begin + first[flow.name])
-            for offset, link in roots:
-                yield begin + offset, link, frame
+            for _ in range(flow.frames):
+                # The latency of both copies of a frame counts from the first.
+                frame = Frame(flow, number, begin + first[flow.name])
+                for offset, link in roots:
+                    yield begin + offset, link, frame
 
 
 def _beyond(flow: Flow, link: Link, seen: set[str]) -> set[str]:
