@@ -63,6 +63,7 @@ def _stream(name: str, its: shape.Stream, classes: tuple[str, ...]) -> Stream:
         paths=its.paths,
         destination_mac=its.destination_mac,
         vlan_id=its.vlan,
+        frames=its.frames,
     )
 
 

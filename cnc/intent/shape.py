@@ -15,6 +15,7 @@ from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import (
     BURST_MAX_FRAMES,
     CYCLE_MAX_NS,
+    FRAMES_MAX,
     HOST,
     PAYLOAD_MAX_OCTETS,
     RECOVERY_SCHEMA,
@@ -293,7 +294,7 @@ _Names = Annotated[list[Name], Field(min_length=1)]
 
 
 class Stream(Shape):
-    """Frames that one talker sends periodically: one frame each period."""
+    """Frames that one talker sends periodically: one each period, or several back to back."""
 
     talker: Name = Field(description="the end station that sends")
     listeners: list[Name] = Field(min_length=1, description="the end stations that receive")
@@ -310,14 +311,16 @@ class Stream(Shape):
         "scheduled; default: any such class",
     )
     period_ns: Annotated[int, quantity(DURATION, 1, CYCLE_MAX_NS)] = Field(
-        description="the time between two frames, a duration such as 1ms"
+        description="the time from one frame to the next, or from the first of `frames` to the "
+        "first of the next, a duration such as 1ms"
     )
     payload_octets: Annotated[int, quantity(SIZE, 1, PAYLOAD_MAX_OCTETS)] = Field(
-        description="the IP packet with its headers, in octets, such as 200B"
+        description="the IP packet with its headers, in octets, such as 200B; up to 9000B, where "
+        "max-frame of its class and the MTUs of all ports on its way allow it"
     )
     max_latency_ns: Annotated[int, quantity(DURATION, 1)] = Field(
-        description="from the planned start of sending to the last bit at the last listener, "
-        "a duration such as 500us"
+        description="from the planned start of sending to the last bit of the last frame at the "
+        "last listener, a duration such as 500us"
     )
     window: Window | None = Field(
         None, description="when the talker may send; default: at any time"
@@ -343,6 +346,11 @@ class Stream(Shape):
         description="in a bridged network: the priority code point in the VLAN tag of its frames, "
         "0 to 7, which is the priority of its class and chooses it where class leaves a choice; "
         "default: the priority of the class that the plan chooses",
+    )
+    frames: Annotated[int, integer(1, FRAMES_MAX)] = Field(
+        1,
+        description="how many frames of up to `payload` its talker sends back to back in each "
+        "period, 1 to 1000",
     )
 
 
