@@ -521,6 +521,7 @@ class TalkerStream:
     priority: int
     dscp: int | None
     listeners: tuple[str, ...]
+    frames: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ class Transmission:
     """The frames of one stream on one of its paths.
 
     The first bit of each leaves `interface` of `talker` `offset_ns` after a multiple of `period_ns`
-    on TAI, counted from 1970. `payload_octets` is a whole IP packet. Any of `dscps` leads into the
+    on TAI, counted from 1970; of several `frames` in a period that of the first, which the others
+    follow back to back. `payload_octets` is a whole IP packet. Any of `dscps` leads into the
     traffic class; `priority` does in a VLAN tag. `path` is 2 for the second copy of a frame that is
     sent twice.
 
@@ -35,6 +36,7 @@ class Transmission:
     destination_mac: str | None = None
     vlan_id: int | None = None
     pcp: int | None = None
+    frames: int = 1
 
 
 def transmissions(plan: Plan) -> list[Transmission]:
@@ -76,4 +78,5 @@ def _transmission(plan: Plan, name: str, number: int, first: Hop) -> Transmissio
         destination_mac=address.destination_mac if address else None,
         vlan_id=address.vlan_id if address else None,
         pcp=its_class.priority if address else None,
+        frames=stream.frames,
     )

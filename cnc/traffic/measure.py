@@ -36,8 +36,9 @@ class Spread:
 class Summary:
     """One flow's figures.
 
-    Latency runs from the planned start of transmission to the receiver's time stamp; jitter is its
-    difference from the latency of the previous frame that arrived. `late` counts frames
+    Latency runs from the planned start of transmission, of several frames in a period the first's,
+    to the receiver's time stamp; jitter is its difference from the latency of the previous frame
+    that arrived, of several in a period the one in the same place. `late` counts frames
     for which `is_late`; `outside` those that left the last switch more than RESOLUTION_NS from any
     time its gate was open for them, `outside_max_ns` how far at worst; `duplicates` the copies
     beyond a frame's first; `out_of_order`: see the function. Of a stream in a bridged network
@@ -188,7 +189,7 @@ def _summary(
             left_ns = received_ns - travel_ns
             distances_ns.append(distance_to_open_ns(gates, flow.traffic_class, left_ns))
     latencies = [latency_ns for _, latency_ns in arrivals]
-    differences = [abs(after - before) for before, after in itertools.pairwise(latencies)]
+    differences = list(_differences(frames, flow.frames))
     bound_ns = flow.latency_bound_ns
     return Summary(
         flow=flow,
@@ -204,6 +205,17 @@ def _summary(
         multiplied=sum(frame.copies > most for frame in frames),
         strays=strays,
     )
+
+
+def _differences(frames: Iterable[Frame], in_a_period: int) -> Iterator[int]:
+    """Of the latencies of frames that arrived one after the other, in the order of `frames`."""
+    before: dict[int, int] = {}
+    for frame in frames:
+        if frame.received_ns is not None:
+            latency_ns, place = frame.received_ns - frame.planned_ns, frame.seq % in_a_period
+            if place in before:
+                yield abs(latency_ns - before[place])
+            before[place] = latency_ns
 
 
 def _link_to(network: Network, listener: str) -> Link | None:

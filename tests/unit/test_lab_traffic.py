@@ -160,6 +160,7 @@ def probes(version: int = 4, address: str = "127.0.0.1", **fields) -> dict:
         "period_ns": 1_000_000,
         "offset_ns": 250_000,
         "pattern": "periodic",
+        "frames": 1,
         **fields,
     }
 

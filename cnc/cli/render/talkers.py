@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import io
 from collections.abc import Sequence
-from typing import Any
 
 from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
@@ -16,7 +15,13 @@ from cnc.talkers import Transmission
 
 def talkers(found: Sequence[Transmission], *, as_csv: bool, as_json: bool) -> None:
     if as_json:
-        print_json([_values(each) for each in found])
+        left_out = _left_out(found)
+        print_json(
+            [
+                {k: v for k, v in dataclasses.asdict(each).items() if k not in left_out}
+                for each in found
+            ]
+        )
     elif as_csv:
         echo(_csv(found), nl=False)
     else:
@@ -25,9 +30,11 @@ def talkers(found: Sequence[Transmission], *, as_csv: bool, as_json: bool) -> No
 
 def _print_table(found: Sequence[Transmission]) -> None:
     bridged = _is_bridged(found)
+    frames = (">frames",) if _sends_several(found) else ()
     marks = ("destination", ">VLAN", ">PCP") if bridged else ("DSCP",)
     table = new_table(
-        *("", "talker", "stream", ">period", ">sends at", ">octets", "class", *marks, "listeners")
+        *("", "talker", "stream", ">period", ">sends at", *frames, ">octets", "class"),
+        *(*marks, "listeners"),
     )
     for each in found:
         marked = (str(each.destination_mac), str(each.vlan_id), str(each.pcp))
@@ -36,6 +43,7 @@ def _print_table(found: Sequence[Transmission]) -> None:
             each.stream if each.path == 1 else f"{each.stream} (path {each.path})",
             duration(each.period_ns),
             duration(each.offset_ns),
+            *((str(each.frames),) if frames else ()),
             str(each.payload_octets),
             f"{each.traffic_class}, priority {each.priority}",
             *(marked if bridged else (", ".join(map(str, each.dscps)),)),
@@ -46,14 +54,16 @@ def _print_table(found: Sequence[Transmission]) -> None:
 
 def _csv(found: Sequence[Transmission]) -> str:
     """A row for each; a field with several values has blanks between them."""
+    left_out = _left_out(found)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = (field.name for field in dataclasses.fields(Transmission))
-    writer.writerow(name for name in names if _is_bridged(found) or name not in _OF_BRIDGED)
+    writer.writerow(name for name in names if name not in left_out)
     for each in found:
         writer.writerow(
             " ".join(map(str, value)) if isinstance(value, tuple) else value
-            for value in _values(each).values()
+            for name, value in dataclasses.asdict(each).items()
+            if name not in left_out
         )
     return text.getvalue()
 
@@ -65,10 +75,12 @@ def _is_bridged(found: Sequence[Transmission]) -> bool:
     return any(each.destination_mac for each in found)
 
 
-def _values(each: Transmission) -> dict[str, Any]:
-    """The fields of a transmission by name; those of bridged networks only if it is in one."""
-    values = dataclasses.asdict(each)
-    if each.destination_mac is None:
-        for name in _OF_BRIDGED:
-            del values[name]
-    return values
+def _sends_several(found: Sequence[Transmission]) -> bool:
+    return any(each.frames > 1 for each in found)
+
+
+def _left_out(found: Sequence[Transmission]) -> tuple[str, ...]:
+    """The fields that say nothing here: of bridged networks in another, and the number of frames
+    where all streams send one in a period."""
+    left_out = () if _is_bridged(found) else _OF_BRIDGED
+    return left_out if _sends_several(found) else (*left_out, "frames")
