@@ -97,7 +97,7 @@ class PortState:
     `carrier_losses` counts how often the link went down. `bridge` is the Linux bridge that the
     port is a member of, `as_bridge` what the interface is set to if it is one itself.
     `link_speed_bps` is None while the kernel knows none; of an `emulated` link
-    it is the rate that is emulated.
+    it is the rate that is emulated. `mtu_octets` is the longest packet that the port sends.
     """
 
     name: str
@@ -115,6 +115,7 @@ class PortState:
     bridge: str | None = None
     as_bridge: LinuxBridge | None = None
     emulated: EmulatedLink | None = None
+    mtu_octets: int | None = None
     parts: tuple[Any, ...] = ()
 
     def __getitem__(self, kind: type[Part]) -> Part:

@@ -22,6 +22,7 @@ CONTROL_SHARE = 10  # a control class that states no rate takes up to one part i
 DEFAULT_GATE_MARGIN_NS = 1_000_000
 
 MAC_OCTETS = 6
+ORDINARY_MTU_OCTETS = 1500  # IEEE 802.3: client data of a basic frame
 DEFAULT_BRIDGE_DEVICE = "br0"
 DEFAULT_FILTERING_ENTRIES_MAX = 2_048
 

@@ -88,6 +88,7 @@ class KernelPorts(MachineClocks):
             bridge=port.bridge,
             as_bridge=port.as_bridge,
             emulated=emulated,
+            mtu_octets=port.mtu_octets,
         )
 
     def execute(self, step: Step) -> None:

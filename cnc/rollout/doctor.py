@@ -17,7 +17,7 @@ from cnc import margin
 from cnc.model import Bridge, EndStation, Intent, Plan
 from cnc.rollout import starvation
 from cnc.rollout.parallel import answers
-from cnc.rollout.preflight import Check, Finding, Verdict, examine
+from cnc.rollout.preflight import Check, Finding, Verdict, examine, longest_packets
 from cnc.switch.device import (
     ConnectOptions,
     Device,
@@ -95,6 +95,7 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
         states(visits),
         clock_error_ns=plan.intent.network.clock_error_ns,
         network=plan.intent.network,
+        packets=longest_packets(plan),
     )
 
 

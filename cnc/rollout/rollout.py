@@ -33,7 +33,7 @@ from cnc.rollout.compare import needs_change
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
 from cnc.rollout.history import History, SwitchChange
 from cnc.rollout.parallel import before_any_change, unanimous
-from cnc.rollout.preflight import Check, examine, refuse
+from cnc.rollout.preflight import Check, examine, longest_packets, refuse
 from cnc.rollout.sessions import Sessions, sessions
 from cnc.rollout.timing import base_time_ns, margin_ns
 from cnc.rollout.transaction import SwitchTimes, Transaction
@@ -203,6 +203,7 @@ def _preflight(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
         states,
         clock_error_ns=goal.clock_error_ns,
         network=goal.plan.intent.network if goal.plan else None,
+        packets=longest_packets(goal.plan) if goal.plan else {},
     )
     refuse(each for each in findings if not (goal.restores and each.check is Check.MARGIN))
     return states

@@ -5,9 +5,11 @@
 
 `finding` result of a check       `switches` agent, kernel, ports of each
 `ports`   one port               `clocks`   all compared with each other
+`mtus`    the longest packets
 """
 
 from cnc.rollout.preflight.finding import Check, Finding, Verdict, refuse
+from cnc.rollout.preflight.mtus import longest_packets
 from cnc.rollout.preflight.switches import examine
 
-__all__ = ["Check", "Finding", "Verdict", "examine", "refuse"]
+__all__ = ["Check", "Finding", "Verdict", "examine", "longest_packets", "refuse"]
