@@ -185,9 +185,9 @@ class _Travel:
         network = self.intent.network
         occupation = network.occupation_ns(link, stream.payload_octets)
         spread = (stream.frames - 1) * occupation
-        blocking = self.blocking_ns[hop.egress] + control_between_ns(
-            self.intent, link, stream.frames, occupation
-        )
+        blocking = self.blocking_ns[hop.egress]
+        if spread:
+            blocking += control_between_ns(self.intent, link, spread)
         flight = network.reception_ns(link, stream.payload_octets) + link.propagation_ns
         leaves = earliest = latest = hop.offset_ns
         all_there = hop.offset_ns + spread

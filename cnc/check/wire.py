@@ -45,16 +45,13 @@ def control_ns(intent: Intent, link: Link) -> int:
     )
 
 
-def control_between_ns(intent: Intent, link: Link, frames: int, apart_ns: int) -> int:
+def control_between_ns(intent: Intent, link: Link, meanwhile_ns: int) -> int:
     """How long control frames may keep a link busy after the first of several frames of a stream
     has had its turn and before the last has, beside those that `blocking_ns` has.
 
-    The frames start `apart_ns` after each other. Control comes at its rate meanwhile, and while
-    control itself is sent.
+    The last has it `meanwhile_ns` after the first. Control comes at its rate in that time, in that
+    of the blocking, and while control itself is sent.
     """
-    meanwhile_ns = (frames - 1) * apart_ns
-    if not meanwhile_ns:
-        return 0
     rate_bps = control_rate_bps(intent, link)
     if rate_bps >= link.rate_bps:
         return _FOR_EVER_NS
