@@ -15,9 +15,10 @@ from lxml import etree
 
 from cnc import margin
 from cnc.model import Bridge, EndStation, Intent, Plan
+from cnc.packets import longest_packets
 from cnc.rollout import starvation
 from cnc.rollout.parallel import answers
-from cnc.rollout.preflight import Check, Finding, Verdict, examine, longest_packets
+from cnc.rollout.preflight import Check, Finding, Verdict, examine
 from cnc.switch.device import (
     ConnectOptions,
     Device,

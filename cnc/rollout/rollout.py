@@ -29,11 +29,12 @@ from cnc.model import (
     TalkerConfiguration,
     gates_of,
 )
+from cnc.packets import longest_packets
 from cnc.rollout.compare import needs_change
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
 from cnc.rollout.history import History, SwitchChange
 from cnc.rollout.parallel import before_any_change, unanimous
-from cnc.rollout.preflight import Check, examine, longest_packets, refuse
+from cnc.rollout.preflight import Check, examine, refuse
 from cnc.rollout.sessions import Sessions, sessions
 from cnc.rollout.timing import base_time_ns, margin_ns
 from cnc.rollout.transaction import SwitchTimes, Transaction

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from lxml import etree
 from agent.mechanisms.talker_offsets.file import decode, encode
 from agent.mechanisms.talker_offsets.model import OffsetState, OffsetTable, Transmission
 from agent.mechanisms.talker_offsets.tables import stream_node, transmission
-from cnc.cli.render import talkers
+from cnc.cli.render import planning, talkers
 from cnc.model import Plan, TalkerConfiguration, TalkerTable
 from cnc.planner import plan
 from cnc.switch.end_station import stored_talker, talker_element, talker_ports
@@ -23,7 +24,7 @@ from cnc.traffic import endpoint
 from cnc.traffic.flows import Flow, flows
 from cnc.traffic.measure import summarise
 from cnc.traffic.recording import Frame
-from tests.unit.planner_networks import MS, intent, network, stream
+from tests.unit.planner_networks import BEST_EFFORT, CYCLIC, MS, intent, network, stream
 
 NET = network("t-s1", "s1-l")
 PICTURE = Transmission("picture", 1, MS, 12_000, 1_500, 5, 46, ("l",), 27)
@@ -53,6 +54,25 @@ def shown(found: Plan, capsys: pytest.CaptureFixture[str]) -> list[str]:
         talkers(transmissions(found), as_csv=options[0], as_json=options[1])
         texts.append(capsys.readouterr().out)
     return texts
+
+
+def test_a_plan_says_how_many_frames_and_what_mtu_ports_need(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    planning.plan(planned(a=3, b=1), None)
+    assert [line for line in lines(capsys) if re.search(r"^ *a .* 1 ms +3 ", line)]
+    planning.plan(planned(b=1), None)
+    assert not [line for line in lines(capsys) if "frames" in line or "MTU" in line]
+
+    jumbo = dataclasses.replace(CYCLIC, max_frame_octets=9_022)
+    wanted = intent(NET, stream("b", "t", "l", payload_octets=9_000), classes=(jumbo, BEST_EFFORT))
+    planning.plan(plan(wanted), None)
+    told = "ports that need an MTU of 9000 octets: l/s1, s1/l, s1/t, t/s1"
+    assert told in lines(capsys)
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
 
 
 def test_a_push_tells_it_and_reads_it_back() -> None:

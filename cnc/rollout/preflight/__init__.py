@@ -9,7 +9,6 @@
 """
 
 from cnc.rollout.preflight.finding import Check, Finding, Verdict, refuse
-from cnc.rollout.preflight.mtus import longest_packets
 from cnc.rollout.preflight.switches import examine
 
-__all__ = ["Check", "Finding", "Verdict", "examine", "longest_packets", "refuse"]
+__all__ = ["Check", "Finding", "Verdict", "examine", "refuse"]

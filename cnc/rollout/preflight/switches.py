@@ -13,11 +13,12 @@ from cnc.model import (
     PortSettings,
     TalkerConfiguration,
 )
+from cnc.packets import Packets
 from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.bridges import examine_bridge
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
-from cnc.rollout.preflight.mtus import Packets, examine_mtu
+from cnc.rollout.preflight.mtus import examine_mtu
 from cnc.rollout.preflight.ports import examine_limits, examine_margin, examine_port
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import AgentReport
