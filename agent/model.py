@@ -100,7 +100,7 @@ class PortState:
     port is a member of, `as_bridge` what the interface is set to if it is one itself, and
     `bridge_departures` how often it was seen to leave one: it loses its VLANs each time.
     `link_speed_bps` is None while the kernel knows none; of an `emulated` link
-    it is the rate that is emulated.
+    it is the rate that is emulated. `mtu_octets` is the longest packet that the port sends.
     """
 
     name: str
@@ -119,6 +119,7 @@ class PortState:
     as_bridge: LinuxBridge | None = None
     emulated: EmulatedLink | None = None
     bridge_departures: int = 0
+    mtu_octets: int | None = None
     parts: tuple[Any, ...] = ()
 
     def __getitem__(self, kind: type[Part]) -> Part:

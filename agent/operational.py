@@ -222,6 +222,8 @@ def _kernel(state: PortState) -> Node:
         node["bridge"] = state.bridge
     if state.link_speed_bps is not None:
         node["link-speed-bps"] = str(state.link_speed_bps)
+    if state.mtu_octets is not None:
+        node["mtu"] = state.mtu_octets
     return node
 
 

@@ -25,6 +25,7 @@ DEFAULT_GATE_MARGIN_NS = 1_000_000
 
 MAC_OCTETS = 6
 VLAN_TAG_OCTETS = 4
+ORDINARY_MTU_OCTETS = 1500  # IEEE 802.3: client data of a basic frame
 DEFAULT_BRIDGE_DEVICE = "br0"
 DEFAULT_FILTERING_ENTRIES_MAX = 2_048
 
@@ -281,9 +282,11 @@ def transmission_ns(octets: int, rate_bps: int) -> int:
 class Stream:
     """Periodic frames from one talker to its listeners (802.1Qcc TSpec and requirements).
 
-    `payload_octets` is the MAC client data of one frame: an IP packet with its headers.
-    `max_latency_ns` runs from the planned start of transmission at the talker to the last bit at
-    the last listener. The talker may start between `earliest_ns` and `latest_ns` of each period.
+    `payload_octets` is the MAC client data of one frame: an IP packet with its headers. In each
+    period the talker sends up to `frames` of them back to back (802.1Qcc 46.2.3.5:
+    MaxFramesPerInterval). `max_latency_ns` runs from the planned start of transmission at the
+    talker to the last bit of the last frame at the last listener. The talker may start between
+    `earliest_ns` and `latest_ns` of each period.
     A plan chooses one of `traffic_classes` for the whole way, since a frame's DSCP names it.
     With two `paths` each frame is sent twice, over trees that share no link between bridges, for
     the listener to keep the first copy (IEEE 802.1CB); the latency of both counts from the first.
@@ -310,6 +313,7 @@ class Stream:
     vlan_id: int | None = None
     identification: Identification | None = None
     max_jitter_ns: int | None = None
+    frames: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,7 +461,8 @@ class GateControlList:
 class Hop:
     """A planned transmission: first preamble bit at `offset_ns` after the nominal period start.
 
-    The offset repeats every period and may exceed it; `traffic_class` is the queue used.
+    That is the first frame's; further ones of the period follow it back to back. The offset repeats
+    every period and may exceed it; `traffic_class` is the queue used.
     """
 
     egress: PortRef
@@ -470,8 +475,8 @@ class StreamPlan:
     """The way of one stream, and the latency it is promised.
 
     Each of `paths` is a tree, parents before children; streams that are sent twice have two.
-    `latency_bound_ns` runs from the talker's first start to the last bit at the last listener, by
-    whichever path it comes.
+    `latency_bound_ns` runs from the talker's first start to the last bit of the last frame of the
+    period at the last listener, by whichever path it comes.
     """
 
     paths: tuple[tuple[Hop, ...], ...]
@@ -545,6 +550,7 @@ class TalkerStream:
     priority: int
     dscp: int | None
     listeners: tuple[str, ...]
+    frames: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ class Transmission:
     """The frames of one stream on one of its paths.
 
     The first bit of each leaves `interface` of `talker` `offset_ns` after a multiple of `period_ns`
-    on TAI, counted from 1970. `payload_octets` is a whole IP packet. Any of `dscps` leads into the
+    on TAI, counted from 1970; of several `frames` in a period that of the first, which the others
+    follow back to back. `payload_octets` is a whole IP packet. Any of `dscps` leads into the
     traffic class; `priority` does in a VLAN tag. `path` is 2 for the second copy of a frame that is
     sent twice.
 
@@ -38,6 +39,7 @@ class Transmission:
     vlan_id: int | None = None
     pcp: int | None = None
     is_untagged: bool = False
+    frames: int = 1
 
 
 def transmissions(plan: Plan) -> list[Transmission]:
@@ -81,6 +83,7 @@ def _transmission(plan: Plan, name: str, number: int, first: Hop) -> Transmissio
         vlan_id=address.vlan_id if address else None,
         pcp=its_class.priority if address else None,
         is_untagged=is_untagged,
+        frames=stream.frames,
     )
 
 

@@ -44,6 +44,7 @@ class Link:
     carrier_losses: int
     bridge: str | None
     as_bridge: LinuxBridge | None
+    mtu_octets: int | None
 
 
 def read(ipr: IPRoute) -> list[Link]:
@@ -62,6 +63,7 @@ def read(ipr: IPRoute) -> list[Link]:
             carrier_losses=message.get("IFLA_CARRIER_DOWN_COUNT") or 0,
             bridge=names.get(message.get("IFLA_MASTER")) if _is_bridged(message) else None,
             as_bridge=_as_bridge(message, messages),
+            mtu_octets=message.get("IFLA_MTU"),
         )
         for message in messages
         if message.get("IFLA_IFNAME") not in ("lo", WAKE_UP_PROBE)

@@ -93,6 +93,7 @@ class KernelPorts(MachineClocks):
             bridge_departures=(
                 self._change_monitor.departures(port.index) if self._change_monitor else 0
             ),
+            mtu_octets=port.mtu_octets,
         )
 
     def execute(self, step: Step) -> None:

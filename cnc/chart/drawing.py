@@ -220,7 +220,8 @@ class _Drawing:
     def _frames_of(self, stream: Stream, hop: Hop) -> Iterator[tuple[float, float, str, str]]:
         """The frames of a hop that lie in the picture: left edge, width, stream and tooltip."""
         network = self._plan.intent.network
-        busy = network.occupation_ns(network.links[hop.egress], stream.payload_octets)
+        frame = network.occupation_ns(network.links[hop.egress], stream.payload_octets)
+        busy = stream.frames * frame
         width = max(busy * _TIME_WIDTH / self._span_ns, _FRAME_MIN_WIDTH)
         for start in range(hop.offset_ns % stream.period_ns, self._span_ns, stream.period_ns):
             title = f"{stream.name} on {hop.egress}: planned at {us(start)} µs, {us(busy)} µs long"

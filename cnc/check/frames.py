@@ -9,18 +9,20 @@ from typing import NamedTuple
 
 from cnc.check.openings import GateCycle
 from cnc.check.violation import Violation
-from cnc.check.wire import blocking_ns
+from cnc.check.wire import blocking_ns, control_between_ns
 from cnc.format import counted
 from cnc.model import Forwarding, Hop, Intent, Link, Plan, PortRef, Stream, StreamPlan
 
 
 class Transmission(NamedTuple):
-    """One planned frame of each period on one link.
+    """The planned frames of each period of a stream on one link: one, or several back to back.
 
-    It starts by `offset_ns` plus blocking, or by its latest arrival plus blocking where that is
-    after its offset, and keeps the link busy until `busy_until_ns` at the latest. On a bridge it
-    came in by `ingress`, planned to start there at `ingress_offset_ns`, and lies in this queue from
-    some time in [earliest, latest] by the bridge's clock.
+    The first starts by `offset_ns` plus blocking, or by its latest arrival plus blocking where that
+    is after its offset, the last up to `spread_ns` later, and they keep the link busy until
+    `busy_until_ns` at the latest. On a bridge they came in by `ingress`, planned to start there at
+    `ingress_offset_ns`. The first lies in this queue from some time in [earliest, latest] by the
+    bridge's clock, the last from `all_there_ns` on; `latest_ns` counts frames that come too late
+    for their turn behind the first as if the first came so late.
     """
 
     stream: str
@@ -30,13 +32,20 @@ class Transmission(NamedTuple):
     period_ns: int
     offset_ns: int
     busy_until_ns: int
-    received_ns: int  # the last bit is at the far end, clock error included
-    flight_ns: int  # from the start to the last bit at the far end, at least
+    spread_ns: int
+    received_ns: int  # the first frame's last bit is at the far end, clock error included
+    flight_ns: int  # from its start to that, at least
     leaves_ns: int  # the earliest start, by some clock of the network
     ingress: PortRef | None
     ingress_offset_ns: int
     earliest_ns: int
     latest_ns: int
+    all_there_ns: int
+
+    @property
+    def all_received_ns(self) -> int:
+        """The last bit of the last frame is at the far end, clock error included."""
+        return self.received_ns + self.spread_ns
 
 
 def judge_streams(
@@ -175,19 +184,28 @@ class _Travel:
         self, stream: Stream, hop: Hop, link: Link, before: Transmission | None
     ) -> Transmission:
         network = self.intent.network
+        occupation = network.occupation_ns(link, stream.payload_octets)
+        spread = (stream.frames - 1) * occupation
         blocking = self.blocking_ns[hop.egress]
+        if spread:
+            blocking += control_between_ns(self.intent, link, spread)
         flight = network.reception_ns(link, stream.payload_octets) + link.propagation_ns
         # What the talker sends without a tag is shorter, and sooner at the first switch.
         is_untagged = before is None and stream.identification is not None
         lead = network.untagged_lead_ns(link, stream.payload_octets) if is_untagged else 0
         leaves = earliest = latest = hop.offset_ns
+        all_there = hop.offset_ns + spread
         if before is not None:
             bridge = network.bridges[hop.egress.node]
             leaves = before.leaves_ns + before.flight_ns + bridge.processing_min_ns
             # Any two clocks differ by no more than the clock error, so it counts once from the
             # clock that last held the frame back, however many bridges it has passed since.
             earliest = leaves - network.clock_error_ns
-            latest = before.received_ns + bridge.processing_max_ns
+            # Links pass frames on one by one. The last is the one to come too late for its turn
+            # where the link before is slower than this one, else the first.
+            first = before.received_ns + bridge.processing_max_ns
+            all_there = first + before.spread_ns
+            latest = max(first, all_there - spread)
             leaves = max(leaves, self._earliest_start_ns(stream, hop, earliest))
         # A frame that no bridge holds back is no later by one clock than by another, but for the
         # clock error: it counts once from the clock that last held the frame back for that long.
@@ -199,9 +217,8 @@ class _Travel:
             traffic_class=hop.traffic_class,
             period_ns=stream.period_ns,
             offset_ns=hop.offset_ns,
-            busy_until_ns=max(hop.offset_ns, latest)
-            + blocking
-            + network.occupation_ns(link, stream.payload_octets),
+            busy_until_ns=max(hop.offset_ns, latest) + blocking + spread + occupation,
+            spread_ns=spread,
             received_ns=started + flight + network.clock_error_ns,
             flight_ns=flight - lead,
             leaves_ns=leaves,
@@ -209,6 +226,7 @@ class _Travel:
             ingress_offset_ns=before.offset_ns if before else 0,
             earliest_ns=earliest,
             latest_ns=latest,
+            all_there_ns=all_there,
         )
 
     def _earliest_start_ns(self, stream: Stream, hop: Hop, earliest_ns: int) -> int:
@@ -247,7 +265,7 @@ def _judge_times(
     for t in path:
         if t.target not in stream.listeners:
             continue
-        latency = t.received_ns - start_ns
+        latency = t.all_received_ns - start_ns
         if latency > stream.max_latency_ns:
             text = f"may reach {t.target} after {latency} ns, {stream.max_latency_ns} ns allowed"
             yield Violation("deadline", stream.name, text)

@@ -38,7 +38,8 @@ def judge_links(transmissions: Iterable[Transmission]) -> Iterator[Violation]:
 
 
 class _Queued(NamedTuple):
-    """One frame of one period, planned as `in_queue[planned]`, in a queue of a bridge."""
+    """The frames of one period of a stream, planned as `in_queue[planned]`, in a queue of a bridge:
+    the first comes at `earliest_ns` or later, the last by `latest_ns`."""
 
     departure_ns: int
     earliest_ns: int
@@ -84,11 +85,11 @@ def _departures(in_queue: list[Transmission]) -> list[_Queued]:
     """
     hyperperiod = lcm(*{t.period_ns for t in in_queue})
     once = sorted(
-        _Queued(start, start - t.offset_ns + t.earliest_ns, start - t.offset_ns + t.latest_ns, n)
+        _Queued(start, start - t.offset_ns + t.earliest_ns, start - t.offset_ns + t.all_there_ns, n)
         for n, t in enumerate(in_queue)
         for start in range(t.offset_ns % t.period_ns, hyperperiod, t.period_ns)
     )
-    longest_stay = max(max(t.offset_ns, t.latest_ns) - t.earliest_ns for t in in_queue)
+    longest_stay = max(max(t.offset_ns, t.all_there_ns) - t.earliest_ns for t in in_queue)
     again = (q.later(hyperperiod) for q in once if q.departure_ns <= longest_stay)
     return [*once, *again]
 

@@ -20,11 +20,10 @@ from cnc.check.frames import Transmission
 from cnc.check.openings import GateCycle
 from cnc.check.spread import Stay, spread_ns
 from cnc.check.violation import Violation
-from cnc.check.wire import blocking_ns, control_ns, wire_ns
+from cnc.check.wire import blocking_ns, control_ns, control_rate_bps, wire_ns
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 
 _ROUNDS_MAX = 200  # more hops than any path has, with room for paths that feed each other
-_CONTROL_PARTS = 10  # what a control class may take of a link at most if it states no rate
 
 
 def judge_recovery(
@@ -100,7 +99,7 @@ class _Recovery:
             if t.ingress is None:
                 longest[t.egress] = max(longest[t.egress], self._stay_ns(t) - self._blocking_ns(t))
         return [
-            0 if before is not None else max(0, longest[t.ingress] - self._stay_ns(t))
+            0 if before is not None else max(0, longest[t.ingress] - self._last_stay_ns(t))
             for t, before in zip(self._gated, self._before, strict=True)
         ]
 
@@ -108,8 +107,12 @@ class _Recovery:
         return blocking_ns(self._intent, self._intent.network.links[t.egress])
 
     def _stay_ns(self, t: Transmission) -> int:
-        """From when a frame is to leave, or from its latest arrival, until it has left."""
+        """From when frames are to leave, or from their latest arrival, until all have left."""
         return t.busy_until_ns - max(t.offset_ns, t.latest_ns)
+
+    def _last_stay_ns(self, t: Transmission) -> int:
+        """The same for the last of the frames alone."""
+        return self._stay_ns(t) - t.spread_ns
 
     def _calm(
         self, ports: Mapping[PortRef, Port], disturbed: Mapping[PortRef, Drained]
@@ -120,7 +123,7 @@ class _Recovery:
         for n, before in enumerate(self._before):
             if before is not None and not (drained := disturbed[self._gated[before].egress]).never:
                 left = self._left_late_ns(before, drained, self._disturbance_ns)
-                self._overdue_ns[n] = max(0, left - self._stay_ns(self._gated[n]))
+                self._overdue_ns[n] = max(0, left - self._last_stay_ns(self._gated[n]))
         changed = set(ports)
         for _ in range(_ROUNDS_MAX):
             for port in changed:
@@ -131,7 +134,7 @@ class _Recovery:
                 if before is None or (drained := calm[self._gated[before].egress]).never:
                     continue
                 left = self._left_late_ns(before, drained, self._overdue_ns[before])
-                later = left - self._stay_ns(self._gated[n])
+                later = left - self._last_stay_ns(self._gated[n])
                 if later > self._overdue_ns[n]:
                     self._overdue_ns[n] = later
                     changed.add(self._gated[n].egress)
@@ -219,7 +222,7 @@ class _Recovery:
         feeders: dict[PortRef, dict[PortRef, int]] = {port: {} for port in self._by_port}
         for t, before in zip(self._gated, self._before, strict=True):
             if before is not None:
-                way_ns = t.latest_ns - self._gated[before].busy_until_ns
+                way_ns = t.all_there_ns - self._gated[before].busy_until_ns
                 its, feeder = feeders[t.egress], self._gated[before].egress
                 its[feeder] = max(way_ns, its.get(feeder, way_ns))
         return feeders
@@ -247,13 +250,9 @@ class _Recovery:
 
     def _interference(self, link: Link, under_way_ns: int, odd_ns: int) -> Interference:
         network = self._intent.network
-        control = self._intent.classes_with(ClassRole.CONTROL)
-        taken = sum(
-            link.rate_bps // _CONTROL_PARTS if c.rate_bps is None else c.rate_bps for c in control
-        )
         return Interference(
             under_way_ns + odd_ns + control_ns(self._intent, link) + network.gate_margin_ns,
-            taken,
+            control_rate_bps(self._intent, link),
             link.rate_bps,
         )
 

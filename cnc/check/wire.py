@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from cnc.model import ClassRole, Intent, Link, TalkerInterference, TrafficClass, transmission_ns
 
+_CONTROL_PARTS = 10  # what a control class may take of a link at most if it states no rate
+_FOR_EVER_NS = 2**62
+
 
 def wire_ns(intent: Intent, link: Link, traffic_class: TrafficClass) -> int:
     """How long the largest frame of a class keeps a link busy."""
@@ -39,6 +42,29 @@ def control_ns(intent: Intent, link: Link) -> int:
             link.rate_bps,
         )
         for c in control
+    )
+
+
+def control_between_ns(intent: Intent, link: Link, meanwhile_ns: int) -> int:
+    """How long control frames may keep a link busy after the first of several frames of a stream
+    has had its turn and before the last has, beside those that `blocking_ns` has.
+
+    The last has it `meanwhile_ns` after the first. Control comes at its rate in that time, in that
+    of the blocking, and while control itself is sent.
+    """
+    rate_bps = control_rate_bps(intent, link)
+    if rate_bps >= link.rate_bps:
+        return _FOR_EVER_NS
+    # x = rate * (blocking + meanwhile + x) / link rate
+    waited_ns = blocking_ns(intent, link) + meanwhile_ns
+    return -(-waited_ns * rate_bps // (link.rate_bps - rate_bps))
+
+
+def control_rate_bps(intent: Intent, link: Link) -> int:
+    """What control takes of a link on average: what its classes state, or a part of the link."""
+    return sum(
+        link.rate_bps // _CONTROL_PARTS if c.rate_bps is None else c.rate_bps
+        for c in intent.classes_with(ClassRole.CONTROL)
     )
 
 

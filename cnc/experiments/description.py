@@ -14,7 +14,6 @@ from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import (
     CYCLE_MAX_NS,
-    PAYLOAD_MAX_OCTETS,
     Boolean,
     Dscp,
     Duration,
@@ -24,7 +23,7 @@ from cnc.intent.values import (
     quantity,
     text,
 )
-from cnc.model import transmission_ns
+from cnc.model import ORDINARY_MTU_OCTETS, transmission_ns
 
 FRAMES_MAX = 10_000_000
 FRAME_OVERHEAD_OCTETS = 38  # MAC header, check sequence, preamble, gap
@@ -58,8 +57,8 @@ class GateShareDescription(Description):
     shares: list[Percent] = Field(
         min_length=1, description="percentages of the cycle that are open for high priority"
     )
-    packet_octets: Annotated[int, quantity(SIZE, _LEAST_PACKET_OCTETS, PAYLOAD_MAX_OCTETS)] = Field(
-        description="an IP packet with its headers"
+    packet_octets: Annotated[int, quantity(SIZE, _LEAST_PACKET_OCTETS, ORDINARY_MTU_OCTETS)] = (
+        Field(description="an IP packet with its headers")
     )
     frames: Frames = Field(description="of each class at each share")
     frames_per_cycle: Annotated[int, integer(1, 100)] = Field(

@@ -60,7 +60,7 @@ class FastestPaths:
             first = uplink.target.node
             uplink_ns = self._hop_ns(uplink, stream)
             if first == listener:
-                yield uplink_ns
+                yield uplink_ns + self._wait_ns(stream, uplink)
             if first not in self.network.bridges:
                 continue
             tree = self._trees.get(first)
@@ -70,7 +70,16 @@ class FastestPaths:
                 last = downlink.source.node
                 if last == first or last in tree:
                     between_ns = self._along(tree, first, last, stream)
-                    yield uplink_ns + between_ns + self._hop_ns(downlink, stream)
+                    way_ns = uplink_ns + between_ns + self._hop_ns(downlink, stream)
+                    yield way_ns + self._wait_ns(stream, uplink, downlink)
+
+    def _wait_ns(self, stream: Stream, *links: Link) -> int:
+        """How long the last frame of a period waits for those before it: on the slowest of these
+        links at least."""
+        if stream.frames == 1:
+            return 0
+        times = [self.network.occupation_ns(link, stream.payload_octets) for link in links]
+        return (stream.frames - 1) * max(times)
 
     def _along(self, tree: _Tree, first: str, last: str, stream: Stream) -> int:
         latency_ns, node = 0, last

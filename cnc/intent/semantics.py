@@ -67,6 +67,7 @@ def _stream(name: str, its: shape.Stream, classes: tuple[str, ...]) -> Stream:
         vlan_id=its.vlan,
         identification=identification(its),
         max_jitter_ns=its.max_jitter_ns,
+        frames=its.frames,
     )
 
 

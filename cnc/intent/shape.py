@@ -17,6 +17,7 @@ from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import (
     BURST_MAX_FRAMES,
     CYCLE_MAX_NS,
+    FRAMES_MAX,
     HOST,
     PAYLOAD_MAX_OCTETS,
     RECOVERY_SCHEMA,
@@ -288,7 +289,7 @@ _Names = Annotated[list[Name], Field(min_length=1)]
 
 
 class Stream(Shape):
-    """Frames that one talker sends periodically: one frame each period."""
+    """Frames that one talker sends periodically: one each period, or several back to back."""
 
     # `templates` has replaced these two by the keys and streams that they stand for.
     template: Name | None = Field(
@@ -316,14 +317,16 @@ class Stream(Shape):
         "scheduled; default: any such class",
     )
     period_ns: Annotated[int, quantity(DURATION, 1, CYCLE_MAX_NS)] = Field(
-        description="the time between two frames, a duration such as 1ms"
+        description="the time from one frame to the next, or from the first of `frames` to the "
+        "first of the next, a duration such as 1ms"
     )
     payload_octets: Annotated[int, quantity(SIZE, 1, PAYLOAD_MAX_OCTETS)] = Field(
-        description="the IP packet with its headers, in octets, such as 200B"
+        description="the IP packet with its headers, in octets, such as 200B; up to 9000B, where "
+        "max-frame of its class and the MTUs of all ports on its way allow it"
     )
     max_latency_ns: Annotated[int, quantity(DURATION, 1)] = Field(
-        description="from the planned start of sending to the last bit at the last listener, "
-        "a duration such as 500us"
+        description="from the planned start of sending to the last bit of the last frame at the "
+        "last listener, a duration such as 500us"
     )
     max_jitter_ns: Annotated[int, quantity(DURATION, 1)] | None = Field(
         None,
@@ -360,6 +363,11 @@ class Stream(Shape):
         description="in a bridged network, of a stream whose talker sends plain untagged frames: "
         "by what the first switch knows them, to give them their address, VLAN and PCP, which the "
         "last switch takes away again; default: the talker tags its frames",
+    )
+    frames: Annotated[int, integer(1, FRAMES_MAX)] = Field(
+        1,
+        description="how many frames of up to `payload` its talker sends back to back in each "
+        "period, 1 to 1000",
     )
 
 

@@ -175,7 +175,7 @@ def _check_access_links(intent: Intent, problems: Problems) -> None:
             if node in only
         ]
         for link, copies in access:
-            frames = copies * (cycle_ns // stream.period_ns)
+            frames = copies * stream.frames * (cycle_ns // stream.period_ns)
             busy_ns[link.source] += frames * network.occupation_ns(link, stream.payload_octets)
             users[link.source].append(stream.name)
     for port, its_ns in busy_ns.items():

@@ -17,8 +17,12 @@ from cnc.intent.units import DURATION, RATE, SIZE, Quantity
 from cnc.model import GateMode, PortRef, TalkerInterference
 
 CYCLE_MAX_NS = 2**31 - 1  # taprio's limit, and the widest cycle its intervals can add up to
-PAYLOAD_MAX_OCTETS = 1500  # IEEE 802.3: client data of a basic frame
-_FRAME_MIN_OCTETS, _FRAME_MAX_OCTETS = 64, 2000  # IEEE 802.3: minimum and envelope frame
+# Jumbo frames, which no standard has: what nearly all Ethernet ports can be set to.
+PAYLOAD_MAX_OCTETS = 9000
+_FRAME_MIN_OCTETS, _FRAME_MAX_OCTETS = 64, 9216  # IEEE 802.3: minimum frame
+# In a period of a stream. As many as a queue of a Linux port holds (txqueuelen), where they wait
+# for each other when they come by a faster link. 802.1Qcc has 16 bits for it.
+FRAMES_MAX = 1000
 BURST_MAX_FRAMES = 10_000
 _DSCP_MAX = 63
 _TOS_MAX = 255

@@ -8,7 +8,7 @@ from cnc.addressing import next_hops
 from cnc.errors import InputError
 from cnc.format import rate
 from cnc.lab.management import SWITCH_PORT
-from cnc.model import Forwarding, Intent, Link, Stream
+from cnc.model import ORDINARY_MTU_OCTETS, ClassRole, Forwarding, Intent, Link, Stream
 
 # The kernel reckons gates with a veth's 10 Gb/s. The lab's agents make frames count for longer, as
 # on a slower link, and the kernel takes no frame for longer than 1 MiB (tsn-agent --emulate): that
@@ -102,3 +102,15 @@ def _gated(intent: Intent, stream: Stream, listener: str) -> Iterator[Link]:
         if node in network.bridges:
             yield link
         node = link.target.node
+
+
+def mtu_octets(intent: Intent) -> int:
+    """The MTU of all ports of a lab: that of Ethernet, or what the longest packet of a stream or of
+    best effort needs."""
+    overhead_octets = intent.network.overhead.link_layer_octets
+    best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
+    return max(
+        ORDINARY_MTU_OCTETS,
+        *(stream.payload_octets for stream in intent.streams.values()),
+        *(each.max_frame_octets - overhead_octets for each in best_effort),
+    )

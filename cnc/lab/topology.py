@@ -17,7 +17,7 @@ from cnc.addressing import PortAddresses, bridged_addresses, cables, port_addres
 from cnc.errors import CncError
 from cnc.lab import bridge, management, namespaces, wires
 from cnc.lab.namespaces import bring_up, inside, sysctl
-from cnc.lab.supported import GATES_LEAST_BPS
+from cnc.lab.supported import GATES_LEAST_BPS, mtu_octets
 from cnc.model import Forwarding, Intent, PortRef
 from cnc.spanning_tree import spanning_tree
 
@@ -70,13 +70,14 @@ def remove(lab: str, names: Iterable[str]) -> None:
 
 def _lay_cables(intent: Intent) -> None:
     ports = port_addresses(intent.network)
+    mtu = mtu_octets(intent)
     with IPRoute() as ip:
         for one, other in cables(intent.network):
             ip.link(
                 "add",
                 kind="veth",
-                **_end(intent.name, one, ports[one].mac),
-                peer=_end(intent.name, other, ports[other].mac),
+                **_end(intent.name, one, ports[one].mac, mtu),
+                peer=_end(intent.name, other, ports[other].mac, mtu),
             )
 
 
@@ -84,11 +85,12 @@ def _lay_timed_cables(intent: Intent) -> None:
     """Every port's pair ends in the wires' namespace; there the ends are joined."""
     home = namespaces.of_wires(intent.name)
     inner = {}
+    mtu = mtu_octets(intent)
     with IPRoute() as ip:
         for number, (port, own) in enumerate(port_addresses(intent.network).items()):
             inner[port] = f"w{number}"
-            peer = {"ifname": inner[port], "net_ns_fd": home}
-            ip.link("add", kind="veth", **_end(intent.name, port, own.mac), peer=peer)
+            peer = {"ifname": inner[port], "net_ns_fd": home, "mtu": mtu}
+            ip.link("add", kind="veth", **_end(intent.name, port, own.mac, mtu), peer=peer)
     wires.connect(intent.network, home, inner)
 
 
@@ -101,11 +103,12 @@ def _below_gates(intent: Intent, node: str) -> dict[str, int]:
     }
 
 
-def _end(lab: str, port: PortRef, mac: str) -> dict[str, Any]:
+def _end(lab: str, port: PortRef, mac: str, mtu: int) -> dict[str, Any]:
     return {
         "ifname": port.port,
         "net_ns_fd": namespaces.of_node(lab, port.node),
         "address": mac,
+        "mtu": mtu,
         "num_tx_queues": QUEUES,
         "num_rx_queues": QUEUES,
     }

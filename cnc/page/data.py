@@ -185,7 +185,7 @@ class _Data:
             frame.busy_until_ns,
             frame.earliest_ns,
             frame.latest_ns,
-            frame.received_ns,
+            frame.all_received_ns,
             next(before, -1),
         ]
 
@@ -205,4 +205,6 @@ class _Data:
         return ways
 
     def _occupation_ns(self, stream: Stream, port: PortRef) -> int:
-        return self._network.occupation_ns(self._network.links[port], stream.payload_octets)
+        """How long the frames of a period keep a link busy."""
+        frame = self._network.occupation_ns(self._network.links[port], stream.payload_octets)
+        return stream.frames * frame

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cnc.format import microseconds
-from cnc.model import Forwarding, PortRef
+from cnc.model import Forwarding, PortRef, Stream
 from cnc.planner import jitter
 from cnc.planner.circle import Circle
-from cnc.planner.ports import interference_ns, start_delay_ns
+from cnc.planner.ports import interference_ns
 from cnc.planner.problem import Problem
 from cnc.planner.route import Route
 from cnc.planner.timetable import Resource, Timetable
@@ -69,9 +69,10 @@ def hopeless(problem: Problem, route: Route) -> str | None:
     if taken > route.period_ns:
         link = problem.links[longest.link]
         tick = f", a tick of {us(link.gate_tick_ns)}" if link.gate_tick_ns > 1 else ""
+        what = "one frame takes" if stream.frames == 1 else f"its {stream.frames} frames take"
         return (
-            f"one frame takes {us(taken)} of {link.source}{tick}, jitter and blocking included, "
-            f"more than its period of {us(route.period_ns)}. A longer period, a smaller payload or "
+            f"{what} {us(taken)} of {link.source}{tick}, jitter and blocking included, "
+            f"more than its period of {us(route.period_ns)}. A longer period, {_less(stream)} or "
             "a faster link would help"
         )
     return None
@@ -84,7 +85,8 @@ def _too_slow(problem: Problem, route: Route) -> str:
     links = [problem.links[route.legs[index].link] for index in legs]
     own = interference_ns(intent, links[0])
     margin = len(links) * intent.network.gate_margin_ns
-    blocking = sum(start_delay_ns(intent, link) for link in links) - own - margin
+    stream = problem.stream(route.member)
+    blocking = sum(problem.delay_ns(link, stream) for link in links) - own - margin
     late = f"late gates {us(margin)} (gate-margin), " if margin else ""
     waited_out = sum(not route.legs[index].late_ns for index in legs[1:])
     error = (1 + waited_out) * intent.network.clock_error_ns
@@ -93,10 +95,11 @@ def _too_slow(problem: Problem, route: Route) -> str:
     )
     least = route.least_latency_ns
     interference = f"best effort of the talker itself {us(own)}, " if own else ""
+    what = "frame and cable take" if stream.frames == 1 else "frames and cables take"
     way = " → ".join([*(link.source.node for link in links), links[-1].target.node])
     return (
         f"needs at least {us(least)} over {way}, max-latency is "
-        f"{us(problem.stream(route.member).max_latency_ns)}. Of this, frame and cable take "
+        f"{us(stream.max_latency_ns)}. Of this, {what} "
         f"{us(least - own - blocking - margin - error - processing)}, {interference}control frames "
         f"in the way {us(blocking)}, {late}switch processing {us(processing)}, clock error "
         f"{us(error)}. Raise max-latency to {us(least)} or lower one of these"
@@ -116,7 +119,7 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
             link for leg in route.legs if (link := problem.links[leg.link]).target.node == listener
         )
         margin, own = intent.network.gate_margin_ns, interference_ns(intent, link)
-        blocking = start_delay_ns(intent, link) - own - margin
+        blocking = problem.delay_ns(link, problem.stream(route.member)) - own - margin
         error = 2 * intent.network.clock_error_ns
         rest = least - margin - own - blocking - error
         parts = [
@@ -148,6 +151,11 @@ def _slowest_path(route: Route) -> list[int]:
     return path
 
 
+def _less(stream: Stream) -> str:
+    """What the talker could send instead."""
+    return "a smaller payload" if stream.frames == 1 else "fewer or smaller frames"
+
+
 class _Room(NamedTuple):
     """How much of a link, or of its queue, is left for one more stay: the sum of the starts that
     are free by themselves, and the longest free stretch."""
@@ -171,7 +179,8 @@ def no_place(table: Timetable, route: Route) -> str:
     problem, period = table.problem, route.period_ns
     tightest = min(_places(table, route), key=lambda place: place.room)
     first, last = problem.window_ns(route.member)
-    helps = ["a longer period", "a smaller payload", "a faster link", "less clock error"]
+    less = _less(problem.stream(route.member))
+    helps = ["a longer period", less, "a faster link", "less clock error"]
     if last - first < period - 1:
         helps.insert(0, "a wider talker window")
     where, taken = str(tightest.port), "Scheduled frames already take"

@@ -275,7 +275,7 @@ def _meetings(placed: Iterable[Placement]) -> Iterator[tuple[_Stay, _Stay]]:
             if leg.parent is not None:
                 ingress = route.legs[leg.parent].link
                 start, end = offsets[leg.anchor] + leg.min_ns, offset + leg.hold_ns
-                comes = offset + leg.late_ns
+                comes = offset + leg.spread_ns + leg.late_ns
                 stay = _Stay(
                     route.member, leg.link, ingress, start, offset, comes, end, route.period_ns
                 )

@@ -5,7 +5,8 @@ port that holds frames back makes it short, whatever lies before: what is left i
 start at that port (the gate margin, control frames, best effort at a talker), and the clock error
 twice, as the listener's clock may be ahead in one period and behind in another. Where the last port
 is loose it is all that varies since a port held the frame. Of two paths the first copy counts,
-which may come by either: if one fails, by the other.
+which may come by either: if one fails, by the other. Of several frames in a period each has a turn
+of its own, against which its arrivals vary as long as none is lost: the next would take its turn.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def limits(links: Sequence[Link], one: Route, other: Route, max_jitter_ns: int) 
     for index, leg in enumerate(one.legs):
         its = nearest.get(links[leg.link].target.node)
         if leg.delivery_ns is not None and its is not None:
-            yield Limit(index, its.steady_leg, max_jitter_ns - leg.delivery_ns + its.arrival_ns)
+            most_ns = max_jitter_ns - _in_turn_ns(leg, leg.delivery_ns) + its.arrival_ns
+            yield Limit(index, its.steady_leg, most_ns)
 
 
 def is_kept(links: Sequence[Link], one: Placement, other: Placement, max_jitter_ns: int) -> bool:
@@ -71,7 +73,8 @@ def bounds_ns(links: Sequence[Link], placements: Sequence[Placement]) -> dict[st
             if leg.delivery_ns is None:
                 continue
             node = links[leg.link].target.node
-            first, last = offsets[leg.steady_leg] + leg.arrival_ns, offset + leg.delivery_ns
+            first = offsets[leg.steady_leg] + leg.arrival_ns
+            last = offset + _in_turn_ns(leg, leg.delivery_ns)
             earliest[node] = min(first, earliest.get(node, first))
             latest[node] = max(last, latest.get(node, last))
     return {node: latest[node] - earliest[node] for node in latest}
@@ -102,6 +105,11 @@ def in_step(links: Sequence[Link], route: Route, other: Route, max_jitter_ns: in
         if leg.delivery_ns is not None
     )
     return replace(route, legs=tuple(legs), offsets_ns=tuple(offsets), least_latency_ns=latest_ns)
+
+
+def _in_turn_ns(leg: Leg, delivery_ns: int) -> int:
+    """What the last frame of a period takes to the listener, less what it waits for its turn."""
+    return delivery_ns - leg.spread_ns
 
 
 def _is_held_to_the_end(leg: Leg, index: int) -> bool:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from cnc.model import ClassRole, GateMode, Intent, Link, TalkerInterference, transmission_ns
+from cnc.model import (
+    ClassRole,
+    GateMode,
+    Intent,
+    Link,
+    Stream,
+    TalkerInterference,
+    transmission_ns,
+)
 
 SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
 CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
@@ -17,6 +25,22 @@ def start_delay_ns(intent: Intent, link: Link) -> int:
     """
     control = transmission_ns(intent.control_burst_octets(), link.rate_bps)
     return control + intent.network.gate_margin_ns + interference_ns(intent, link)
+
+
+def control_between_ns(intent: Intent, link: Link, stream: Stream) -> int:
+    """How long control frames may keep the link between the frames of one period of a stream.
+
+    Those of the burst go ahead of the first frame; while the others wait for their turn, no more
+    comes than the rate of control allows (a token bucket, RFC 2697).
+    """
+    if stream.frames == 1:
+        return 0
+    rate_bps = intent.control_rate_bps(link)
+    between_ns = (stream.frames - 1) * intent.network.occupation_ns(link, stream.payload_octets)
+    span_ns = start_delay_ns(intent, link) + between_ns
+    # What control takes makes the span longer, in which more of it comes. Where control may take
+    # all of the link, the sum is beyond any period.
+    return -(-rate_bps * span_ns // max(link.rate_bps - rate_bps, 1))
 
 
 def interference_ns(intent: Intent, link: Link) -> int:

@@ -5,6 +5,12 @@ already under way and the sender's own margin can cost. It lies in the next queu
 reception + propagation + least processing - clock error after it left, at the latest delay +
 reception + propagation + greatest processing + clock error after `o`.
 
+A stream may send several frames back to back in a period. They keep the link for the sum of their
+times, and delay then also counts what control takes between them. As switches store and forward
+each frame, the next hop may begin while frames are still on their way: it is planned so that each
+frame is there when its turn comes, which the first or the last of them decides. What is earliest
+is that of the first.
+
 A port holds each frame back to its planned time, unless it is *loose*: there the gate stays open
 longer than the frames need, to fit the port's list limit, and a frame may leave as soon as it lies
 in the queue. What is earliest is then counted from the last port that did hold it. A route that is
@@ -23,7 +29,7 @@ tick late: a frame may leave that much too soon, and the link is reserved for so
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
@@ -40,7 +46,7 @@ from cnc.model import (
 from cnc.planner import jitter
 from cnc.planner.copies import talkers_with_one_link
 from cnc.planner.graph import Tree
-from cnc.planner.ports import interval_min_ns, round_up, start_delay_ns
+from cnc.planner.ports import control_between_ns, interval_min_ns, round_up, start_delay_ns
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
 
@@ -142,7 +148,7 @@ class Problem:
         if max_jitter_ns is not None and held and len(self.trees.get(member.stream, ())) > 1:
             return self._in_step(member, tree, max_jitter_ns)
         if paced:
-            route = self._route(member, tree, self._pace_octets, held=held)
+            route = self._route(member, tree, self._longest_frame, held=held)
             if route.least_latency_ns <= self.stream(member).max_latency_ns:
                 return route
         return self._unpaced(member, tree, held=held)
@@ -186,13 +192,13 @@ class Problem:
 
     def prices_ns(self, stream: str) -> list[int]:
         """For each link the time that a frame of the stream needs, at most, to the next queue."""
-        octets = self.intent.streams[stream].payload_octets
-        return [self._hop(number, octets).max_ns for number in range(len(self.links))]
+        its = self.intent.streams[stream]
+        return [self._hop(number, its).max_ns for number in range(len(self.links))]
 
     def busy_ns(self, stream: str, link: int) -> int:
-        """How long no other frame may use the link, for any planner: the window of a leg without
+        """How long no other stream may use the link, for any planner: the window of a leg without
         what this planner adds to it for ticks and for the shortest gate interval."""
-        return self._hop(link, self.intent.streams[stream].payload_octets).busy_ns
+        return self._hop(link, self.intent.streams[stream]).busy_ns
 
     def detour(self, member: Member, *, paced: bool = False) -> Route | None:
         """A route away from the fullest link of the stream's tree, if it has one tree only: two
@@ -210,7 +216,7 @@ class Problem:
         self,
         member: Member,
         tree: Tree,
-        pace_octets: int | None,
+        pace: Stream | None,
         *,
         held: bool,
         late: Collection[int] = (),
@@ -225,17 +231,18 @@ class Problem:
         depths: list[int] = []
         for index, number in enumerate(tree):
             link = self.links[number]
-            hop = self._hop(number, stream.payload_octets)
+            hop = self._hop(number, stream)
             parent = inbound.get(link.source.node)
             anchor, least, greatest, window, edge, offset = index, 0, 0, hop.window_ns, 0, 0
             early_here = depth = late_here = seam = 0
             if parent is not None:
                 depth = depths[parent] + 1
                 late_here = error if depth in late else 0
-                before = self._hop(tree[parent], stream.payload_octets)
-                greatest = before.max_ns
-                if pace_octets is not None:
-                    greatest = max(greatest, self._hop(tree[parent], pace_octets).max_ns)
+                before = self._hop(tree[parent], stream)
+                # The frames fall behind each other where the link before is the slower one.
+                greatest = before.max_ns + max(0, before.spread_ns - hop.spread_ns)
+                if pace is not None:
+                    greatest = max(greatest, self._hop(tree[parent], pace).max_ns)
                 passed = parent if legs[parent].parent is None else legs[parent].anchor
                 anchor = parent if held and tree[parent] not in self._loose_links else passed
                 early_here = before.min_ns + (early[parent] if anchor != parent else 0)
@@ -248,21 +255,19 @@ class Problem:
                 if number in self._loose_links or not held:
                     seam = self._seam_ns(link)
                 offset = offsets[parent] + greatest
-            # On a loose port until the frame has surely come: frames that come at one instant have
-            # no order.
-            hold = late_here + 1 if number in self._loose_links else window + edge
+            # On a loose port until the last frame has surely come: frames that come at one instant
+            # have no order.
+            comes = hop.spread_ns + late_here
+            hold = comes + 1 if number in self._loose_links else window + edge
             window += seam
             listens = link.target.node in stream.listeners
             delivery = hop.delivery_ns if listens else None
             times = least, greatest, window, hold, delivery, edge, late_here, seam
             is_copied = parent is None and self.starts_with_copy(member)
-            legs.append(Leg(number, parent, anchor, *times, is_copied))
+            leg = Leg(number, parent, anchor, *times, is_copied, hop.spread_ns)
             if listens and stream.max_jitter_ns is not None:
-                if parent is None or (held and number not in self._loose_links):
-                    steady, arrival = index, hop.arrival_ns
-                else:
-                    steady, arrival = anchor, least + hop.flight_ns
-                legs[-1] = legs[-1]._replace(steady_leg=steady, arrival_ns=arrival)
+                leg = self._steady(leg, index, hop, held=held)
+            legs.append(leg)
             early.append(early_here)
             depths.append(depth)
             offsets.append(offset)
@@ -273,6 +278,12 @@ class Problem:
             if leg.delivery_ns is not None
         )
         return Route(member, stream.period_ns, tuple(legs), tuple(offsets), least_latency, held)
+
+    def _steady(self, leg: Leg, index: int, hop: _HopTimes, *, held: bool) -> Leg:
+        """A leg to a listener, with when the last bit of the first frame comes at the earliest."""
+        if leg.parent is None or (held and leg.link not in self._loose_links):
+            return leg._replace(steady_leg=index, arrival_ns=hop.arrival_ns)
+        return leg._replace(steady_leg=leg.anchor, arrival_ns=leg.min_ns + hop.flight_ns)
 
     def _seam_ns(self, link: Link) -> int:
         """How long before another class's frame a gate shuts that may let early frames through."""
@@ -285,42 +296,51 @@ class Problem:
         """How much sooner than with a tag the frames of a talker come over a link."""
         return self.intent.network.untagged_lead_ns(self.links[number], stream.payload_octets)
 
-    def _hop(self, number: int, payload_octets: int) -> _HopTimes:
-        key = number, payload_octets
+    def _hop(self, number: int, stream: Stream) -> _HopTimes:
+        key = number, stream.payload_octets, stream.frames
         if key not in self._hop_times:
-            self._hop_times[key] = self._compute_hop(self.links[number], payload_octets)
+            self._hop_times[key] = self._compute_hop(self.links[number], stream)
         return self._hop_times[key]
 
-    def _compute_hop(self, link: Link, payload_octets: int) -> _HopTimes:
+    def _compute_hop(self, link: Link, stream: Stream) -> _HopTimes:
         network = self.intent.network
-        delay = start_delay_ns(self.intent, link)
-        flight = network.reception_ns(link, payload_octets) + link.propagation_ns
+        delay = self.delay_ns(link, stream)
+        flight = network.reception_ns(link, stream.payload_octets) + link.propagation_ns
+        occupation = network.occupation_ns(link, stream.payload_octets)
+        spread = (stream.frames - 1) * occupation
         bridge = network.bridges.get(link.target.node)
         rounding = link.gate_tick_ns - 1
         return _HopTimes(
-            busy_ns=(busy := delay + network.occupation_ns(link, payload_octets)),
+            busy_ns=(busy := delay + spread + occupation),
             window_ns=busy + rounding,
             min_ns=flight + (bridge.processing_min_ns if bridge else 0) - rounding,
             max_ns=delay
             + flight
             + (bridge.processing_max_ns if bridge else 0)
             + network.clock_error_ns,
-            delivery_ns=delay + flight + network.clock_error_ns,
+            delivery_ns=delay + spread + flight + network.clock_error_ns,
+            spread_ns=spread,
             flight_ns=flight,
             arrival_ns=flight - rounding - network.clock_error_ns,
         )
+
+    def delay_ns(self, link: Link, stream: Stream) -> int:
+        """How much later than planned any frame of the stream may start on the link."""
+        return start_delay_ns(self.intent, link) + control_between_ns(self.intent, link, stream)
 
     @cached_property
     def _routes(self) -> dict[tuple[Member, Tree, bool], Route]:
         return {}
 
     @cached_property
-    def _hop_times(self) -> dict[tuple[int, int], _HopTimes]:
+    def _hop_times(self) -> dict[tuple[int, int, int], _HopTimes]:
         return {}
 
     @cached_property
-    def _pace_octets(self) -> int:
-        return max(stream.payload_octets for stream in self.intent.streams.values())
+    def _longest_frame(self) -> Stream:
+        """A stream of the longest frames, one in a period."""
+        streams = self.intent.streams.values()
+        return replace(max(streams, key=lambda stream: stream.payload_octets), frames=1)
 
     @cached_property
     def _loose_links(self) -> frozenset[int]:
@@ -389,5 +409,6 @@ class _HopTimes(NamedTuple):
     min_ns: int
     max_ns: int
     delivery_ns: int
+    spread_ns: int
     flight_ns: int
     arrival_ns: int

@@ -33,7 +33,8 @@ class Recovery(NamedTuple):
 
 
 class _Visit(NamedTuple):
-    """A frame of a placement on one gated link; `parent` is the visit before, if that is gated."""
+    """The frames of each period of a placement on one gated link; `parent` is the visit before, if
+    that is gated."""
 
     stream: str
     link: int
@@ -44,7 +45,8 @@ class _Visit(NamedTuple):
     gone_ns: int
     wire_ns: int
     parent: int | None
-    way_ns: int  # from `gone_ns` on the port before to the latest arrival here
+    way_ns: int  # from `gone_ns` on the port before to the latest arrival of any frame here
+    spread_ns: int  # how much later than the first of its frames the last has its turn
     late_ns: int  # how late it may come from its talker, after a frame that is late there
 
 
@@ -101,7 +103,8 @@ def _visits(problem: Problem, placements: Sequence[Placement]) -> Iterator[_Visi
                 latest + busy,
                 busy - delays[leg.link],
                 before,
-                arrival - before_gone,
+                arrival + leg.spread_ns - before_gone,
+                leg.spread_ns,
                 longest[route.legs[leg.parent].link] if before is None else 0,
             )
             visit_of[index] = count, latest + busy
@@ -201,7 +204,8 @@ class _Search:
     def _later_ns(self, number: int) -> int:
         """How much later than on plan a frame that comes late may still be there."""
         visit = self._visits[number]
-        return max(0, visit.latest_ns + self._late[number] - visit.gone_ns)
+        last_comes_ns = visit.latest_ns + visit.spread_ns + self._late[number]
+        return max(0, last_comes_ns - visit.gone_ns)
 
     def _settle(self, ports: dict[int, _Port]) -> set[int]:
         """Raise how late frames may come from what a disturbance does where it is until none comes

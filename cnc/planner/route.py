@@ -17,21 +17,23 @@ class Member(NamedTuple):
 
 
 class Leg(NamedTuple):
-    """One link of a route with the times a frame needs there, all in ns.
+    """One link of a route with the times the frames of a period need there, all in ns.
 
     `min_ns` counts from the planned start at `anchor`, the nearest leg upstream that holds the
     frame back, to the earliest moment in this port's queue; `max_ns` from the parent's planned
-    start to the latest. `window_ns` is how long the link is reserved from the planned start on, of
-    which the gate is shut for the last `seam_ns`: another class may come next, and a frame that
-    was early may start so much after it was let through. `hold_ns` is how long the queue is
-    reserved. The frame may come `late_ns` after the planned start, on which `max_ns` does not
-    count: the clock error at a late hop, else 0. `delivery_ns` counts to the last bit at a listener
-    and is None where none listens. `edge_min_ns` is how near to the end of the cycle a window may
-    start or end, since a gate entry cut there must not become too short. If it `is_copied` later,
-    the frame is the one that the stream's other path starts with, and takes no time of its own.
-    To a listener of a stream that limits its jitter, the last bit comes `arrival_ns` after the
-    planned start at `steady_leg` at the earliest, by the listener's clock: of this leg where its
-    port holds the frame back, else of the anchor.
+    start to the latest, less what the frame has to wait for its turn. `window_ns` is how long the
+    link is reserved from the planned start on, of which the gate is shut for the last `seam_ns`:
+    another class may come next, and a frame that was early may start so much after it was let
+    through. `hold_ns` is how long the queue is reserved. The frame may come `late_ns` after the
+    planned start, on which `max_ns` does not count: the clock error at a late hop, else 0.
+    `delivery_ns` counts to the last bit at a listener and is None where none listens. `edge_min_ns`
+    is how near to the end of the cycle a window may start or end, since a gate entry cut there must
+    not become too short. If it `is_copied` later, the frame is the one that the stream's other path
+    starts with, and takes no time of its own.
+    `spread_ns` is how much later than the first the last frame of the period has its turn.
+    To a listener of a stream that limits its jitter, the last bit of the first frame comes
+    `arrival_ns` after the planned start at `steady_leg` at the earliest, by the listener's clock:
+    of this leg where its port holds the frame back, else of the anchor.
     """
 
     link: int
@@ -46,6 +48,7 @@ class Leg(NamedTuple):
     late_ns: int = 0
     seam_ns: int = 0
     is_copied: bool = False
+    spread_ns: int = 0
     steady_leg: int = 0
     arrival_ns: int = 0
 

@@ -52,7 +52,7 @@ class Router:
         """
         chosen: dict[str, tuple[Tree, ...]] = {}
         # The heaviest first: the others find their way around it more easily than it around them.
-        for stream in sorted(streams, key=lambda s: (-s.payload_octets / s.period_ns, s.name)):
+        for stream in sorted(streams, key=lambda s: (-_octets(s) / s.period_ns, s.name)):
             paths = self._first_choice(stream)
             if paths is not None:
                 chosen[stream.name] = paths
@@ -242,4 +242,9 @@ class Router:
         if key not in self._occupations_ns:
             network = self.intent.network
             self._occupations_ns[key] = network.occupation_ns(its, stream.payload_octets)
-        return self._occupations_ns[key] / stream.period_ns
+        return stream.frames * self._occupations_ns[key] / stream.period_ns
+
+
+def _octets(stream: Stream) -> int:
+    """What it sends in each period."""
+    return stream.frames * stream.payload_octets

@@ -15,6 +15,7 @@ from lxml import etree
 
 from cnc import margin
 from cnc.model import Bridge, EndStation, Intent, Plan
+from cnc.packets import longest_packets
 from cnc.rollout import starvation
 from cnc.rollout.parallel import answers
 from cnc.rollout.preflight import Check, Finding, Verdict, examine
@@ -95,6 +96,7 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
         states(visits),
         clock_error_ns=plan.intent.network.clock_error_ns,
         network=plan.intent.network,
+        packets=longest_packets(plan),
     )
 
 

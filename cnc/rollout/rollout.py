@@ -29,6 +29,7 @@ from cnc.model import (
     TalkerConfiguration,
     gates_of,
 )
+from cnc.packets import longest_packets
 from cnc.rollout.compare import needs_change
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
 from cnc.rollout.history import History, SwitchChange
@@ -211,6 +212,7 @@ def _preflight(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
         states,
         clock_error_ns=goal.clock_error_ns,
         network=goal.plan.intent.network if goal.plan else None,
+        packets=longest_packets(goal.plan) if goal.plan else {},
     )
     refuse(each for each in findings if not (goal.restores and each.check is Check.MARGIN))
     return states

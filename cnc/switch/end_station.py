@@ -42,6 +42,7 @@ def _stream(sent: Transmission) -> TalkerStream:
         priority=sent.priority,
         dscp=min(sent.dscps, default=None),
         listeners=sent.listeners,
+        frames=sent.frames,
     )
 
 
@@ -66,6 +67,7 @@ def _stream_element(stream: TalkerStream) -> Element:
         _ES("priority", str(stream.priority)),
         *([] if stream.dscp is None else [_ES("dscp", str(stream.dscp))]),
         *(_ES("listener", listener) for listener in stream.listeners),
+        *([] if stream.frames == 1 else [_ES("frames-per-period", str(stream.frames))]),
     )
 
 
@@ -113,6 +115,9 @@ def _stored_stream(stream: Element) -> TalkerStream:
             reply.short(each.text or "", "listener")
             for each in reply.entries(stream, "e:listener", _NAMESPACES)
         ),
+        frames=1
+        if stream.find("e:frames-per-period", _NAMESPACES) is None
+        else _number(stream, "frames-per-period"),
     )
 
 

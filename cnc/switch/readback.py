@@ -176,6 +176,7 @@ def port_reports(data: Element, bridges: Iterable[str] = ()) -> dict[str, PortRe
             bridged_priorities=_bridged_priorities(kernel),
             wake_ups=_wake_ups(kernel),
             talker=talker_report(interface),
+            mtu_octets=_number(kernel, "t:mtu"),
         )
     reported = bridge_reports(data, bridges).items()
     return reports | {name: PortReport.of_bridge(report) for name, report in reported}

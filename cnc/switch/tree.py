@@ -114,7 +114,8 @@ class PortReport:
     that the port is a member of; `bridged_priorities` are the rules for the frames that it
     forwards, None where the agent has none. `wake_ups` are those of timers that open its gates,
     None where none do or nothing was measured. `talker` is what talkers are told of an end
-    station's port. `forwarding` is that of a bridge, which has nothing else.
+    station's port. `forwarding` is that of a bridge, which has nothing else. `mtu_octets` is
+    the longest packet that the port sends.
     """
 
     root_qdisc: str
@@ -137,6 +138,7 @@ class PortReport:
     wake_ups: WakeUps | None = None
     talker: TalkerReport = TalkerReport()
     forwarding: BridgeReport | None = None
+    mtu_octets: int | None = None
 
     @classmethod
     def of_bridge(cls, report: BridgeReport) -> PortReport:

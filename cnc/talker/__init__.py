@@ -4,7 +4,8 @@
     talker = Talker(file, "motion")
     sock = marked_socket(talker.wait_until_told(), "192.0.2.7", 5005)
     for departure in talker.departures():
-        sock.send(payload)
+        for _ in range(departure.stream.frames):
+            sock.send(payload)
 
 The agent of the station publishes the offsets, and a push brings new ones. A talker that has read
 them follows: no period is left out, none gets two frames. It needs the standard library only.

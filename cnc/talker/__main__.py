@@ -1,8 +1,9 @@
 """An example talker: sends a stream over UDP when the schedule says, and tells how punctual it was.
 
 Each datagram has the IP packet size of the stream, and begins with its sequence number in 8 octets.
-It waits for the stream to be planned, follows it where a push moves it, and ends after --frames, or
-with Ctrl-C. Then it prints how much later than planned it woke.
+Of a stream with several frames in a period it sends all, one after the other. It waits for the
+stream to be planned, follows it where a push moves it, and ends after --frames, or with Ctrl-C.
+Then it prints how much later than planned it woke.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import argparse
 import contextlib
 import socket
 import sys
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import islice, repeat
 from pathlib import Path
 
 from cnc.talker.clock import be_punctual, tai_ns
 from cnc.talker.marking import marked_socket
-from cnc.talker.offsets import DEFAULT_PATH, OffsetFile, OffsetsError, StreamOffset
+from cnc.talker.offsets import DEFAULT_PATH, Departure, OffsetFile, OffsetsError, StreamOffset
 from cnc.talker.talker import Talker
 
 HEADER_OCTETS = {socket.AF_INET: 20 + 8, socket.AF_INET6: 40 + 8}  # IP and UDP
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _send(talker: Talker, sock: socket.socket, frames: int | None, late_ns: list[int]) -> None:
-    for number, departure in enumerate(islice(talker.departures(), frames)):
+    for number, departure in enumerate(islice(_frames(talker), frames)):
         woke_ns = tai_ns()
         payload = _payload(number, departure.stream, sock)
         try:
@@ -51,6 +52,12 @@ def _send(talker: Talker, sock: socket.socket, frames: int | None, late_ns: list
         except ConnectionRefusedError:  # of the frame before: its listener does not run yet
             sock.send(payload)
         late_ns.append(woke_ns - departure.instant_ns)
+
+
+def _frames(talker: Talker) -> Iterator[Departure]:
+    """The departure of each frame: the same for all of a period."""
+    for departure in talker.departures():
+        yield from repeat(departure, departure.stream.frames)
 
 
 def _payload(number: int, stream: StreamOffset, sock: socket.socket) -> bytes:

@@ -18,7 +18,8 @@ class OffsetsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """One stream: a frame of at most `payload_octets` (the IP packet) in each period.
+    """One stream: `frames` of at most `payload_octets` (the IP packet) in each period, sent one
+    directly after the other.
 
     Periods begin at multiples of `period_ns` on TAI, counted from 1970.
     """
@@ -28,16 +29,18 @@ class StreamOffset:
     payload_octets: int
     priority: int
     dscp: int | None
+    frames: int = 1
 
     def departure_from(self, earliest_ns: int) -> Departure:
-        """The frame of the first period that begins at this instant (TAI) or later."""
+        """The frames of the first period that begins at this instant (TAI) or later."""
         begin_ns = -(-earliest_ns // self.period_ns) * self.period_ns
         return Departure(begin_ns, begin_ns + self.offset_ns, self)
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """When a frame is to leave, and when its period begins (TAI)."""
+    """When the frames of a period are to leave, the first of them, and when the period begins
+    (TAI)."""
 
     period_begin_ns: int
     instant_ns: int
@@ -154,4 +157,5 @@ def _stream(node: Mapping[str, Any]) -> StreamOffset:
         payload_octets=int(node["payload-octets"]),
         priority=int(node["priority"]),
         dscp=node.get("dscp"),
+        frames=int(node.get("frames-per-period", 1)),
     )

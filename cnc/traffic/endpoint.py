@@ -16,7 +16,6 @@ import contextlib
 import csv
 import errno
 import heapq
-import itertools
 import json
 import platform
 import select
@@ -169,16 +168,18 @@ def keep_to(
 def timeline(
     number: int, flow: dict[str, Any], start_ns: int, end_ns: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Planned instant, number and sequence number of a flow's frames, one in each whole period.
+    """Planned instant, number and sequence number of a flow's frames, those of each whole period.
 
-    A stream of a station with an agent leaves when the agent says by then: a push may move it.
+    All frames of a period have the instant of the first, from which their latency counts. A stream
+    of a station with an agent leaves when the agent says by then: a push may move it.
     """
     if flow.get("offsets"):
         return followed(number, flow, start_ns, end_ns)
     period_ns = flow["period_ns"]
     first_ns = start_ns + flow["offset_ns"]
-    frames = (end_ns - start_ns) // period_ns
-    return ((first_ns + seq * period_ns, number, seq) for seq in range(frames))
+    frames = flow["frames"]
+    periods = (end_ns - start_ns) // period_ns
+    return ((first_ns + seq // frames * period_ns, number, seq) for seq in range(periods * frames))
 
 
 def followed(
@@ -186,12 +187,14 @@ def followed(
 ) -> Iterator[tuple[int, int, int]]:
     """As `timeline`, for a stream that the agent of the station tells about."""
     file = OffsetFile(Path(flow["offsets"]))
-    begin_ns = start_ns
-    for seq in itertools.count():
+    begin_ns, seq = start_ns, 0
+    while True:
         departure = file.offsets().departure(flow["name"], begin_ns)
         if departure is None or departure.period_begin_ns + departure.stream.period_ns > end_ns:
             return
-        yield departure.instant_ns, number, seq
+        for _ in range(departure.stream.frames):
+            yield departure.instant_ns, number, seq
+            seq += 1
         begin_ns = departure.period_begin_ns + departure.stream.period_ns
 
 

@@ -26,6 +26,7 @@ from cnc.intent.values import (
     choice,
     quantity,
 )
+from cnc.lab.supported import mtu_octets
 from cnc.model import NS_PER_S, ClassRole, Intent
 from cnc.traffic.flows import (
     Flow,
@@ -94,6 +95,7 @@ def load(path: Path, intent: Intent) -> list[Flow]:
     for index, flow in enumerate(document.flows):
         _check_ends(intent, flow, ("flows", index), problems)
         _check_pattern(flow, ("flows", index), problems)
+        _check_length(intent, flow, ("flows", index), problems)
         if flow.name in {before.name for before in document.flows[:index]}:
             problems.add(("flows", index, "name"), f"{flow.name} again", "each name once")
     problems.raise_if_any()
@@ -126,6 +128,15 @@ def _check_pattern(flow: FlowShape, path: KeyPath, problems: Problems) -> None:
     elif flow.rate_bps and cbr_period_ns(flow.rate_bps, flow.payload_octets) < PERIOD_MIN_NS:
         most = f"a rate at which frames are {DURATION.format(PERIOD_MIN_NS)} apart or more"
         problems.add((*path, "rate"), RATE.format(flow.rate_bps), most)
+
+
+def _check_length(intent: Intent, flow: FlowShape, path: KeyPath, problems: Problems) -> None:
+    """Longer packets would be sent in fragments."""
+    mtu = mtu_octets(intent)
+    if flow.payload_octets > mtu:
+        most = f"{SIZE.format(mtu)} or less, the MTU of the lab's ports, which is as long as the "
+        most += "longest packets of streams, or frames of best effort, in the intent"
+        problems.add((*path, "payload"), SIZE.format(flow.payload_octets), most)
 
 
 def _build(intent: Intent, flow: FlowShape) -> Flow:

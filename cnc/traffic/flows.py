@@ -26,8 +26,9 @@ UNKNOWN_MAC = "02:ff:ff:ff:ff:ff"  # a local address that no port and no bridge 
 class Pattern(StrEnum):
     """When a flow's frames are sent.
 
-    `PERIODIC`: one at the offset in each period. `SATURATING`: as many as the talker's port takes;
-    one is always ready, and the talker waits in the kernel until there is room for it.
+    `PERIODIC`: one, or several back to back, at the offset in each period. `SATURATING`: as many as
+    the talker's port takes; one is always ready, and the talker waits in the kernel until there is
+    room for it.
     """
 
     PERIODIC = "periodic"
@@ -53,6 +54,7 @@ class Flow:
     offset_ns: int
     latency_bound_ns: int | None  # None: no bound
     pattern: Pattern = Pattern.PERIODIC
+    frames: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class BridgedFlow:
     latency_bound_ns: int | None  # None: no bound
     copies: int = 1
     pattern: Pattern = Pattern.PERIODIC
+    frames: int = 1
 
 
 AnyFlow = Flow | BridgedFlow
@@ -206,6 +209,7 @@ def _bridged_stream_flows(plan: Plan, stream: Stream) -> Iterator[BridgedFlow]:
             offset_ns=first.offset_ns,
             latency_bound_ns=planned.latency_bound_ns,
             copies=len(planned.paths),
+            frames=stream.frames,
         )
 
 
@@ -235,6 +239,7 @@ def _stream_flow(plan: Plan, stream: Stream) -> Flow:
         period_ns=stream.period_ns,
         offset_ns=plan.streams[stream.name].hops[0].offset_ns,
         latency_bound_ns=plan.streams[stream.name].latency_bound_ns,
+        frames=stream.frames,
     )
 
 

@@ -36,14 +36,16 @@ class Spread:
 class Summary:
     """One flow's figures.
 
-    Latency runs from the planned start of transmission to the receiver's time stamp; jitter is its
-    difference from the latency of the previous frame that arrived. `late` counts frames
+    Latency runs from the planned start of transmission, of several frames in a period the first's,
+    to the receiver's time stamp; jitter is its difference from the latency of the previous frame
+    that arrived, of several in a period the one in the same place. `late` counts frames
     for which `is_late`; `outside` those that left the last switch more than RESOLUTION_NS from any
     time its gate was open for them, `outside_max_ns` how far at worst; `duplicates` the copies
     beyond a frame's first; `out_of_order`: see the function. Of a stream in a bridged network
     `multiplied` counts frames that arrived more often than planned, and `strays` those that arrived
     where, or as, they should not. Where the plan limits its jitter, `jitter_bound_ns` is how much
-    arrivals at the listener may vary against the period.
+    arrivals at the listener may vary against the period, and `arrivals_within_ns` how much they
+    did, of several frames in a period at most of those in one place; None: nothing arrived.
     """
 
     flow: AnyFlow
@@ -59,13 +61,7 @@ class Summary:
     multiplied: int = 0
     strays: Sequence[Stray] = ()
     jitter_bound_ns: int | None = None
-
-    @property
-    def arrivals_within_ns(self) -> int | None:
-        """How much arrivals varied against the period; None where none came, or none may not."""
-        if self.jitter_bound_ns is None or self.latency is None:
-            return None
-        return self.latency.max_ns - self.latency.min_ns
+    arrivals_within_ns: int | None = None
 
     @property
     def is_unsteady(self) -> bool:
@@ -210,8 +206,9 @@ def _summary(
             left_ns = received_ns - travel_ns
             distances_ns.append(distance_to_open_ns(gates, flow.traffic_class, left_ns))
     latencies = [latency_ns for _, latency_ns in arrivals]
-    differences = [abs(after - before) for before, after in itertools.pairwise(latencies)]
+    differences = list(_differences(frames, flow.frames))
     bound_ns = flow.latency_bound_ns
+    jitter_bound_ns = plan.jitter_ns.get(_stream_of(flow), {}).get(flow.listener)
     return Summary(
         flow=flow,
         sent=len(frames),
@@ -225,8 +222,30 @@ def _summary(
         jitter=spread(differences) if differences else None,
         multiplied=sum(frame.copies > most for frame in frames),
         strays=strays,
-        jitter_bound_ns=plan.jitter_ns.get(_stream_of(flow), {}).get(flow.listener),
+        jitter_bound_ns=jitter_bound_ns,
+        arrivals_within_ns=None if jitter_bound_ns is None else _within_ns(frames, flow.frames),
     )
+
+
+def _within_ns(frames: Iterable[Frame], in_a_period: int) -> int | None:
+    """How much the arrivals of frames in one place of their period varied, at most."""
+    by_place: dict[int, list[int]] = {}
+    for frame in frames:
+        if frame.received_ns is not None:
+            latencies = by_place.setdefault(frame.seq % in_a_period, [])
+            latencies.append(frame.received_ns - frame.planned_ns)
+    return max((max(its) - min(its) for its in by_place.values()), default=None)
+
+
+def _differences(frames: Iterable[Frame], in_a_period: int) -> Iterator[int]:
+    """Of the latencies of frames that arrived one after the other, in the order of `frames`."""
+    before: dict[int, int] = {}
+    for frame in frames:
+        if frame.received_ns is not None:
+            latency_ns, place = frame.received_ns - frame.planned_ns, frame.seq % in_a_period
+            if place in before:
+                yield abs(latency_ns - before[place])
+            before[place] = latency_ns
 
 
 def _link_to(network: Network, listener: str) -> Link | None:

@@ -82,25 +82,36 @@ def unsteady(plan: Plan, adversaries: Iterable[Adversary], *, duration_ns: int) 
     clocks differ, as they may from minute to minute."""
     if not plan.jitter_ns:
         return []
-    spreads = arrivals_ns(plan, adversaries, duration_ns=duration_ns)
+    spreads: dict[tuple[str, str], list[int]] = {}
+    for (name, listener, _), its in arrivals_ns(plan, adversaries, duration_ns=duration_ns).items():
+        spreads.setdefault((name, listener), []).append(max(its) - min(its))
     return [
         f"{name}, {listener}: {spread} ns, promised {bound} ns"
         for name, bounds in plan.jitter_ns.items()
         for listener, bound in bounds.items()
-        if (its := spreads.get((name, listener))) and (spread := max(its) - min(its)) > bound
+        if (spread := max(spreads.get((name, listener), ()), default=0)) > bound
     ]
 
 
 def arrivals_ns(
     plan: Plan, adversaries: Iterable[Adversary], *, duration_ns: int
-) -> dict[tuple[str, str], set[int]]:
-    """When frames came, by stream and listener, after the first start of their copies."""
-    found: dict[tuple[str, str], set[int]] = {}
+) -> dict[tuple[str, str, int], set[int]]:
+    """When frames came, after the first start of their copies, by stream, listener and the place of
+    the frame in its period. Without those that may have come in the turn of one that was lost."""
+    found: dict[tuple[str, str, int], set[int]] = {}
     for adversary in adversaries:
         sent = list(sent_by(plan, flows_of(plan), duration_ns))
         record = run(plan, adversary, sent, end_ns=_end_ns(plan, duration_ns))
+        first_lost: dict[tuple[str, int], int] = {}
+        for frame, _ in record.lost:
+            period = frame.flow.name, frame.number
+            first_lost[period] = min(frame.place, first_lost.get(period, frame.place))
         for each in record.arrivals:
-            found.setdefault((each.frame.flow.name, each.listener), set()).add(each.at_ns)
+            period = each.frame.flow.name, each.frame.number
+            if first_lost.get(period, each.frame.place) < each.frame.place:
+                continue
+            key = each.frame.flow.name, each.listener, each.frame.place
+            found.setdefault(key, set()).add(each.at_ns)
     return found
 
 
@@ -169,7 +180,7 @@ def flows_of(plan: Plan) -> list[tuple[Flow, list[tuple[int, Link]]]]:
             number = hops[0].traffic_class
             listeners = frozenset(stream.listeners)
             octets = max(stream.payload_octets, plan.intent.network.overhead.min_payload_octets)
-            flow = Flow(name, stream.talker, number, octets, ways, listeners)
+            flow = Flow(name, stream.talker, number, octets, ways, listeners, stream.frames)
             flows.append((flow, roots))
     return flows
 
@@ -184,10 +195,11 @@ def sent_by(
     for flow, roots in flows:
         period = plan.intent.streams[flow.name].period_ns
         for number, begin in enumerate(range(0, duration_ns, period)):
-            # The latency of both copies of a frame counts from the first.
-            frame = Frame(flow, number, begin + first[flow.name])
-            for offset, link in roots:
-                yield begin + offset, link, frame
+            for place in range(flow.frames):
+                # The latency of both copies of a frame counts from the first.
+                frame = Frame(flow, number, begin + first[flow.name], place)
+                for offset, link in roots:
+                    yield begin + offset, link, frame
 
 
 def _beyond(flow: Flow, link: Link, seen: set[str]) -> set[str]:

@@ -12,12 +12,16 @@ from tests.simulator.adversary import Adversary
 from tests.simulator.gates import Gate
 from tests.simulator.octets import FrameTimes, octets_ns
 
+_WHOLE = 10**8  # parts of a link
 _NOT_PREEMPTABLE_OCTETS = 123  # IEEE 802.3br: of so few left nothing gives way
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:
-    """Frames of one size and class on one way: for each node on it the ports they leave by."""
+    """Frames of one size and class on one way: for each node on it the ports they leave by.
+
+    Their talker sends `frames` of them back to back.
+    """
 
     name: str
     talker: str
@@ -25,15 +29,34 @@ class Flow:
     payload_octets: int
     ports: Mapping[str, tuple[Link, ...]]
     listeners: frozenset[str]
+    frames: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """One frame of a flow; its latency counts from `begin_ns` by the talker's clock."""
+    """A frame of a flow, of those that its talker sends as `number`; its latency counts from
+    `begin_ns` by the talker's clock. Of several in a period it is the one at `place`."""
 
     flow: Flow
     number: int
     begin_ns: int
+    place: int = 0
+
+
+@dataclass(slots=True)
+class Burst:
+    """Frames of a flow that were sent together, on their way through a port: what control may send
+    before them, as of a time (a token bucket), and how late the port itself was with them."""
+
+    flow: Flow | None = None
+    number: int = 0
+    tokens_ns: int = 0
+    as_of_ns: int = 0
+    lateness_ns: int = 0
+
+    def goes_on_with(self, frame: Frame) -> bool:
+        """Whether `frame` is one of them."""
+        return frame.flow is self.flow and frame.number == self.number
 
 
 class Disturbance(NamedTuple):
@@ -96,6 +119,7 @@ class Port:
         self._free_ns = -(1 << 62)
         self._let_pass: Frame | None = None  # before it a control frame has had its turn
         self._control_end_ns: int | None = None
+        self._control_sent_ns = 0
         physical = intent.network.overhead.physical_octets
         self._control_ns = max(
             (
@@ -104,6 +128,12 @@ class Port:
             ),
             default=0,
         )
+        # What control sends on average; a tenth of the link unless stated.
+        self._control_share = sum(
+            _WHOLE // 10 if c.rate_bps is None else c.rate_bps * _WHOLE // link.rate_bps
+            for c in intent.classes_with(ClassRole.CONTROL)
+        )
+        self._burst = Burst()
         best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
         self._best_effort = Gate(gates, sum(1 << c.number for c in best_effort))
         sizes = [c.max_frame_octets for c in best_effort]
@@ -166,16 +196,29 @@ class Port:
         """Let the frame go, or first a control frame; None if it does not fit.
 
         No two control frames follow each other: one that held up a frame of another queue, which
-        then no longer fitted, has been ahead of this one, too.
+        then no longer fitted, has been ahead of this one, too. Of frames that were sent together
+        the first may be late by the gate margin, or later ones by what is left of it; and between
+        them there is no more control than its rate gives it.
         """
+        if not self._burst.goes_on_with(frame):
+            spent = self._control_sent_ns if now_ns == self._control_end_ns else 0
+            self._burst = Burst(frame.flow, frame.number, self._control_ns - spent, now_ns)
+        burst = self._burst
+        earned = (now_ns - burst.as_of_ns) * self._control_share // _WHOLE
+        burst.tokens_ns = min(self._control_ns, burst.tokens_ns + earned)
+        burst.as_of_ns = now_ns
         if self._let_pass is not frame:
             self._let_pass = frame
             if now_ns != self._control_end_ns and (
-                control := self._adversary.control_ns(self._control_ns)
+                control := self._adversary.control_ns(burst.tokens_ns)
             ):
+                burst.tokens_ns -= control
+                self._control_sent_ns = control
                 self._free_ns = self._control_end_ns = now_ns + control
                 return Step(again_ns=self._free_ns)
-        start = now_ns + self._adversary.lateness_ns(self._margin_ns)
+        lateness = self._adversary.lateness_ns(self._margin_ns - burst.lateness_ns)
+        burst.lateness_ns += lateness
+        start = now_ns + lateness
         if start + takes_ns > closes_ns:
             self._let_pass = None
             return None

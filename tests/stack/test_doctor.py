@@ -166,6 +166,7 @@ def test_a_lab_knows_why_its_kernel_has_no_gates(agent, server, kernel, tmp_path
     ("changes", "found"),
     [
         ({"tx_queues": 2}, ("transmit queues", "needs 7 TX queues, has 2")),
+        ({"mtu_octets": 99}, ("MTU", "its MTU is 99 octets, stream set-points has packets of 100")),
         ({"foreign_qdisc": "prio 5:"}, ("root qdisc", "prio 5:")),
         ({"link_speed_bps": 100_000_000}, ("link speed", "100 Mb/s; the intent says 1 Gb/s")),
         ({"oper_status": "down", "link_speed_bps": None}, ("link speed", "assumes 10 Mb/s")),

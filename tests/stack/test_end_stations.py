@@ -48,8 +48,8 @@ class Network:
     running: Rehearsal
     history: History
 
-    def plan(self, moved_us: int, *, managed: bool = True) -> Plan:
-        """With the stream "moved" at this place at the earliest."""
+    def plan(self, moved_us: int, *, managed: bool = True, frames: int = 1) -> Plan:
+        """With the stream "moved" at this place at the earliest, of so many frames in a period."""
         managements = self.running.managements
         (user,) = {each.user for each in managements.values()}
         (port,) = {each.port for each in managements.values()}
@@ -80,7 +80,7 @@ class Network:
                 "l1": {},
             },
             "links": [["t1/eth0", "s1/t1"], ["s1/s2", "s2/s1"], ["s2/l1", "l1/eth0"]],
-            "streams": {"kept": stream(300), "moved": stream(moved_us)},
+            "streams": {"kept": stream(300), "moved": {**stream(moved_us), "frames": frames}},
         }
         return compute(intents.from_document(document, "stations"))
 
@@ -129,6 +129,16 @@ def test_a_push_tells_the_talkers_when_to_send(network: Network):
     assert {name: change.outcome for name, change in kept.switches.items()} == dict.fromkeys(
         ("s1", "s2", "t1"), Outcome.SAVED
     )
+
+
+def test_a_push_tells_the_talkers_how_many_frames_a_period_has(network: Network):
+    network.push(network.plan(0))
+    plan = network.plan(0, frames=3)
+    assert [each.frames for each in told(plan).streams] == [1, 3]
+    report = network.push(plan)
+    assert network.published() == TalkerTable(report.base_time_ns, told(plan))
+    assert network.stored() == TalkerTable(report.base_time_ns, told(plan))
+    assert not network.push(plan).changes
 
 
 def test_a_stream_that_moves_is_brought_its_offset_by_the_push_itself(network: Network):

@@ -44,6 +44,7 @@ from tests.unit.planner_networks import (
 
 SHORT_LISTS = (4, 5, 6, 8, 10, 12, 16)  # entries that a port may be limited to
 
+_FRAMES = (1, 1, 2, 3, 7)  # that a talker sends back to back
 _EVENTS = 12
 _BUDGET = Budget(ejections=200)
 
@@ -61,6 +62,8 @@ def random_intent(seed: int, *, entries_max: tuple[int, ...] = (0,)) -> Intent:
         _stream(random, f"f{number}", sorted(net.end_stations), periods, narrow=narrow)
         for number in range(random.randint(1, 20))
     ]
+    counts = seeded(~seed)  # apart, so that everything else is what it is without
+    streams = [replace(each, frames=counts.choice(_FRAMES)) for each in streams]
     return intent(net, *streams, classes=tuple(classes))
 
 

@@ -244,4 +244,5 @@ def streams_on(draw: st.DrawFn, net: Network, name: str, periods_us: tuple[int, 
         earliest_ns=draw(st.sampled_from([0, 0, 100 * US]) | st.integers(0, period // 2)),
         latest_ns=latest,
         paths=draw(st.sampled_from([1, 1, 1, 2])),
+        frames=draw(st.sampled_from([1, 1, 1, 2, 3, 7])),
     )

@@ -160,6 +160,7 @@ def probes(version: int = 4, address: str = "127.0.0.1", **fields) -> dict:
         "period_ns": 1_000_000,
         "offset_ns": 250_000,
         "pattern": "periodic",
+        "frames": 1,
         **fields,
     }
 
@@ -355,6 +356,11 @@ def test_flows_of_a_file_are_what_it_says(line3: Plan, tmp_path: Path):
         (4, ("500us", "5ns"), "flows[1].period: found '5ns', expected a duration from 1us to 1s"),
         (4, ("name: plain", "name: video"), "flows[1].name: found video again, expected each name"),
         (4, ("payload: 100B", "payload: 53B"), "flows[1].payload: found 53B, expected 54B or more"),
+        (
+            4,
+            ("payload: 100B", "payload: 1501B"),
+            "flows[1].payload: found 1501B, expected 1500B or less, the MTU of the lab's ports",
+        ),
         (4, ("dscp: 46", "dscp: 184"), "0xb8 is a TOS byte; its DSCP is 46 (EF)"),
         (
             3,

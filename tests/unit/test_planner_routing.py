@@ -224,5 +224,5 @@ def test_the_load_of_the_links_is_that_of_the_streams_that_cross_them(wanted: In
             for number in tree:
                 link = router.links[number]
                 busy = wanted.network.occupation_ns(link, its.payload_octets)
-                expected[number] += busy / its.period_ns
+                expected[number] += its.frames * busy / its.period_ns
     assert router.loads == pytest.approx(expected)

@@ -11,6 +11,7 @@ import pytest
 from cnc import intent as intents
 from cnc.errors import RolloutError
 from cnc.model import NS_PER_S, GateControlList, GateEntry, GateLimits, Plan
+from cnc.packets import longest_packets
 from cnc.planner import plan as compute
 from cnc.rollout.preflight import Check, Finding, Verdict, examine, refuse
 from cnc.rollout.preflight.clocks import CONTROLLER_TOLERANCE_NS
@@ -68,6 +69,7 @@ def examined(plan, states, gates=True, network=True):
         states,
         clock_error_ns=1_000,
         network=plan.intent.network if network else None,
+        packets=longest_packets(plan),
     )
 
 
@@ -258,3 +260,64 @@ def test_failures_alone_refuse_all_of_them_and_each_hint_once():
     assert str(refused.value) == "s1: is late\ns2/p1: is down\ns2/p2: is down"
     assert refused.value.hint == "set it; plug it in"
     refuse(findings[3:])
+
+
+def with_packets(plan, octets, *, best_effort=1522):
+    """The plan with another length of camera's packets, from t2 by all switches to l2."""
+    intent = plan.intent
+    streams = {
+        **intent.streams,
+        "camera": dataclasses.replace(intent.streams["camera"], payload_octets=octets),
+    }
+    its = dataclasses.replace(intent.classes["best-effort"], max_frame_octets=best_effort)
+    classes = {**intent.classes, "best-effort": its}
+    return dataclasses.replace(
+        plan, intent=dataclasses.replace(intent, streams=streams, classes=classes)
+    )
+
+
+def mtus(findings):
+    return [(f.where, f.verdict, f.text) for f in findings if f.check is Check.MTU]
+
+
+def test_a_port_that_drops_a_streams_packets_is_named_with_both_lengths(plan):
+    plan = with_packets(plan, 9000, best_effort=9022)
+    states = answered(plan, {"s2/s3": {"mtu_octets": 1500}, "s3/s2": {"mtu_octets": 9000}})
+    findings = examined(plan, states)
+    assert mtus(findings) == [
+        ("s2/s3", Verdict.FAILED, "its MTU is 1500 octets, stream camera has packets of 9000"),
+        ("s3/s2", Verdict.OK, "9000 octets"),
+    ]
+    with pytest.raises(RolloutError, match="s2/s3: its MTU is 1500 octets") as refused:
+        refuse(findings)
+    assert "ip link set s3 mtu 9000" in refused.value.hint
+
+
+def test_a_port_by_which_frames_come_in_has_to_take_them_too(plan):
+    plan = with_packets(plan, 9000, best_effort=9022)
+    ((where, verdict, _),) = mtus(examined(plan, answered(plan, {"s1/t2": {"mtu_octets": 8999}})))
+    assert (where, verdict) == ("s1/t2", Verdict.FAILED)
+
+
+def test_a_port_that_no_stream_crosses_may_have_any_mtu(plan):
+    plan = with_packets(plan, 9000, best_effort=9022)
+    assert not mtus(examined(plan, answered(plan, {"s3/l2": {"mtu_octets": None}})))
+    streams = {name: its for name, its in plan.streams.items() if name != "camera"}
+    without = dataclasses.replace(plan, streams=streams)
+    assert not mtus(examined(without, answered(plan, {"s3/l2": {"mtu_octets": 1280}})))
+
+
+def test_best_effort_that_a_port_lets_be_longer_than_its_guard_bands_is_a_warning(plan):
+    states = answered(plan, {"s2/s3": {"mtu_octets": 9000}})
+    ((where, verdict, text),) = mtus(examined(plan, states))
+    assert (where, verdict) == ("s2/s3", Verdict.WARNING)
+    assert "guard bands leave time for packets of 1500 of best effort" in text
+
+
+def test_ordinary_packets_through_ordinary_ports_are_not_worth_a_word(plan):
+    every = {
+        f"{name}/{port}": {"mtu_octets": 1500}
+        for name in plan.intent.network.bridges
+        for port in desired_ports(plan, name)
+    }
+    assert not mtus(examined(plan, answered(plan, every)))

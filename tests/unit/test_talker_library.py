@@ -369,6 +369,6 @@ def test_a_talker_of_the_lab_refuses_to_guess(path):
 
 
 def test_other_flows_keep_to_their_own_offsets():
-    flow = {"name": "motor", "period_ns": MS, "offset_ns": 7}
+    flow = {"name": "motor", "period_ns": MS, "offset_ns": 7, "frames": 1}
     endpoint.refuse_untold([flow], 0)
     assert list(endpoint.timeline(0, flow, 0, 2 * MS)) == [(7, 0, 0), (MS + 7, 0, 1)]

@@ -10,7 +10,8 @@ class Transmission:
     """The frames of one stream; `path` is 2 for the second copy of a frame that is sent twice.
 
     The first bit of each leaves `offset_ns` after a multiple of `period_ns` on TAI, counted from
-    1970. `payload_octets` is the longest IP packet that has room.
+    1970; of several `frames` in a period that of the first. `payload_octets` is the longest IP
+    packet that has room.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Transmission:
     priority: int
     dscp: int | None
     listeners: tuple[str, ...]
+    frames: int = 1
 
 
 @dataclass(frozen=True, slots=True)

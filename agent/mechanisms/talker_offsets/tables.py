@@ -61,6 +61,7 @@ def transmission(stream: Mapping[str, Any]) -> Transmission:
         priority=int(stream["priority"]),
         dscp=int(stream["dscp"]) if "dscp" in stream else None,
         listeners=tuple(stream.get("listener", ())),
+        frames=int(stream.get("frames-per-period", 1)),
     )
 
 
@@ -78,6 +79,8 @@ def stream_node(sent: Transmission, encode: Callable[[int], int | str]) -> Node:
         node["dscp"] = sent.dscp
     if sent.listeners:
         node["listener"] = list(sent.listeners)
+    if sent.frames > 1:
+        node["frames-per-period"] = sent.frames
     return node
 
 
@@ -144,6 +147,8 @@ def _words(table: OffsetTable | None) -> str:
     if table is None:
         return "none"
     offsets = ", ".join(
-        f"{each.name} at {each.offset_ns} of {each.period_ns} ns" for each in table.transmissions
+        f"{each.name} at {each.offset_ns} of {each.period_ns} ns"
+        + (f", {each.frames} frames" if each.frames > 1 else "")
+        for each in table.transmissions
     )
     return f"{offsets or 'no stream'} from {table.base_time_ns} ns on"

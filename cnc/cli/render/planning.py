@@ -13,7 +13,17 @@ from cnc import margin
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.format import counted, duration, gate_limits
-from cnc.model import ClassRole, Forwarding, GateLimits, Intent, Plan, PortRef, StreamPlan
+from cnc.model import (
+    ORDINARY_MTU_OCTETS,
+    ClassRole,
+    Forwarding,
+    GateLimits,
+    Intent,
+    Plan,
+    PortRef,
+    StreamPlan,
+)
+from cnc.packets import longest_packets
 
 if TYPE_CHECKING:
     from cnc.check import Violation
@@ -76,6 +86,7 @@ def limits(stated: Mapping[PortRef, GateLimits]) -> None:
 
 
 def plan(computed: Plan, output: Path | None) -> None:
+    several = any(computed.intent.streams[name].frames > 1 for name in computed.streams)
     table = new_table(
         f"{computed.intent.name}: {_placed(computed)} placed by {computed.algorithm}",
         "stream",
@@ -83,6 +94,7 @@ def plan(computed: Plan, output: Path | None) -> None:
         *(["destination", ">VLAN", ">PCP"] if computed.addresses else []),
         "path",
         ">period",
+        *([">frames"] if several else []),
         ">leaves talker at",
         ">latency bound",
         ">allowed",
@@ -97,6 +109,7 @@ def plan(computed: Plan, output: Path | None) -> None:
             *(_address(computed, name) if computed.addresses else []),
             f"{stream.talker} → {', '.join(stream.listeners)} ({_hops(placed)})",
             duration(stream.period_ns),
+            *([str(stream.frames)] if several else []),
             ", ".join(map(duration, _starts_ns(computed, placed))),
             duration(placed.latency_bound_ns),
             duration(stream.max_latency_ns),
@@ -111,6 +124,7 @@ def plan(computed: Plan, output: Path | None) -> None:
     print_table(ports, len(computed.gates))
     if full := _full_lists(computed):
         echo(f"near the limit of their port: {some(full, ', ')}")
+    _mtus(computed)
     gate_margin(computed)
     if computed.recovery_ns:
         _recovery(computed)
@@ -155,6 +169,16 @@ def _starts_ns(computed: Plan, placed: StreamPlan) -> Iterable[int]:
     """When the talker sends, once for each path; in a bridged network a switch may copy a frame."""
     bridged = computed.intent.network.forwarding is Forwarding.BRIDGED
     return dict.fromkeys(placed.talker_offsets_ns) if bridged else placed.talker_offsets_ns
+
+
+def _mtus(computed: Plan) -> None:
+    """The ports that need a greater MTU than Ethernet's."""
+    needed: dict[int, list[str]] = {}
+    for port, packets in sorted(longest_packets(computed).items()):
+        if packets.octets > ORDINARY_MTU_OCTETS:
+            needed.setdefault(packets.octets, []).append(str(port))
+    for octets, ports in needed.items():
+        echo(f"ports that need an MTU of {octets} octets: {some(ports, ', ')}")
 
 
 def gate_margin(planned: Plan) -> None:

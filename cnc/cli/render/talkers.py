@@ -28,9 +28,11 @@ def talkers(found: Sequence[Transmission], *, as_csv: bool, as_json: bool) -> No
 
 def _print_table(found: Sequence[Transmission]) -> None:
     bridged = _is_bridged(found)
+    frames = (">frames",) if _sends_several(found) else ()
     marks = ("destination", ">VLAN", ">PCP") if bridged else ("DSCP",)
     table = new_table(
-        *("", "talker", "stream", ">period", ">sends at", ">octets", "class", *marks, "listeners")
+        *("", "talker", "stream", ">period", ">sends at", *frames, ">octets", "class"),
+        *(*marks, "listeners"),
     )
     for each in found:
         marked = (str(each.destination_mac), str(each.vlan_id), str(each.pcp))
@@ -41,6 +43,7 @@ def _print_table(found: Sequence[Transmission]) -> None:
             each.stream if each.path == 1 else f"{each.stream} (path {each.path})",
             duration(each.period_ns),
             duration(each.offset_ns),
+            *((str(each.frames),) if frames else ()),
             str(each.payload_octets),
             f"{each.traffic_class}, priority {each.priority}",
             *(marked if bridged else (", ".join(map(str, each.dscps)),)),
@@ -51,6 +54,7 @@ def _print_table(found: Sequence[Transmission]) -> None:
 
 def _csv(found: Sequence[Transmission]) -> str:
     """A row for each; a field with several values has blanks between them."""
+    left_out = _left_out(found)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = (field.name for field in dataclasses.fields(Transmission))
@@ -66,17 +70,26 @@ def _csv(found: Sequence[Transmission]) -> str:
 
 _OF_BRIDGED = ("destination_mac", "vlan_id", "pcp")
 _OF_UNTAGGED = "is_untagged"
+_OF_SEVERAL = "frames"
 
 
 def _is_bridged(found: Sequence[Transmission]) -> bool:
     return any(each.destination_mac or each.is_untagged for each in found)
 
 
+def _sends_several(found: Sequence[Transmission]) -> bool:
+    return any(each.frames > 1 for each in found)
+
+
 def _left_out(found: Sequence[Transmission]) -> set[str]:
-    """The fields that none of the transmissions can have: those of bridged networks in a routed
-    one, and in a bridged one without untagged streams what tells these apart."""
+    """The fields that say nothing here: of bridged networks in a routed one, and what tells apart
+    untagged streams, or those of several frames in a period, where there are none."""
     left_out = set() if _is_bridged(found) else {*_OF_BRIDGED}
-    return left_out if any(each.is_untagged for each in found) else {*left_out, _OF_UNTAGGED}
+    if not any(each.is_untagged for each in found):
+        left_out.add(_OF_UNTAGGED)
+    if not _sends_several(found):
+        left_out.add(_OF_SEVERAL)
+    return left_out
 
 
 def _values(each: Transmission, left_out: Set[str]) -> dict[str, Any]:

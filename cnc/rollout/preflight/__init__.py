@@ -5,6 +5,7 @@
 
 `finding` result of a check       `switches` agent, kernel, ports of each
 `ports`   one port               `clocks`   all compared with each other
+`mtus`    the longest packets
 """
 
 from cnc.rollout.preflight.finding import Check, Finding, Verdict, refuse

@@ -26,6 +26,7 @@ class Check(StrEnum):
     BRIDGE = "bridge"
     LINK = "link up"
     SPEED = "link speed"
+    MTU = "MTU"
     QUEUES = "transmit queues"
     QDISC = "root qdisc"
     CLASSIFICATION = "classification"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from cnc.model import (
     BridgeForwarding,
@@ -12,10 +13,12 @@ from cnc.model import (
     PortSettings,
     TalkerConfiguration,
 )
+from cnc.packets import Packets
 from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.bridges import EACH_PRIORITY, examine_bridge, examine_rings
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.rollout.preflight.mtus import examine_mtu
 from cnc.rollout.preflight.ports import examine_limits, examine_margin, examine_port
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import AgentReport, BridgeReport
@@ -25,6 +28,7 @@ _NO_GATES = (
     "linux-image-amd64; a lab: run the commands in such a kernel, scripts/vm bash SCRIPT"
 )
 
+NO_PACKETS: Mapping[PortRef, Packets] = MappingProxyType({})
 Desired = Mapping[str, Mapping[str, PortSettings | None]]
 
 
@@ -34,16 +38,23 @@ def examine(
     *,
     clock_error_ns: int,
     network: Network | None = None,
+    packets: Mapping[PortRef, Packets] = NO_PACKETS,
 ) -> list[Finding]:
     """All findings about a change, those that prevent it and those that do not.
 
     `desired` is the configuration by switch and port, None for no gates. `network` is that of the
-    intent; without it rates and limits are not checked.
+    intent; without it rates and limits are not checked. `packets` are the longest by port.
     """
     findings = [
         finding
         for name, state in states.items()
         for finding in _examine_switch(name, desired[name], state, network)
+    ]
+    findings += [
+        finding
+        for name, state in states.items()
+        for port, report in state.ports.items()
+        for finding in examine_mtu(PortRef(name, port), report.mtu_octets, packets)
     ]
     alive = {name: state for name, state in states.items() if state.agent}
     if network:
