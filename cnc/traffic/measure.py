@@ -43,7 +43,7 @@ class Summary:
     beyond a frame's first; `out_of_order`: see the function. Of a stream in a bridged network
     `multiplied` counts frames that arrived more often than planned, and `strays` those that arrived
     where, or as, they should not. Where the plan limits its jitter, `jitter_bound_ns` is how much
-    arrivals at the listener may vary against the period.
+    arrivals at the listener may vary against the period, and `arrivals_within_ns` how much they do.
     """
 
     flow: AnyFlow
@@ -59,13 +59,7 @@ class Summary:
     multiplied: int = 0
     strays: Sequence[Stray] = ()
     jitter_bound_ns: int | None = None
-
-    @property
-    def arrivals_within_ns(self) -> int | None:
-        """How much arrivals varied against the period; None where none came, or none may not."""
-        if self.jitter_bound_ns is None or self.latency is None:
-            return None
-        return self.latency.max_ns - self.latency.min_ns
+    arrivals_within_ns: int | None = None  # None: not limited, or nothing arrived
 
     @property
     def is_unsteady(self) -> bool:
@@ -212,6 +206,8 @@ def _summary(
     latencies = [latency_ns for _, latency_ns in arrivals]
     differences = [abs(after - before) for before, after in itertools.pairwise(latencies)]
     bound_ns = flow.latency_bound_ns
+    jitter_bound_ns = plan.jitter_ns.get(_stream_of(flow), {}).get(flow.listener)
+    is_limited = latencies and jitter_bound_ns is not None
     return Summary(
         flow=flow,
         sent=len(frames),
@@ -225,7 +221,8 @@ def _summary(
         jitter=spread(differences) if differences else None,
         multiplied=sum(frame.copies > most for frame in frames),
         strays=strays,
-        jitter_bound_ns=plan.jitter_ns.get(_stream_of(flow), {}).get(flow.listener),
+        jitter_bound_ns=jitter_bound_ns,
+        arrivals_within_ns=max(latencies) - min(latencies) if is_limited else None,
     )
 
 
