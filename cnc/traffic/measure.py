@@ -61,7 +61,7 @@ class Summary:
     multiplied: int = 0
     strays: Sequence[Stray] = ()
     jitter_bound_ns: int | None = None
-    arrivals_within_ns: int | None = None
+    arrivals_within_ns: int | None = None  # None: not limited, or nothing arrived
 
     @property
     def is_unsteady(self) -> bool:
