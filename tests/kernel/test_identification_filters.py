@@ -236,6 +236,10 @@ def test_a_thousand_streams_take_little_more_than_a_thousand_messages(first, mon
     assert len(sent) < 1_100
     assert len(first.read()["p1"][IdentificationState].table.incoming) == 1000
     assert first.apply(wanted).steps == ()
+    one_differs = FIRST | asked("p1", table(*streams[1:], replace(streams[0], pcp=3)))
+    sent.clear()
+    first.apply(one_differs)
+    assert len(sent) < 60
 
 
 def test_a_kernel_says_which_actions_it_has(bridges):
