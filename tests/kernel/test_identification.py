@@ -168,6 +168,20 @@ def test_a_group_address_leads_other_frames_to_their_listeners_and_packets_of_ip
     assert wire() == []
 
 
+def test_gates_go_on_where_a_stream_gets_the_first_filter_of_a_port_that_is_in_use(
+    first, two_classes
+):
+    """The kernel takes the port down and up for it."""
+    gates = {"p2": configured("p2", two_classes((0x2, 500_000), (0x1, 500_000)))}
+    first.apply(gates)
+    both = replace(gates["p2"], parts=(*gates["p2"].parts, table(OUTGOING)))
+    first.apply({"p2": both})
+    before = first.read()["p2"][GateState].counters[0].frames
+    send_frames()
+    time.sleep(0.1)
+    assert first.read()["p2"][GateState].counters[0].frames - before >= FRAMES
+
+
 def test_priorities_by_code_point_and_dscp_leave_translated_frames_alone(
     first, last, wire, two_classes, received
 ):
