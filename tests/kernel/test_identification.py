@@ -172,14 +172,17 @@ def test_gates_go_on_where_a_stream_gets_the_first_filter_of_a_port_that_is_in_u
     first, two_classes
 ):
     """The kernel takes the port down and up for it."""
-    gates = {"p2": configured("p2", two_classes((0x2, 500_000), (0x1, 500_000)))}
-    first.apply(gates)
-    both = replace(gates["p2"], parts=(*gates["p2"].parts, table(OUTGOING)))
-    first.apply({"p2": both})
-    before = first.read()["p2"][GateState].counters[0].frames
+    gates = configured("p2", two_classes((0x2, 500_000), (0x1, 500_000)))
+    first.apply(FIRST | {"p2": gates})
+    time.sleep(0.01)  # until they have moved
+    both = replace(gates, parts=(*gates.parts, table(OUTGOING)))
+    first.apply(FIRST | {"p2": both})
+    before = first.read()["p2"][GateState].counters
     send_frames()
+    send_udp()
     time.sleep(0.1)
-    assert first.read()["p2"][GateState].counters[0].frames - before >= FRAMES
+    after = first.read()["p2"][GateState].counters
+    assert all(new.frames - old.frames >= FRAMES for old, new in zip(before, after, strict=True))
 
 
 def test_priorities_by_code_point_and_dscp_leave_translated_frames_alone(
