@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -18,6 +19,7 @@ from agent.mechanisms.identification.model import (
     Outgoing,
 )
 from tests.stack.filtering_entries import BRIDGE, PORTS, bridges, entry
+from tests.stack.netconfd_process import wait_until
 from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.stream_identities import (
     STREAM_IDENTITY,
@@ -110,6 +112,19 @@ def test_a_restarted_agent_finds_nothing_to_do(client, kernel, agent):
     done = list(kernel.log)
     Datastore(kernel).close()
     assert kernel.log == done
+
+
+def test_a_port_that_joins_its_bridge_after_the_agent_has_started_gets_its_streams(
+    client, kernel, agent
+):
+    client.merge(WHOLE)
+    agent.close()
+    kernel.states["p1"] = replace(port("p1"), bridge=None)  # as after a reboot
+    with closing(Datastore(kernel)):
+        assert not table(kernel, "p1")
+        assert table(kernel, "p2").outgoing == {OUTGOING}
+        kernel.changed(replace(kernel.states["p1"], bridge="br0"))
+        assert wait_until(lambda: table(kernel, "p1").incoming == {INCOMING})
 
 
 @pytest.mark.parametrize(
