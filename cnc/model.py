@@ -506,7 +506,8 @@ class PortConfiguration:
 class TalkerStream:
     """What a talker is told of one stream: see `cnc.talkers.Transmission`.
 
-    `dscp` is None where the class has none.
+    `dscp` is None where the class has none, `address` in a routed network; in a bridged one
+    `priority` is the PCP.
     """
 
     name: str
@@ -517,6 +518,7 @@ class TalkerStream:
     priority: int
     dscp: int | None
     listeners: tuple[str, ...]
+    address: StreamAddress | None = None
 
 
 @dataclass(frozen=True, slots=True)

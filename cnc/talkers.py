@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cnc.model import Forwarding, Hop, Plan, StreamPlan
+from cnc.model import Forwarding, Hop, Plan, StreamAddress, StreamPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,13 @@ class Transmission:
     destination_mac: str | None = None
     vlan_id: int | None = None
     pcp: int | None = None
+
+    @property
+    def address(self) -> StreamAddress | None:
+        """What the frames are sent to in a bridged network; None in a routed one."""
+        if self.destination_mac is None or self.vlan_id is None:
+            return None
+        return StreamAddress(self.destination_mac, self.vlan_id)
 
 
 def transmissions(plan: Plan) -> list[Transmission]:

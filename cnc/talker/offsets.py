@@ -20,7 +20,9 @@ class OffsetsError(Exception):
 class StreamOffset:
     """One stream: a frame of at most `payload_octets` (the IP packet) in each period.
 
-    Periods begin at multiples of `period_ns` on TAI, counted from 1970.
+    Periods begin at multiples of `period_ns` on TAI, counted from 1970. In a bridged network its
+    frames go to `destination_mac`, six pairs of hexadecimal digits with colons, in a tag with
+    `vlan_id` and `priority` as the PCP; both are None in a routed one.
     """
 
     period_ns: int
@@ -28,6 +30,8 @@ class StreamOffset:
     payload_octets: int
     priority: int
     dscp: int | None
+    destination_mac: str | None = None
+    vlan_id: int | None = None
 
     def departure_from(self, earliest_ns: int) -> Departure:
         """The frame of the first period that begins at this instant (TAI) or later."""
@@ -154,4 +158,6 @@ def _stream(node: Mapping[str, Any]) -> StreamOffset:
         payload_octets=int(node["payload-octets"]),
         priority=int(node["priority"]),
         dscp=node.get("dscp"),
+        destination_mac=node.get("destination-mac"),
+        vlan_id=node.get("vlan-id"),
     )

@@ -10,7 +10,9 @@ class Transmission:
     """The frames of one stream; `path` is 2 for the second copy of a frame that is sent twice.
 
     The first bit of each leaves `offset_ns` after a multiple of `period_ns` on TAI, counted from
-    1970. `payload_octets` is the longest IP packet that has room.
+    1970. `payload_octets` is the longest IP packet that has room. In a bridged network frames go to
+    `destination_mac`, six pairs of lower-case hexadecimal digits with colons, in a tag with
+    `vlan_id` and `priority` as the PCP; both are None in a routed one.
     """
 
     name: str
@@ -21,6 +23,8 @@ class Transmission:
     priority: int
     dscp: int | None
     listeners: tuple[str, ...]
+    destination_mac: str | None = None
+    vlan_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
