@@ -24,8 +24,8 @@ from cnc.model import (
 )
 from cnc.planner import plan as compute
 from cnc.rollout.compare import difference_between, difference_of, needs_change
+from cnc.rollout.goal import Goal
 from cnc.rollout.history.record import SwitchChange
-from cnc.rollout.rollout import Goal
 from cnc.switch.device import StoredSwitch, SwitchState
 from cnc.switch.end_station import talker_report
 from cnc.switch.filters import configuration_filter, state_filter

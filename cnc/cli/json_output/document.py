@@ -109,6 +109,11 @@ class ForwardingChange(Document):
     after: BridgeTables
 
 
+def is_empty(value: list[object]) -> bool:
+    """Whether a list is left out, as most documents have nothing in it."""
+    return not value
+
+
 def is_none(value: object) -> bool:
     """Whether a key is left out: of documents about networks that route."""
     return value is None
