@@ -27,7 +27,8 @@ class Goal:
     gates since.
 
     `former` is by switch what its bridge is told for the former ways of streams beside what `ports`
-    has. `clocks` are further ports of nodes, to read clocks from: a bridge has none.
+    has; `former_gates` are the settings by which ports of former ways are gated that `ports` has no
+    gates for. `clocks` are further ports of nodes, to read clocks from: a bridge has none.
     """
 
     network: str
@@ -38,6 +39,7 @@ class Goal:
     plan: Plan | None = None
     restores: bool = False
     former: Mapping[str, BridgeForwarding] = field(default_factory=dict)
+    former_gates: Mapping[str, Settings] = field(default_factory=dict)
     clocks: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     @classmethod
@@ -70,6 +72,7 @@ class Goal:
             plan=plan,
             restores=restores,
             former=transition(former, plan).former,
+            former_gates=_gates_that_go(former, plan, ports),
         )
 
     def without_former_ways(self, what: str) -> Goal:
@@ -77,16 +80,25 @@ class Goal:
 
         It has no plan: it deploys none that is not deployed yet.
         """
-        devices = {name: self._bridge(name) for name in self.former}
+        of_switches = {
+            name: {port: self.ports[name][port] for port in self._of_former_ways(name)}
+            for name in self.former.keys() | self.former_gates.keys()
+        }
         return replace(
             self,
-            switches=tuple(each for each in self.switches if each.name in devices),
-            ports={name: {device: self.ports[name][device]} for name, device in devices.items()},
+            switches=tuple(each for each in self.switches if each.name in of_switches),
+            ports=of_switches,
             what=what,
             plan=None,
             former={},
-            clocks={name: [*self.ports[name]] for name in devices},
+            former_gates={},
+            clocks={name: [*self.ports[name]] for name in of_switches},
         )
+
+    def _of_former_ways(self, switch: str) -> list[str]:
+        """The bridge and the ports of a switch that former ways need otherwise than the plan."""
+        bridge = [self._bridge(switch)] if switch in self.former else []
+        return [*bridge, *self.former_gates.get(switch, ())]
 
     def read(self, node: str) -> set[str]:
         """The ports of a node whose state says whether it can change, and by which clock."""
@@ -99,13 +111,16 @@ class Goal:
         No switch has to wait for another with it: no talker sends to the new addresses yet, and the
         entries of the former ones stay as they are.
         """
-        ports = dict(self.ports)
+        ports = {
+            name: {**settings, **self.former_gates.get(name, {})}
+            for name, settings in self.ports.items()
+        }
         for name, former in self.former.items():
             device = self._bridge(name)
             own, report = ports[name][device], states[name].ports.get(device)
             if isinstance(own, BridgeForwarding) and report and report.forwarding:
                 possible = on_ports(former, frozenset(report.forwarding.ports))
-                ports[name] = {**ports[name], device: joined(own, possible)}
+                ports[name][device] = joined(own, possible)
         return replace(self, ports=ports)
 
     def _bridge(self, switch: str) -> str:
@@ -124,6 +139,25 @@ class Goal:
             for settings in ports.values()
             for cycle_ns in _cycles_ns(settings)
         }
+
+
+def _gates_that_go(
+    former: Plan | None, plan: Plan, ports: Mapping[str, Settings]
+) -> dict[str, Settings]:
+    """The settings of ports that only `former` has gates for, if streams move from there: until the
+    base time their frames leave by these gates, and best effort must not be in their way."""
+    if former is None or not transition(former, plan).moved:
+        return {}
+    found: dict[str, Settings] = {
+        name: {
+            port: before
+            for port, before in settings.items()
+            if isinstance(before, PortConfiguration) and ports[name].get(port, before) is None
+        }
+        for name, settings in desired_nodes(former).items()
+        if name in ports
+    }
+    return {name: settings for name, settings in found.items() if settings}
 
 
 def forgetting(settings: Settings, left: BridgeForwarding | None) -> Settings:

@@ -24,6 +24,7 @@ from cnc.model import (
 )
 from cnc.planner import plan
 from cnc.rollout.goal import Goal
+from cnc.switch.device import SwitchState
 from cnc.transition import Transition, joined, on_ports, transition
 from tests.unit.bridged_networks import RING5, bridged
 from tests.unit.planner_networks import network, stream
@@ -191,6 +192,22 @@ def test_a_bridge_is_told_both_and_then_what_the_plan_says(former: Plan, new: Pl
     both = joined(own, goal.former["s1"])
     assert both.entries == {**own.entries, former.addresses["around"]: ("s2",)}
     assert both.vlans == {10: ("e1", "s2", "s5")}
+
+
+def test_gates_of_former_ways_are_kept_until_no_frame_comes_by_them(
+    former: Plan, new: Plan
+) -> None:
+    with_cable = replace(new, intent=former.intent)
+    goal = Goal.of(with_cable, former=former)
+    assert goal.ports["s1"]["s2"] is None
+    gates = Goal.of(former).ports["s1"]["s2"]
+    states = {name: SwitchState(None, {}, 0, 0) for name in goal.ports}
+    assert goal.beside_former_ways(states).ports["s1"]["s2"] == gates
+    assert goal.without_former_ways("removes").ports["s1"] == {
+        "br0": bridge_forwardings(new)["s1"],
+        "s2": None,
+    }
+    assert Goal.of(with_cable, former=new).former_gates == {}
 
 
 def test_nothing_is_kept_on_ports_that_a_bridge_has_lost(former: Plan, new: Plan) -> None:
