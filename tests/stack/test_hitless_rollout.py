@@ -264,6 +264,7 @@ def test_the_way_back_is_the_same_move_in_reverse(network: Network, former: Plan
     assert former.addresses["motion"] in seen[0]["s1"].entries
     assert report.former_ways
     assert network.forwards() == does(former)
+    assert all(port.agrees for port in status(former, connect=network.running.connect))
     assert network.history.running_plan("hitless") == former
 
 
