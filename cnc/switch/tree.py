@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cnc.model import (
     BridgeForwarding,
@@ -66,13 +67,21 @@ class TalkerReport:
         return self.pending or self.running
 
 
+class Recoding(NamedTuple):
+    """What one row of a port's `table` changes: a received code point `before` that stands for the
+    priority `after`, or a priority `before` that is sent as the code point `after`."""
+
+    table: str
+    before: int
+    after: int
+
+
 @dataclass(frozen=True, slots=True)
 class BridgeReport:
     """A Linux bridge of a switch: the interfaces that are its ports, sorted, and how its kernel
     forwards frames by static entries.
 
-    Which ports trust the PCP is not part of it: the operational state has `priority-regeneration`
-    as it is configured or by default, not as the kernel has it. The agent compares that itself.
+    `recoded` is by port what its tables change of code points, empty where they change nothing.
     Without VLAN filtering a bridge forwards by address alone; without multicast snooping it sends
     frames of a group address to all ports. True where the switch does not report it.
     """
@@ -81,6 +90,7 @@ class BridgeReport:
     forwarding: BridgeForwarding
     filters_vlans: bool = True
     snoops_multicast: bool = True
+    recoded: Mapping[str, tuple[Recoding, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

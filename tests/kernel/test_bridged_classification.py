@@ -120,7 +120,9 @@ def test_bridged_frames_are_in_the_class_of_their_dscp(switch, master, asked, et
         (PriorityTable(), 3, 0),
         (PriorityTable((0, 0, 2, 1, 4, 5, 6, 7)), 3, 1),
         (PriorityTable((0, 0, 2, 1, 4, 5, 6, 7)), 1, 0),
+        (PriorityTable((0, 0, 2, 3, 4, 1, 6, 7), decoded=(0, 1, 2, 3, 4, 3, 6, 7)), 5, 1),
         (PriorityTable(default=1), None, 1),
+        (PriorityTable(default=1), 0, 0),
         (None, 1, 0),
     ],
 )
@@ -165,6 +167,22 @@ def test_a_port_that_joins_a_bridge_later_differs_until_it_is_configured(switch,
     (step,) = switch.apply({"p1": asked}).steps
     assert step.after == ()
     assert hooks("p1") == []
+
+
+def test_gates_go_on_when_a_port_gets_its_first_filter_and_loses_its_last(
+    switch, master, two_classes
+):
+    """The kernel stops them each time."""
+    gates = configured("p1", two_classes((0x2, 500_000), (0x1, 500_000)))
+    switch.apply({"p1": gates})
+    for rules in ({EF: 1}, {}):
+        switch.apply({"p1": replace(gates, parts=(*gates.parts, BridgedConfig(rules)))})
+        assert hooks("p1") == (["clsact"] if rules else [])
+        before = counted(switch)
+        for pcp in (None, 6):
+            send(IPV4, BEST_EFFORT, pcp=pcp)
+        time.sleep(0.1)
+        assert counted(switch)[0] - before[0] >= 2 * FRAMES
 
 
 def test_filters_of_others_stay_and_ours_are_repaired(switch, master, asked):
