@@ -67,7 +67,8 @@ def push(  # noqa: PLR0917  one parameter an option
     Ports that already run their gate control list are not changed. An intent is planned first,
     within the limits that the switches report; a plan beyond them is refused. Streams that the last
     rollout placed stay where they are if nothing they rest on has changed; those that move are
-    listed, since their talkers need the new offset.
+    listed, since their talkers need the new offset. Where streams of a bridged network get other
+    ways, this waits until their last frames have come by the former ones, and removes those.
 
     A rollout that was interrupted while the switches confirmed it has to be resolved before the
     next: --resume or --rollback, of the network of FILE if one is given.
