@@ -21,13 +21,14 @@ class Stage(IntEnum):
 
     Frames are in their classes before gates begin to close, and until gates that are to go are
     open: no frame meets a gate that was meant for another class. Nor is a frame forwarded before
-    it has its class. What local programs are told comes last, when nothing can be refused any more
-    that they were told of.
+    it has its class, nor given the address of a stream before that address leads somewhere. What
+    local programs are told comes last, when nothing can be refused any more that they were told of.
     """
 
     OPEN_GATES = auto()
     CLASSIFY = auto()
     FORWARD = auto()
+    IDENTIFY = auto()
     CLOSE_GATES = auto()
     PUBLISH = auto()
 

@@ -24,6 +24,8 @@ EIGHT_PRIORITIES = "8P0D"
 # What is configured of the bridge that has the name of the interface.
 BRIDGE = "ieee802-dot1q-bridge:bridge"
 BRIDGES = "ieee802-dot1q-bridge:bridges"
+# The entries of the Stream identity table (IEEE Std 802.1CB-2017, 9.1) that name the interface.
+STREAM_IDENTITY = "ieee802-dot1cb-stream-identification:stream-identity"
 
 Tree = Mapping[str, Any]
 Node = dict[str, Any]
@@ -114,10 +116,12 @@ class Mechanism:
     """
 
     name: str
-    # The nodes under an interface that say that the mechanism is configured there; `BRIDGE`, too.
+    # The nodes under an interface that say that the mechanism is configured there; `BRIDGE` and
+    # `STREAM_IDENTITY`, too.
     subtrees: tuple[str, ...]
     # The interface's configuration → the part of PortConfig; raises `Refused`. What is configured
-    # of the bridge that has the name of the interface is its child `BRIDGE`.
+    # of the bridge that has the name of the interface is its child `BRIDGE`, and what names it in
+    # the Stream identity table its child `STREAM_IDENTITY`.
     configured: Callable[[Tree, PortState | None], object]
     # The part of PortConfig that asks for what the port does already.
     as_is: Callable[[PortState], object]
@@ -133,3 +137,5 @@ class Mechanism:
     kernel: Callable[[IPRoute], KernelAdapter]
     # The nodes that it fills under the component of a bridge in the operational datastore.
     operational_of_bridge: Callable[[PortState], Node] = lambda _state: {}
+    # The top-level nodes that it fills in the operational datastore, from all ports.
+    operational_of_switch: Callable[[Iterable[PortState]], Node] = lambda _states: {}

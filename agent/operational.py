@@ -66,6 +66,14 @@ def bridges(mechanisms: Collection[Mechanism], states: Mapping[str, PortState]) 
     return {BRIDGES: {"bridge": listed}} if listed else {}
 
 
+def of_switch(mechanisms: Collection[Mechanism], states: Mapping[str, PortState]) -> Node:
+    """The top-level nodes that mechanisms fill from all ports."""
+    node: Node = {}
+    for mechanism in mechanisms:
+        node |= mechanism.operational_of_switch(states.values())
+    return node
+
+
 def agent(
     *,
     version: str,
@@ -157,10 +165,11 @@ def _interface(
     if state.link_speed_bps is not None:
         node["speed"] = str(state.link_speed_bps)
     if state.statistics:
-        node["statistics"] = {
+        statistics = {
             "discontinuity-time": _date_and_time(counting_since),
             **{name: _counter(name, count) for name, count in state.statistics.items()},
         }
+        _merge(node, {"statistics": statistics})
     return node
 
 

@@ -1,16 +1,17 @@
 """The configured tree → what every port is asked to do. Pure: neither sysrepo nor a kernel.
 
-The tree is the RFC 7951 encoding of `ietf-interfaces` with its augmentations, and of the bridges of
-`ieee802-dot1q-bridge`, as libyang prints it without implied defaults. (With them every interface
-would have a `bridge-port`: it is a non-presence container.) Each mechanism reads its own part of
-it: a bridge is the interface that has its name.
+The tree is the RFC 7951 encoding of `ietf-interfaces` with its augmentations, of the bridges of
+`ieee802-dot1q-bridge`, and of the Stream identity table of `ieee802-dot1cb-stream-identification`,
+as libyang prints it without implied defaults. (With them every interface would have a
+`bridge-port`: it is a non-presence container.) Each mechanism reads its own part of it: a bridge is
+the interface that has its name, and an entry of the table belongs to each interface that it names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agent.mechanism import BRIDGE, BRIDGES, Refused, Tree
+from agent.mechanism import BRIDGE, BRIDGES, STREAM_IDENTITY, Refused, Tree
 from agent.mechanisms import MECHANISMS
 from agent.model import AgentError, PortConfig, PortState
 
@@ -37,7 +38,7 @@ def possible_ports(
 
 
 def _interfaces(tree: Tree) -> Iterable[Tree]:
-    """Each configured interface, with the bridge of its name as a child."""
+    """Each configured interface, with the bridge of its name and the entries that name it."""
     interfaces = {
         interface["name"]: interface
         for interface in tree.get("ietf-interfaces:interfaces", {}).get("interface", [])
@@ -45,7 +46,24 @@ def _interfaces(tree: Tree) -> Iterable[Tree]:
     for bridge in tree.get(BRIDGES, {}).get("bridge", []):
         name = bridge["name"]
         interfaces[name] = {"name": name, **interfaces.get(name, {}), BRIDGE: bridge}
+    for name, entries in _entries_by_port(tree).items():
+        interfaces[name] = {"name": name, **interfaces.get(name, {}), STREAM_IDENTITY: entries}
     return interfaces.values()
+
+
+def _entries_by_port(tree: Tree) -> dict[str, list[Tree]]:
+    """The entries of the Stream identity table, by each port that they name."""
+    entries: dict[str, list[Tree]] = {}
+    for entry in tree.get(STREAM_IDENTITY, []):
+        named = {
+            port
+            for facing in ("in-facing", "out-facing")
+            for ports in entry.get(facing, {}).values()
+            for port in ports
+        }
+        for port in named:
+            entries.setdefault(port, []).append(entry)
+    return entries
 
 
 def _ports(

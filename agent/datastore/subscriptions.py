@@ -1,10 +1,11 @@
-"""The agent's sysrepo subscriptions: three for configuration, four for operational data. And what
+"""The agent's sysrepo subscriptions: four for configuration, five for operational data. And what
 it says of its own accord.
 
-Configuration is under the roots of two modules. A commit that changes both is two events; each sees
-its own module as it is to be and the other as it was. The callback reads the whole tree, which is
-several times faster than walking the changes. The id of a rollout is a third: a controller that
-sends what is configured already, for a kernel that does something else, changes nothing but that.
+Configuration is under the roots of three modules. A commit that changes several is as many events;
+each sees its own module as it is to be and the others as they were. The callback reads the whole
+tree, which is several times faster than walking the changes. The id of a rollout is one more: a
+controller that sends what is configured already, for a kernel that does something else, changes
+nothing but that.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ LOG = logging.getLogger(__name__)
 # The xpaths are needed: without one the bindings drop the text of a refusal.
 INTERFACES = "/ietf-interfaces:interfaces"
 BRIDGES = "/ieee802-dot1q-bridge:bridges"
-CONFIGURATION = f"{INTERFACES} | {BRIDGES}"
+STREAM_IDENTITIES = "/ieee802-dot1cb-stream-identification:stream-identity"
+CONFIGURATION = f"{INTERFACES} | {BRIDGES} | {STREAM_IDENTITIES}"
 ROLLOUT = "/tsn-linux:rollout"
 AGENT = "/tsn-linux:agent"
 LLDP = "/tsn-linux:lldp"
@@ -55,6 +57,7 @@ MODULES = (
     "ietf-interfaces",
     "iana-if-type",
     "ieee802-dot1q-bridge",
+    "ieee802-dot1cb-stream-identification",
     "ieee802-dot1q-sched",
     "ieee802-dot1q-sched-bridge",
     "tsn-linux",
@@ -142,6 +145,7 @@ class Datastore:
         configuration = self._open.enter_context(self._connection.start_session())
         self._subscribe(configuration, "tsn-linux", ROLLOUT)
         self._subscribe(configuration, "ieee802-dot1q-bridge", BRIDGES)
+        self._subscribe(configuration, "ieee802-dot1cb-stream-identification", STREAM_IDENTITIES)
         # `enabled` delivers the running datastore first, an empty one too: that is the reconcile.
         self._subscribe(configuration, "ietf-interfaces", INTERFACES, enabled=True)
 
@@ -173,6 +177,15 @@ class Datastore:
         # Not merged: an entry that the kernel has lost is none, whatever is configured.
         self._open.enter_context(
             provide(state, "ieee802-dot1q-bridge", BRIDGES, self._bridges_json, merge=False)
+        )
+        self._open.enter_context(
+            provide(
+                state,
+                "ieee802-dot1cb-stream-identification",
+                STREAM_IDENTITIES,
+                self._stream_identities_json,
+                merge=False,
+            )
         )
         # Apart from the agent's own, which is asked for often: the daemon is asked each time.
         self._open.enter_context(provide(state, "tsn-linux", LLDP, self._lldp_json, merge=False))
@@ -224,6 +237,12 @@ class Datastore:
         with self._changes.lock:
             states = self._switch.read()
         tree = operational.bridges(self._switch.ports.mechanisms, states)
+        return json.dumps(tree) if tree else ""
+
+    def _stream_identities_json(self, _xpath: str | None) -> str:
+        with self._changes.lock:
+            states = self._switch.read()
+        tree = operational.of_switch(self._switch.ports.mechanisms, states)
         return json.dumps(tree) if tree else ""
 
     def _lldp_json(self, _xpath: str | None) -> str:

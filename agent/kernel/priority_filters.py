@@ -6,17 +6,17 @@ that no frame finds none. Filters of several mechanisms see a frame one after an
 `prio` first: each ends in `continue`.
 
     hook     prio             filters
+    ingress  0x7900 - 0x7902  identification of streams: no other filter sees their frames
     ingress  0x7A00, 0x7A01   the priority of received frames: of all, then of those with a tag
-    ingress  0x7B00 - 0x7BFF  identification of streams
+    egress   0x7900           identification of streams: no other filter sees their frames
     egress   0x7A00 - 0x7A02  the priority of bridged frames by their DSCP
-    egress   0x7B00 - 0x7BFF  identification of streams
     egress   0x7C00           the code point in the tag, by the priority that a frame then has
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -28,8 +28,9 @@ from pyroute2.netlink.rtnl.tcmsg import common_act
 from pyroute2.netlink.rtnl.tcmsg.common import tc_actions
 
 from agent.composition import Change, Contribution, KernelObject
-from agent.kernel import act_skbedit, cls_flower
-from agent.kernel.cls_flower import EGRESS, INGRESS
+from agent.kernel import act_skbedit, cls_flower, clsact
+from agent.kernel.cls_flower import EGRESS
+from agent.kernel.netlink_batch import NetlinkSocket
 from agent.kernel.refusal import reason
 from agent.mechanism import KernelAdapter
 from agent.model import AgentError, PortState
@@ -37,7 +38,7 @@ from agent.model import AgentError, PortState
 tcmsg.plugins["flower"] = cls_flower
 common_act.plugins["skbedit"] = act_skbedit
 
-_CLSACT = 0xFFFF0000  # handle of the qdisc that carries the filters of both hooks
+_NETLINK_ROUTE = 0
 _DSCP_MASK = 0xFC
 # TC_ACT_UNSPEC: the filters that follow see the frame, too.
 CONTINUE = "unspec"
@@ -144,6 +145,9 @@ class FilterAdapter(KernelAdapter, Generic[Filter]):
         self._with_filters = with_filters
         return found
 
+    def close(self) -> None:
+        self._filters.close()
+
     def repairs(self) -> Iterator[Change]:
         """A filter of another kind among ours, or one that is missing."""
         for port, ifindex in self._disturbed.items():
@@ -168,17 +172,27 @@ class _PortFilters(Generic[Filter]):
 
     def __init__(self, ipr: IPRoute, hook: Hook, form: FilterForm[Filter]) -> None:
         self._ipr = ipr
+        self._kernel = NetlinkSocket(_NETLINK_ROUTE)
         self._hook = hook
         self._form = form
 
+    def close(self) -> None:
+        self._kernel.close()
+
     def read(self, ifindex: int) -> dict[tuple[int, int], Filter | None]:
         """What stands in our places, by prio and handle; None: a filter that is none of ours."""
-        messages = self._ipr.get_filters(index=ifindex, parent=self._hook.parent)
         return {
-            (message["info"] >> 16, message["handle"]): self._form.parsed(message)
-            for message in messages
-            if message["info"] >> 16 in self._hook.protocols and message["handle"]
+            (prio, message["handle"]): self._form.parsed(message)
+            for prio in self._hook.protocols
+            for message in self._dump(ifindex, prio)
+            if message["handle"]
         }
+
+    def _dump(self, ifindex: int, prio: int) -> Iterable[Any]:
+        """Filters of this `prio` only: of streams there may be a thousand at the same hook."""
+        where = {"index": ifindex, "parent": self._hook.parent, "info": prio << 16}
+        listed: Iterable[Any] = self._ipr.tc("get-filter", **where)
+        return listed
 
     def replace(
         self,
@@ -206,7 +220,7 @@ class _PortFilters(Generic[Filter]):
             return
         present = self.read(ifindex)
         if not present:
-            self._ensure_hook(ifindex)
+            clsact.ensure(self._kernel, ifindex)
         for each in filters:
             self._ipr.tc("replace-filter", self._form.kind, ifindex, **self._request(each))
         for prio, handle in present.keys() - {(each.prio, each.handle) for each in filters}:
@@ -222,13 +236,6 @@ class _PortFilters(Generic[Filter]):
             **self._form.request(wanted),
         }
 
-    def _ensure_hook(self, ifindex: int) -> None:
-        try:
-            self._ipr.tc("add", "clsact", ifindex)
-        except NetlinkError as refusal:
-            if refusal.code != errno.EEXIST:  # another program's, which serves as well
-                raise
-
     def _remove(self, ifindex: int) -> None:
         """All of ours, and the qdisc if nothing else is on it."""
         parent = self._hook.parent
@@ -239,10 +246,7 @@ class _PortFilters(Generic[Filter]):
             except NetlinkError as refusal:
                 if refusal.code not in {errno.ENOENT, errno.EINVAL}:  # no filter, no hook
                     raise
-        hooks = (INGRESS, EGRESS)
-        if not any(list(self._ipr.get_filters(index=ifindex, parent=hook)) for hook in hooks):
-            with suppress(NetlinkError):  # there is none
-                self._ipr.tc("del", "clsact", ifindex, _CLSACT)
+        clsact.remove_unused(self._kernel, ifindex)
 
 
 def _request(wanted: PriorityFilter) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from agent.mechanisms.bridged_classification import BRIDGED_CLASSIFICATION
 from agent.mechanisms.classification import CLASSIFICATION
 from agent.mechanisms.forwarding import FORWARDING
 from agent.mechanisms.gates import GATES
+from agent.mechanisms.identification import IDENTIFICATION
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
 from agent.mechanisms.sent_priority import SENT_PRIORITY
 from agent.mechanisms.talker_offsets import talker_offsets
@@ -25,6 +26,7 @@ def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
         BRIDGED_CLASSIFICATION,
         SENT_PRIORITY,
         FORWARDING,
+        IDENTIFICATION,
         talker_offsets(state_dir / "offsets.json"),
     )
 

@@ -120,8 +120,12 @@ NOT_SUPPORTED = re.findall(
     (YANG / f"{UNSUPPORTED}.yang").read_text(),
 )
 # Steps of a schema path, but not of the path to data.
-CHOICE_AND_CASE = re.compile(r"/[\w-]+:map-type/[^/]+")
-PREFIXES = {"if:": "ietf-interfaces:", "dot1q:": "ieee802-dot1q-bridge:"}
+CHOICE_AND_CASE = re.compile(r"/[\w-]+:(map-type|parameters)/[^/]+")
+PREFIXES = {
+    "if:": "ietf-interfaces:",
+    "dot1q:": "ieee802-dot1q-bridge:",
+    "dot1cb-sid:": "ieee802-dot1cb-stream-identification:",
+}
 
 
 @pytest.mark.parametrize("target", NOT_SUPPORTED)

@@ -38,8 +38,10 @@ def load():
         context.destroy()
 
 
-def test_all_six_modules_have_facts():
+def test_all_eight_modules_have_facts():
     assert MODULES == [
+        "ieee802-dot1cb-stream-identification",
+        "ieee802-dot1cb-stream-identification-types",
         "ieee802-dot1dc-sched-if",
         "ieee802-dot1q-bridge",
         "ieee802-dot1q-sched",

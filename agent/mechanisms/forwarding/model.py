@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from agent.mac_addresses import is_group
+
 FORWARDED_VLANS = range(1, 4095)  # IEEE Std 802.1Q-2022, table 9-2: 0 and 4095 name no VLAN
-# IEEE Std 802.1Q-2022, table 8-1: a bridge does not forward these.
-RESERVED_ADDRESSES = "01-80-C2-00-00-0"
 
 
 class Address(NamedTuple):
@@ -19,8 +19,8 @@ class Address(NamedTuple):
 
     @property
     def is_group(self) -> bool:
-        """Whether the individual/group bit says group: several stations may listen."""
-        return bool(int(self.mac[:2], 16) & 1)
+        """Whether several stations may listen."""
+        return is_group(self.mac)
 
     def __str__(self) -> str:
         return f"{self.mac} in VLAN {self.vlan_id}"

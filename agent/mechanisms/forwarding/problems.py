@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from agent.mac_addresses import problem_of_destination
 from agent.mechanisms.forwarding.model import (
     FORWARDED_VLANS,
-    RESERVED_ADDRESSES,
     Address,
     ForwardingConfig,
     ForwardingState,
@@ -14,8 +14,6 @@ from agent.mechanisms.forwarding.model import (
     Member,
 )
 from agent.model import LinuxBridge, PortConfig, PortState
-
-_BROADCAST, _NO_ADDRESS = "FF-FF-FF-FF-FF-FF", "00-00-00-00-00-00"
 
 
 def problems(config: PortConfig, state: PortState) -> Iterator[str]:
@@ -62,13 +60,8 @@ def _address_problems(
     address: Address, ports: Iterable[str], table: ForwardingTable
 ) -> Iterator[str]:
     by_ports = ", ".join(ports)
-    if address.mac.startswith(RESERVED_ADDRESSES):
-        yield (
-            f"{address.mac} is reserved (IEEE Std 802.1Q-2022, table 8-1): no bridge forwards it; "
-            "choose another address"
-        )
-    if address.mac in {_BROADCAST, _NO_ADDRESS}:
-        yield f"{address.mac} is the address of no station and of no group; choose another address"
+    if problem := problem_of_destination(address.mac):
+        yield problem
     if not address.is_group and "," in by_ports:
         yield (
             f"frames to {address} are to leave by {by_ports}: the bridge forwards to an individual "
