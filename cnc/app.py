@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -20,7 +20,7 @@ from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
-    from cnc import check, margin, planfile, planner, rollout
+    from cnc import check, margin, planfile, planner, rollout, transition
     from cnc import intent as intents
     from cnc.check import Violation
     from cnc.planner import Move
@@ -33,6 +33,7 @@ else:
     planfile = lazy_import("cnc.planfile")
     planner = lazy_import("cnc.planner")
     rollout = lazy_import("cnc.rollout")
+    transition = lazy_import("cnc.transition")
 
 SearchListener: TypeAlias = "Callable[[planner.Progress], None]"
 
@@ -360,6 +361,12 @@ def moves(running: Plan | None, plan: Plan) -> list[Move]:
     return planner.moves(running, plan) if running else []
 
 
+def exposed(running: Plan | None, plan: Plan) -> Mapping[str, str]:
+    """The streams of a bridged network of which frames may be lost between the commit of a push and
+    its base time, and why."""
+    return transition.transition(running, plan).exposed
+
+
 def former_rollout(history: History, number: int | None = None) -> Rollout:
     """The rollout with a number; without one, the last but one of the network changed last.
 
@@ -368,8 +375,9 @@ def former_rollout(history: History, number: int | None = None) -> Rollout:
     if number is not None:
         return history.rollout(number)
     done = rollout.Phase.DONE
-    last = history.rollouts(phase=done, limit=1)
-    of_network = history.rollouts(last[0].network, phase=done, limit=2) if last else []
+    last = history.rollouts(phase=done, limit=1, with_plan=True)
+    network = last[0].network if last else None
+    of_network = history.rollouts(network, phase=done, limit=2, with_plan=True) if last else []
     if len(of_network) < 2:  # noqa: PLR2004  the last, and the one before
         raise InputError(
             "the history has no rollout before the last one", hint="`cnc history` lists them all"

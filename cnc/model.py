@@ -539,7 +539,8 @@ class PortConfiguration:
 class TalkerStream:
     """What a talker is told of one stream: see `cnc.talkers.Transmission`.
 
-    `dscp` is None where the class has none.
+    `dscp` is None where the class has none, `address` in a routed network; in a bridged one
+    `priority` is the PCP.
     """
 
     name: str
@@ -550,6 +551,7 @@ class TalkerStream:
     priority: int
     dscp: int | None
     listeners: tuple[str, ...]
+    address: StreamAddress | None = None
     frames: int = 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cnc.identification import IpIdentification
-from cnc.model import Forwarding, Hop, Plan, Stream, StreamPlan, TrafficClass
+from cnc.model import Forwarding, Hop, Plan, Stream, StreamAddress, StreamPlan, TrafficClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,13 @@ class Transmission:
     pcp: int | None = None
     is_untagged: bool = False
     frames: int = 1
+
+    @property
+    def address(self) -> StreamAddress | None:
+        """What the frames are sent to in a bridged network; None in a routed one."""
+        if self.destination_mac is None or self.vlan_id is None:
+            return None
+        return StreamAddress(self.destination_mac, self.vlan_id)
 
 
 def transmissions(plan: Plan) -> list[Transmission]:

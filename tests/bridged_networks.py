@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cnc import intent as intents
@@ -34,11 +34,15 @@ def line(**streams: Mapping[str, Any]) -> Intent:
     return _network("bridged-line", "10.99.1", [("s1", "s2"), ("s2", "s3")], ends, streams)
 
 
-def ring(**streams: Mapping[str, Any]) -> Intent:
-    """s1 to s5, with a talker t1 to t5 and a listener l1 to l5 at each."""
+def ring(*managed: str, without: str = "", **streams: Mapping[str, Any]) -> Intent:
+    """s1 to s5, with a talker t1 to t5 and a listener l1 to l5 at each.
+
+    `managed` end stations have an agent. The cable "s1-s2" may be one that the intent is `without`.
+    """
     joins = [("s1", "s2"), ("s2", "s3"), ("s3", "s4"), ("s4", "s5"), ("s5", "s1")]
+    joins = [join for join in joins if "-".join(join) != without]
     ends = {f"{kind}{number}": f"s{number}" for kind in "tl" for number in range(1, 6)}
-    return _network("bridged-ring", "10.99.2", joins, ends, streams)
+    return _network("bridged-ring", "10.99.2", joins, ends, streams, managed=managed)
 
 
 def stream(talker: str, *listeners: str, octets: int = 200, **keys: Any) -> dict[str, Any]:
@@ -60,6 +64,8 @@ def _network(
     joins: list[tuple[str, str]],
     ends: Mapping[str, str],
     streams: Mapping[str, Mapping[str, Any]],
+    *,
+    managed: Sequence[str] = (),
 ) -> Intent:
     switches = sorted({switch for join in joins for switch in join})
     cables = [[f"{one}/{other}", f"{other}/{one}"] for one, other in joins]
@@ -75,7 +81,10 @@ def _network(
             }
             for number, switch in enumerate(switches, start=1)
         },
-        "end-stations": [*ends],
+        "end-stations": {
+            end: {"management": f"{management}.{number}"} if end in managed else {}
+            for number, end in enumerate(ends, start=101)
+        },
         "links": cables,
         "streams": streams,
     }

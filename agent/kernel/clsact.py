@@ -1,7 +1,9 @@
 """The queueing discipline that carries filters at the ingress and the egress of a port (tc-bpf(8)).
 
 Several mechanisms and other programs share it: it is made by the first that needs it, and removed
-with the last filter.
+with the last filter. A bridged port with gates has it all the time, since the kernel takes a port
+down and up where it comes or goes (qdisc_graft of net/sched/sch_api.c): frames that wait would be
+lost, and the timer of a software taprio that runs would stop.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from agent.kernel.netlink_batch import (
     Message,
     NetlinkSocket,
     attribute,
+    attributes,
     raise_first,
 )
 
-_RTM_NEWQDISC, _RTM_DELQDISC, _RTM_GETTFILTER = 36, 37, 46
-_TCMSG = struct.Struct("=BxxxiIII")
+_RTM_NEWQDISC, _RTM_DELQDISC, _RTM_GETQDISC, _RTM_GETTFILTER = 36, 37, 38, 46
+_TCMSG, _IFINDEX = struct.Struct("=BxxxiIII"), struct.Struct("=i")
 _HANDLE, _PARENT = 0xFFFF0000, 0xFFFFFFF1  # TC_H_CLSACT
 _TCA_KIND = 1
 
@@ -32,12 +35,24 @@ def ensure(kernel: NetlinkSocket, ifindex: int) -> None:
 
 
 def remove_unused(kernel: NetlinkSocket, ifindex: int) -> None:
-    """Remove it unless there is a filter at one of its hooks."""
+    """Remove it unless there is a filter at one of its hooks, or the port has gates."""
+    if has_gates(kernel, ifindex):
+        return
     for hook in (INGRESS, EGRESS):
         request = _TCMSG.pack(0, ifindex, 0, hook, 0)
         if kernel.dump(Message(_RTM_GETTFILTER, request)):
             return
     kernel.send([Message(_RTM_DELQDISC, _clsact(ifindex))])  # refused where there is none
+
+
+def has_gates(kernel: NetlinkSocket, ifindex: int) -> bool:
+    """Whether a taprio qdisc is on the port."""
+    for message in kernel.dump(Message(_RTM_GETQDISC, _TCMSG.pack(0, ifindex, 0, 0, 0))):
+        (of_port,) = _IFINDEX.unpack_from(message.payload, 4)
+        kinds = dict(attributes(message.payload[_TCMSG.size :]))
+        if of_port == ifindex and kinds.get(_TCA_KIND) == b"taprio\0":
+            return True
+    return False
 
 
 def _clsact(ifindex: int) -> bytes:

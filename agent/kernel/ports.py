@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pyroute2 import IPRoute
 
 from agent.composition import Change, Contribution, KernelObject, Step
-from agent.kernel import link, ptp, timer_probe
+from agent.kernel import clsact, link, ptp, timer_probe
 from agent.kernel.change_monitor import KernelChangeMonitor
 from agent.kernel.clock import MachineClocks
 from agent.kernel.ethtool import Ethtool
+from agent.kernel.netlink_batch import NetlinkSocket
 from agent.kernel.wake_up_monitor import WakeUpMonitor, monitored
 from agent.mechanism import Mechanism, Node
 from agent.model import AgentError, EmulatedLink, PortConfig, PortState, PtpStatus
@@ -35,6 +37,7 @@ class KernelPorts(MachineClocks):
         self.mechanisms = mechanisms
         self._emulated_bps = emulated_bps or {}
         self._ipr = IPRoute(ext_ack=True)
+        self._netlink = NetlinkSocket(socket.NETLINK_ROUTE)
         self._ethtool = Ethtool()
         self._adapters = {each.name: each.kernel(self._ipr) for each in mechanisms}
         self._wake_up_monitor: WakeUpMonitor | None = None
@@ -97,6 +100,9 @@ class KernelPorts(MachineClocks):
         )
 
     def execute(self, step: Step) -> None:
+        if isinstance(step.target, RootQdisc):
+            self._set_root(step.target, step)
+            return
         had_hook = self._hook_beside_gates(step.target)
         try:
             self._replace[type(step.target)](step.target, step.before, step.after)
@@ -104,13 +110,26 @@ class KernelPorts(MachineClocks):
             if had_hook not in {None, self._hook_beside_gates(step.target)}:
                 self._start_gates_again(step.target)
 
+    def _set_root(self, target: RootQdisc, step: Step) -> None:
+        """Set or remove the gates of a port; on a bridge's they come behind the qdisc for filters,
+        which then need not come or go beside gates that run."""
+        if target.ifindex is None:
+            raise TypeError(f"{target} belongs to no port")
+        (found,) = self._ipr.get_links(target.ifindex)
+        is_bridged = found.get("IFLA_MASTER") is not None
+        if is_bridged and step.after and not clsact.has_gates(self._netlink, target.ifindex):
+            clsact.ensure(self._netlink, target.ifindex)
+        self._replace[type(target)](target, step.before, step.after)
+        if is_bridged and not step.after:
+            clsact.remove_unused(self._netlink, target.ifindex)
+
     def _hook_beside_gates(self, target: KernelObject) -> bool | None:
         """Whether the port has the qdisc for filters; None where no gates run beside it.
 
         Where that qdisc comes or goes, the kernel takes the port down and up (qdisc_graft of
         net/sched/sch_api.c), and the timer of a taprio that had run does not start again.
         """
-        if target.ifindex is None or isinstance(target, RootQdisc):
+        if target.ifindex is None:
             return None
         kinds = {each.get("TCA_KIND") for each in self._ipr.get_qdiscs(target.ifindex)}
         return "clsact" in kinds if "taprio" in kinds else None
@@ -178,4 +197,5 @@ class KernelPorts(MachineClocks):
         for adapter in self._adapters.values():
             adapter.close()
         self._ethtool.close()
+        self._netlink.close()
         self._ipr.close()

@@ -14,10 +14,12 @@ from cnc.cli.commands import warn_of_margin
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
+from cnc.format import counted
 from cnc.lazy import lazy_import
 
 if TYPE_CHECKING:
     from cnc import rollout
+    from cnc.rollout import Report
     from cnc.rollout.history import Rollout
 else:
     rollout = lazy_import("cnc.rollout")
@@ -65,7 +67,8 @@ def push(  # noqa: PLR0917  one parameter an option
     Ports that already run their gate control list are not changed. An intent is planned first,
     within the limits that the switches report; a plan beyond them is refused. Streams that the last
     rollout placed stay where they are if nothing they rest on has changed; those that move are
-    listed, since their talkers need the new offset.
+    listed, since their talkers need the new offset. Where streams of a bridged network get other
+    ways, this waits until their last frames have come by the former ones, and removes those.
 
     A rollout that was interrupted while the switches confirmed it has to be resolved before the
     next: --resume or --rollback, of the network of FILE if one is given.
@@ -101,10 +104,11 @@ def push(  # noqa: PLR0917  one parameter an option
                 addressed=running,
                 listener=listener,
             )
-        moves = app.moves(running, plan)
+        moves, exposed = app.moves(running, plan), app.exposed(running, plan)
         if not as_json:
             warn_of_margin(plan)
             render.moves(moves, dry_run=dry_run)
+            render.exposed(exposed)
         with progress.steps() as say:
             report = rollout.push(
                 plan,
@@ -115,9 +119,10 @@ def push(  # noqa: PLR0917  one parameter an option
                 what=f"push {file.name}",
                 listener=say,
             )
-    render.push(report, moves, dry_run=dry_run, as_json=as_json)
+    render.push(report, moves, dry_run=dry_run, as_json=as_json, exposed=exposed)
     if not as_json:
         render.refused(plan)
+    _report_left(report)
 
 
 @click.command()
@@ -145,10 +150,12 @@ def rollback(  # noqa: PLR0917  one parameter an option
     with open_history(state_dir) as history, progress.steps() as say:
         chosen = app.former_rollout(history, number)
         plan = app.plan_of_rollout(history, chosen.number)
-        moves = app.moves(app.running_plan(history, plan), plan)
+        running = app.running_plan(history, plan)
+        moves, exposed = app.moves(running, plan), app.exposed(running, plan)
         if not as_json:
             echo(f"to rollout {chosen.number} of {chosen.network}: {chosen.what}")
             render.moves(moves, dry_run=dry_run)
+            render.exposed(exposed)
         report = rollout.push(
             plan,
             connect=connect,
@@ -158,7 +165,8 @@ def rollback(  # noqa: PLR0917  one parameter an option
             what=f"back to rollout {chosen.number}",
             listener=say,
         )
-    render.push(report, moves, dry_run=dry_run, as_json=as_json)
+    render.push(report, moves, dry_run=dry_run, as_json=as_json, exposed=exposed)
+    _report_left(report)
 
 
 @click.command()
@@ -192,10 +200,20 @@ def status(  # noqa: PLR0917  one parameter an option
                 listener=listener,
             )
         unresolved = rollout.unresolved(plan.intent.network.managed.values(), history)
-    ports = rollout.status(plan, connect=connect)
+        left = rollout.left_over(history, plan.intent.name)
+    ports = rollout.status(plan, connect=connect, left=left)
     render.status(ports, only_problems=problems, as_json=as_json)
     _report(unresolved)
     if unresolved or not all(port.agrees for port in ports):
+        raise click.exceptions.Exit(CncError.exit_code)
+
+
+def _report_left(report: Report) -> None:
+    """End with an error where the network runs the plan, and former ways of streams are left."""
+    ways = report.former_ways
+    if ways and ways.left:
+        text = f"the former ways of {counted(len(ways.streams), 'stream')} are left: {ways.left}"
+        render.error(CncError(text, hint=rollout.NEXT_PUSH))
         raise click.exceptions.Exit(CncError.exit_code)
 
 

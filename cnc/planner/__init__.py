@@ -78,7 +78,8 @@ def plan(
 
     With `keep`, the streams of that plan which `intent` still contains stay as they are; a port
     keeps its gate open over small gaps only if they stay in order then. The plan `addressed`, by
-    default `keep`, is what runs: in a bridged network its streams keep their addresses. With
+    default `keep`, is what runs: in a bridged network its streams keep their addresses, but those
+    that get another way and whose talkers a push tells. With
     `best_effort`, a plan that omits streams is returned, with the reasons: so is the best
     plan so far when the operator interrupts (Ctrl-C).
     """
@@ -99,6 +100,7 @@ def plan(
     if detoured := addresses.crowded_out(intent, {}, _senders(placed)):
         raise Unschedulable(detoured, hint=_HINT)
     refused |= crowded_out
+    assigned = addresses.for_moved(intent, assigned, placed, addressed or keep)
     return Plan(
         intent,
         placed,

@@ -14,8 +14,10 @@ from cnc.model import (
     Forwarding,
     Intent,
     Plan,
+    PortRef,
     Stream,
     StreamAddress,
+    StreamPlan,
     mac_number,
     mac_text,
 )
@@ -56,6 +58,46 @@ def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddre
         assigned[name] = address
         taken.add(address)
     return {name: assigned[name] for name in intent.streams}
+
+
+def for_moved(
+    intent: Intent,
+    assigned: Mapping[str, StreamAddress],
+    planned: Mapping[str, StreamPlan],
+    running: Plan | None,
+) -> dict[str, StreamAddress]:
+    """The addresses, with another one for each stream that switches are to forward otherwise than
+    in the plan `running`.
+
+    So the filtering entries of both ways can lie beside each other, and the talker takes the one or
+    the other by the address that it sends to. A stream keeps its address where nobody would tell
+    its talker, where the first switch gives it to untagged frames, where the operator states all of
+    it, and where no other is left.
+    """
+    result = dict(assigned)
+    if running is None:
+        return result
+    taken = {*assigned.values(), *running.addresses.values()}
+    for name, its in planned.items():
+        stream = intent.streams[name]
+        before = running.streams.get(name)
+        if (
+            before is None
+            or running.addresses.get(name) != assigned.get(name)
+            or stream.talker not in intent.network.managed
+            or stream.identification
+            or _forwarded(intent, its) == _forwarded(running.intent, before)
+        ):
+            continue
+        if address := next((each for each in _allowed(intent, stream) if each not in taken), None):
+            result[name] = address
+            taken.add(address)
+    return result
+
+
+def _forwarded(intent: Intent, planned: StreamPlan) -> set[PortRef]:
+    """The ports by which switches forward the frames of a stream."""
+    return {hop.egress for hop in planned.hops if hop.egress.node in intent.network.bridges}
 
 
 def _range(intent: Intent, stream: Stream) -> AddressRange:

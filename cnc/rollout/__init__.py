@@ -13,19 +13,23 @@ from cnc.rollout.compare import PortStatus, status
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import FILE_NAME, History, Phase, Rollout
+from cnc.rollout.left_over import NEXT_PUSH, LeftOver, left_over
 from cnc.rollout.path import StreamPath, follow, require_bridged
 from cnc.rollout.preflight import Finding, Verdict
 from cnc.rollout.push import push
 from cnc.rollout.recovery import describe, resume, roll_back, unresolved
-from cnc.rollout.rollout import Report
+from cnc.rollout.rollout import FormerWays, Report
 from cnc.rollout.stated_ports import read_ports, stated
 from cnc.rollout.transaction import CHOICES
 
 __all__ = [
     "CHOICES",
     "FILE_NAME",
+    "NEXT_PUSH",
     "Finding",
+    "FormerWays",
     "History",
+    "LeftOver",
     "Phase",
     "PortStatus",
     "Report",
@@ -38,6 +42,7 @@ __all__ = [
     "describe",
     "diagnose",
     "follow",
+    "left_over",
     "push",
     "read_ports",
     "require_bridged",

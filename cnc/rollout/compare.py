@@ -26,6 +26,7 @@ from cnc.model import (
 )
 from cnc.rollout import starvation, wording
 from cnc.rollout.forwarding import forwarding_difference, forwarding_needs_change
+from cnc.rollout.left_over import LeftOver
 from cnc.rollout.talkers import talker_difference, talker_needs_change
 from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, Managed, SwitchState
 from cnc.switch.payload import desired_nodes
@@ -65,13 +66,16 @@ class PortStatus:
     forwarding: ForwardingStatus | None = None
 
 
-def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
+def status(
+    plan: Plan, *, connect: ConnectOptions, left: LeftOver | None = None
+) -> list[PortStatus]:
     """Every port's intended, running and pending schedule, and whether talkers know their offsets.
 
-    A switch that does not answer raises no error: the verdict of its ports has the reason.
+    A switch that does not answer raises no error: the verdict of its ports has the reason. What is
+    `left` of earlier plans, by the history, is named.
     """
 
-    settings = desired_nodes(plan)
+    settings = left.noted(desired_nodes(plan)) if left else desired_nodes(plan)
 
     def read(node: Bridge | EndStation) -> list[PortStatus]:
         desired = settings[node.name]
@@ -103,6 +107,7 @@ def status(plan: Plan, *, connect: ConnectOptions) -> list[PortStatus]:
                 state.ports.get(port),
                 starved.get(port),
                 is_leftover=port in leftover,
+                hint=left.hint(node.name, state.ports.get(port)) if left else None,
             )
             for port, configuration in desired.items()
         ]
@@ -306,6 +311,7 @@ def _port_status(
     starved: str | None,
     *,
     is_leftover: bool,
+    hint: str | None,
 ) -> PortStatus:
     difference = difference_of(desired, report, None)
     if is_leftover:
@@ -322,7 +328,7 @@ def _port_status(
         verdict = "running" if desired else "no gates"
     if report and report.link_fault:
         verdict += f"; {report.link_fault}"
-    hints = []
+    hints = [hint] if hint else []
     if (
         isinstance(desired, PortConfiguration)
         and desired.dscp_priorities

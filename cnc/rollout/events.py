@@ -16,7 +16,7 @@ class Step(StrEnum):
     """The steps of a rollout in their order; each runs on all switches and ends before the next.
 
     A rollout with nothing to change ends after COMPARE, a dry run does not lock. ROLLBACK comes
-    only after a failure.
+    only after a failure, WAIT between a rollout that moves streams and the next.
     """
 
     CONNECT = "connect"
@@ -27,6 +27,7 @@ class Step(StrEnum):
     VERIFY = "verify"
     CONFIRM = "confirm"  # and save, unlock, close
     ROLLBACK = "rollback"
+    WAIT = "wait"  # for frames by former ways, which a rollout of its own removes then
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ _TEXTS = {
     Step.VERIFY: "comparing what the kernels run",
     Step.CONFIRM: "confirming",
     Step.ROLLBACK: "rolling back all switches",
+    Step.WAIT: "waiting until no frame comes by a former way any more, to {switches}",
 }
 
 

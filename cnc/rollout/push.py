@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from cnc.check import require_sound
+from cnc.check.transition import require_sound_transition
 from cnc.model import Plan
+from cnc.rollout import former_ways
 from cnc.rollout.events import Listener, ignore
+from cnc.rollout.goal import Goal
 from cnc.rollout.history import History
+from cnc.rollout.left_over import left_over
 from cnc.rollout.recovery import settle
-from cnc.rollout.rollout import Goal, Report, roll_out
+from cnc.rollout.rollout import Report, roll_out
 from cnc.switch.device import ConnectOptions
+from cnc.transition import transition
 
 
 def push(
@@ -28,20 +33,44 @@ def push(
     `restores`: the switches are to run again what they were given before, so that what they have
     measured of their gates since then does not prevent it.
 
-    Raises PlanRejected when the judge refuses the plan, RolloutError also while an earlier rollout
-    waits for an operator's decision.
+    Where streams of a bridged network get other ways than in the plan that runs, by the history,
+    their former ways are removed by a second rollout once no frame comes by them any more: this
+    function waits for that, some seconds, and the report says what became of it.
+
+    Raises PlanRejected when the judge refuses the plan, or what switches are told while it takes
+    the place of the one that runs; RolloutError also while an earlier rollout waits for an
+    operator's decision.
     """
     require_sound(plan, hint="nothing was sent; plan the intent again with `cnc plan`")
+    network = plan.intent.name
     if history and not dry_run:
         managed = plan.intent.network.managed.values()
         settle(managed, connect=connect, history=history)
-    former = history.running_plan(plan.intent.name) if history else None
-    goal = Goal.of(plan, what, restores=restores, former=former)
-    return roll_out(
+    former = history.running_plan(network) if history else None
+    between = transition(former, plan)
+    require_sound_transition(plan, former, between)
+    left = left_over(history, network) if history else None
+    if not dry_run:
+        former_ways.wait_for(left, listener)
+    goal = Goal.of(
+        plan, what, restores=restores, former=former, left=left.by_switch if left else None
+    )
+    report = roll_out(
         goal,
         connect=connect,
         history=history,
         dry_run=dry_run,
+        take_over=take_over,
+        listener=listener,
+    )
+    if report.number is None or not goal.former:
+        return report
+    return former_ways.remove(
+        goal,
+        report,
+        between,
+        connect=connect,
+        history=history,
         take_over=take_over,
         listener=listener,
     )

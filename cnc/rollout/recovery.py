@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 
 from cnc.errors import InputError, RolloutError
-from cnc.model import PortSettings
+from cnc.model import BridgeForwarding, PortSettings
 from cnc.rollout.events import Listener, ignore
-from cnc.rollout.history import History, Outcome, Phase, Rollout, address_of
-from cnc.rollout.rollout import Goal, Report, roll_out
+from cnc.rollout.goal import Goal
+from cnc.rollout.history import (
+    History,
+    Outcome,
+    Phase,
+    Rollout,
+    SwitchChange,
+    address_of,
+)
+from cnc.rollout.rollout import Report, roll_out
 from cnc.rollout.sessions import sessions
 from cnc.rollout.transaction import CHOICES
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed, ManagedNode, bridges_in
@@ -58,7 +65,7 @@ def settle(switches: Iterable[ManagedNode], *, connect: ConnectOptions, history:
 def _is_settled(rollout: Rollout, connect: ConnectOptions, history: History) -> bool:
     """End the rollout if all its switches are in the same state; returns whether they are."""
     # From then on a switch has the rollout id if and only if it received the confirming commit.
-    time.sleep(_confirm_wait_s(rollout))
+    time.sleep(rollout.confirm_wait_s())
     with sessions(_managed(rollout), connect) as open_sessions:
         rollout_ids = open_sessions.attempt(
             open_sessions.reach(), lambda device: device.rollout_id()
@@ -86,17 +93,6 @@ def _is_settled(rollout: Rollout, connect: ConnectOptions, history: History) -> 
         "none of its switches had received the confirming commit",
     )
     return True
-
-
-def _confirm_wait_s(rollout: Rollout) -> float:
-    """How much longer the switches of the rollout may wait for the confirming commit.
-
-    The wall clock may have been set since: the wait is at most their confirm time-out, counted from
-    now if the rollout seems to start in the future.
-    """
-    now, at_most = datetime.now(UTC), rollout.confirm_by - rollout.started
-    remaining = at_most if now < rollout.started else rollout.confirm_by - now
-    return max(0.0, min(remaining, at_most).total_seconds())
 
 
 def resume(
@@ -194,7 +190,15 @@ def _goal(
         ports=lists,
         clock_error_ns=plan.intent.network.clock_error_ns if plan else 0,
         what=what,
+        clocks={name: _members(change) for name, change in rollout.switches.items()},
     )
+
+
+def _members(change: SwitchChange) -> set[str]:
+    """The ports of which a rollout tells a bridge, or told it before."""
+    stored = (each.forwarding for each in change.before.values() if each)
+    told = (each for each in change.after.values() if isinstance(each, BridgeForwarding))
+    return {port for each in (*stored, *told) if each for port in each.members}
 
 
 def _abandoned(switches: Iterable[ManagedNode], history: History) -> list[Rollout]:

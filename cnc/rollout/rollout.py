@@ -21,17 +21,15 @@ from cnc.model import (
     NS_PER_S,
     BridgeForwarding,
     GateControlList,
-    Plan,
-    PortConfiguration,
     PortRef,
     PortSettings,
     StoredPort,
-    TalkerConfiguration,
     gates_of,
 )
 from cnc.packets import longest_packets
 from cnc.rollout.compare import needs_change
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
+from cnc.rollout.goal import Goal
 from cnc.rollout.history import History, SwitchChange
 from cnc.rollout.parallel import before_any_change, unanimous
 from cnc.rollout.preflight import Check, examine, refuse
@@ -42,11 +40,9 @@ from cnc.switch.device import (
     ConnectOptions,
     Device,
     DeviceError,
-    Managed,
     StoredSwitch,
     SwitchState,
 )
-from cnc.switch.payload import desired_nodes, with_vlans_left
 from cnc.switch.rollout_id import RolloutId
 
 
@@ -75,8 +71,10 @@ class Report:
     """The result of a push: changes, base time (TAI) and durations.
 
     `number` is the rollout's in the history; None where no port had to change. `starts_in_ns` is
-    what was left until the base time when all switches had confirmed, by the clock that is ahead.
-    `compares_forwarding`: besides ports, bridges were compared with what they are to forward.
+    what was left until the base time when all switches had confirmed, by the clock that is ahead;
+    `all_start_in_ns` by the one that is behind. `former_ways` is what became of the ways of streams
+    that moved; None where none did. `compares_forwarding`: besides ports, bridges were compared
+    with what they are to forward.
     """
 
     changes: tuple[PortChange, ...]
@@ -86,72 +84,21 @@ class Report:
     times: Mapping[str, SwitchTimes]
     total_ns: int
     compares_forwarding: bool = False
+    all_start_in_ns: int = 0
+    former_ways: FormerWays | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
-    """The desired configuration of switches and end stations: of a plan, or of an earlier rollout.
+class FormerWays:
+    """The filtering entries by which `streams` were forwarded before they moved.
 
-    `ports` has every port and bridge that the goal covers; None: no gates. `clock_error_ns` is the
-    allowed difference of two clocks. `what` is the purpose for the history, which also stores
-    `plan`. A goal that `restores` what ran is not held to what the switches have measured of their
-    gates since.
+    `removed_by` is the number of the rollout that removed them; None where it did not, and `left`
+    says why.
     """
 
-    network: str
-    switches: tuple[Managed, ...]
-    ports: Mapping[str, Mapping[str, PortSettings | None]]
-    clock_error_ns: int
-    what: str
-    plan: Plan | None = None
-    restores: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        what: str = "push",
-        *,
-        restores: bool = False,
-        former: Plan | None = None,
-    ) -> Goal:
-        """The goal to run `plan`. The bridges forget the VLANs of streams that only `former` has,
-        the plan before."""
-        network = plan.intent.network
-        ports = {
-            name: with_vlans_left(settings, former, name)
-            for name, settings in desired_nodes(plan).items()
-        }
-        return cls(
-            network=plan.intent.name,
-            switches=tuple(Managed.of(node, ports[name]) for name, node in network.managed.items()),
-            ports=ports,
-            clock_error_ns=network.clock_error_ns,
-            what=what,
-            plan=plan,
-            restores=restores,
-        )
-
-    @property
-    def has_forwarding(self) -> bool:
-        """Whether bridges are to forward streams."""
-        return any(switch.bridges for switch in self.switches)
-
-    def cycles_ns(self) -> set[int]:
-        """The cycles of all lists, including those that run already, and the periods of talkers."""
-        return {
-            cycle_ns
-            for ports in self.ports.values()
-            for settings in ports.values()
-            for cycle_ns in _cycles_ns(settings)
-        }
-
-
-def _cycles_ns(settings: PortSettings | None) -> Iterator[int]:
-    if isinstance(settings, PortConfiguration):
-        yield settings.gates.cycle_ns
-    if isinstance(settings, TalkerConfiguration):
-        yield from (stream.period_ns for stream in settings.streams)
+    streams: tuple[str, ...]
+    removed_by: int | None
+    left: str | None = None
 
 
 def _forwarding_change(
@@ -188,7 +135,9 @@ def roll_out(
             open_sessions = stack.enter_context(sessions(goal.switches, connect))
             open_sessions.open()
             listener(StepBegun(Step.PREFLIGHT, count))
-            states = _preflight(goal, open_sessions)
+            states = _states(goal, open_sessions)
+            goal = goal.beside_former_ways(states)
+            _preflight(goal, states)
             listener(StepBegun(Step.COMPARE, count))
             if not dry_run:
                 stack.enter_context(_locked(open_sessions))
@@ -203,10 +152,12 @@ def roll_out(
         return _change(comparison, open_sessions, recorded_in, listener, begun_ns)
 
 
-def _preflight(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
-    """Read every switch; raise RolloutError when an agent, a port or a clock prevents the
-    change."""
-    states = open_sessions.ask(open_sessions, lambda device: device.state(goal.ports[device.name]))
+def _states(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
+    return open_sessions.ask(open_sessions, lambda device: device.state(goal.read(device.name)))
+
+
+def _preflight(goal: Goal, states: Mapping[str, SwitchState]) -> None:
+    """Raise RolloutError when an agent, a port or a clock prevents the change."""
     findings = examine(
         goal.ports,
         states,
@@ -215,7 +166,6 @@ def _preflight(goal: Goal, open_sessions: Sessions) -> dict[str, SwitchState]:
         packets=longest_packets(goal.plan) if goal.plan else {},
     )
     refuse(each for each in findings if not (goal.restores and each.check is Check.MARGIN))
-    return states
 
 
 def _compare(goal: Goal, open_sessions: Sessions, states: Mapping[str, SwitchState]) -> _Comparison:
@@ -293,6 +243,11 @@ class _Comparison:
         offsets = (state.tai_minus_monotonic_ns() for state in self.states.values())
         return time.monotonic_ns() + max(upper for _, upper in filter(None, offsets))
 
+    def least_tai_ns(self) -> int:
+        """Lower bound of the switches' TAI clocks now, in nanoseconds since the epoch."""
+        offsets = (state.tai_minus_monotonic_ns() for state in self.states.values())
+        return time.monotonic_ns() + min(lower for lower, _ in filter(None, offsets))
+
 
 def _change(
     comparison: _Comparison,
@@ -340,6 +295,7 @@ def _change(
         starts_in_ns=start_ns - comparison.now_tai_ns(),
         times=transaction.times,
         total_ns=time.monotonic_ns() - begun_ns,
+        all_start_in_ns=start_ns - comparison.least_tai_ns(),
     )
 
 

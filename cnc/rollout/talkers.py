@@ -72,6 +72,9 @@ def _name(key: tuple[str, int]) -> str:
 
 
 def _moved(before: TalkerStream, after: TalkerStream) -> str:
-    if before.offset_ns == after.offset_ns:
-        return "changes"
-    return f"moves from {duration(before.offset_ns)} to {duration(after.offset_ns)}"
+    words = []
+    if before.offset_ns != after.offset_ns:
+        words.append(f"moves from {duration(before.offset_ns)} to {duration(after.offset_ns)}")
+    if before.address != after.address:
+        words.append(f"is sent to {after.address or 'an IP address'}")
+    return " and ".join(words) or "changes"

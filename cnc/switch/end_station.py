@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from lxml.builder import ElementMaker
 
-from cnc.model import Plan, TalkerConfiguration, TalkerStream, TalkerTable
+from cnc.model import Plan, StreamAddress, TalkerConfiguration, TalkerStream, TalkerTable
 from cnc.switch import reply
 from cnc.switch.reply import Element
 from cnc.switch.tree import END_STATION, NETCONF, TalkerReport
@@ -42,6 +42,7 @@ def _stream(sent: Transmission) -> TalkerStream:
         priority=sent.priority,
         dscp=min(sent.dscps, default=None),
         listeners=sent.listeners,
+        address=sent.address,
         frames=sent.frames,
     )
 
@@ -66,9 +67,19 @@ def _stream_element(stream: TalkerStream) -> Element:
         _ES("payload-octets", str(stream.payload_octets)),
         _ES("priority", str(stream.priority)),
         *([] if stream.dscp is None else [_ES("dscp", str(stream.dscp))]),
+        *_address_elements(stream.address),
         *(_ES("listener", listener) for listener in stream.listeners),
         *([] if stream.frames == 1 else [_ES("frames-per-period", str(stream.frames))]),
     )
+
+
+def _address_elements(address: StreamAddress | None) -> list[Element]:
+    if address is None:
+        return []
+    return [
+        _ES("destination-mac", address.destination_mac),
+        _ES("vlan-id", str(address.vlan_id)),
+    ]
 
 
 def talker_filter() -> Element:
@@ -115,10 +126,17 @@ def _stored_stream(stream: Element) -> TalkerStream:
             reply.short(each.text or "", "listener")
             for each in reply.entries(stream, "e:listener", _NAMESPACES)
         ),
+        address=_stored_address(stream),
         frames=1
         if stream.find("e:frames-per-period", _NAMESPACES) is None
         else _number(stream, "frames-per-period"),
     )
+
+
+def _stored_address(stream: Element) -> StreamAddress | None:
+    """The address of a stream; None in a routed network, where it has none."""
+    mac = reply.text(stream, "e:destination-mac", _NAMESPACES)
+    return None if mac is None else StreamAddress(mac.lower(), _number(stream, "vlan-id"))
 
 
 def _number(stream: Element, leaf: str) -> int:

@@ -21,7 +21,9 @@ class StreamOffset:
     """One stream: `frames` of at most `payload_octets` (the IP packet) in each period, sent one
     directly after the other.
 
-    Periods begin at multiples of `period_ns` on TAI, counted from 1970.
+    Periods begin at multiples of `period_ns` on TAI, counted from 1970. In a bridged network its
+    frames go to `destination_mac`, six pairs of hexadecimal digits with colons, in a tag with
+    `vlan_id` and `priority` as the PCP; both are None in a routed one.
     """
 
     period_ns: int
@@ -29,6 +31,8 @@ class StreamOffset:
     payload_octets: int
     priority: int
     dscp: int | None
+    destination_mac: str | None = None
+    vlan_id: int | None = None
     frames: int = 1
 
     def departure_from(self, earliest_ns: int) -> Departure:
@@ -157,5 +161,7 @@ def _stream(node: Mapping[str, Any]) -> StreamOffset:
         payload_octets=int(node["payload-octets"]),
         priority=int(node["priority"]),
         dscp=node.get("dscp"),
+        destination_mac=node.get("destination-mac"),
+        vlan_id=node.get("vlan-id"),
         frames=int(node.get("frames-per-period", 1)),
     )

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cnc.talker import OffsetFile, be_punctual, mark, sleep_until, tai_ns
+from cnc.talker import OffsetFile, StreamOffset, be_punctual, mark, sleep_until, tai_ns
 from cnc.traffic.ethernet import Arrival, EthernetListener, EthernetOutlet
 from cnc.traffic.sockets import (
     NS_PER_S,
@@ -139,6 +139,21 @@ def talk(spec: dict[str, Any]) -> None:
             for n, seq, planned_ns, sent_ns in sent
         ),
     )
+    write_rows(
+        destinations_file(spec["output"]),
+        ("flow", "first_seq", "destination_mac", "vlan_id", "pcp"),
+        (
+            (outlet.flow["id"], first_seq, *destination)
+            for outlet in outlets
+            if isinstance(outlet, EthernetOutlet)
+            for first_seq, destination in outlet.destinations
+        ),
+    )
+
+
+def destinations_file(output: str) -> str:
+    """Where a talker whose result is in `output` says to what it has sent."""
+    return f"{output.removesuffix('.csv')}-destinations.csv"
 
 
 Sent = list[tuple[int, int, int, int]]  # number of the outlet, seq, planned_ns, sent_ns
@@ -150,7 +165,7 @@ def keep_to(
     """Send every frame at its instant."""
     sent: Sent = []
     now_ns = start_ns
-    for planned_ns, number, seq in heapq.merge(
+    for planned_ns, number, seq, told in heapq.merge(
         *(timeline(n, outlet.flow, start_ns, end_ns) for n, outlet in enumerate(outlets))
     ):
         if stamps:
@@ -158,20 +173,25 @@ def keep_to(
             for outlet in outlets:
                 while spare > 0 and outlet.read_stamp():
                     spare -= 1
+        by = outlets[number]
+        if told and told.destination_mac and isinstance(by, EthernetOutlet):
+            by.send_to((told.destination_mac, told.vlan_id, told.priority), seq)
         sleep_until(planned_ns)
         now_ns = tai_ns()
-        outlets[number].send_probe(outlets[number].flow["id"], seq)
+        by.send_probe(by.flow["id"], seq)
         sent.append((number, seq, planned_ns, now_ns))
     return sent
 
 
-def timeline(
-    number: int, flow: dict[str, Any], start_ns: int, end_ns: int
-) -> Iterator[tuple[int, int, int]]:
+Timeline = Iterator[tuple[int, int, int, "StreamOffset | None"]]
+
+
+def timeline(number: int, flow: dict[str, Any], start_ns: int, end_ns: int) -> Timeline:
     """Planned instant, number and sequence number of a flow's frames, those of each whole period.
 
     All frames of a period have the instant of the first, from which their latency counts. A stream
-    of a station with an agent leaves when the agent says by then: a push may move it.
+    of a station with an agent leaves when, and is sent to what, the agent says by then, which is
+    the fourth: a push may move it.
     """
     if flow.get("offsets"):
         return followed(number, flow, start_ns, end_ns)
@@ -179,12 +199,12 @@ def timeline(
     first_ns = start_ns + flow["offset_ns"]
     frames = flow["frames"]
     periods = (end_ns - start_ns) // period_ns
-    return ((first_ns + seq // frames * period_ns, number, seq) for seq in range(periods * frames))
+    return (
+        (first_ns + seq // frames * period_ns, number, seq, None) for seq in range(periods * frames)
+    )
 
 
-def followed(
-    number: int, flow: dict[str, Any], start_ns: int, end_ns: int
-) -> Iterator[tuple[int, int, int]]:
+def followed(number: int, flow: dict[str, Any], start_ns: int, end_ns: int) -> Timeline:
     """As `timeline`, for a stream that the agent of the station tells about."""
     file = OffsetFile(Path(flow["offsets"]))
     begin_ns, seq = start_ns, 0
@@ -193,7 +213,7 @@ def followed(
         if departure is None or departure.period_begin_ns + departure.stream.period_ns > end_ns:
             return
         for _ in range(departure.stream.frames):
-            yield departure.instant_ns, number, seq
+            yield departure.instant_ns, number, seq, departure.stream
             seq += 1
         begin_ns = departure.period_begin_ns + departure.stream.period_ns
 

@@ -48,27 +48,39 @@ FILTER = b"".join(
 CONTROL_OCTETS = socket.CMSG_SPACE(TIMESPEC.size) + socket.CMSG_SPACE(AUXDATA.size)
 
 
+Destination = tuple[str, "int | None", "int | None"]
+"""A MAC address, and VLAN and PCP of the tag; both are None of frames that are sent untagged."""
+
+
 class EthernetOutlet(SendingSocket):
     """A flow's socket: frames with its address and tag go in, the kernel's time stamps come out.
 
     The frame's payload, the MAC client data, has the flow's size. A flow without a VLAN is sent
-    untagged.
+    untagged. `destinations` are what frames were sent to: from which sequence number on to which
+    address, VLAN and PCP.
     """
 
     def __init__(self, flow: dict[str, Any]) -> None:
         super().__init__(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         self.flow = flow
         self.socket.bind((flow["interface"], 0))
-        source = self.socket.getsockname()[4]
-        tag = b""
-        if flow["vlan_id"] is not None:
-            control_information = flow["pcp"] << 13 | flow["vlan_id"]
-            tag = struct.pack("!HH", VLAN_ETHERTYPE, control_information)
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, flow["pcp"])
-        self._header = octets_of(flow["destination_mac"]) + source + tag
-        self._header += struct.pack("!H", ETHERTYPE)
+        self.destinations: list[tuple[int, Destination]] = []
+        self.send_to((flow["destination_mac"], flow["vlan_id"], flow["pcp"]), 0)
         payload_octets = max(flow["payload_octets"], LEAST_PAYLOAD_OCTETS)
         self._filling = bytes(payload_octets - PROBE.size)
+
+    def send_to(self, destination: Destination, seq: int) -> None:
+        """Send to this destination from the frame with this sequence number on."""
+        if self.destinations and self.destinations[-1][1] == destination:
+            return
+        self.destinations.append((seq, destination))
+        mac, vlan_id, pcp = destination
+        tag = b""
+        if vlan_id is not None and pcp is not None:
+            tag = struct.pack("!HH", VLAN_ETHERTYPE, pcp << 13 | vlan_id)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, pcp)
+        source = self.socket.getsockname()[4]
+        self._header = octets_of(mac) + source + tag + struct.pack("!H", ETHERTYPE)
 
     def send_probe(self, number: int, seq: int) -> None:
         """Send a frame with these two numbers in it."""

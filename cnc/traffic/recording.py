@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -22,7 +23,7 @@ from cnc.lab.running import Lab
 from cnc.model import NS_PER_S
 from cnc.talker import tai_ns
 from cnc.traffic import endpoint
-from cnc.traffic.ethernet import Arrival
+from cnc.traffic.ethernet import Arrival, Destination
 from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, flows
 from cnc.traffic.station import Station
 
@@ -148,7 +149,7 @@ def run(
     finally:
         for station in stations:
             station.end()
-    joined = _Join(sent, transmissions, listeners)
+    joined = _Join(sent, transmissions, listeners, talkers)
     recording = Recording(start_ns, joined.frames(talkers), tuple(joined.strays))
     is_bridged = any(isinstance(flow, BridgedFlow) for flow in sent)
     _write(recording, directory, is_bridged=is_bridged)
@@ -237,9 +238,14 @@ class _Join:
         sent: Sequence[AnyFlow],
         transmissions: Mapping[int, Sequence[AnyFlow]],
         listeners: Sequence[Station],
+        talkers: Sequence[Station],
     ) -> None:
         self._sent = sent
         self._transmissions = transmissions
+        self._destinations: dict[int, list[tuple[int, Destination]]] = defaultdict(list)
+        for talker in talkers:
+            for number, first_seq, destination in talker.destinations():
+                self._destinations[number].append((first_seq, destination))
         self._arrivals: dict[tuple[str, int, int], list[int]] = defaultdict(list)
         self.strays: list[Stray] = []
         for listener in listeners:
@@ -247,16 +253,21 @@ class _Join:
                 self._take(listener.node, arrival)
 
     def _take(self, node: str, arrival: Arrival) -> None:
-        number, seq, received_ns, *tag = arrival
+        number, seq, received_ns, *destination = arrival
         flow = self._sent[number]
         if isinstance(flow, BridgedFlow):
-            is_altered = tag != [flow.destination_mac, flow.vlan_id, flow.pcp]
+            is_altered = tuple(destination) != self._sent_to(number, seq)
             is_flooded = flow.vlan_id is None
             is_for_node = any(each.listener == node for each in self._transmissions[number])
             if is_altered or not (is_for_node or is_flooded):
                 self.strays.append(Stray(flow.stream, seq, node, *arrival[2:]))
                 return
         self._arrivals[node, number, seq].append(received_ns)
+
+    def _sent_to(self, number: int, seq: int) -> Destination:
+        """What a frame was sent to: the last destination of its flow by then."""
+        its = self._destinations[number]
+        return its[bisect_right(its, seq, key=lambda each: each[0]) - 1][1]
 
     def frames(self, talkers: Sequence[Station]) -> tuple[Frame, ...]:
         """Every frame at each of its listeners, in the order of the plan."""

@@ -13,7 +13,7 @@ from typing import Any
 from cnc.errors import CncError
 from cnc.lab.running import Lab
 from cnc.traffic import endpoint
-from cnc.traffic.ethernet import Arrival
+from cnc.traffic.ethernet import Arrival, Destination
 
 FINISH_TIMEOUT_S = 60  # for an end station that writes its result on a loaded machine
 
@@ -85,11 +85,14 @@ class Station:
             else:
                 yield Arrival(number, seq, received_ns)
 
+    def destinations(self) -> Iterator[tuple[int, int, Destination]]:
+        """The flows that a talker sent into a bridged network, with the first sequence number that
+        went to each destination, in order."""
+        for row in _rows(Path(endpoint.destinations_file(str(self._output)))):
+            yield int(row[0]), int(row[1]), (row[2], _number(row[3]), _number(row[4]))
+
     def _rows(self) -> Iterator[list[str]]:
-        with self._output.open(newline="") as file:
-            rows = csv.reader(file)
-            next(rows)
-            yield from rows
+        yield from _rows(self._output)
 
     @property
     def _running(self) -> subprocess.Popen[str]:
@@ -102,6 +105,14 @@ class Station:
             f"end station {self.node} could not {self._verb}: its program {how}",
             hint=self._log.read_text().strip() or None,
         )
+
+
+def _rows(file: Path) -> Iterator[list[str]]:
+    """The rows of a CSV file below its header."""
+    with file.open(newline="") as opened:
+        rows = csv.reader(opened)
+        next(rows)
+        yield from rows
 
 
 def _number(value: str) -> int | None:

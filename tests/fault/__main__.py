@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cnc.model import NS_PER_S
 from tests.fault.matrix import Case, Walk, cases
+from tests.fault.network import Subject
 from tests.fault.table import Fault, Row, from_json, to_json
 
 
@@ -18,7 +19,7 @@ def main() -> int:
     known = {(row.step, row.fault) for row in _rows(options.known)}
     done: list[Row] = []
     options.json.write_text(to_json(done))  # there may be none to run
-    with Walk() as walk:
+    with Walk(options.network) as walk:
         for case in filter(_chosen(options), cases(walk.steps())):
             if (case.step, case.fault) in known:
                 continue
@@ -46,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         "--logs", type=Path, metavar="DIR", help="keep what the programs said in an unsound row"
     )
     parser.add_argument("--known", type=Path, metavar="FILE", help="leave out the rows in it")
+    parser.add_argument("--network", type=Subject, choices=list(Subject), default=Subject.LINE)
     parser.add_argument("--list", action="store_true", help="number the rows; run none")
     parser.add_argument("--rows", metavar="A-B", help="only rows with these numbers")
     parser.add_argument("--only", type=Fault, choices=list(Fault), metavar="FAULT")
@@ -86,8 +88,14 @@ def _line(row: Row) -> str:
     return (
         f"{row.number:4} {verdict:5} {row.step} | {row.fault}: {row.ports_on_old} old, "
         f"{row.ports_on_new} new, push exit {row.controller_exit}, recovery {row.recovery}{mixed}, "
-        f"{row.attacks} requests of each attacker"
+        f"{row.attacks} requests of each attacker{_of_bridges(row)}"
     )
+
+
+def _of_bridges(row: Row) -> str:
+    if row.forwarding is None:
+        return ""
+    return f", forwarding {row.forwarding}, {row.strays} entries of neither"
 
 
 if __name__ == "__main__":

@@ -24,14 +24,15 @@ from cnc.lab.process import stop
 from cnc.lab.running import management_of
 from cnc.lab.switch import AGENT, NETCONF_SERVER, PROGRAMS
 from cnc.model import NS_PER_S, Plan
-from cnc.rollout import unresolved
+from cnc.rollout import left_over, unresolved
 from cnc.rollout.history import History
 from tests.fault.attackers import Attackers
 from tests.fault.director import Direction, Director
 from tests.fault.kernels import Recorder
-from tests.fault.network import STRUCK, network, two_plans
+from tests.fault.network import STRUCK, Subject, network, telling_ports, two_plans
 from tests.fault.processes import BROKER, CONTROLLER, Command, Processes
 from tests.fault.table import Fault, Recovery
+from tests.fault.ways import EntryLog
 
 # Far more than the time-outs of all RPCs that can be in vain one after another.
 PUSH_TIMEOUT_S = 600
@@ -62,6 +63,7 @@ class Bench:
     director: Director
     recorder: Recorder
     attackers: Attackers
+    entries: EntryLog
 
     @property
     def log(self) -> Path:
@@ -69,13 +71,17 @@ class Bench:
         return self.lab.directory / "controller.log"
 
     @property
+    def plan_file(self) -> Path:
+        """What the controllers push."""
+        return self.lab.directory / "plan.json"
+
+    @property
     def history(self) -> Path:
         return self.lab.directory / "history" / "history.sqlite"
 
     def push(self, plan: Plan, *, fault: Fault | None = None, step: str | None = None) -> Pushed:
         """Push a plan; at `step` the fault strikes, before anything else goes on."""
-        file = self.lab.directory / "plan.json"
-        planfile.dump(plan, file)
+        planfile.dump(plan, self.plan_file)
         # It can be at the step before we know its process id.
         started: Future[ForkServerProcess] = Future()
 
@@ -85,7 +91,7 @@ class Bench:
 
         direction = Direction(step, strike)
         with self.director.directing(direction):
-            started.set_result(self._controller("push", str(file), probed=True))
+            started.set_result(self._controller("push", str(self.plan_file), probed=True))
             exit_status = _exit_status(started.result())
         return Pushed(exit_status, tuple(direction.steps), direction.has_struck)
 
@@ -101,10 +107,24 @@ class Bench:
         self.lab.link_up(STRUCK)
         time.sleep(SELF_HEALING_S)
         with History(self.history) as history:
-            if not unresolved(self.lab.intent.network.bridges.values(), history):
-                return Recovery.NONE
-        _exit_status(self._controller("push", f"--{choice}"))
-        return choice
+            has_choice = bool(unresolved(self.lab.intent.network.managed.values(), history))
+        if has_choice:
+            _exit_status(self._controller("push", f"--{choice}"))
+        if self._push_what_runs():
+            return choice if has_choice else Recovery.PUSH
+        return choice if has_choice else Recovery.NONE
+
+    def _push_what_runs(self) -> bool:
+        """Do what `cnc status` says where former ways are left; returns whether they were."""
+        name = self.lab.intent.name
+        with History(self.history) as history:
+            if left_over(history, name) is None:
+                return False
+            plan = history.running_plan(name)
+        if plan is not None:
+            planfile.dump(plan, self.plan_file)
+            _exit_status(self._controller("push", str(self.plan_file)))
+        return plan is not None
 
     def await_rest(self) -> None:
         """Return when every list that waits now has come into force."""
@@ -163,10 +183,10 @@ class Bench:
 
 
 @contextmanager
-def bench() -> Iterator[Bench]:
-    """The lab, up. Its programs are forks, those of the struck switch with probes in them."""
+def bench(subject: Subject) -> Iterator[Bench]:
+    """The lab of a network, up. Its programs are forks, the struck switch's with probes in them."""
     processes = Processes()
-    intent = network()
+    intent, plans = network(subject), two_plans(subject)
     with TemporaryDirectory() as directory, Director(Path(directory, "director")) as director:
 
         def spawn(
@@ -180,10 +200,11 @@ def bench() -> Iterator[Bench]:
         with (
             patch("cnc.lab.switch.spawn", spawn),
             lab(intent) as running,
-            Recorder(running, two_plans()[0].gates) as recorder,
+            Recorder(running, telling_ports(*plans)) as recorder,
             Attackers(running) as attackers,
+            EntryLog(running, plans[0]).open() as entries,
         ):
-            yield Bench(running, processes, director, recorder, attackers)
+            yield Bench(running, processes, director, recorder, attackers, entries)
 
 
 def _exit_status(process: ForkServerProcess) -> int:

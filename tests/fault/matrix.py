@@ -11,9 +11,10 @@ from typing import Self
 from agent.kernel import clock
 from agent.model import Clock
 from cnc.model import Plan
+from tests.fault import ways
 from tests.fault.bench import bench
 from tests.fault.kernels import Side, Sides
-from tests.fault.network import two_plans
+from tests.fault.network import Subject, two_plans
 from tests.fault.table import Fault, Recovery, Row
 
 
@@ -44,9 +45,10 @@ def cases(steps: Iterable[str]) -> list[Case]:
 class Walk:
     """Goes through cases on one lab, from `with` to its end; a new lab after a row not sound."""
 
-    def __init__(self) -> None:
+    def __init__(self, subject: Subject = Subject.LINE) -> None:
         self._stack = ExitStack()
-        self._sides = Sides(*two_plans())
+        self._subject = subject
+        self._sides = Sides(*two_plans(subject))
 
     def __enter__(self) -> Self:
         self._begin()
@@ -83,6 +85,8 @@ class Walk:
             mixed_ns=self._sides.mixed_ns(snapshots, clock.now_ns(Clock.TAI)),
             attacks=min(after[switch] - before[switch] for switch in before),
             has_struck=pushed.has_struck,
+            forwarding=ways.side(self._bench.lab, self._sides.old, self._sides.new),
+            strays=len(self._bench.entries.strays(self._sides.old, self._sides.new)),
         )
 
     def go_on_after(self, row: Row) -> None:
@@ -98,8 +102,8 @@ class Walk:
         return self._bench.logs()
 
     def _begin(self) -> None:
-        self._bench = self._stack.enter_context(bench())
-        self._sides = Sides(*two_plans())
+        self._bench = self._stack.enter_context(bench(self._subject))
+        self._sides = Sides(*two_plans(self._subject))
         self._undisturbed(self._sides.old)
 
     def _undisturbed(self, plan: Plan) -> tuple[str, ...]:

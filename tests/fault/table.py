@@ -31,6 +31,7 @@ class Recovery(StrEnum):
     NONE = "none"
     RESUME = "resume"
     ROLLBACK = "rollback"
+    PUSH = "push"  # of the plan that runs, which removes what was left of former ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ class Row:
     `number` counts through the whole matrix. `controller_exit` is the exit status of `cnc push`,
     negative for a signal. `mixed_ns` is how long gates of both schedules were in force.
     `attacks` is how many requests of its attacker each switch has answered meanwhile, or more.
-    `has_struck` is False if the rollout never came to the step.
+    `has_struck` is False if the rollout never came to the step. In a bridged network `forwarding`
+    says by whose ways all bridges forward and all talkers send, and `strays` counts the filtering
+    entries that any of them has had and neither schedule has.
     """
 
     number: int
@@ -54,6 +57,8 @@ class Row:
     mixed_ns: int
     attacks: int
     has_struck: bool = True
+    forwarding: str | None = None
+    strays: int = 0
 
     @property
     def outcome(self) -> str:
@@ -65,7 +70,9 @@ class Row:
     @property
     def is_sound(self) -> bool:
         """Whether the step was struck under attack, and the network is on one schedule."""
-        return self.has_struck and self.attacks > 0 and self.outcome != "mixed"
+        has_one_forwarding = self.forwarding in {None, self.outcome} and not self.strays
+        is_one = self.outcome != "mixed" and has_one_forwarding
+        return self.has_struck and self.attacks > 0 and is_one
 
 
 def to_json(rows: Iterable[Row]) -> str:
@@ -79,7 +86,7 @@ def from_json(text: str) -> list[Row]:
     return [
         Row(
             **{
-                **{name: found[name] for name in names},
+                **{name: found[name] for name in names if name in found},
                 "fault": Fault(found["fault"]),
                 "recovery": Recovery(found["recovery"]),
             }
@@ -111,6 +118,8 @@ def _cell(row: Row) -> str:
         return "**not attacked**"
     if row.outcome == "mixed":
         return f"**MIXED: {row.ports_on_old} old, {row.ports_on_new} new**"
+    if not row.is_sound:
+        return f"**{row.outcome}, forwarding {row.forwarding}, {row.strays} strays**"
     notes = []
     if row.recovery is not Recovery.NONE:
         notes.append(f"`--{row.recovery}`")

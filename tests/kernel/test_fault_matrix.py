@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fault.network import Subject
 from tests.fault.table import Fault, Recovery, Row, from_json
 
 Case = tuple[str, Fault]
@@ -34,15 +35,30 @@ DECIDED: list[Case] = [
     ("cnc: before commit persist-id", Fault.BROKER),
     ("cnc: after commit persist-id", Fault.AGENT),
 ]
+# Where streams move, a second rollout follows; its steps are the second visits.
+OF_BRIDGES: dict[Case, tuple[str, Recovery]] = {
+    ("cnc: after commit confirmed", Fault.AGENT): ("old", Recovery.NONE),
+    ("cnc: after connect (2)", Fault.CONTROLLER): ("new", Recovery.PUSH),
+    ("cnc: before commit confirmed (2)", Fault.AGENT): ("new", Recovery.PUSH),
+}
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Case, Row]:
     """The sample, all on one lab."""
-    results = tmp_path_factory.mktemp("matrix")
-    wanted = [part for case in UNDECIDED + DECIDED for part in ("--case", *case)]
+    return walked(Subject.LINE, UNDECIDED + DECIDED, tmp_path_factory.mktemp("matrix"))
+
+
+@pytest.fixture(scope="module")
+def rows_of_bridges(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Case, Row]:
+    """The sample of the bridged network, all on one lab."""
+    return walked(Subject.BRIDGED, [*OF_BRIDGES], tmp_path_factory.mktemp("bridged"))
+
+
+def walked(subject: Subject, cases: list[Case], results: Path) -> Mapping[Case, Row]:
+    wanted = [part for case in cases for part in ("--case", *case)]
     # Its programs are forks of one that must not have pytest in it.
-    arguments = ["--json", results / "rows.json", "--logs", results, *wanted]
+    arguments = ["--network", subject, "--json", results / "rows.json", "--logs", results, *wanted]
     done = subprocess.run(
         [sys.executable, "-m", "tests.fault", *arguments],
         cwd=Path(__file__).parents[2],
@@ -78,3 +94,15 @@ def test_once_it_is_decided_every_fault_ends_on_one_schedule(
     assert row.attacks > 0
     expected = {Recovery.NONE: "new", Recovery.RESUME: "new", Recovery.ROLLBACK: "old"}
     assert row.outcome == expected[row.recovery]
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("step", "fault"), OF_BRIDGES)
+def test_where_streams_move_every_fault_ends_on_one_schedule_and_one_forwarding(
+    rows_of_bridges: Mapping[Case, Row], step: str, fault: Fault
+) -> None:
+    row = rows_of_bridges[step, fault]
+    assert row.attacks > 0
+    assert row.strays == 0
+    assert row.outcome == row.forwarding
+    assert (row.outcome, row.recovery) == OF_BRIDGES[step, fault]

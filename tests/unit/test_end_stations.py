@@ -18,13 +18,14 @@ from cnc.model import (
     Management,
     Plan,
     StoredPort,
+    StreamAddress,
     TalkerConfiguration,
     TalkerTable,
 )
 from cnc.planner import plan as compute
 from cnc.rollout.compare import difference_between, difference_of, needs_change
+from cnc.rollout.goal import Goal
 from cnc.rollout.history.record import SwitchChange
-from cnc.rollout.rollout import Goal
 from cnc.switch.device import StoredSwitch, SwitchState
 from cnc.switch.end_station import talker_report
 from cnc.switch.filters import configuration_filter, state_filter
@@ -34,6 +35,7 @@ from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import END_STATION, INTERFACES, AgentReport, PortReport, TalkerReport
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
+from tests import bridged_networks
 
 LINE3 = (Path(__file__).parents[2] / "schedules" / "line3.yaml").read_text()
 MANAGED = LINE3.replace(
@@ -127,6 +129,28 @@ def test_a_station_that_only_listens_is_told_of_no_stream(plan: Plan) -> None:
 def test_what_is_sent_is_what_is_read_back(told: TalkerConfiguration) -> None:
     config = edit_config({"eth0": told}, BASE_NS, {"eth0": None}, ID)
     assert stored_ports(config) == {"eth0": stored(told)}
+
+
+def test_a_talker_of_a_bridged_network_is_told_what_to_send_to() -> None:
+    intent = bridged_networks.line(motion=bridged_networks.stream("t1", "l1"))
+    document = {**intent.document, "end-stations": {"t1": {"management": "10.99.1.11"}}}
+    document["end-stations"] |= {name: {} for name in ("t2", "l1", "l2", "l3")}
+    bridged = compute(intents.from_document(document, "bridged"))
+    told = desired_ports(bridged, "t1")["eth0"]
+    assert isinstance(told, TalkerConfiguration)
+    assert [each.address for each in told.streams] == [bridged.addresses["motion"]]
+    config = edit_config({"eth0": told}, BASE_NS, {"eth0": None}, ID)
+    assert stored_ports(config) == {"eth0": stored(told)}
+
+
+def test_a_stream_with_a_new_address_is_named_with_it(told: TalkerConfiguration) -> None:
+    first, *others = told.streams
+    address = StreamAddress("03:54:53:4e:00:01", 10)
+    readdressed = TalkerConfiguration((replace(first, address=address), *others))
+    running = report(TalkerReport(running=TalkerTable(BASE_NS, told)))
+    assert needs_change(readdressed, stored(told), running) == (
+        "its talkers: motion is sent to 03:54:53:4e:00:01 in VLAN 10"
+    )
 
 
 def test_no_gates_are_configured_on_a_station(told: TalkerConfiguration) -> None:

@@ -8,12 +8,15 @@ from dataclasses import replace
 import pytest
 
 from agent.mechanisms.gates.model import GateEntry, GateSchedule
+from cnc.check.transition import judge_transition
 from cnc.model import Plan
+from cnc.transition import transition
 from tests.fault.director import Direction
 from tests.fault.kernels import Gates, Side, Sides
 from tests.fault.matrix import cases
-from tests.fault.network import two_plans
+from tests.fault.network import STRUCK, Subject, telling_ports, two_plans
 from tests.fault.table import Fault, Recovery, Row, from_json, to_json, to_markdown
+from tests.fault.ways import planned
 
 MS = 1_000_000
 START_NS = 1_000 * MS
@@ -182,3 +185,34 @@ def test_the_table_has_a_line_a_step_and_shouts_what_is_wrong():
         "| cnc: before lock running | old, `--rollback`, mixed for 2.5 s | old |",
         "| cnc: after lock running | **not attacked** | **MIXED: 7 old, 3 new** |",
     ]
+
+
+# --- a network of bridges ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("forwarding", "strays", "is_sound"),
+    [("old", 0, True), ("new", 0, False), ("neither", 0, False), ("old", 1, False)],
+)
+def test_a_row_of_bridges_ends_on_the_forwarding_of_its_schedule(
+    forwarding: str, strays: int, is_sound: bool
+):
+    row = replace(SOUND, forwarding=forwarding, strays=strays)
+    assert row.outcome == "old"
+    assert row.is_sound is is_sound
+    assert ("**" in to_markdown([row])) is not is_sound
+
+
+def test_rows_of_before_are_read():
+    (document,) = json.loads(to_json([SOUND]))
+    del document["forwarding"], document["strays"]
+    assert from_json(json.dumps([document])) == [SOUND]
+
+
+def test_every_stream_of_the_triangle_has_another_way_and_address_in_either_schedule():
+    old, new = two_plans(Subject.BRIDGED)
+    assert set(transition(old, new).moved) == set(transition(new, old).moved) == {"there", "back"}
+    assert judge_transition(new, old, transition(old, new)) == []
+    assert {port.node for port in telling_ports(old, new)} == {"s1", "s2", "s3"}
+    assert not planned(old) & planned(new)
+    assert any(switch == STRUCK for switch, _, _ in planned(old))

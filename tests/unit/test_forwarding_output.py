@@ -13,7 +13,7 @@ from cnc import app, cli
 from cnc.cli import render
 from cnc.errors import CncError, InputError
 from cnc.model import BridgeForwarding, Management, PortRef, StoredPort, StreamAddress
-from cnc.rollout import PortStatus, Report
+from cnc.rollout import FormerWays, PortStatus, Report
 from cnc.rollout.compare import ForwardingStatus
 from cnc.rollout.history import FILE_NAME, History, Phase, SwitchChange
 from cnc.rollout.rollout import ForwardingChange, PortChange
@@ -77,6 +77,24 @@ def test_a_push_says_what_a_bridge_forwarded_and_is_to(capsys: pytest.CaptureFix
     assert "0 filtering entries, no VLAN   1 filtering entry, VLAN 10" in row
 
 
+def test_a_push_tells_of_former_ways_and_exposed_streams(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ways = FormerWays(("motion", "torque"), 8)
+    removed = replace(pushed(), former_ways=ways)
+    render.push(removed, [], dry_run=False, as_json=False)
+    told = capsys.readouterr().out
+    assert "the schedule has started (TAI " in told
+    assert "the former ways of 2 streams are removed, by rollout 8" in told
+    left = replace(removed, former_ways=replace(ways, removed_by=None, left="s2 is gone"))
+    render.push(left, [], dry_run=False, as_json=True, exposed={"camera": "why"})
+    document = documented("push", capsys.readouterr().out)
+    assert document["exposed"] == [{"stream": "camera", "why": "why"}]
+    assert document["former_ways"]["left"] == "s2 is gone"
+    render.exposed({"camera": "no other address"})
+    assert "camera" in capsys.readouterr().out
+
+
 def test_status_counts_the_entries_of_a_bridge(capsys: pytest.CaptureFixture[str]) -> None:
     render.status([state()], only_problems=False, as_json=False)
     (row,) = (line for line in capsys.readouterr().out.splitlines() if "s1/br0" in line)
@@ -100,7 +118,8 @@ def test_documents_of_networks_that_route_have_no_word_of_bridges(
     routed = Report((replace(CHANGE, forwarding=None),), 1, 1_000_000_000, 1, {}, 1)
     render.push(routed, [], dry_run=False, as_json=True)
     render.status([replace(state(), forwarding=None)], only_problems=False, as_json=True)
-    assert "forwarding" not in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert not any(word in told for word in ("forwarding", "exposed", "former_ways"))
 
 
 def test_history_keeps_what_a_bridge_was_to_forward(state_dir: Path) -> None:

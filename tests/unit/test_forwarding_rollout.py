@@ -22,10 +22,10 @@ from cnc.model import (
 )
 from cnc.planner import plan as compute
 from cnc.rollout.compare import difference_between, difference_of, needs_change
+from cnc.rollout.goal import Goal
 from cnc.rollout.history.record import SwitchChange
 from cnc.rollout.preflight import Verdict
 from cnc.rollout.preflight.bridges import examine_bridge
-from cnc.rollout.rollout import Goal
 from cnc.switch.device import Managed, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_nodes, desired_ports
 from cnc.switch.tree import AgentReport, BridgeReport, PortReport, Recoding

@@ -17,7 +17,7 @@ from cnc.model import Intent, Link, Plan, PortRef, StreamAddress, StreamPlan
 from cnc.planner import plan as compute
 from cnc.spanning_tree import spanning_tree
 from cnc.traffic import recording
-from cnc.traffic.ethernet import Arrival
+from cnc.traffic.ethernet import Arrival, Destination
 from cnc.traffic.flows import BridgedFlow, flows
 from cnc.traffic.measure import summarise
 from cnc.traffic.recording import Stray, run
@@ -190,23 +190,37 @@ BACKGROUND = dataclasses.replace(
 TAG = (GROUP, 20, 6)
 
 
+class NoProgram:
+    """A station that neither sends nor receives."""
+
+    def __init__(self, _lab, verb, node, _turn, spec):
+        self.verb, self.node, self.spec = verb, node, spec
+
+    def start(self, *_): ...
+    def await_ready(self): ...
+    def send_start(self, start_ns): ...
+    def finish(self, expected_s=0.0): ...
+    def end(self): ...
+
+
 def recorded(
-    planned: Plan, sent: list[BridgedFlow], arrivals: dict[str, list[Arrival]], directory: Path
+    planned: Plan,
+    sent: list[BridgedFlow],
+    arrivals: dict[str, list[Arrival]],
+    directory: Path,
+    destination: Destination | None = None,
 ) -> recording.Recording:
-    """A run in which each flow sends one frame, at 0, and the nodes receive these."""
+    """A run in which each flow sends one frame, at 0, and the nodes receive these. `destination` is
+    what the talkers' agents say to send to, if anything."""
 
-    class Recorded:
-        def __init__(self, _lab, verb, node, _turn, spec):
-            self.verb, self.node, self.spec = verb, node, spec
-
-        def start(self, *_): ...
-        def await_ready(self): ...
-        def send_start(self, start_ns): ...
-        def finish(self, expected_s=0.0): ...
-        def end(self): ...
-
+    class Recorded(NoProgram):
         def sent(self):
             return [[flow["id"], 0, 0, 1, None, None] for flow in self.spec["flows"]]
+
+        def destinations(self):
+            for flow in self.spec["flows"]:
+                stated = flow["destination_mac"], flow["vlan_id"], flow["pcp"]
+                yield flow["id"], 0, destination or stated
 
         def arrivals(self):
             return arrivals.get(self.node, [])
@@ -257,6 +271,14 @@ def test_a_frame_where_or_as_the_plan_sends_none_is_a_stray_and_a_violation(
     ]
     (row,) = csv.DictReader((tmp_path / "strays.csv").read_text().splitlines())
     assert (row["stream"], row["node"], row["seq"]) == ("motion", node, "0")
+
+
+def test_a_frame_that_a_push_readdressed_is_no_stray(planned: Plan, tmp_path: Path):
+    now = ("03:54:53:4e:00:09", 30, 6)
+    arrivals = {"l1": [Arrival(0, 0, 30, *now), Arrival(0, 0, 40, *TAG)]}
+    found = recorded(planned, [MOTION], arrivals, tmp_path, now)
+    assert [frame.copies for frame in found] == [1]
+    assert found.strays == (Stray("motion", 0, "l1", 40, *TAG),)
 
 
 def test_flooded_frames_may_arrive_anywhere(planned: Plan, tmp_path: Path):

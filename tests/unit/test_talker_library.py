@@ -345,7 +345,7 @@ def lab_flow(path, name="motor"):
 def test_a_talker_of_the_lab_sends_when_the_agent_of_its_station_says(path):
     publish(path, table(sent(900_000)), table(sent(10_000), base_time_ns=BASE_NS))
     frames = endpoint.timeline(3, lab_flow(path), BASE_NS - 2 * MS, BASE_NS + 2 * MS)
-    assert list(frames) == [
+    assert [frame[:3] for frame in frames] == [
         (BASE_NS - 2 * MS + 900_000, 3, 0),
         (BASE_NS - MS + 900_000, 3, 1),
         (BASE_NS + 10_000, 3, 2),
@@ -358,7 +358,18 @@ def test_a_talker_of_the_lab_hears_of_a_push_between_two_frames(path):
     frames = endpoint.timeline(0, lab_flow(path), BASE_NS, BASE_NS + 3 * MS)
     assert next(frames)[0] == BASE_NS
     publish(path, table(sent(0)), table(sent(500), base_time_ns=BASE_NS + 2 * MS))
-    assert [planned for planned, _, _ in frames] == [BASE_NS + MS, BASE_NS + 2 * MS + 500]
+    assert [planned for planned, *_ in frames] == [BASE_NS + MS, BASE_NS + 2 * MS + 500]
+
+
+def test_a_talker_of_the_lab_sends_to_the_address_that_its_agent_says_by_then(path):
+    before = sent(0, destination_mac="03:00:00:00:00:01", vlan_id=10)
+    after = sent(0, destination_mac="03:00:00:00:00:02", vlan_id=20)
+    publish(path, table(before), table(after, base_time_ns=BASE_NS))
+    frames = endpoint.timeline(0, lab_flow(path), BASE_NS - MS, BASE_NS + MS)
+    assert [(told.destination_mac, told.vlan_id, told.priority) for *_, told in frames] == [
+        ("03:00:00:00:00:01", 10, 5),
+        ("03:00:00:00:00:02", 20, 5),
+    ]
 
 
 def test_a_talker_of_the_lab_refuses_to_guess(path):
@@ -371,4 +382,4 @@ def test_a_talker_of_the_lab_refuses_to_guess(path):
 def test_other_flows_keep_to_their_own_offsets():
     flow = {"name": "motor", "period_ns": MS, "offset_ns": 7, "frames": 1}
     endpoint.refuse_untold([flow], 0)
-    assert list(endpoint.timeline(0, flow, 0, 2 * MS)) == [(7, 0, 0), (MS + 7, 0, 1)]
+    assert list(endpoint.timeline(0, flow, 0, 2 * MS)) == [(7, 0, 0, None), (MS + 7, 0, 1, None)]

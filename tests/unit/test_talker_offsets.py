@@ -77,6 +77,16 @@ def test_what_is_configured_is_read_with_all_its_leaves():
     assert desired["eth0"][OffsetConfig].table == BEFORE
 
 
+def test_an_address_is_read_in_lower_case_and_published_as_it_is():
+    addressed = {**TREE_STREAM, "destination-mac": "03:54:53:4E:00:0A", "vlan-id": 10}
+    (sent,) = desired_ports(tree(stream=[addressed]), {})["eth0"][OffsetConfig].table.transmissions
+    assert sent == replace(MOTOR, destination_mac="03:54:53:4e:00:0a", vlan_id=10)
+    node = json.loads(encode({"eth0": OffsetState(OffsetTable(0, (sent,)))}))
+    (stream,) = node["interfaces"]["eth0"]["running"]["stream"]
+    assert (stream["destination-mac"], stream["vlan-id"]) == ("03:54:53:4e:00:0a", 10)
+    assert decode(json.dumps(node))["eth0"].running.transmissions == (sent,)
+
+
 def test_a_port_without_streams_and_base_time_asks_for_nothing():
     assert desired_ports(tree(), {})["eth0"].is_empty
 

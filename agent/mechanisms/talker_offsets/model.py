@@ -11,7 +11,9 @@ class Transmission:
 
     The first bit of each leaves `offset_ns` after a multiple of `period_ns` on TAI, counted from
     1970; of several `frames` in a period that of the first. `payload_octets` is the longest IP
-    packet that has room.
+    packet that has room. In a bridged network frames go to `destination_mac`, six pairs of
+    lower-case hexadecimal digits with colons, in a tag with `vlan_id` and `priority` as the PCP;
+    both are None in a routed one.
     """
 
     name: str
@@ -22,6 +24,8 @@ class Transmission:
     priority: int
     dscp: int | None
     listeners: tuple[str, ...]
+    destination_mac: str | None = None
+    vlan_id: int | None = None
     frames: int = 1
 
 

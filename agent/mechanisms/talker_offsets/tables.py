@@ -61,6 +61,8 @@ def transmission(stream: Mapping[str, Any]) -> Transmission:
         priority=int(stream["priority"]),
         dscp=int(stream["dscp"]) if "dscp" in stream else None,
         listeners=tuple(stream.get("listener", ())),
+        destination_mac=stream["destination-mac"].lower() if "destination-mac" in stream else None,
+        vlan_id=int(stream["vlan-id"]) if "vlan-id" in stream else None,
         frames=int(stream.get("frames-per-period", 1)),
     )
 
@@ -77,6 +79,9 @@ def stream_node(sent: Transmission, encode: Callable[[int], int | str]) -> Node:
     }
     if sent.dscp is not None:
         node["dscp"] = sent.dscp
+    if sent.destination_mac is not None and sent.vlan_id is not None:
+        node["destination-mac"] = sent.destination_mac
+        node["vlan-id"] = sent.vlan_id
     if sent.listeners:
         node["listener"] = list(sent.listeners)
     if sent.frames > 1:

@@ -100,6 +100,11 @@ class FilteringEntry(Document):
     ports: list[str]
 
 
+def is_empty(value: list[object]) -> bool:
+    """Whether a list is left out, as most documents have nothing in it."""
+    return not value
+
+
 def is_none(value: object) -> bool:
     """Whether a key is left out: of documents about networks that route."""
     return value is None

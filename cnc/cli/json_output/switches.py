@@ -11,6 +11,7 @@ from cnc.cli.json_output.document import (
     Gates,
     PortName,
     RunningGates,
+    is_empty,
     is_none,
 )
 from cnc.rollout.preflight import Finding
@@ -52,6 +53,23 @@ class Moved(Document):
     reason: str
 
 
+class Exposed(Document):
+    """A stream of a bridged network whose way changes when the switches commit."""
+
+    stream: str
+    why: str
+
+
+class FormerWays(Document):
+    """The filtering entries by which streams were forwarded before they got other ways."""
+
+    streams: list[str]
+    removed_by: int | None
+    """The rollout that removed them; null: none had to, or they are left."""
+    left: str | None
+    """Why they are left; the exit code is 1 then."""
+
+
 class Push(Document):
     """`cnc push` and `cnc rollback`."""
 
@@ -68,6 +86,10 @@ class Push(Document):
     changes: list[PortChange]
     moved: list[Moved]
     """Compared with the plan of the last completed rollout; empty without one."""
+    exposed: list[Exposed] = Field([], exclude_if=is_empty)
+    """Streams that may lose frames between the commit and the base time; left out if none may."""
+    former_ways: FormerWays | None = Field(None, exclude_if=is_none)
+    """Left out where no stream of a bridged network got another way."""
     times: dict[str, SwitchTimes]
     """Where the time went, by switch: making the payload, NETCONF, from YANG to the kernel."""
 

@@ -7,7 +7,7 @@ from cnc.cli.render.lab import captured, lab_status, lab_up, lab_without_gates
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.path import path
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
-from cnc.cli.render.switches import moves, push, status
+from cnc.cli.render.switches import exposed, moves, push, status
 from cnc.cli.render.talkers import talkers
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "diagnosis",
     "difference",
     "error",
+    "exposed",
     "intent",
     "interrupted",
     "lab_status",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
@@ -36,6 +37,16 @@ def moves(moved: Sequence[Move], *, dry_run: bool) -> None:
     print_table(table, len(moved), whole="--json")
 
 
+def exposed(streams: Mapping[str, str]) -> None:
+    """The streams whose frames may be lost in the middle of a push, before anything is sent."""
+    if not streams:
+        return
+    table = new_table("frames may be lost until the base time", "stream", "why")
+    for name, why in [*streams.items()][:_MOVES_MAX]:
+        table.add_row(name, why)
+    print_table(table, len(streams), whole="--json")
+
+
 def _difference(before: str, after: str) -> str:
     return after if before == after else f"{before} → {after}"
 
@@ -51,9 +62,22 @@ def _way(placed: StreamPlan) -> str:
     return f"{ways} in class {placed.hops[0].traffic_class}"
 
 
-def push(report: Report, moved: Sequence[Move], *, dry_run: bool, as_json: bool) -> None:
+def push(
+    report: Report,
+    moved: Sequence[Move],
+    *,
+    dry_run: bool,
+    as_json: bool,
+    exposed: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     if as_json:
-        from cnc.cli.json_output.switches import Moved, PortChange, Push  # noqa: PLC0415
+        from cnc.cli.json_output.switches import (  # noqa: PLC0415
+            Exposed,
+            FormerWays,
+            Moved,
+            PortChange,
+            Push,
+        )
 
         document = Push(
             changed=bool(report.changes) and not dry_run,
@@ -72,6 +96,8 @@ def push(report: Report, moved: Sequence[Move], *, dry_run: bool, as_json: bool)
                 )
                 for move in moved
             ],
+            exposed=[Exposed(stream=name, why=why) for name, why in exposed.items()],
+            former_ways=FormerWays.model_validate(ways) if (ways := report.former_ways) else None,
             times=dict(report.times),
         )
         print_json(document)
@@ -94,11 +120,17 @@ def push(report: Report, moved: Sequence[Move], *, dry_run: bool, as_json: bool)
         echo("dry run: nothing was sent")
         return
     echo(f"all switches confirmed in {duration(report.total_ns)}; {_start(report)}")
+    if (ways := report.former_ways) and ways.left is None:
+        streams = counted(len(ways.streams), "stream")
+        by = f", by rollout {ways.removed_by}" if ways.removed_by else ""
+        echo(f"the former ways of {streams} are removed{by}")
 
 
 def _start(report: Report) -> str:
     """When the schedule starts, for people and for their talkers."""
     seconds, nanoseconds = divmod(report.base_time_ns or 0, NS_PER_S)
+    if report.former_ways:  # which were waited for
+        return f"the schedule has started (TAI {seconds}.{nanoseconds:09})"
     starts_in_s = (report.starts_in_ns or 0) / NS_PER_S
     at = datetime.now(UTC) + timedelta(seconds=starts_in_s)
     return (

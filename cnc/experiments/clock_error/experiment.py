@@ -24,7 +24,8 @@ from cnc.format import duration
 from cnc.lab import Lab
 from cnc.lab.platform import Platform
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Plan, transmission_ns
-from cnc.rollout.rollout import Goal, roll_out
+from cnc.rollout.goal import Goal
+from cnc.rollout.rollout import roll_out
 from cnc.traffic.measure import Spread, summarise, wake_up_error
 from cnc.traffic.recording import AnyFlow, flows
 

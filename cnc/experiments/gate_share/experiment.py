@@ -23,7 +23,8 @@ from cnc.format import duration
 from cnc.lab import Lab
 from cnc.lab.platform import Platform
 from cnc.model import GateControlList, Intent
-from cnc.rollout.rollout import Goal, roll_out
+from cnc.rollout.goal import Goal
+from cnc.rollout.rollout import roll_out
 from cnc.traffic.flows import Flow
 from cnc.traffic.measure import Spread, spread
 

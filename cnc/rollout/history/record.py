@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from cnc.model import (
@@ -105,3 +105,14 @@ class Rollout:
     ended: datetime | None = None
     detail: str = ""
     under_way: bool = field(default=False, compare=False)  # its controller is alive
+
+    def confirm_wait_s(self) -> float:
+        """How much longer the switches may wait for the confirming commit; after that the base
+        time has come as well.
+
+        The wall clock may have been set since: the wait is at most their confirm time-out, counted
+        from now if the rollout seems to start in the future.
+        """
+        now, at_most = datetime.now(UTC), self.confirm_by - self.started
+        remaining = at_most if now < self.started else self.confirm_by - now
+        return max(0.0, min(remaining, at_most).total_seconds())

@@ -99,14 +99,22 @@ class History:
         *,
         phase: Phase | None = None,
         limit: int | None = None,
+        with_plan: bool = False,
+        since: int = 0,
     ) -> list[Rollout]:
-        """The newest `limit` rollouts of a network and in a phase (None: all), newest first."""
+        """The newest `limit` rollouts of a network and in a phase (None: all), newest first.
+
+        With `with_plan` only those that deployed a plan: not those that resolve another one, nor
+        those that remove former ways. With `since` only those from this number on.
+        """
         return self._select(
             "WHERE (?1 IS NULL OR network = ?1) AND (?2 IS NULL OR phase = ?2)"
-            " ORDER BY number DESC LIMIT ?3",
+            " AND (NOT ?4 OR plan IS NOT NULL) AND number >= ?5 ORDER BY number DESC LIMIT ?3",
             network,
             phase,
             -1 if limit is None else limit,
+            with_plan,
+            since,
         )
 
     def rollout(self, number: int) -> Rollout:
@@ -130,8 +138,9 @@ class History:
             return encoding.plan_from_octets(row["plan"], f"rollout {number}")
 
     def running_plan(self, network: str) -> Plan | None:
-        """The plan of the newest completed rollout of a network; None where there is none."""
-        last = self.rollouts(network, phase=Phase.DONE, limit=1)
+        """The plan of the newest completed rollout of a network that deployed one; None where there
+        is none."""
+        last = self.rollouts(network, phase=Phase.DONE, limit=1, with_plan=True)
         return self.plan_of(last[0].number) if last else None
 
     def unfinished(self, addresses: Collection[str] | None = None) -> list[Rollout]:

@@ -1,0 +1,185 @@
+"""What a rollout is to bring about on switches and end stations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from cnc.model import (
+    BridgeForwarding,
+    Plan,
+    PortConfiguration,
+    PortSettings,
+    TalkerConfiguration,
+)
+from cnc.switch.device import Managed, SwitchState
+from cnc.switch.payload import Settings, desired_nodes, with_vlans_left
+from cnc.transition import joined, on_ports, transition
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """The desired configuration of switches and end stations: of a plan, or of an earlier rollout.
+
+    `ports` has every port and bridge that the goal covers; None: no gates. `clock_error_ns` is the
+    allowed difference of two clocks. `what` is the purpose for the history, which also stores
+    `plan`. A goal that `restores` what ran is not held to what the switches have measured of their
+    gates since.
+
+    `former` is by switch what its bridge is told for the former ways of streams beside what `ports`
+    has; `former_gates` are the settings by which ports of former ways are gated that `ports` has no
+    gates for. `clocks` are further ports of nodes, to read clocks from: a bridge has none.
+    """
+
+    network: str
+    switches: tuple[Managed, ...]
+    ports: Mapping[str, Mapping[str, PortSettings | None]]
+    clock_error_ns: int
+    what: str
+    plan: Plan | None = None
+    restores: bool = False
+    former: Mapping[str, BridgeForwarding] = field(default_factory=dict)
+    former_gates: Mapping[str, Settings] = field(default_factory=dict)
+    clocks: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        what: str = "push",
+        *,
+        restores: bool = False,
+        former: Plan | None = None,
+        left: Mapping[str, BridgeForwarding] | None = None,
+    ) -> Goal:
+        """The goal to run `plan`, in whose place the plan `former` runs.
+
+        Filtering entries of `former` for streams that move stay beside those of `plan`, for
+        `without_former_ways` to remove; of other streams that only `former` has nothing stays, nor
+        of their VLANs, nor of what is `left` of earlier plans, by switch.
+        """
+        network = plan.intent.network
+        ports = {
+            name: forgetting(with_vlans_left(settings, former, name), (left or {}).get(name))
+            for name, settings in desired_nodes(plan).items()
+        }
+        return cls(
+            network=plan.intent.name,
+            switches=tuple(Managed.of(node, ports[name]) for name, node in network.managed.items()),
+            ports=ports,
+            clock_error_ns=network.clock_error_ns,
+            what=what,
+            plan=plan,
+            restores=restores,
+            former=transition(former, plan).former,
+            former_gates=_gates_that_go(former, plan, ports),
+        )
+
+    def without_former_ways(self, what: str) -> Goal:
+        """The goal to leave no former way on the switches that have one; all the rest stays.
+
+        It has no plan: it deploys none that is not deployed yet.
+        """
+        of_switches = {
+            name: {port: self.ports[name][port] for port in self._of_former_ways(name)}
+            for name in self.former.keys() | self.former_gates.keys()
+        }
+        return replace(
+            self,
+            switches=tuple(each for each in self.switches if each.name in of_switches),
+            ports=of_switches,
+            what=what,
+            plan=None,
+            former={},
+            former_gates={},
+            clocks={name: [*self.ports[name]] for name in of_switches},
+        )
+
+    def _of_former_ways(self, switch: str) -> list[str]:
+        """The bridge and the ports of a switch that former ways need otherwise than the plan."""
+        bridge = [self._bridge(switch)] if switch in self.former else []
+        return [*bridge, *self.former_gates.get(switch, ())]
+
+    def read(self, node: str) -> set[str]:
+        """The ports of a node whose state says whether it can change, and by which clock."""
+        return {*self.ports[node], *self.clocks.get(node, ())}
+
+    def beside_former_ways(self, states: Mapping[str, SwitchState]) -> Goal:
+        """The goal with all that bridges are told until the base time: the former ways as well, on
+        those ports that each bridge still has, by the `states` of the switches.
+
+        No switch has to wait for another with it: no talker sends to the new addresses yet, and the
+        entries of the former ones stay as they are.
+        """
+        ports = {
+            name: {**settings, **self.former_gates.get(name, {})}
+            for name, settings in self.ports.items()
+        }
+        for name, former in self.former.items():
+            device = self._bridge(name)
+            own, report = ports[name][device], states[name].ports.get(device)
+            if isinstance(own, BridgeForwarding) and report and report.forwarding:
+                possible = on_ports(former, frozenset(report.forwarding.ports))
+                ports[name][device] = joined(own, possible)
+        return replace(self, ports=ports)
+
+    def _bridge(self, switch: str) -> str:
+        """The name of the bridge that `ports` has for a switch."""
+        return next(
+            port
+            for port, settings in self.ports[switch].items()
+            if isinstance(settings, BridgeForwarding)
+        )
+
+    @property
+    def has_forwarding(self) -> bool:
+        """Whether bridges are to forward streams."""
+        return any(switch.bridges for switch in self.switches)
+
+    def cycles_ns(self) -> set[int]:
+        """The cycles of all lists, including those that run already, and the periods of talkers."""
+        return {
+            cycle_ns
+            for ports in self.ports.values()
+            for settings in ports.values()
+            for cycle_ns in _cycles_ns(settings)
+        }
+
+
+def _gates_that_go(
+    former: Plan | None, plan: Plan, ports: Mapping[str, Settings]
+) -> dict[str, Settings]:
+    """The settings of ports that only `former` has gates for, if streams move from there: until the
+    base time their frames leave by these gates, and best effort must not be in their way."""
+    if former is None or not transition(former, plan).moved:
+        return {}
+    found: dict[str, Settings] = {
+        name: {
+            port: before
+            for port, before in settings.items()
+            if isinstance(before, PortConfiguration) and ports[name].get(port, before) is None
+        }
+        for name, settings in desired_nodes(former).items()
+        if name in ports
+    }
+    return {name: settings for name, settings in found.items() if settings}
+
+
+def forgetting(settings: Settings, left: BridgeForwarding | None) -> Settings:
+    """The settings of a node, whose bridge forgets the VLANs of what is `left` there."""
+    if left is None:
+        return settings
+    forgotten: dict[int, tuple[str, ...]] = dict.fromkeys(left.vlans, ())
+    return {
+        port: replace(its, vlans={**forgotten, **its.vlans})
+        if isinstance(its, BridgeForwarding)
+        else its
+        for port, its in settings.items()
+    }
+
+
+def _cycles_ns(settings: PortSettings | None) -> Iterator[int]:
+    if isinstance(settings, PortConfiguration):
+        yield settings.gates.cycle_ns
+    if isinstance(settings, TalkerConfiguration):
+        yield from (stream.period_ns for stream in settings.streams)
