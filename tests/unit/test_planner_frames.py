@@ -17,6 +17,7 @@ from tests.simulator.adversary import Chance
 from tests.simulator.campaign import verdict
 from tests.simulator.mutations import with_list, with_stream
 from tests.simulator.outcome import missed
+from tests.unit.planner_fuzz import SHORT_LISTS, kept_plan
 from tests.unit.planner_networks import (
     BEST_EFFORT,
     BLOCKING_NS,
@@ -260,6 +261,27 @@ def test_recovery_counts_all_frames() -> None:
 
     assert not judge(many)
     assert many.recovery_ns["f"] > one.recovery_ns["f"]
+
+
+def test_after_a_disturbance_the_last_frame_is_late_behind_those_before_it() -> None:
+    """The planner's promise counts that, as the judge does."""
+    net = network("t-s1", "u-s1", "s1-s2", "s2-l", "v-s2")
+    wanted = intent(
+        replace(net, disturbance_ns=20 * US),
+        stream("a", "u", "l", frames=2, payload_octets=700),
+        stream("b", "u", "l", frames=7, payload_octets=700),
+        stream("c", "t", "l", frames=20, payload_octets=700, period_ns=5 * MS),
+        stream("d", "v", "t"),
+        classes=(*QUIET, CONTROL),
+    )
+
+    assert not judge(plan(wanted))
+
+
+def test_kept_streams_of_several_frames_stay_in_order_where_gates_are_open_over_gaps() -> None:
+    """Of random networks one in which a stream would have come between the frames of another."""
+    for planned in kept_plan(320, SHORT_LISTS):
+        assert verdict(planned, 320) == "kept"
 
 
 def recovering(frames: int) -> Plan:
