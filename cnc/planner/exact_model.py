@@ -112,10 +112,8 @@ class PlacementModel:
 
     def _route(self, member: Member) -> Route:
         """The route of a member; where only certain rules count, one that no plan can undercut."""
-        tree = self._tree(member)
-        if self._only_certain:
-            return self._problem.quickest(member, tree)
-        return self._problem.route(member, tree)
+        route = self._problem.quickest if self._only_certain else self._problem.route
+        return route(member, self._tree(member))
 
     def _ruled(self, route: Route) -> Route:
         """The route with no longer windows than the rules in force ask for."""
@@ -232,8 +230,7 @@ class PlacementModel:
                 continue
             for root in roots:
                 latency = offset.at_ns + leg.delivery_ns - root.at_ns
-                bound = route.least_latency_ns + wait
-                self._cp.add(latency <= bound).only_enforce_if(placed)
+                self._cp.add(latency <= route.least_latency_ns + wait).only_enforce_if(placed)
 
     def _bound_after(self, first: Member, second: Member) -> None:
         """The second copy arrives in time, counted from the start of the first as well."""
@@ -249,12 +246,11 @@ class PlacementModel:
 
     def _bound_jitter(self, one: Member, other: Member) -> None:
         """Arrivals by one path are within the jitter of the other's."""
-        max_jitter = self._problem.stream(one).max_jitter_ns
         (route, offsets), (its_route, others) = self._members[one], self._members[other]
-        if max_jitter is not None and not self._only_certain:
-            for limit in jitter.limits(self._problem.links, route, its_route, max_jitter):
-                apart = offsets[limit.later].at_ns - others[limit.sooner].at_ns
-                self._cp.add(apart <= limit.most_ns).only_enforce_if(self.placed[one.stream])
+        most = None if self._only_certain else self._problem.stream(one).max_jitter_ns
+        for limit in jitter.limits(self._problem.links, route, its_route, most) if most else ():
+            apart = offsets[limit.later].at_ns - others[limit.sooner].at_ns
+            self._cp.add(apart <= limit.most_ns).only_enforce_if(self.placed[one.stream])
 
     def _start_together(self, first: Member, second: Member) -> None:
         """Both paths start with one frame."""
