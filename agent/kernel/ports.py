@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.composition import Change, Contribution, KernelObject, Step
 from agent.kernel import clsact, link, ptp, timer_probe
@@ -131,8 +132,17 @@ class KernelPorts(MachineClocks):
         """
         if target.ifindex is None:
             return None
-        kinds = {each.get("TCA_KIND") for each in self._ipr.get_qdiscs(target.ifindex)}
-        return "clsact" in kinds if "taprio" in kinds else None
+        try:
+            (port,) = self._ipr.get_links(target.ifindex)
+        except NetlinkError:  # it is gone
+            return None
+        if port.get("IFLA_QDISC") != "taprio":
+            return None
+        # Of all ports: the kernel lists no less.
+        return any(
+            each["index"] == target.ifindex and each.get("TCA_KIND") == "clsact"
+            for each in self._ipr.get_qdiscs()
+        )
 
     def _start_gates_again(self, target: KernelObject) -> None:
         states = [each for each in self.read().values() if each.ifindex == target.ifindex]

@@ -26,6 +26,7 @@ from agent.kernel import bridge_entries, change_monitor
 from agent.kernel.change_monitor import KernelChangeMonitor
 from agent.mechanisms import MECHANISMS
 from agent.switch import differences
+from tests.kernel.test_bridged_classification import hooks
 from tests.kernel.test_forwarding import (  # noqa: F401
     GROUP,
     ONE,
@@ -101,21 +102,23 @@ def test_after_a_reboot_no_frame_passes_before_its_class_and_gates_come_last(
     agent,
     monkeypatch,
 ):
-    """What arrived before each step: the kernel has a bridge and ports, and knows no stream."""
-    seen: list[tuple[Stage, list[Received]]] = []
+    """What arrived before each step, and whether p1 had its filters: the kernel has a bridge and
+    ports, and knows no stream."""
+    seen: list[tuple[Stage, list[Received], bool]] = []
     execute = switch.ports.execute
 
     def observed(step):
-        seen.append((step.stage, send(TO_ONE)))
+        seen.append((step.stage, send(TO_ONE), hooks("p1") != []))
         execute(step)
 
     monkeypatch.setattr(switch.ports, "execute", observed)
     agent()
-    stages = [stage for stage, _arrived in seen]
+    stages = [stage for stage, _arrived, _trusts in seen]
     assert stages == sorted(stages)
     assert {Stage.CLASSIFY, Stage.FORWARD, Stage.CLOSE_GATES} <= {*stages}
-    for stage, arrived in seen:
+    for stage, arrived, trusts in seen:
         assert arrived == (TO_P2 if stage > Stage.FORWARD else [])
+        assert trusts or not arrived
 
 
 @pytest.mark.usefixtures("only_announced")
