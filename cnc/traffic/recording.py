@@ -23,8 +23,9 @@ from cnc.model import NS_PER_S
 from cnc.talker import tai_ns
 from cnc.traffic import endpoint
 from cnc.traffic.ethernet import Arrival
-from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, flows
+from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, UntaggedFlow, flows
 from cnc.traffic.station import Station
+from cnc.traffic.untagged import UdpPackets
 
 __all__ = ["AnyFlow", "BridgedFlow", "Flow", "Frame", "Pattern", "Recording", "flows", "run"]
 
@@ -217,15 +218,28 @@ def _listeners(lab: Lab, sent: Sequence[AnyFlow]) -> list[Station]:
     for port in sorted(network.links):
         if port.node in network.end_stations:
             ports[port.node].append(port.port)
+    sockets: dict[str, set[tuple[str, str, int]]] = defaultdict(set)
+    for flow in sent:
+        if isinstance(flow, UntaggedFlow) and isinstance(packets := flow.sending, UdpPackets):
+            family = {4: "AF_INET", 6: "AF_INET6"}[packets.ip_version]
+            sockets[flow.listener].add((family, packets.destination, packets.port))
+    udp_ports = sorted({port for its in sockets.values() for *_, port in its})
     return [
-        Station(lab, "listen", node, 0, {"addresses": [], "interfaces": interfaces})
-        for node, interfaces in ports.items()
+        Station(
+            lab,
+            "listen",
+            node,
+            0,
+            {"addresses": sorted(sockets[node]), "interfaces": each, "udp_ports": udp_ports},
+        )
+        for node, each in ports.items()
     ]
 
 
 def _packet_listener(lab: Lab, node: str) -> Station:
     own = addresses(lab.intent)[node]
-    families = [["AF_INET", str(own.v4)], ["AF_INET6", str(own.v6)]]
+    port = endpoint.PORT
+    families = [["AF_INET", str(own.v4), port], ["AF_INET6", str(own.v6), port]]
     return Station(lab, "listen", node, 0, {"addresses": families, "interfaces": []})
 
 
@@ -251,11 +265,16 @@ class _Join:
         flow = self._sent[number]
         if isinstance(flow, BridgedFlow):
             is_altered = tag != [flow.destination_mac, flow.vlan_id, flow.pcp]
-            is_flooded = flow.vlan_id is None
+            is_packet = isinstance(flow, UntaggedFlow) and isinstance(flow.sending, UdpPackets)
+            is_flooded = flow.latency_bound_ns is None
             is_for_node = any(each.listener == node for each in self._transmissions[number])
+            if is_packet and arrival.destination_mac is None:
+                is_altered = False  # the listener's own socket got it
             if is_altered or not (is_for_node or is_flooded):
                 self.strays.append(Stray(flow.stream, seq, node, *arrival[2:]))
                 return
+            if is_packet and arrival.destination_mac is not None:
+                return  # it is at its listener, whose own socket counts it
         self._arrivals[node, number, seq].append(received_ns)
 
     def frames(self, talkers: Sequence[Station]) -> tuple[Frame, ...]:
