@@ -18,6 +18,9 @@ from agent.wake_ups import WakeUps
 # Nodes under an interface below which several mechanisms are configured and reported.
 BRIDGE_PORT = "ieee802-dot1q-bridge:bridge-port"
 TAPRIO = "tsn-linux:taprio"
+# The split of the priority code points (IEEE Std 802.1Q-2022, table 6-2) without drop eligibility,
+# which Linux does not have.
+EIGHT_PRIORITIES = "8P0D"
 # What is configured of the bridge that has the name of the interface.
 BRIDGE = "ieee802-dot1q-bridge:bridge"
 BRIDGES = "ieee802-dot1q-bridge:bridges"

@@ -7,7 +7,8 @@ Registered as `pyroute2.netlink.rtnl.tcmsg.plugins["flower"]` it serves `IPRoute
 
 `protocol` is the Ethertype of the frame (0x8100: tagged, 3: any), `vlan_prio` the priority code
 point in its tag, `vlan_ethertype` what is behind the tag, `ip_tos` value and mask of the octet that
-is TOS in IPv4 and the traffic class in IPv6. Without an `action` the request names a filter only.
+is TOS in IPv4 and the traffic class in IPv6. `classid` is kept with the filter; at the hooks of
+clsact it has no effect. Without an `action` the request names a filter only.
 """
 
 # mypy: allow-subclassing-any
@@ -24,8 +25,10 @@ from pyroute2.netlink.rtnl.tcmsg import common_act
 INGRESS, EGRESS = 0xFFFFFFF2, 0xFFFFFFF3  # TC_H_CLSACT with TC_H_MIN_INGRESS, TC_H_MIN_EGRESS
 ANY_PROTOCOL = 3  # ETH_P_ALL
 
-_ACT, _ETH_TYPE, _VLAN_PRIO, _VLAN_ETH_TYPE, _IP_TOS, _IP_TOS_MASK = 3, 8, 24, 25, 73, 74
+_CLASSID, _ACT, _ETH_TYPE = 1, 3, 8
+_VLAN_PRIO, _VLAN_ETH_TYPE, _IP_TOS, _IP_TOS_MASK = 24, 25, 73, 74
 _TYPES = {
+    _CLASSID: ("TCA_FLOWER_CLASSID", "uint32"),
     _ACT: ("TCA_FLOWER_ACT", "actions"),
     _ETH_TYPE: ("TCA_FLOWER_KEY_ETH_TYPE", "be16"),
     _VLAN_PRIO: ("TCA_FLOWER_KEY_VLAN_PRIO", "uint8"),
@@ -55,6 +58,8 @@ def get_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
     if "action" not in values:
         return {"attrs": []}
     attributes: list[tuple[str, Any]] = []
+    if "classid" in values:
+        attributes.append(("TCA_FLOWER_CLASSID", values["classid"]))
     if values["protocol"] != ANY_PROTOCOL:
         attributes.append(("TCA_FLOWER_KEY_ETH_TYPE", values["protocol"]))
     if "vlan_prio" in values:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import struct
 
+from agent.kernel.cls_flower import EGRESS, INGRESS
 from agent.kernel.netlink_batch import (
     NLM_F_CREATE,
     NLM_F_EXCL,
@@ -17,8 +18,6 @@ from agent.kernel.netlink_batch import (
     attribute,
     raise_first,
 )
-
-INGRESS, EGRESS = 0xFFFFFFF2, 0xFFFFFFF3  # TC_H_CLSACT with TC_H_MIN_INGRESS, TC_H_MIN_EGRESS
 
 _RTM_NEWQDISC, _RTM_DELQDISC, _RTM_GETTFILTER = 36, 37, 46
 _TCMSG = struct.Struct("=BxxxiIII")

@@ -99,6 +99,7 @@ def set_filter(ifindex: int, hook: int, place: Place, wanted: FlowerFilter) -> M
 
 
 def delete_filter(ifindex: int, hook: int, place: Place) -> Message:
+    """Without a handle all filters of that `prio`."""
     payload = _place(ifindex, hook, place) + attribute(_TCA_KIND, _FLOWER)
     return Message(_RTM_DELTFILTER, payload)
 

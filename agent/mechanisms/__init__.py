@@ -11,6 +11,7 @@ from agent.mechanisms.forwarding import FORWARDING
 from agent.mechanisms.gates import GATES
 from agent.mechanisms.identification import IDENTIFICATION
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
+from agent.mechanisms.sent_priority import SENT_PRIORITY
 from agent.mechanisms.talker_offsets import talker_offsets
 
 STATE_DIR = Path("/run/tsn-agent")
@@ -23,6 +24,7 @@ def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
         CLASSIFICATION,
         RECEIVED_PRIORITY,
         BRIDGED_CLASSIFICATION,
+        SENT_PRIORITY,
         FORWARDING,
         IDENTIFICATION,
         talker_offsets(state_dir / "offsets.json"),

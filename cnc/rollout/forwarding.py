@@ -8,7 +8,6 @@ Only the VLANs of streams, and the ports that are members of them, are a rollout
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort
 from cnc.rollout.translations import Whose, described, translation_differences
@@ -44,8 +43,7 @@ def forwarding_difference(desired: BridgeForwarding, report: PortReport | None) 
         return NO_BRIDGE
     if not bridge.filters_vlans:
         return "its VLAN filtering is off: it forwards by address alone"
-    # Whether ports trust the PCP is not reported of the kernel: see `BridgeReport`.
-    return _named(replace(desired, trusting=()), bridge.forwarding.within(desired), _KERNEL)
+    return _named(desired, bridge.forwarding.within(desired), _KERNEL)
 
 
 def _named(desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose) -> str | None:
@@ -69,7 +67,7 @@ def _differences(
             yield words(frames, before, after)
     for vlan_id in sorted(desired.vlans):
         yield from _membership(vlan_id, actual.vlans[vlan_id], desired.vlans[vlan_id], whose)
-    yield from _trust(actual.trusting, desired.trusting)
+    yield from _trust(actual.trusting, desired.trusting, whose)
     yield from translation_differences(desired, actual, whose)
 
 
@@ -107,13 +105,16 @@ def _membership(
         yield f"VLAN {vlan_id} {verb} {_list(surplus)}"
 
 
-def _trust(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+def _trust(before: Sequence[str], after: Sequence[str], whose: _Whose) -> Iterator[str]:
     missing, surplus = _beyond(after, before), _beyond(before, after)
+    is_kernel = whose is _KERNEL
     priority = "the priority of received frames"
     if missing:
-        yield f"{priority} is taken from their PCP at {_list(missing)}"
+        verb = "is not taken" if is_kernel else "is taken"
+        yield f"{priority} {verb} from their PCP at {_list(missing)}"
     if surplus:
-        yield f"{priority} is no longer taken from their PCP at {_list(surplus)}"
+        verb = "is taken, but not planned to be," if is_kernel else "is no longer taken"
+        yield f"{priority} {verb} from their PCP at {_list(surplus)}"
 
 
 def _beyond(these: Sequence[str], those: Sequence[str]) -> list[str]:

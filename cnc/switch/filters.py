@@ -8,7 +8,7 @@ from copy import deepcopy
 from lxml.builder import ElementMaker
 
 from cnc.switch.end_station import published_filter, talker_filter
-from cnc.switch.forwarding import bridge_filters, configured_filters
+from cnc.switch.forwarding import configured_filters, state_filters
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
@@ -45,14 +45,14 @@ def state_filter(
     """The agent; link, clock, limits and kernel state of these ports, what a `talker` is told, and
     how `bridges` forward frames. Other switches are asked for neither: their servers may not know
     the modules."""
-    return _state_filter(ports, (*_CLOCK, *_LIMITS), talker=talker) + bridge_filters(bridges)
+    return _state_filter(ports, (*_CLOCK, *_LIMITS), talker=talker) + state_filters(bridges)
 
 
 def watch_filter(
     ports: Iterable[str], *, talker: bool = False, bridges: Collection[str] = ()
 ) -> list[Element]:
     """All state that may change while the schedules stay: without the limits, with counters."""
-    return _state_filter(ports, (*_CLOCK, *_COUNTERS), talker=talker) + bridge_filters(bridges)
+    return _state_filter(ports, (*_CLOCK, *_COUNTERS), talker=talker) + state_filters(bridges)
 
 
 def clock_filter(port: str) -> list[Element]:

@@ -16,14 +16,14 @@ from typing import Literal
 from lxml.builder import ElementMaker
 
 from cnc.model import NO_FORWARDING, BridgeForwarding, StreamAddress
-from cnc.switch import reply
+from cnc.switch import code_points, reply
 from cnc.switch.identification import identity_filter, is_installed, translations
 from cnc.switch.reply import Element
-from cnc.switch.tree import BRIDGE, INTERFACES, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport
+from cnc.switch.tree import BRIDGE, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport
 
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
-_NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "t": TSN_LINUX}
+_NAMESPACES = {"b": BRIDGE, "t": TSN_LINUX}
 _OPERATION = f"{{{NETCONF}}}operation"
 _REPLACE = {_OPERATION: "replace"}
 _REMOVE = {_OPERATION: "remove"}
@@ -153,13 +153,13 @@ def regenerations(
 
 
 def configured_filters(bridges: Collection[str]) -> list[Element]:
-    """Subtree filters: these bridges, and of all ports whether their priorities are regenerated."""
-    if not bridges:
-        return []
-    interface = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
-    port = _BRIDGE("bridge-port", _BRIDGE("priority-regeneration"))
-    ports = interface("interfaces", interface("interface", interface("name"), port))
-    return [ports, *bridge_filters(bridges)]
+    """Subtree filters: these bridges, and of all ports which priority received frames get."""
+    return [code_points.configured_filter(), *bridge_filters(bridges)] if bridges else []
+
+
+def state_filters(bridges: Collection[str]) -> list[Element]:
+    """Subtree filters: these bridges, and of all ports what they make of code points."""
+    return [code_points.state_filter(), *bridge_filters(bridges)] if bridges else []
 
 
 def bridge_filters(bridges: Collection[str]) -> list[Element]:
@@ -175,7 +175,7 @@ def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, BridgeFor
     """What is configured of these bridges, from the reply to a get-config; without those of which
     nothing is."""
     components = _components(data)
-    trusting, translated = _trusting(data), translations(data)
+    trusting, translated = code_points.configured_trust(data), translations(data)
     return {
         name: replace(_forwarding(components[name], trusting), translations=translated)
         for name in bridges
@@ -196,7 +196,7 @@ def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeRep
             identifies_streams=can_translate,
         )
         for name in bridges
-        if name in components and (report := _report(components[name]))
+        if name in components and (report := _report(components[name], data))
     }
 
 
@@ -210,16 +210,17 @@ def _components(data: Element) -> dict[str, Element]:
     return found
 
 
-def _report(component: Element) -> BridgeReport:
+def _report(component: Element, data: Element) -> BridgeReport:
     ports = {
         reply.short(each.text or "", "bridge-port")
         for each in reply.entries(component, "b:bridge-port", _NAMESPACES)
     }
     return BridgeReport(
         ports=tuple(sorted(ports)),
-        forwarding=_forwarding(component, ()),
+        forwarding=_forwarding(component, code_points.trust_in_kernel(data)),
         filters_vlans=reply.text(component, "t:vlan-filtering", _NAMESPACES) != "false",
         snoops_multicast=reply.text(component, "t:multicast-snooping", _NAMESPACES) != "false",
+        recoded=code_points.recoded(data),
     )
 
 
@@ -264,19 +265,6 @@ def _vlan_ids(text: str) -> Iterator[int]:
         if not 1 <= low <= high <= _VLAN_ID_MAX:
             raise ValueError(f"vids is {text}: VLANs are 1 to {_VLAN_ID_MAX}")
         yield from range(low, high + 1)
-
-
-def _trusting(data: Element) -> tuple[str, ...]:
-    """The ports that give each received frame the priority of its PCP, sorted."""
-    identity = [str(p) for p in range(PRIORITIES)]
-    found = []
-    for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
-        table = interface.find("b:bridge-port/b:priority-regeneration", _NAMESPACES)
-        if table is not None and identity == [
-            reply.text(table, f"b:priority{p}", _NAMESPACES) for p in range(PRIORITIES)
-        ]:
-            found.append(reply.text(interface, "if:name", _NAMESPACES) or "")
-    return tuple(sorted(found))
 
 
 def _text(parent: Element, leaf: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cnc.model import (
     BridgeForwarding,
@@ -67,13 +68,21 @@ class TalkerReport:
         return self.pending or self.running
 
 
+class Recoding(NamedTuple):
+    """What one row of a port's `table` changes: a received code point `before` that stands for the
+    priority `after`, or a priority `before` that is sent as the code point `after`."""
+
+    table: str
+    before: int
+    after: int
+
+
 @dataclass(frozen=True, slots=True)
 class BridgeReport:
     """A Linux bridge of a switch: the interfaces that are its ports, sorted, and how its kernel
     forwards frames by static entries.
 
-    Which ports trust the PCP is not part of it: the operational state has `priority-regeneration`
-    as it is configured or by default, not as the kernel has it. The agent compares that itself.
+    `recoded` is by port what its tables change of code points, empty where they change nothing.
     Without VLAN filtering a bridge forwards by address alone; without multicast snooping it sends
     frames of a group address to all ports. `identifies_streams`: whether it can translate frames
     that talkers send untagged, where it was asked. All three are True where the switch does not
@@ -85,6 +94,7 @@ class BridgeReport:
     filters_vlans: bool = True
     snoops_multicast: bool = True
     identifies_streams: bool = True
+    recoded: Mapping[str, tuple[Recoding, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

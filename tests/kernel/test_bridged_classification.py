@@ -120,7 +120,9 @@ def test_bridged_frames_are_in_the_class_of_their_dscp(switch, master, asked, et
         (PriorityTable(), 3, 0),
         (PriorityTable((0, 0, 2, 1, 4, 5, 6, 7)), 3, 1),
         (PriorityTable((0, 0, 2, 1, 4, 5, 6, 7)), 1, 0),
+        (PriorityTable((0, 0, 2, 3, 4, 1, 6, 7), decoded=(0, 1, 2, 3, 4, 3, 6, 7)), 5, 1),
         (PriorityTable(default=1), None, 1),
+        (PriorityTable(default=1), 0, 0),
         (None, 1, 0),
     ],
 )

@@ -12,9 +12,17 @@ import time
 from dataclasses import replace
 
 import pytest
+from pyroute2 import IPRoute
 
 from agent.kernel.netlink_batch import NetlinkSocket
 from agent.mechanisms.bridged_classification.model import BridgedConfig
+from agent.mechanisms.forwarding.model import (
+    Address,
+    Entry,
+    ForwardingConfig,
+    ForwardingTable,
+    Member,
+)
 from agent.mechanisms.gates.model import GateState
 from agent.mechanisms.identification.model import (
     IdentificationState,
@@ -35,6 +43,7 @@ from tests.kernel.two_bridges import (  # noqa: F401
     OTHER_PORT,
     OUTGOING,
     PAYLOAD,
+    PCP,
     STREAM,
     TALKER,
     TRANSLATED,
@@ -46,6 +55,7 @@ from tests.kernel.two_bridges import (  # noqa: F401
     asked,
     bridges,
     first,
+    index_of,
     last,
     received,
     send_frames,
@@ -54,6 +64,8 @@ from tests.kernel.two_bridges import (  # noqa: F401
     wire,
 )
 from tests.stack.recording_kernel import configured
+
+GROUP = "91-E0-F0-00-FE-01"
 
 
 def test_plain_udp_crosses_the_network_as_a_stream_and_arrives_as_it_was_sent(
@@ -133,6 +145,29 @@ def test_frames_with_a_tag_of_their_own_keep_it(first, wire, match):
     assert wire() == [OnTheWire(STREAM, VLAN_ID, 5)] * FRAMES
 
 
+def test_a_group_address_leads_other_frames_to_their_listeners_and_packets_of_ip_nowhere(
+    first, wire
+):
+    """Which is why IP needs an individual address: the bridge looks up the group of the packet.
+
+    It does so from when it knows of a querier; before that it floods.
+    """
+    with IPRoute() as ipr:
+        ipr.link("set", index=index_of(ipr, "br0"), kind="bridge", br_mcast_querier=1)
+    time.sleep(20)
+    to_group = frozenset({Entry(Address(GROUP, VLAN_ID), "p2")})
+    members = frozenset(Member(VLAN_ID, port) for port in ("p1", "p2"))
+    stream = replace(INCOMING, match=Match(source_mac=TALKER), mac=GROUP)
+    first.apply(
+        asked("br0", ForwardingConfig(ForwardingTable(to_group, members)))
+        | asked("p1", table(stream))
+    )
+    send_frames()
+    assert wire() == [OnTheWire(GROUP, VLAN_ID, PCP)] * FRAMES
+    send_udp()
+    assert wire() == []
+
+
 def test_priorities_by_code_point_and_dscp_leave_translated_frames_alone(
     first, last, wire, two_classes, received
 ):
@@ -151,7 +186,8 @@ def test_priorities_by_code_point_and_dscp_leave_translated_frames_alone(
 
 
 def test_no_frame_passes_as_it_was_sent_while_streams_come_and_go(first, wire, monkeypatch):
-    """A frame follows each message, also while the stream's own entries get other numbers."""
+    """A frame follows each message, also while the stream's own entries get other numbers, and
+    while it is to be known by something else."""
     first.apply(FIRST)
     exchange, sent = NetlinkSocket._exchange, []
     with inside(FAR):
@@ -170,7 +206,9 @@ def test_no_frame_passes_as_it_was_sent_while_streams_come_and_go(first, wire, m
         for n in range(10, 20)
     ]
     for number in range(10):
-        streams = [replace(INCOMING, index=number), *others[: number % 7], *others[number:]]
+        match = UDP if number % 3 else UDP._replace(ip_source=None)
+        own = replace(INCOMING, index=number, match=match)
+        streams = [own, *others[: number % 7], *others[number:]]
         first.apply(FIRST | asked("p1", table(*streams)))
     talker.close()
     time.sleep(0.05)

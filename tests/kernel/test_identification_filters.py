@@ -19,7 +19,7 @@ from agent.datastore.desired import desired_ports
 from agent.datastore.watch import Watch
 from agent.events import Event, PortDrift, PortRestored, PortStateChange
 from agent.kernel import netlink_batch
-from agent.kernel.clsact import EGRESS, INGRESS
+from agent.kernel.cls_flower import EGRESS, INGRESS
 from agent.kernel.flower_filters import probe_action, read_filters, set_filter
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
 from agent.kernel.ports import KernelPorts
@@ -241,5 +241,5 @@ def test_a_thousand_streams_take_little_more_than_a_thousand_messages(first, mon
 def test_a_kernel_says_which_actions_it_has(bridges):
     with closing(KernelPorts(MECHANISMS)) as ports, closing(NetlinkSocket(0)) as kernel:
         assert "identification" not in ports.capabilities()
-        (refusal,) = kernel.send([probe_action("none-of-this-name")])
+        (refusal,) = kernel.send([probe_action("none-such")])
     assert refusal.error.code == errno.ENOENT

@@ -165,15 +165,10 @@ def told(plan: Plan) -> dict[str, BridgeForwarding]:
     return {name: bridge_forwarding(plan, name) for name in SWITCHES}
 
 
-def done(plan: Plan) -> dict[str, BridgeForwarding]:
-    """The same without the ports that trust the PCP, which a kernel does not report."""
-    return {name: replace(its, trusting=()) for name, its in told(plan).items()}
-
-
 def test_a_push_brings_filtering_entries_and_gates_as_one_change(network: Network):
     plan = network.plan()
     report = network.push(plan)
-    assert {name: network.forwards(name) for name in SWITCHES} == done(plan)
+    assert {name: network.forwards(name) for name in SWITCHES} == told(plan)
     assert {name: network.configured(name) for name in SWITCHES} == told(plan)
     kept = network.history.rollout(report.number)
     assert {name: change.outcome for name, change in kept.switches.items()} == dict.fromkeys(
@@ -196,7 +191,7 @@ def test_a_stream_that_loses_a_listener_leaves_by_fewer_ports(network: Network):
     why = {str(each.port): each.why for each in report.changes}
     assert "frames of camera (" in why["s1/br0"]
     assert "leave by s2 instead of s2 and s3" in why["s1/br0"]
-    assert {name: network.forwards(name) for name in SWITCHES} == done(fewer)
+    assert {name: network.forwards(name) for name in SWITCHES} == told(fewer)
 
 
 def test_a_port_that_streams_come_back_to_takes_their_priority_from_the_pcp_again(network: Network):
@@ -235,7 +230,7 @@ def test_a_change_that_is_taken_back_leaves_bridges_as_they_were(network: Networ
     with pytest.raises(RolloutError, match="no switch was changed"):
         network.push(network.plan(), listener=fail)
     assert committed[0]
-    assert {name: network.forwards(name) for name in SWITCHES} == done(before)
+    assert {name: network.forwards(name) for name in SWITCHES} == told(before)
     assert {name: network.configured(name) for name in SWITCHES} == told(before)
 
 
@@ -244,7 +239,7 @@ def test_a_rollback_brings_the_entries_before(network: Network):
     network.push(before)
     network.push(network.plan())
     network.push(before, what="rollback")
-    assert {name: network.forwards(name) for name in SWITCHES} == done(before)
+    assert {name: network.forwards(name) for name in SWITCHES} == told(before)
 
 
 def test_what_another_client_configured_in_its_own_vlan_stays(network: Network):

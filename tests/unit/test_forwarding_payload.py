@@ -153,10 +153,12 @@ def test_whether_ports_trust_the_pcp_is_asked_of_the_configuration_of_all_ports(
     assert b"priority-regeneration" in asked
 
 
-def test_a_bridge_without_ports_that_change_asks_for_no_interface() -> None:
+def test_what_the_kernel_makes_of_code_points_is_asked_of_all_ports_of_a_bridge() -> None:
     asked = b"".join(map(etree.tostring, state_filter([], bridges=["br0"])))
     assert b"<bridges" in asked
-    assert b"<interfaces" not in asked
+    assert b"<name/><bridge-port" in asked
+    assert b"received-priority" in asked
+    assert b"pcp-encoding-table" in asked
 
 
 def changed(config: etree._Element, name: str, text: str) -> etree._Element:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -27,7 +28,7 @@ from cnc.rollout.preflight.bridges import examine_bridge
 from cnc.rollout.rollout import Goal
 from cnc.switch.device import Managed, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_nodes, desired_ports
-from cnc.switch.tree import AgentReport, BridgeReport, PortReport
+from cnc.switch.tree import AgentReport, BridgeReport, PortReport, Recoding
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 
@@ -43,10 +44,9 @@ def stored(told: BridgeForwarding) -> StoredPort:
     return StoredPort(None, 0, frozenset(), forwarding=told)
 
 
-def kernel(told: BridgeForwarding, **options: bool) -> PortReport:
-    """A bridge that does this; which of its ports trust the PCP is not reported."""
-    does = replace(told, trusting=())
-    return PortReport.of_bridge(BridgeReport(tuple(sorted(TOLD.members)), does, **options))
+def kernel(told: BridgeForwarding, **options: Any) -> PortReport:
+    """A bridge that does this."""
+    return PortReport.of_bridge(BridgeReport(tuple(sorted(TOLD.members)), told, **options))
 
 
 def leaving(ports: tuple[str, ...] | None) -> BridgeForwarding:
@@ -230,6 +230,34 @@ def test_a_bridge_that_is_to_forward_nothing_need_not_be_there() -> None:
 def test_a_port_that_is_no_member_of_the_bridge_prevents_a_change() -> None:
     report = PortReport.of_bridge(BridgeReport(("l1", "s2"), TOLD))
     assert failures(report) == ["is not the bridge of t1, by which frames of streams pass"]
+
+
+@pytest.mark.parametrize(
+    ("port", "row", "refused"),
+    [
+        (
+            "t1",
+            Recoding("pcp-decoding-table", 5, 3),
+            ["the pcp-decoding-table of t1 makes 5 3"],
+        ),
+        (
+            "l1",
+            Recoding("pcp-encoding-table", 6, 0),
+            ["the pcp-encoding-table of l1 makes 6 0"],
+        ),
+        ("l1", Recoding("pcp-encoding-table", 1, 0), []),
+        ("p9", Recoding("pcp-encoding-table", 6, 0), []),
+    ],
+)
+def test_a_table_that_leads_a_code_point_to_another_class_prevents_a_change(
+    port: str, row: Recoding, refused: list[str]
+) -> None:
+    """Not one that leads to the same class, nor one of a port that streams do not pass."""
+    report, classes = kernel(TOLD, recoded={port: (row,)}), (0, 0, 0, 0, 0, 1, 2, 2)
+    found = examine_bridge(PortRef("s1", "br0"), TOLD, report, classes)
+    texts = [each.text for each in found if each.verdict is Verdict.FAILED]
+    suffix = ", which is the priority of another traffic class"
+    assert texts == [each + suffix for each in refused]
 
 
 def test_a_bridge_that_ignores_vlans_prevents_a_change() -> None:

@@ -416,7 +416,9 @@ def test_an_entry_with_two_ports_is_reported_once_with_those_that_have_it():
         [in_memory(TALKER, INCOMING), in_memory(LISTENER, both)]
     )[STREAM_IDENTITY]
     assert active["in-facing"] == {"output-port": ["p1"], "input-port": ["p2"]}
-    assert active["dmac-vlan-stream-identification"]["down"]["priority"] == 1
+    parameters = active["dmac-vlan-stream-identification"]
+    assert parameters["down"]["priority"] == 1
+    assert parameters["up"]["destination-mac"] == TO_LISTENER
 
 
 def test_frames_are_counted_by_stream_and_side():

@@ -11,7 +11,14 @@ from typing import NamedTuple
 from pyroute2 import IPRoute
 
 from agent.kernel.cls_flower import EGRESS
-from agent.kernel.priority_filters import FilterAdapter, Filters, Hook, Match, PriorityFilter
+from agent.kernel.priority_filters import (
+    FLOWER,
+    FilterAdapter,
+    Filters,
+    Hook,
+    Match,
+    PriorityFilter,
+)
 from agent.mechanisms.bridged_classification.model import BridgedState
 from agent.mechanisms.bridged_classification.rules import EgressFilters, repair
 
@@ -35,9 +42,11 @@ _KINDS = (
 )
 
 
-def adapter(ipr: IPRoute) -> FilterAdapter:
+def adapter(ipr: IPRoute) -> FilterAdapter[PriorityFilter]:
     """The kernel side of the mechanism."""
-    return FilterAdapter(ipr, HOOK, EgressFilters, wanted=filters_of, part=_part, repair=repair)
+    return FilterAdapter(
+        ipr, HOOK, FLOWER, EgressFilters, wanted=filters_of, part=_part, repair=repair
+    )
 
 
 def filters_of(priorities: Mapping[int, int]) -> list[PriorityFilter]:

@@ -60,7 +60,7 @@ def outgoing_filter(stream: Outgoing) -> FlowerFilter:
 
 def incoming_stream(found: FlowerFilter) -> Incoming | None:
     """The stream of a filter; None where the filter is none of `incoming_filter`."""
-    cookie = _numbers(found.cookie, _INCOMING)
+    cookie = _numbers(found.cookie)
     match found.actions:
         case (SetDestination(mac), PushVlan(vlan_id, pcp), SetPriority()) if cookie:
             stream = Incoming(*cookie, _match(found.keys), text(mac), vlan_id, pcp)
@@ -70,7 +70,7 @@ def incoming_stream(found: FlowerFilter) -> Incoming | None:
 
 def outgoing_stream(found: FlowerFilter) -> Outgoing | None:
     """The stream of a filter; None where the filter is none of `outgoing_filter`."""
-    cookie = _numbers(found.cookie, _OUTGOING)
+    cookie = _numbers(found.cookie)
     if cookie is None or Key.ETH_DST not in found.keys or Key.VLAN_ID not in found.keys:
         return None
     match found.actions:
@@ -82,8 +82,8 @@ def outgoing_stream(found: FlowerFilter) -> Outgoing | None:
     return None
 
 
-def _numbers(cookie: bytes, kind: bytes) -> tuple[int, int, int] | None:
-    if len(cookie) != _COOKIE.size or not cookie.startswith(kind):
+def _numbers(cookie: bytes) -> tuple[int, int, int] | None:
+    if len(cookie) != _COOKIE.size:
         return None
     _kind, handle, index, active_index = _COOKIE.unpack(cookie)
     return handle, index, active_index

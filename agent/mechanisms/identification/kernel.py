@@ -7,7 +7,7 @@ filters that look at tags or code points, which it had not, or has not any more.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.composition import Change, Contribution, KernelObject
 from agent.kernel import clsact
-from agent.kernel.clsact import EGRESS, INGRESS
+from agent.kernel.cls_flower import EGRESS, INGRESS
 from agent.kernel.flower_filters import (
     ANY_PROTOCOL,
     FlowerFilter,
@@ -30,7 +30,7 @@ from agent.kernel.flower_filters import (
     set_filter,
 )
 from agent.kernel.frame_actions import PushVlan, SetDestination, SetPriority
-from agent.kernel.netlink_batch import NetlinkSocket, raise_first
+from agent.kernel.netlink_batch import Message, NetlinkSocket, raise_first
 from agent.kernel.refusal import reason
 from agent.mechanism import KernelAdapter
 from agent.mechanisms.identification.filters import (
@@ -177,7 +177,8 @@ class IdentificationAdapter(KernelAdapter):
         }
         if table:
             clsact.ensure(self._kernel, ifindex)
-        changes, kept = [], set()
+        changes: list[Message] = []
+        kept: set[tuple[int, Place]] = set()
         free = {where: _free_handles(where, present) for where in _PRIOS}
         for wanted in _wanted(table):
             hook, there = by_match.get(wanted.matched, (wanted.hook, None))
@@ -186,10 +187,9 @@ class IdentificationAdapter(KernelAdapter):
             if there is None or there.filter != wanted.filter:
                 changes.append(set_filter(ifindex, hook, place, wanted.filter))
         raise_first(self._kernel.send(changes))
-        obsolete = [
-            delete_filter(ifindex, hook, place) for hook, place in sorted(present.keys() - kept)
-        ]
-        raise_first(self._kernel.send(obsolete), _GONE)
+        obsolete = _obsolete(present.keys(), kept)
+        removals = [delete_filter(ifindex, hook, place) for hook, place in obsolete]
+        raise_first(self._kernel.send(removals), _GONE)
         if not table and present:
             clsact.remove_unused(self._kernel, ifindex)
 
@@ -214,6 +214,18 @@ def _new_place(wanted: _Wanted, free: Mapping[tuple[int, int], Iterator[int]]) -
 def _free_handles(where: tuple[int, int], present: Iterable[tuple[int, Place]]) -> Iterator[int]:
     used = {place.handle for hook, place in present if (hook, place.prio) == where}
     return (number for number in count(1) if number not in used)
+
+
+def _obsolete(
+    present: Set[tuple[int, Place]], kept: Set[tuple[int, Place]]
+) -> list[tuple[int, Place]]:
+    """What is to be removed; without a handle all at once that has the same hook and `prio`."""
+    in_use = {(hook, place.prio) for hook, place in kept}
+    places = {
+        (hook, place if (hook, place.prio) in in_use else place._replace(handle=0))
+        for hook, place in present - kept
+    }
+    return sorted(places)
 
 
 def _part(listed: Mapping[tuple[int, Place], Listed]) -> tuple[IdentificationState, bool]:

@@ -1,9 +1,9 @@
 """The priority of frames that come in by a port of a bridge (IEEE Std 802.1Q-2022, 6.9.3, 6.9.4).
 
-Linux gives all of them priority 0. With `priority-regeneration` or `default-priority` configured,
-a frame with a VLAN tag gets the priority that its code point stands for (8P0D), regenerated, any
-other frame the default priority of the port; the bridge keeps it until the gates of the port that
-it leaves by.
+Linux gives all of them priority 0. With `pcp-decoding-table`, `priority-regeneration` or
+`default-priority` configured, a frame with a VLAN tag gets the priority that its code point stands
+for (without a table: its own value), regenerated, any other frame the default priority of the port;
+the bridge keeps it until the gates of the port that it leaves by.
 """
 
 from __future__ import annotations

@@ -10,10 +10,11 @@ PRIORITIES = 8
 @dataclass(frozen=True, slots=True)
 class PriorityTable:
     """`regenerated[p]` is the priority of a frame with the code point p, `default` of one without
-    a VLAN tag."""
+    a VLAN tag; `decoded[p]` is the priority that the code point stands for, before regeneration."""
 
     regenerated: tuple[int, ...] = tuple(range(PRIORITIES))
     default: int = 0
+    decoded: tuple[int, ...] = tuple(range(PRIORITIES))
 
 
 @dataclass(frozen=True, slots=True)

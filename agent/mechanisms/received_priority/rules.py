@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from agent.composition import Change, Contribution, KernelObject, Stage
-from agent.mechanism import BRIDGE_PORT, Contributions, Node, ReportContext, Tree
+from agent.mechanism import (
+    BRIDGE_PORT,
+    EIGHT_PRIORITIES,
+    TAPRIO,
+    Contributions,
+    Node,
+    ReportContext,
+    Tree,
+)
 from agent.mechanisms.received_priority.model import (
     PRIORITIES,
     PriorityTable,
@@ -18,6 +26,7 @@ from agent.model import Clock, PortConfig, PortState
 
 NAME = "received-priority"
 REGENERATION, DEFAULT = "priority-regeneration", "default-priority"
+DECODING, DECODING_MAP = "pcp-decoding-table", "pcp-decoding-map"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +38,20 @@ class IngressFilters(KernelObject):
 
 
 def configured(interface: Tree, _state: PortState | None) -> ReceivedPriorityConfig:
-    """Leaves that are not given have the standard's defaults; without any nothing is asked for."""
+    """What is not given has the standard's default; without any of it nothing is asked for."""
     port = interface.get(BRIDGE_PORT, {})
-    if REGENERATION not in port and DEFAULT not in port:
+    if not {REGENERATION, DEFAULT, DECODING} & port.keys():
         return ReceivedPriorityConfig()
+    # One map at most: that of 8P0D, by a deviation.
+    decoded = {
+        row["priority-code-point"]: row["priority"]
+        for given in port.get(DECODING, {}).get(DECODING_MAP, [])
+        for row in given.get("priority-map", [])
+    }
     given = port.get(REGENERATION, {})
-    regenerated = tuple(given.get(f"priority{p}", p) for p in range(PRIORITIES))
-    return ReceivedPriorityConfig(PriorityTable(regenerated, port.get(DEFAULT, 0)))
+    by_code_point = tuple(decoded.get(p, p) for p in range(PRIORITIES))
+    regenerated = tuple(given.get(f"priority{p}", p) for p in by_code_point)
+    return ReceivedPriorityConfig(PriorityTable(regenerated, port.get(DEFAULT, 0), by_code_point))
 
 
 def as_is(state: PortState) -> ReceivedPriorityConfig:
@@ -78,8 +94,28 @@ def operational(state: PortState, _context: ReportContext) -> Node:
     table = state[ReceivedPriorityState].table
     if table is None:
         return {}
-    regenerated = {f"priority{p}": given for p, given in enumerate(table.regenerated)}
-    return {BRIDGE_PORT: {REGENERATION: regenerated, DEFAULT: table.default}}
+    regenerated = {
+        f"priority{p}": given for p, given in zip(table.decoded, table.regenerated, strict=True)
+    }
+    node: Node = {REGENERATION: regenerated, DEFAULT: table.default}
+    if table.decoded != PriorityTable().decoded:
+        rows = [
+            {"priority-code-point": pcp, "priority": priority, "drop-eligible": False}
+            for pcp, priority in enumerate(table.decoded)
+        ]
+        node[DECODING] = {DECODING_MAP: [{"pcp": EIGHT_PRIORITIES, "priority-map": rows}]}
+    if state.bridge is not None:
+        node[TAPRIO] = {"kernel": {"bridged-frames": _in_kernel(table)}}
+    return {BRIDGE_PORT: node}
+
+
+def _in_kernel(table: PriorityTable) -> Node:
+    return {
+        "received-priority": [
+            {"code-point": pcp, "priority": given} for pcp, given in enumerate(table.regenerated)
+        ],
+        "default-priority": table.default,
+    }
 
 
 def applied(

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cnc.format import counted
 from cnc.model import BridgeForwarding, PortRef
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.wording import named
+from cnc.switch.code_points import misleading
 from cnc.switch.identification import MODULE
-from cnc.switch.tree import BridgeReport, PortReport
+from cnc.switch.tree import PRIORITIES, BridgeReport, PortReport
+
+EACH_PRIORITY = tuple(range(PRIORITIES))
 
 
 def examine_bridge(
-    ref: PortRef, desired: BridgeForwarding, report: PortReport | None
+    ref: PortRef,
+    desired: BridgeForwarding,
+    report: PortReport | None,
+    classes: Sequence[int] = EACH_PRIORITY,
 ) -> Iterator[Finding]:
-    """All findings about the bridge `ref`. One that is to forward nothing need not be there."""
+    """All findings about the bridge `ref`. One that is to forward nothing need not be there.
+
+    `classes` are the traffic classes of its ports, by priority.
+    """
     bridge = report.forwarding if report else None
     failures = list(_failures(ref, desired, bridge)) if desired.members else []
+    if bridge and desired.members:
+        failures += _recoded(desired, bridge, classes)
     for text, hint in failures:
         yield Finding(*ref, Check.BRIDGE, Verdict.FAILED, text, hint)
     if bridge and not failures:
@@ -57,4 +68,17 @@ def _failures(
         yield (
             f"cannot translate frames of {streams}: the YANG module {MODULE} is not installed",
             "update the switch's agent and its YANG modules, or let the talkers tag their frames",
+        )
+
+
+def _recoded(
+    desired: BridgeForwarding, bridge: BridgeReport, classes: Sequence[int]
+) -> Iterator[tuple[str, str]]:
+    """Tables that lead frames of streams to another traffic class, here or at the next switch."""
+    of_members = {port: its for port, its in bridge.recoded.items() if port in desired.members}
+    for port, row in misleading(of_members, classes):
+        what = f"the {row.table} of {port} makes {row.before} {row.after}"
+        yield (
+            f"{what}, which is the priority of another traffic class",
+            f"remove the row with a NETCONF client ({row.table} of a bridge port)",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cnc.model import (
     BridgeForwarding,
@@ -13,7 +13,7 @@ from cnc.model import (
     TalkerConfiguration,
 )
 from cnc.rollout.compare import agent_down
-from cnc.rollout.preflight.bridges import examine_bridge
+from cnc.rollout.preflight.bridges import EACH_PRIORITY, examine_bridge
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.preflight.ports import examine_limits, examine_margin, examine_port
@@ -83,13 +83,21 @@ def _examine_switch(
     for port, configuration in ports.items():
         ref = PortRef(name, port)
         if isinstance(configuration, BridgeForwarding):
-            yield from examine_bridge(ref, configuration, state.ports.get(port))
+            yield from examine_bridge(
+                ref, configuration, state.ports.get(port), _classes(ports.values())
+            )
             continue
         link = network.links.get(ref) if network else None
         report = state.ports.get(port)
         yield from examine_port(ref, configuration, report, link)
         if network and report and isinstance(configuration, PortConfiguration):
             yield from examine_margin(ref, configuration, report, network.gate_margin_ns)
+
+
+def _classes(ports: Iterable[PortSettings | None]) -> Sequence[int]:
+    """The traffic class of each priority on this switch; without gates each has its own."""
+    gated = (each for each in ports if isinstance(each, PortConfiguration))
+    return next((each.priority_map for each in gated), EACH_PRIORITY)
 
 
 def _kernel(name: str, ports: Mapping[str, PortSettings | None], agent: AgentReport) -> Finding:

@@ -1,0 +1,124 @@
+"""The code points of sent frames: read from the configuration, compared, reported. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from agent.composition import Change, Contribution, KernelObject, Stage
+from agent.mechanism import (
+    BRIDGE_PORT,
+    EIGHT_PRIORITIES,
+    TAPRIO,
+    Contributions,
+    Node,
+    ReportContext,
+    Tree,
+)
+from agent.mechanisms.sent_priority.model import (
+    PRIORITIES,
+    CodePoints,
+    SentPriorityConfig,
+    SentPriorityState,
+)
+from agent.model import Clock, PortConfig, PortState
+
+NAME = "sent-priority"
+ENCODING, ENCODING_MAP = "pcp-encoding-table", "pcp-encoding-map"
+
+
+@dataclass(frozen=True, slots=True)
+class CodePointFilters(KernelObject):
+    """The filters that write code points at the egress of one port; their content is
+    `CodePoints`."""
+
+    removed_in: ClassVar[Stage] = Stage.CLASSIFY
+    set_in: ClassVar[Stage] = Stage.CLASSIFY
+
+
+def configured(interface: Tree, _state: PortState | None) -> SentPriorityConfig:
+    """A priority without a row is sent as its own value (8P0D); without a map nothing is asked."""
+    maps = interface.get(BRIDGE_PORT, {}).get(ENCODING, {}).get(ENCODING_MAP, [])
+    if not maps:
+        return SentPriorityConfig()
+    # One map at most, and only of frames that are not drop eligible, by deviations.
+    given = {
+        row["priority"]: row["priority-code-point"]
+        for each in maps
+        for row in each.get("priority-map", [])
+    }
+    return SentPriorityConfig(tuple(given.get(p, p) for p in range(PRIORITIES)))
+
+
+def as_is(state: PortState) -> SentPriorityConfig:
+    return SentPriorityConfig(state[SentPriorityState].code_points)
+
+
+def contributions(state: PortState) -> Contributions:
+    if code_points := state[SentPriorityState].code_points:
+        yield _filters(state), _contribution(state, code_points)
+
+
+def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
+    before = state[SentPriorityState].code_points
+    after = config[SentPriorityConfig].code_points if state.bridge is not None else None
+    if before == after:
+        return
+    yield Change(
+        port=state.name,
+        target=_filters(state),
+        before=(_contribution(state, before),) if before else (),
+        after=(_contribution(state, after),) if after else (),
+        description=f"port {state.name}: code point of sent frames: {_words(after)}",
+        difference=f"sent frames have {_words(before)}, not {_words(after)}",
+    )
+
+
+def repair(port: str, ifindex: int) -> Change:
+    """The table of the port is right, but not all filters that the agent has set."""
+    return Change(
+        port=None,
+        target=CodePointFilters(port, ifindex),
+        before=(),
+        after=(),
+        description=f"port {port}: restore the filters of code points, which another program has "
+        "changed",
+        difference="the filters of code points were changed",
+    )
+
+
+def operational(state: PortState, _context: ReportContext) -> Node:
+    code_points = state[SentPriorityState].code_points
+    if code_points is None:
+        return {}
+    rows = [
+        {"priority": priority, "dei": False, "priority-code-point": code_point}
+        for priority, code_point in enumerate(code_points)
+    ]
+    node: Node = {ENCODING: {ENCODING_MAP: [{"pcp": EIGHT_PRIORITIES, "priority-map": rows}]}}
+    if state.bridge is not None:
+        sent = [{"priority": p, "code-point": given} for p, given in enumerate(code_points)]
+        node[TAPRIO] = {"kernel": {"bridged-frames": {"sent-code-point": sent}}}
+    return {BRIDGE_PORT: node}
+
+
+def applied(
+    state: PortState, contents: Sequence[CodePoints], _now_ns: Callable[[Clock], int]
+) -> PortState:
+    """The port in memory with these code points."""
+    return state.with_part(SentPriorityState(contents[0] if contents else None))
+
+
+def _filters(state: PortState) -> CodePointFilters:
+    return CodePointFilters(state.name, state.ifindex)
+
+
+def _contribution(state: PortState, code_points: CodePoints) -> Contribution:
+    return Contribution(NAME, state.name, 0, code_points)
+
+
+def _words(code_points: CodePoints | None) -> str:
+    if code_points is None:
+        return "the code points with which they came"
+    return f"the code points {', '.join(map(str, code_points))} by priority"
