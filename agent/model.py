@@ -95,7 +95,8 @@ class PortState:
     `foreign_qdisc` names a root qdisc that the agent did not set. `statistics` has the names of
     RFC 8343. `has_mac_merge`: the port can interrupt a preemptable frame (IEEE 802.3 clause 99).
     `carrier_losses` counts how often the link went down. `bridge` is the Linux bridge that the
-    port is a member of, `as_bridge` what the interface is set to if it is one itself.
+    port is a member of, `as_bridge` what the interface is set to if it is one itself, and
+    `bridge_departures` how often it was seen to leave one: it loses its VLANs each time.
     `link_speed_bps` is None while the kernel knows none; of an `emulated` link
     it is the rate that is emulated.
     """
@@ -115,6 +116,7 @@ class PortState:
     bridge: str | None = None
     as_bridge: LinuxBridge | None = None
     emulated: EmulatedLink | None = None
+    bridge_departures: int = 0
     parts: tuple[Any, ...] = ()
 
     def __getitem__(self, kind: type[Part]) -> Part:

@@ -167,8 +167,7 @@ class Changes:
                 self._desired, impossible = possible_ports(tree, before)
                 self._all_asked(before)
                 # Ports that are not configured any more, too: they lose what is ours.
-                for name in sorted(before.keys() - impossible):
-                    self._apply_port(name)
+                self._apply_ports(before.keys() - impossible)
 
     def apply_to_new_ports(self, states: Mapping[str, PortState]) -> bool:
         """Configure interfaces that appeared since the newest poll; whether there were any.
@@ -190,10 +189,10 @@ class Changes:
                 if name in states and failed.may_succeed(states[name])
             }
             self._retry_ports |= (new & self.desired.keys()) | able
-            due = sorted(self._retry_ports & states.keys())
-            for name in due:
-                self._apply_port(name)
-                self._retry_ports.discard(name)
+            due = self._retry_ports & states.keys()
+            if due:
+                self._apply_ports(due)
+                self._retry_ports -= due
             return bool(due)
 
     def retry(self, ports: Iterable[str]) -> None:
@@ -221,8 +220,13 @@ class Changes:
         self._retry_ports.clear()
         self._failed_ports.clear()
 
-    def _apply_port(self, port: str) -> None:
-        """Bring one port to the configuration in force; the others stay as they are."""
+    def _apply_ports(self, ports: Collection[str]) -> None:
+        """Bring these ports to the configuration in force; the others stay as they are.
+
+        Together, so that the stages are those of a change: frames are forwarded before gates close,
+        and have their classes before they are forwarded. One by one where that is refused, bridges
+        first; what one port cannot do is logged.
+        """
         before = self._switch.read()
         as_they_are = {
             name: PortConfig(
@@ -230,24 +234,34 @@ class Changes:
             )
             for name, state in before.items()
         }
+        asked = {port: self.desired.get(port, PortConfig(port)) for port in ports}
         try:
-            config = self.desired.get(port, PortConfig(port))
-            change = self._apply({}, as_they_are | {port: config}, before)
+            change = self._apply({}, as_they_are | asked, before)
         except REFUSALS as error:
-            known, reason = self._failed_ports.get(port), str(error)
-            if state := before.get(port):  # it may be gone since the poll
-                self._failed_ports[port] = _FailedPort(
-                    reason, state.link_speed_bps, state.foreign_qdisc, time.monotonic()
-                )
-            if known is None or known.reason != reason:
-                LOG.error(
-                    "the running configuration is not what the port does:\n%s",
-                    reason,
-                    extra={"fields": {"TSN_PORT": port}},
-                )
+            if len(ports) == 1:
+                for port in ports:
+                    self._failed(port, str(error), before)
+                return
+            for port in sorted(ports, key=lambda name: (not _is_bridge(before.get(name)), name)):
+                self._apply_ports([port])
         else:
-            self._failed_ports.pop(port, None)
+            for port in ports:
+                self._failed_ports.pop(port, None)
             self._write(self._memory_after(change))
+
+    def _failed(self, port: str, reason: str, states: Mapping[str, PortState]) -> None:
+        """Log the reason, unless it is known, and remember when it was found."""
+        known = self._failed_ports.get(port)
+        if state := states.get(port):  # it may be gone since the poll
+            self._failed_ports[port] = _FailedPort(
+                reason, state.link_speed_bps, state.foreign_qdisc, time.monotonic()
+            )
+        if known is None or known.reason != reason:
+            LOG.error(
+                "the running configuration is not what the port does:\n%s",
+                reason,
+                extra={"fields": {"TSN_PORT": port}},
+            )
 
     def _apply(
         self,
@@ -356,6 +370,10 @@ class Changes:
         if self._timer:
             self._timer.cancel()
             self._timer = None
+
+
+def _is_bridge(state: PortState | None) -> bool:
+    return state is not None and state.as_bridge is not None
 
 
 def _differing(

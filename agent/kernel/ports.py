@@ -15,6 +15,7 @@ from agent.kernel.ethtool import Ethtool
 from agent.kernel.wake_up_monitor import WakeUpMonitor, monitored
 from agent.mechanism import Mechanism, Node
 from agent.model import AgentError, EmulatedLink, PortConfig, PortState, PtpStatus
+from agent.root_qdisc import RootQdisc
 from agent.wake_ups import WakeUps
 
 EMULATING_DRIVER = "veth"  # a cable of an emulated network; of any other the driver knows the speed
@@ -37,6 +38,7 @@ class KernelPorts(MachineClocks):
         self._ethtool = Ethtool()
         self._adapters = {each.name: each.kernel(self._ipr) for each in mechanisms}
         self._wake_up_monitor: WakeUpMonitor | None = None
+        self._change_monitor: KernelChangeMonitor | None = None
         self._replace = {
             kind: replace
             for adapter in self._adapters.values()
@@ -88,10 +90,39 @@ class KernelPorts(MachineClocks):
             bridge=port.bridge,
             as_bridge=port.as_bridge,
             emulated=emulated,
+            bridge_departures=(
+                self._change_monitor.departures(port.index) if self._change_monitor else 0
+            ),
         )
 
     def execute(self, step: Step) -> None:
-        self._replace[type(step.target)](step.target, step.before, step.after)
+        had_hook = self._hook_beside_gates(step.target)
+        try:
+            self._replace[type(step.target)](step.target, step.before, step.after)
+        finally:
+            if had_hook not in {None, self._hook_beside_gates(step.target)}:
+                self._start_gates_again(step.target)
+
+    def _hook_beside_gates(self, target: KernelObject) -> bool | None:
+        """Whether the port has the qdisc for filters; None where no gates run beside it.
+
+        Where that qdisc comes or goes, the kernel takes the port down and up (qdisc_graft of
+        net/sched/sch_api.c), and the timer of a taprio that had run does not start again.
+        """
+        if target.ifindex is None or isinstance(target, RootQdisc):
+            return None
+        kinds = {each.get("TCA_KIND") for each in self._ipr.get_qdiscs(target.ifindex)}
+        return "clsact" in kinds if "taprio" in kinds else None
+
+    def _start_gates_again(self, target: KernelObject) -> None:
+        states = [each for each in self.read().values() if each.ifindex == target.ifindex]
+        present: dict[KernelObject, list[Contribution]] = {}
+        for state in states:
+            for mechanism in self.mechanisms:
+                for each, contribution in mechanism.contributions(state):
+                    present.setdefault(each, []).append(contribution)
+        for port, reason in self.restart(states, present).items():
+            raise AgentError(f"port {port}: its gates do not start again: {reason}")
 
     def problems(self, config: PortConfig) -> Iterator[str]:
         for adapter in self._adapters.values():
@@ -120,7 +151,9 @@ class KernelPorts(MachineClocks):
         return leaves
 
     def change_monitor(self) -> KernelChangeMonitor:
-        return KernelChangeMonitor()
+        """From now on states tell how often a port has left a bridge, too."""
+        self._change_monitor = KernelChangeMonitor()
+        return self._change_monitor
 
     def ptp_status(self) -> PtpStatus | None:
         """What the ptp4l of this namespace says; None where none answers."""

@@ -105,7 +105,7 @@ def _membership(
         yield f"VLAN {vlan_id} {verb} {_list(surplus)}"
 
 
-def _trust(before: Sequence[str], after: Sequence[str], whose: _Whose) -> Iterator[str]:
+def _trust(before: Sequence[str], after: Sequence[str], whose: Whose) -> Iterator[str]:
     missing, surplus = _beyond(after, before), _beyond(before, after)
     is_kernel = whose is _KERNEL
     priority = "the priority of received frames"

@@ -169,6 +169,22 @@ def test_a_port_that_joins_a_bridge_later_differs_until_it_is_configured(switch,
     assert hooks("p1") == []
 
 
+def test_gates_go_on_when_a_port_gets_its_first_filter_and_loses_its_last(
+    switch, master, two_classes
+):
+    """The kernel stops them each time."""
+    gates = configured("p1", two_classes((0x2, 500_000), (0x1, 500_000)))
+    switch.apply({"p1": gates})
+    for rules in ({EF: 1}, {}):
+        switch.apply({"p1": replace(gates, parts=(*gates.parts, BridgedConfig(rules)))})
+        assert hooks("p1") == (["clsact"] if rules else [])
+        before = counted(switch)
+        for pcp in (None, 6):
+            send(IPV4, BEST_EFFORT, pcp=pcp)
+        time.sleep(0.1)
+        assert counted(switch)[0] - before[0] >= 2 * FRAMES
+
+
 def test_filters_of_others_stay_and_ours_are_repaired(switch, master, asked):
     with IPRoute() as ipr:
         (p1,) = ipr.link_lookup(ifname="p1")

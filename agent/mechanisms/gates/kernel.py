@@ -14,7 +14,13 @@ from agent.kernel import clock
 from agent.mechanism import KernelAdapter, Node
 from agent.mechanisms.gates import children, limits, taprio, taprio_dump
 from agent.mechanisms.gates.children import Children
-from agent.mechanisms.gates.model import GateConfig, GateSchedule, GateState, Taprio
+from agent.mechanisms.gates.model import (
+    GateConfig,
+    GateSchedule,
+    GateState,
+    Taprio,
+    TaprioMode,
+)
 from agent.mechanisms.gates.taprio_dump import DumpedQdisc, LinkSpeed
 from agent.model import NS_PER_S, AgentError, PortConfig, PortState
 from agent.root_qdisc import ROOT, RootQdisc
@@ -99,11 +105,13 @@ class GateAdapter(KernelAdapter):
     def restart(
         self, states: Sequence[PortState], present: Mapping[KernelObject, Sequence[Contribution]]
     ) -> Mapping[str, str]:
-        """Set the gate control lists of these ports again, to start with the next cycle.
+        """Set the gate control lists of these ports again, to start with the next cycle; those that
+        the hardware executes never stand still.
 
         Returns the kernel's reason by port where it refused; such a port may have no gates then.
         """
         refused: dict[str, str] = {}
+        states = [each for each in states if not _is_offloaded(each)]
         for state in states:
             _, below = _split(present.get(RootQdisc(state.name, state.ifindex), ()))
             refused |= _refusal(partial(self._restart, state, below), state)
@@ -146,6 +154,11 @@ def _split(contributions: Sequence[Contribution]) -> tuple[Taprio | None, Childr
     root = next((each.content for each in contributions if each.place == ROOT), None)
     below = (each.content for each in contributions if each.place != ROOT)
     return root, {child.queue: child for child in below}
+
+
+def _is_offloaded(state: PortState) -> bool:
+    own = state[GateState].taprio
+    return own is not None and own.mode is TaprioMode.FULL_OFFLOAD
 
 
 def _pending(state: PortState) -> GateSchedule | None:
