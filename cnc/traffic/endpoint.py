@@ -72,14 +72,24 @@ class Outlet(SendingSocket):
         super().__init__(socket.socket(family, socket.SOCK_DGRAM))
         self.flow = flow
         mark(self.socket, flow["dscp"], None)  # the lab's nodes give priorities by DSCP
-        if flow.get("source") or flow.get("source_port"):
+        self._destination: tuple[str, int] | None = None
+        if "port" in flow:
+            # A connected socket remembers its port's transmit queue, and a frame keeps its socket
+            # through veths and bridges of a lab: switches would send it from that queue, whatever
+            # its priority (net/core/dev.c: netdev_pick_tx).
+            self._destination = flow["destination"], flow["port"]
             self.socket.bind((flow["source"] or "", flow["source_port"] or 0))
-        self.socket.connect((flow["destination"], flow.get("port", PORT)))
+        else:
+            self.socket.connect((flow["destination"], PORT))
         self._filling = bytes(flow["payload_octets"] - IP_AND_UDP_OCTETS[version] - PROBE.size)
 
     def send_probe(self, number: int, seq: int) -> None:
         """Send a packet with these two numbers in it."""
-        self.socket.send(PROBE.pack(number, seq) + self._filling)
+        packet = PROBE.pack(number, seq) + self._filling
+        if self._destination:
+            self.socket.sendto(packet, self._destination)
+        else:
+            self.socket.send(packet)
 
 
 class PacketListener:

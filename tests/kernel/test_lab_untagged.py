@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import struct
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,19 +105,26 @@ def test_between_switches_frames_have_the_address_vlan_and_pcp_of_their_stream(
 
 @pytest.mark.virtual_time
 def test_other_frames_of_such_a_talker_stay_best_effort(running: tuple[Lab, Plan]) -> None:
-    """Neighbour discovery and an echo, from scratch: t2 sends two streams of untagged IP."""
+    """Neighbour discovery and a packet with another code point, to the address of a stream."""
     lab, _ = running
-    port = PortRef("s1", "s2")
+    port, address = PortRef("s1", "s2"), CAMERA["destination"]
     before = frames_by_class(lab, port)
-    for words in (
-        "ip -6 neigh flush dev eth0",
-        "ip -6 neigh del 2001:db8::12 dev eth0",
-        "ping -6 -c 3 -i 0.01 2001:db8::12",
-    ):
-        subprocess.run(lab.command("t2", words.split()), check=True, capture_output=True)
+    send = (
+        "import socket, time; s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); "
+        f"s.sendto(b'x', ({address!r}, 9)); time.sleep(0.1)"
+    )
+
+    def run_at_t2(*words: str) -> str:
+        command = lab.command("t2", words)
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    neighbour = ("ip", "-6", "neigh")
+    run_at_t2(*neighbour, "del", str(address), "dev", "eth0")
+    run_at_t2(sys.executable, "-c", send)
+    assert MACS["l2"] in run_at_t2(*neighbour, "show", str(address), "dev", "eth0")
     after = frames_by_class(lab, port)
-    assert after[BEST_EFFORT] - before[BEST_EFFORT] >= 4
-    assert after[FAST] == before[FAST]
+    assert after[BEST_EFFORT] - before[BEST_EFFORT] >= 2  # a solicitation, and the packet
+    assert (after[FAST], after[SLOW]) == (before[FAST], before[SLOW])
 
 
 def test_a_second_push_changes_nothing_and_each_path_is_as_planned(
