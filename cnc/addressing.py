@@ -3,14 +3,15 @@
 In a routed network every cable is an IPv4 and an IPv6 subnet of its own, and switches forward at
 the network layer, as the DSCP rules of the agents need (frames that are bridged never pass
 POSTROUTING). A bridged network is one subnet, in which each node has one address: an end station at
-its first port, a switch at its bridge.
+its first port, a switch at its bridge. There an end station has the MAC address that the intent
+states, and the IP addresses by which streams are known that it sends untagged, or listens to.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -23,6 +24,7 @@ from ipaddress import (
 )
 
 from cnc.errors import InputError
+from cnc.identification import IpIdentification
 from cnc.model import Forwarding, Intent, Link, Network, PortRef
 from cnc.spanning_tree import spanning_tree
 
@@ -92,6 +94,10 @@ def port_addresses(network: Network) -> dict[PortRef, PortAddresses]:
                 v4=IPv4Interface((v4 + end, 24)),
                 v6=IPv6Interface((v6 + end, 64)),
             )
+    first = {port.node: port for port in sorted(result, reverse=True)}
+    for name, station in network.end_stations.items():
+        if station.mac and name in first:
+            result[first[name]] = replace(result[first[name]], mac=station.mac)
     return result
 
 
@@ -106,6 +112,38 @@ def bridged_addresses(network: Network) -> dict[str, PortAddresses]:
             v6=IPv6Interface((int(BRIDGED_V6.network_address) + number, BRIDGED_V6.prefixlen)),
         )
         for number, node in enumerate(sorted(first), start=1)
+    }
+
+
+def stated_addresses(intent: Intent) -> dict[str, frozenset[IPv4Address | IPv6Address]]:
+    """The IP addresses, by node, by which streams are known that talkers send untagged.
+
+    Raises:
+        InputError: two nodes would have one of them.
+    """
+    owners: dict[IPv4Address | IPv6Address, str] = {}
+    for node, own in addresses(intent).items():
+        owners |= {own.v4: node, own.v6: node}
+    found: dict[str, set[IPv4Address | IPv6Address]] = {}
+    for stream in intent.streams.values():
+        known_by = stream.identification
+        if not isinstance(known_by, IpIdentification):
+            continue
+        ends = [(stream.listeners[0], known_by.destination)]
+        ends += [(stream.talker, known_by.source)] if known_by.source else []
+        for node, text in ends:
+            address = ip_address(text)
+            if (owner := owners.setdefault(address, node)) != node:
+                raise InputError(
+                    f"stream {stream.name}: {address} would be {node}, and is {owner} in the lab",
+                    hint=f"the lab's own addresses are in {BRIDGED_V4} and {BRIDGED_V6}: state "
+                    "others",
+                )
+            found.setdefault(node, set()).add(address)
+    own_addresses = addresses(intent)
+    return {
+        node: frozenset(its - {own_addresses[node].v4, own_addresses[node].v6})
+        for node, its in found.items()
     }
 
 

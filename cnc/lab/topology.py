@@ -13,7 +13,14 @@ from typing import Any
 from pyroute2 import IPRoute, netns
 from pyroute2.ethtool.ioctl import IoctlEthtool
 
-from cnc.addressing import PortAddresses, bridged_addresses, cables, port_addresses, routes
+from cnc.addressing import (
+    PortAddresses,
+    bridged_addresses,
+    cables,
+    port_addresses,
+    routes,
+    stated_addresses,
+)
 from cnc.errors import CncError
 from cnc.lab import bridge, management, namespaces, wires
 from cnc.lab.namespaces import bring_up, inside, sysctl
@@ -167,6 +174,29 @@ def _configure_bridged_node(intent: Intent, node: str) -> None:
             own = switch.bridge_device if switch else ports[0]
             others = [each for name, each in addresses.items() if name != node]
             _assign(ip, own, addresses[node], others)
+            if not switch:
+                _assign_stated(ip, own, intent, node)
+
+
+def _assign_stated(ip: IPRoute, interface: str, intent: Intent, node: str) -> None:
+    """The addresses that the intent states of stations, beside those of the lab: each is a subnet
+    of its own, which all stations have on their link."""
+    index = ip.link_lookup(ifname=interface)[0]
+    nodes = bridged_addresses(intent.network)
+    for owner, stated in stated_addresses(intent).items():
+        for address in stated:
+            host = f"{address}/{address.max_prefixlen}"
+            if owner == node:
+                ip.addr("add", index=index, address=str(address), prefixlen=address.max_prefixlen)
+                continue
+            ip.route("add", dst=host, oif=index, scope="link")
+            ip.neigh(
+                "replace",
+                ifindex=index,
+                dst=str(address),
+                lladdr=nodes[owner].mac,
+                state="permanent",
+            )
 
 
 def _configure_port(ip: IPRoute, port: PortRef, own: PortAddresses, peer: PortAddresses) -> None:

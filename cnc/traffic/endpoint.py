@@ -71,25 +71,37 @@ class Outlet(SendingSocket):
         super().__init__(socket.socket(family, socket.SOCK_DGRAM))
         self.flow = flow
         mark(self.socket, flow["dscp"], None)  # the lab's nodes give priorities by DSCP
-        self.socket.connect((flow["destination"], PORT))
+        self._destination: tuple[str, int] | None = None
+        if "port" in flow:
+            # A connected socket remembers its port's transmit queue, and a frame keeps its socket
+            # through veths and bridges of a lab: switches would send it from that queue, whatever
+            # its priority (net/core/dev.c: netdev_pick_tx).
+            self._destination = flow["destination"], flow["port"]
+            self.socket.bind((flow["source"] or "", flow["source_port"] or 0))
+        else:
+            self.socket.connect((flow["destination"], PORT))
         self._filling = bytes(flow["payload_octets"] - IP_AND_UDP_OCTETS[version] - PROBE.size)
 
     def send_probe(self, number: int, seq: int) -> None:
         """Send a packet with these two numbers in it."""
-        self.socket.send(PROBE.pack(number, seq) + self._filling)
+        packet = PROBE.pack(number, seq) + self._filling
+        if self._destination:
+            self.socket.sendto(packet, self._destination)
+        else:
+            self.socket.send(packet)
 
 
 class PacketListener:
-    """A socket for the packets to an address of the node."""
+    """A socket for the packets to an address and port of the node."""
 
     columns = EthernetListener.columns[:3]
 
-    def __init__(self, family: str, address: str, offset_ns: int) -> None:
+    def __init__(self, family: str, address: str, port: int, offset_ns: int) -> None:
         self._tai_offset_ns = offset_ns
         self.socket = socket.socket(socket.AddressFamily[family], socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         widen(self.socket)
-        self.socket.bind((address, PORT))
+        self.socket.bind((address, port))
 
     def receive(self) -> Arrival:
         """Take one probe that has arrived."""
@@ -101,8 +113,12 @@ class PacketListener:
 
 
 def outlet_of(flow: dict[str, Any]) -> Outlet | EthernetOutlet:
-    """The socket for a flow: of frames to an address and VLAN, or of packets to a node."""
-    return EthernetOutlet(flow) if "destination_mac" in flow else Outlet(flow)
+    """The socket for a flow: of frames to an address and VLAN, or of packets to a node.
+
+    What an untagged flow is sent as is in `sending`.
+    """
+    sent = {**flow, **(flow.get("sending") or {})}
+    return Outlet(sent) if "ip_version" in sent else EthernetOutlet(sent)
 
 
 def talk(spec: dict[str, Any]) -> None:
@@ -251,10 +267,13 @@ def listen(spec: dict[str, Any]) -> None:
     """Record every probe that arrives, copies as well; writes the columns of the listeners."""
     offset_ns = tai_offset_ns()
     listeners: list[PacketListener | EthernetListener] = [
-        *(PacketListener(family, address, offset_ns) for family, address in spec["addresses"]),
-        *(EthernetListener(interface, offset_ns) for interface in spec["interfaces"]),
+        *(
+            PacketListener(family, address, port, offset_ns)
+            for family, address, port in spec["addresses"]
+        ),
+        *(EthernetListener(each, spec["udp_ports"], offset_ns) for each in spec["interfaces"]),
     ]
-    columns = listeners[0].columns
+    columns = listeners[-1].columns  # those of frames are the longer ones
     poll = select.poll()
     by_descriptor = {listener.socket.fileno(): listener for listener in listeners}
     for descriptor in (*by_descriptor, sys.stdin):

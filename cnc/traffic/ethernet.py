@@ -2,7 +2,8 @@
 
 Probes are frames with an EtherType for local experiments (IEEE 802 Std 9.2.3), since a bridge looks
 into frames with IP packets for their group (net/bridge/br_multicast.c) and not at their MAC
-address. The standard library and `cnc.talker` only: `cnc.traffic.endpoint` is to start fast.
+address; those of streams that talkers send untagged may be in UDP packets. The standard library and
+`cnc.talker` only: `cnc.traffic.endpoint` is to start fast.
 """
 
 from __future__ import annotations
@@ -10,8 +11,15 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from cnc.traffic.probe_filter import (
+    ETHERTYPE,
+    HEADERS_OCTETS,
+    probe_filter,
+    probe_offset,
+)
 from cnc.traffic.sockets import (
     NS_PER_S,
     PROBE,
@@ -22,9 +30,7 @@ from cnc.traffic.sockets import (
     widen,
 )
 
-ETHERTYPE = 0x88B5
 VLAN_ETHERTYPE = 0x8100
-MAC_HEADER_OCTETS = 14
 LEAST_PAYLOAD_OCTETS = 46  # IEEE 802.3: a shorter one is filled up
 
 # linux/if_ether.h, linux/if_packet.h, asm-generic/socket.h
@@ -35,16 +41,6 @@ MEMBERSHIP = struct.Struct("=IHH8x")  # struct packet_mreq: index of the interfa
 AUXDATA = struct.Struct("=IIIHHHH")  # struct tpacket_auxdata; at last vlan_tci and vlan_tpid
 VLAN_VALID = 1 << 4
 SO_ATTACH_FILTER = 26
-# linux/filter.h: load the half-word at 12; unless it is ETHERTYPE skip one; accept; refuse.
-FILTER = b"".join(
-    struct.pack("=HBBI", *instruction)
-    for instruction in (
-        (0x28, 0, 0, 12),
-        (0x15, 0, 1, ETHERTYPE),
-        (0x06, 0, 0, 0xFFFF),
-        (6, 0, 0, 0),
-    )
-)
 CONTROL_OCTETS = socket.CMSG_SPACE(TIMESPEC.size) + socket.CMSG_SPACE(AUXDATA.size)
 
 
@@ -79,7 +75,8 @@ class EthernetOutlet(SendingSocket):
         if vlan_id is not None and pcp is not None:
             tag = struct.pack("!HH", VLAN_ETHERTYPE, pcp << 13 | vlan_id)
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, pcp)
-        source = self.socket.getsockname()[4]
+        stated = self.flow.get("source_mac")
+        source = octets_of(stated) if stated else self.socket.getsockname()[4]
         self._header = octets_of(mac) + source + tag + struct.pack("!H", ETHERTYPE)
 
     def send_probe(self, number: int, seq: int) -> None:
@@ -88,8 +85,8 @@ class EthernetOutlet(SendingSocket):
 
 
 class Arrival(NamedTuple):
-    """A probe that arrived. Of one in an IP packet the last three are not known; a frame without a
-    tag has the address only."""
+    """A probe that arrived. Of one that a socket for packets got the last three are not known; a
+    frame without a tag has the address only."""
 
     number: int
     seq: int
@@ -100,11 +97,12 @@ class Arrival(NamedTuple):
 
 
 class EthernetListener:
-    """A socket for all probes that arrive at an interface, whatever their address and VLAN."""
+    """A socket for all probes that arrive at an interface, whatever their address and VLAN: of
+    their own EtherType, and in UDP packets to these ports."""
 
     columns = ("flow", *Arrival._fields[1:])
 
-    def __init__(self, interface: str, tai_offset_ns: int) -> None:
+    def __init__(self, interface: str, udp_ports: Sequence[int], tai_offset_ns: int) -> None:
         self._tai_offset_ns = tai_offset_ns
         # With a protocol it would get frames of all ports before `bind`; and only a socket for all
         # protocols gets a frame while the kernel still knows of its tag (net/core/dev.c).
@@ -113,8 +111,9 @@ class EthernetListener:
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-        program = ctypes.create_string_buffer(FILTER)
-        length = len(FILTER) // 8
+        instructions = probe_filter(udp_ports)
+        program = ctypes.create_string_buffer(instructions)
+        length = len(instructions) // 8
         self.socket.setsockopt(
             socket.SOL_SOCKET,
             SO_ATTACH_FILTER,
@@ -127,8 +126,8 @@ class EthernetListener:
 
     def receive(self) -> Arrival:
         """Take one probe that has arrived."""
-        octets, control, _, _ = self.socket.recvmsg(MAC_HEADER_OCTETS + PROBE.size, CONTROL_OCTETS)
-        number, seq = PROBE.unpack_from(octets, MAC_HEADER_OCTETS)
+        octets, control, _, _ = self.socket.recvmsg(HEADERS_OCTETS + PROBE.size, CONTROL_OCTETS)
+        number, seq = PROBE.unpack_from(octets, probe_offset(octets))
         received_ns, vlan_id, pcp = 0, None, None
         for level, kind, data in control:
             if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):

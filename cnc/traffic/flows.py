@@ -8,7 +8,7 @@ long frame there would hold up the talker's streams.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from cnc.addressing import next_hops
@@ -17,6 +17,7 @@ from cnc.lab.supported import check_streams
 from cnc.model import NS_PER_S, ClassRole, Forwarding, Intent, Plan, Stream
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
 from cnc.traffic.sockets import PROBE
+from cnc.traffic.untagged import Sending, sending_of
 
 BACKGROUND_SHARE = (331, 2_000)  # of the hyperperiod: 331 is prime, so all phases occur
 BACKGROUND_OCTETS = 1_000
@@ -84,7 +85,18 @@ class BridgedFlow:
     frames: int = 1
 
 
-AnyFlow = Flow | BridgedFlow
+@dataclass(frozen=True, slots=True)
+class UntaggedFlow(BridgedFlow):
+    """Frames of a stream that its talker sends untagged.
+
+    `sending` is what leaves the talker. It is to arrive without a tag at `destination_mac`, the
+    address of the listener: UDP packets at its ordinary socket.
+    """
+
+    sending: Sending | None = None
+
+
+AnyFlow = Flow | UntaggedFlow | BridgedFlow
 
 
 def cbr_period_ns(rate_bps: int, payload_octets: int) -> int:
@@ -194,7 +206,7 @@ def _bridged_stream_flows(plan: Plan, stream: Stream) -> Iterator[BridgedFlow]:
     stream_class = plan.class_of(stream.name)
     for listener in stream.listeners:
         is_only = len(stream.listeners) == 1
-        yield BridgedFlow(
+        flow = BridgedFlow(
             name=stream.name if is_only else f"{stream.name} to {listener}",
             stream=stream.name,
             talker=stream.talker,
@@ -211,6 +223,21 @@ def _bridged_stream_flows(plan: Plan, stream: Stream) -> Iterator[BridgedFlow]:
             copies=len(planned.paths),
             frames=stream.frames,
         )
+        yield _untagged(plan, stream, flow) if stream.identification else flow
+
+
+def _untagged(plan: Plan, stream: Stream, flow: BridgedFlow) -> UntaggedFlow:
+    """The flow of a stream as its talker sends it untagged, made of what it is with a tag."""
+    mac = plan.intent.network.end_stations[flow.listener].mac
+    if mac is None:
+        raise InputError(
+            f"stream {stream.name}: its talker sends it untagged, and {flow.listener} has no mac "
+            "to which it could come",
+            hint=f"give end-stations.{flow.listener} its mac",
+        )
+    values = {field.name: getattr(flow, field.name) for field in fields(BridgedFlow)}
+    arrives = {**values, "destination_mac": mac, "vlan_id": None, "pcp": None}
+    return UntaggedFlow(**arrives, sending=sending_of(stream, mac))
 
 
 def _stream_flow(plan: Plan, stream: Stream) -> Flow:

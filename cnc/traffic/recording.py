@@ -24,8 +24,9 @@ from cnc.model import NS_PER_S
 from cnc.talker import tai_ns
 from cnc.traffic import endpoint
 from cnc.traffic.ethernet import Arrival, Destination
-from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, flows
+from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, UntaggedFlow, flows
 from cnc.traffic.station import Station
+from cnc.traffic.untagged import UdpPackets
 
 __all__ = ["AnyFlow", "BridgedFlow", "Flow", "Frame", "Pattern", "Recording", "flows", "run"]
 
@@ -218,15 +219,28 @@ def _listeners(lab: Lab, sent: Sequence[AnyFlow]) -> list[Station]:
     for port in sorted(network.links):
         if port.node in network.end_stations:
             ports[port.node].append(port.port)
+    sockets: dict[str, set[tuple[str, str, int]]] = defaultdict(set)
+    for flow in sent:
+        if isinstance(flow, UntaggedFlow) and isinstance(packets := flow.sending, UdpPackets):
+            family = {4: "AF_INET", 6: "AF_INET6"}[packets.ip_version]
+            sockets[flow.listener].add((family, packets.destination, packets.port))
+    udp_ports = sorted({port for its in sockets.values() for *_, port in its})
     return [
-        Station(lab, "listen", node, 0, {"addresses": [], "interfaces": interfaces})
-        for node, interfaces in ports.items()
+        Station(
+            lab,
+            "listen",
+            node,
+            0,
+            {"addresses": sorted(sockets[node]), "interfaces": each, "udp_ports": udp_ports},
+        )
+        for node, each in ports.items()
     ]
 
 
 def _packet_listener(lab: Lab, node: str) -> Station:
     own = addresses(lab.intent)[node]
-    families = [["AF_INET", str(own.v4)], ["AF_INET6", str(own.v6)]]
+    port = endpoint.PORT
+    families = [["AF_INET", str(own.v4), port], ["AF_INET6", str(own.v6), port]]
     return Station(lab, "listen", node, 0, {"addresses": families, "interfaces": []})
 
 
@@ -256,16 +270,24 @@ class _Join:
         number, seq, received_ns, *destination = arrival
         flow = self._sent[number]
         if isinstance(flow, BridgedFlow):
-            is_altered = tuple(destination) != self._sent_to(number, seq)
-            is_flooded = flow.vlan_id is None
+            is_altered = tuple(destination) != self._addressed(flow, number, seq)
+            is_packet = isinstance(flow, UntaggedFlow) and isinstance(flow.sending, UdpPackets)
+            is_flooded = flow.latency_bound_ns is None
             is_for_node = any(each.listener == node for each in self._transmissions[number])
+            if is_packet and arrival.destination_mac is None:
+                is_altered = False  # the listener's own socket got it
             if is_altered or not (is_for_node or is_flooded):
                 self.strays.append(Stray(flow.stream, seq, node, *arrival[2:]))
                 return
+            if is_packet and arrival.destination_mac is not None:
+                return  # it is at its listener, whose own socket counts it
         self._arrivals[node, number, seq].append(received_ns)
 
-    def _sent_to(self, number: int, seq: int) -> Destination:
-        """What a frame was sent to: the last destination of its flow by then."""
+    def _addressed(self, flow: BridgedFlow, number: int, seq: int) -> Destination:
+        """What a frame is to have where it arrives: what it was sent to, the last destination of
+        its flow by then, unless the last switch gives it another."""
+        if isinstance(flow, UntaggedFlow):
+            return flow.destination_mac, flow.vlan_id, flow.pcp
         its = self._destinations[number]
         return its[bisect_right(its, seq, key=lambda each: each[0]) - 1][1]
 

@@ -80,7 +80,7 @@ class Station:
         for row in self._rows():
             number, seq, received_ns = map(int, row[:3])
             if tag := row[3:]:
-                destination_mac, vlan_id, pcp = tag[0], _number(tag[1]), _number(tag[2])
+                destination_mac, vlan_id, pcp = tag[0] or None, _number(tag[1]), _number(tag[2])
                 yield Arrival(number, seq, received_ns, destination_mac, vlan_id, pcp)
             else:
                 yield Arrival(number, seq, received_ns)

@@ -126,7 +126,7 @@ class Ends:
         told = {"duration_ns": ms * 1_000_000, "drain_ns": 20_000_000, "stamps": stamps, "turn": 0}
         family = {4: "AF_INET", 6: "AF_INET6"}[flow["ip_version"]]
         told |= {"flows": [flow], "interfaces": []}
-        told["addresses"] = [[family, flow["destination"]]]
+        told["addresses"] = [[family, flow["destination"], endpoint.PORT]]
         self.outputs = {verb: directory / f"{verb}.csv" for verb in ("listen", "talk")}
         self.programs = {}
         for verb, output in self.outputs.items():

@@ -243,8 +243,7 @@ def test_an_entry_without_its_number_is_refused(leaf: str) -> None:
 
 
 def kernel(does: BridgeForwarding, **options: bool) -> PortReport:
-    untrusting = replace(does, trusting=())
-    return PortReport.of_bridge(BridgeReport(("cam", "panel", "s2"), untrusting, **options))
+    return PortReport.of_bridge(BridgeReport(("cam", "panel", "s2"), does, **options))
 
 
 def stored(its: BridgeForwarding) -> StoredPort:
