@@ -15,7 +15,7 @@ from cnc.rollout.goal import forgetting
 from cnc.rollout.history import History, Phase, Rollout
 from cnc.switch.payload import Settings
 from cnc.switch.tree import PortReport
-from cnc.transition import transition
+from cnc.transition import joined, transition
 
 NEXT_PUSH = "the next push removes them; they carry no frame"
 
@@ -68,17 +68,20 @@ def left_over(history: History, network: str) -> LeftOver | None:
     plan = history.plan_of(planned[0].number) if planned else None
     if plan is None or plan.intent.network.forwarding is Forwarding.ROUTED:
         return None
+    former = history.plan_of(planned[1].number) if planned[1:] else None
+    between = transition(former, plan)
     since = history.rollouts(network, phase=Phase.DONE, since=planned[0].number)
     own = bridge_forwardings(plan)
+    # A bridge that only had to keep what it had is in no record of the rollout.
+    kept = {switch: joined(own[switch], its) for switch, its in between.former.items()}
     left = {
         switch: _beyond(its, own[switch])
-        for switch, its in _told(since).items()
+        for switch, its in {**kept, **_told(since)}.items()
         if switch in own and its.entries.keys() - own[switch].entries.keys()
     }
     if not left:
         return None
-    former = history.plan_of(planned[1].number) if planned[1:] else None
-    under_way_s = transition(former, plan).under_way_ns / NS_PER_S
+    under_way_s = between.under_way_ns / NS_PER_S
     wait_s = max(each.confirm_wait_s() for each in since) + under_way_s
     return LeftOver(planned[0].number, left, wait_s)
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -191,8 +191,8 @@ def former(network: Network) -> Plan:
 
 
 def does(plan: Plan) -> Forwardings:
-    """What bridges do by a plan; which ports trust the PCP is not reported of kernels."""
-    return {name: replace(bridge_forwarding(plan, name), trusting=()) for name in SWITCHES}
+    """What bridges do by a plan."""
+    return {name: bridge_forwarding(plan, name) for name in SWITCHES}
 
 
 def at(step: Step, look: Callable[[], None], visit: int = 1) -> Listener:
