@@ -16,7 +16,7 @@ TIMES = frozenset(
     {
         *("propagation", "min", "max", "clock-error", "gate-margin", "gate-interval-min"),
         "recovery",
-        *("period", "max-latency", "earliest", "latest"),
+        *("period", "max-latency", "max-jitter", "earliest", "latest"),
     }
 )
 RATES = frozenset({"rate"})
