@@ -160,6 +160,10 @@ class FilterAdapter(KernelAdapter, Generic[Filter]):
     def close(self) -> None:
         self._filters.close()
 
+    def in_switch(self, target: KernelObject) -> bool:
+        """Whether hardware forwards the frames of the port, as the newest `read` found it."""
+        return target.ifindex in self._in_switch
+
     def repairs(self) -> Iterator[Change]:
         """A filter of another kind among ours, or one that is missing."""
         for port, ifindex in self._disturbed.items():
@@ -176,8 +180,9 @@ class FilterAdapter(KernelAdapter, Generic[Filter]):
             [each for one in contributions for each in self._wanted(one.content)]
             for contributions in (before, after)
         )
-        in_switch = target.ifindex in self._in_switch
-        self._filters.replace(target.port, target.ifindex, old, new, in_switch=in_switch)
+        self._filters.replace(
+            target.port, target.ifindex, old, new, in_switch=self.in_switch(target)
+        )
 
 
 @dataclass(frozen=True, slots=True)

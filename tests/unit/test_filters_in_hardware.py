@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-import struct
 from dataclasses import replace
 
 import pytest
-from pyroute2.netlink.exceptions import NetlinkError
-from pyroute2.netlink.rtnl.tcmsg import common_act, tcmsg
+from pyroute2.netlink.rtnl.tcmsg import common_act
 
 from agent.composition import Contribution
 from agent.filter_placement import FilterPlacement, with_placement
 from agent.kernel import act_skbedit, clsact
-from agent.kernel.cls_flower import get_parameters
-from agent.kernel.netlink_batch import Message, Refusal, attribute, attributes
 from agent.mechanisms.identification.kernel import IdentificationAdapter
 from agent.mechanisms.identification.model import (
     IdentificationState,
@@ -23,15 +18,24 @@ from agent.mechanisms.identification.model import (
     Match,
 )
 from agent.mechanisms.identification.rules import StreamFilters
-from agent.mechanisms.received_priority.kernel import adapter
+from agent.mechanisms.received_priority.driver_tables import DriverTables
+from agent.mechanisms.received_priority.kernel import ReceivedPriorityAdapter
 from agent.mechanisms.received_priority.model import PriorityTable, ReceivedPriorityState
 from agent.mechanisms.received_priority.rules import IngressFilters
 from agent.mechanisms.sent_priority import SENT_PRIORITY
 from agent.mechanisms.sent_priority.model import SentPriorityConfig
 from agent.model import AgentError, PortConfig
 from tests.stack.recording_kernel import port
+from tests.unit.drivers import (
+    REASON,
+    SKIP_HW,
+    SKIP_SW,
+    Driver,
+    Filters,
+    NoTables,
+    TrafficControl,
+)
 
-SKIP_HW, SKIP_SW, IN_HW, NOT_IN_HW = 1, 2, 4, 8
 BRIDGED = replace(port("p1"), bridge="br0")
 IN_SWITCH = replace(BRIDGED, switch_id="00:01:02:03")
 TABLE = PriorityTable(default=3)
@@ -44,7 +48,6 @@ STREAM = Incoming(
     10,
     6,
 )
-REASON = NetlinkError(errno.EOPNOTSUPP, "Unsupported action")
 REFUSED = (
     "port p1: the hardware of the switch forwards the frames of this port, and does not take {}: "
     "Unsupported action (ENOTSUP); let its driver take filters (ethtool -K p1 hw-tc-offload "
@@ -59,115 +62,17 @@ def hooks(monkeypatch):
     monkeypatch.setattr(clsact, "remove_unused", lambda *_: None)
 
 
-class Driver:
-    """What the driver of a port does with filters: it takes them or not.
-
-    The kernel keeps a filter that the driver does not take, unless it is for hardware alone.
-    """
-
-    def __init__(self, *, takes: bool) -> None:
-        self.takes = takes
-        self.asked: list[int] = []
-
-    def listed(self, flags: int) -> int:
-        """The flags with which the kernel lists a filter that was set with these."""
-        self.asked.append(flags)
-        if flags & SKIP_HW:
-            return flags | NOT_IN_HW
-        if flags & SKIP_SW and not self.takes:
-            raise REASON
-        return flags | (IN_HW if self.takes else NOT_IN_HW)
-
-
-class TrafficControl:
-    """Keeps filters as the kernel does, for those who ask by IPRoute.tc."""
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver = driver
-        self.filters: dict[tuple[int, int], tcmsg] = {}
-
-    def tc(self, command, kind=None, index=0, **values):
-        if command == "get-filter":
-            return [
-                each for each in self.filters.values() if each["info"] >> 16 == self.prio(values)
-            ]
-        if command == "del-filter":
-            gone = [at for at in self.filters if at[0] == values["prio"]]
-            for at in gone:
-                if values.get("handle") in {None, at[1]}:
-                    del self.filters[at]
-            return []
-        shown = self.driver.listed(values["flags"])
-        parameters = get_parameters(values | {"flags": shown})
-        message = tcmsg()
-        message["index"], message["handle"] = index, values["handle"]
-        message["info"] = values["prio"] << 16
-        message["attrs"] = [["TCA_KIND", kind], ["TCA_OPTIONS", parameters]]
-        message.encode()
-        received = tcmsg(message.data)
-        received.decode()
-        self.filters[values["prio"], values["handle"]] = received
-        return []
-
-    @staticmethod
-    def prio(values) -> int:
-        return values["info"] >> 16
-
-
-class Filters:
-    """Keeps filters as the kernel does, for those who send messages."""
-
-    TCMSG, OPTIONS, FLAGS = struct.Struct("=BxxxiIII"), 2, 22
-    SET, DELETE = 44, 45  # RTM_NEWTFILTER, RTM_DELTFILTER
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver = driver
-        self.payloads: dict[tuple[int, ...], bytes] = {}
-
-    def send(self, messages):
-        return [Refusal(each, why) for each in messages if (why := self._refusal(each))]
-
-    def _refusal(self, message):
-        place = self.TCMSG.unpack_from(message.payload)
-        if message.kind == self.DELETE:
-            _family, _ifindex, handle, hook, info = place
-            for other in self._at(hook, info):
-                if handle in {0, other[2]}:  # without one all filters of its `prio`
-                    del self.payloads[other]
-            return None
-        parts = dict(attributes(message.payload[self.TCMSG.size :]))
-        options = dict(attributes(parts[self.OPTIONS]))
-        (asked,) = struct.unpack("=I", options[self.FLAGS])
-        try:
-            options[self.FLAGS] = struct.pack("=I", self.driver.listed(asked))
-        except NetlinkError as refusal:
-            return refusal
-        parts[self.OPTIONS] = b"".join(attribute(*each) for each in options.items())
-        listed = b"".join(attribute(*each) for each in parts.items())
-        self.payloads[place] = message.payload[: self.TCMSG.size] + listed
-        return None
-
-    def dump(self, request):
-        *_, hook, info = self.TCMSG.unpack_from(request.payload)
-        return [Message(self.SET, self.payloads[each]) for each in self._at(hook, info)]
-
-    def _at(self, hook, info):
-        return [each for each in self.payloads if each[3] == hook and each[4] >> 16 == info >> 16]
-
-    def close(self):
-        pass
-
-
 @pytest.fixture
 def priorities(monkeypatch):
     """Sets the priorities of received frames on a port of this driver."""
     monkeypatch.setitem(common_act.plugins, "skbedit", act_skbedit)
     opened = []
 
-    def open_adapter(driver):
+    def open_adapter(driver, tables=None):
         kernel = TrafficControl(driver)
-        opened.append(adapter(kernel))
-        return kernel, opened[-1]
+        opened.append(of := ReceivedPriorityAdapter(kernel))
+        of._tables = DriverTables(tables or NoTables())
+        return kernel, of
 
     yield open_adapter
     for each in opened:
@@ -218,7 +123,8 @@ def test_a_filter_that_the_hardware_does_not_take_is_refused_with_the_reason_of_
     of.read({"p1": IN_SWITCH})
     with pytest.raises(AgentError) as refusal:
         set_table(of, IN_SWITCH, TABLE)
-    assert str(refusal.value) == REFUSED.format("a filter (flower, at ingress)")
+    words = "; nor does it take a table of priorities (dcb app): Operation not supported (ENOTSUP)"
+    assert str(refusal.value) == REFUSED.format("a filter (flower, at ingress)") + words
     assert kernel.filters == {}
 
 
