@@ -101,6 +101,8 @@ class PortState:
     `bridge_departures` how often it was seen to leave one: it loses its VLANs each time.
     `link_speed_bps` is None while the kernel knows none; of an `emulated` link
     it is the rate that is emulated. `mtu_octets` is the longest packet that the port sends.
+    `switch_id` names the hardware that forwards the frames of the port by itself (switchdev): the
+    kernel does not see them. None: the kernel forwards.
     """
 
     name: str
@@ -120,6 +122,7 @@ class PortState:
     emulated: EmulatedLink | None = None
     bridge_departures: int = 0
     mtu_octets: int | None = None
+    switch_id: str | None = None
     parts: tuple[Any, ...] = ()
 
     def __getitem__(self, kind: type[Part]) -> Part:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
+from agent.filter_placement import FilterPlacement
 from agent.lldp import Identifier, Lldp, Neighbor
 from agent.mechanism import BRIDGE_PORT, BRIDGES, TAPRIO, Mechanism, Node, ReportContext
 from agent.model import Clock, LastChange, PortState, PtpStatus
@@ -220,6 +221,8 @@ def _kernel(state: PortState) -> Node:
         node["driver"] = state.driver
     if state.bridge is not None:
         node["bridge"] = state.bridge
+        if (in_hardware := state[FilterPlacement].in_hardware) is not None:
+            node["bridged-frames"] = {"filters-in-hardware": in_hardware}
     if state.link_speed_bps is not None:
         node["link-speed-bps"] = str(state.link_speed_bps)
     if state.mtu_octets is not None:

@@ -8,7 +8,8 @@ Registered as `pyroute2.netlink.rtnl.tcmsg.plugins["flower"]` it serves `IPRoute
 `protocol` is the Ethertype of the frame (0x8100: tagged, 3: any), `vlan_prio` the priority code
 point in its tag, `vlan_ethertype` what is behind the tag, `ip_tos` value and mask of the octet that
 is TOS in IPv4 and the traffic class in IPv6. `classid` is kept with the filter; at the hooks of
-clsact it has no effect. Without an `action` the request names a filter only.
+clsact it has no effect. `flags` are those of `agent.kernel.filter_flags`. Without an `action` the
+request names a filter only.
 """
 
 # mypy: allow-subclassing-any
@@ -26,11 +27,13 @@ INGRESS, EGRESS = 0xFFFFFFF2, 0xFFFFFFF3  # TC_H_CLSACT with TC_H_MIN_INGRESS, T
 ANY_PROTOCOL = 3  # ETH_P_ALL
 
 _CLASSID, _ACT, _ETH_TYPE = 1, 3, 8
+_FLAGS = 22
 _VLAN_PRIO, _VLAN_ETH_TYPE, _IP_TOS, _IP_TOS_MASK = 24, 25, 73, 74
 _TYPES = {
     _CLASSID: ("TCA_FLOWER_CLASSID", "uint32"),
     _ACT: ("TCA_FLOWER_ACT", "actions"),
     _ETH_TYPE: ("TCA_FLOWER_KEY_ETH_TYPE", "be16"),
+    _FLAGS: ("TCA_FLOWER_FLAGS", "uint32"),
     _VLAN_PRIO: ("TCA_FLOWER_KEY_VLAN_PRIO", "uint8"),
     _VLAN_ETH_TYPE: ("TCA_FLOWER_KEY_VLAN_ETH_TYPE", "be16"),
     _IP_TOS: ("TCA_FLOWER_KEY_IP_TOS", "uint8"),
@@ -70,5 +73,6 @@ def get_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
         tos, mask = values["ip_tos"]
         attributes.append(("TCA_FLOWER_KEY_IP_TOS", tos))
         attributes.append(("TCA_FLOWER_KEY_IP_TOS_MASK", mask))
+    attributes.append(("TCA_FLOWER_FLAGS", values.get("flags", 0)))
     attributes.append(("TCA_FLOWER_ACT", common_act.get_tca_action(dict(values))))
     return {"attrs": [list(each) for each in attributes]}

@@ -31,7 +31,7 @@ _FLOWER_ACT, _FLOWER_ETH_TYPE, _FLOWER_FLAGS, _FLOWER_IN_HW_COUNT = 3, 8, 22, 86
 _ACT_KIND, _ACT_OPTIONS, _ACT_STATS, _ACT_COOKIE = 1, 2, 4, 6
 _ACT_TAB = 1
 _STATS_BASIC, _STATS_PACKETS_64 = 1, 8
-_BASIC = struct.Struct("=QI")
+_BASIC, _FLAGS = struct.Struct("=QI"), struct.Struct("=I")
 
 
 class Key(IntEnum):
@@ -74,17 +74,20 @@ class Listed(NamedTuple):
     """A filter as the kernel lists it, and how many frames it has met.
 
     `keys` is None for a filter of another classifier, `filter` also for one with other keys or
-    actions than those known here.
+    actions than those known here. `flags` are those of `agent.kernel.filter_flags`.
     """
 
     place: Place
     keys: Mapping[int, bytes] | None = None
     filter: FlowerFilter | None = None
     frames: int = 0
+    flags: int = 0
 
 
-def set_filter(ifindex: int, hook: int, place: Place, wanted: FlowerFilter) -> Message:
-    """A filter in its place; what is there is replaced."""
+def set_filter(
+    ifindex: int, hook: int, place: Place, wanted: FlowerFilter, flags: int = 0
+) -> Message:
+    """A filter in its place; what is there is replaced. `flags`: `agent.kernel.filter_flags`."""
     actions = b"".join(
         attribute(number | NLA_F_NESTED, _action(each, wanted.cookie if number == 1 else b""))
         for number, each in enumerate(wanted.actions, 1)
@@ -92,6 +95,7 @@ def set_filter(ifindex: int, hook: int, place: Place, wanted: FlowerFilter) -> M
     options = b"".join(attribute(key, value) for key, value in wanted.keys.items())
     if place.protocol != ANY_PROTOCOL:
         options += attribute(_FLOWER_ETH_TYPE, struct.pack("!H", place.protocol))
+    options += attribute(_FLOWER_FLAGS, _FLAGS.pack(flags))
     options += attribute(_FLOWER_ACT | NLA_F_NESTED, actions)
     payload = _place(ifindex, hook, place) + attribute(_TCA_KIND, _FLOWER)
     payload += attribute(_TCA_OPTIONS | NLA_F_NESTED, options)
@@ -145,15 +149,16 @@ def _listed(place: Place, found: Mapping[int, bytes]) -> Listed:
         return Listed(place)
     keys = dict(attributes(found.get(_TCA_OPTIONS, b"")))
     listed = [dict(attributes(each)) for _number, each in attributes(keys.pop(_FLOWER_ACT, b""))]
-    for beside in (_FLOWER_ETH_TYPE, _FLOWER_FLAGS, _FLOWER_IN_HW_COUNT):
+    (flags,) = _FLAGS.unpack(keys.pop(_FLOWER_FLAGS, bytes(_FLAGS.size)))
+    for beside in (_FLOWER_ETH_TYPE, _FLOWER_IN_HW_COUNT):
         keys.pop(beside, None)
     parsed = [frame_actions.parse(_kind(each), each.get(_ACT_OPTIONS, b"")) for each in listed]
     actions = tuple(each for each in parsed if each is not None)
     if not actions or len(actions) < len(parsed) or not keys.keys() <= _KEYS:
-        return Listed(place, keys)
+        return Listed(place, keys, flags=flags)
     known = {Key(number): value for number, value in keys.items()}
     cookie = listed[0].get(_ACT_COOKIE, b"")
-    return Listed(place, keys, FlowerFilter(known, actions, cookie), _frames(listed[0]))
+    return Listed(place, keys, FlowerFilter(known, actions, cookie), _frames(listed[0]), flags)
 
 
 def _kind(action: Mapping[int, bytes]) -> str:

@@ -31,7 +31,8 @@ class Link:
     """`qdisc` is the root queueing discipline's kind, also where the qdisc dump omits it (noop).
 
     `bridge` is the name of the bridge that forwards the frames of this interface, `as_bridge` what
-    the interface is set to if it is a bridge itself.
+    the interface is set to if it is a bridge itself. `switch_id` is that of the hardware that
+    forwards the frames of this interface (switchdev), None where the kernel does.
     """
 
     index: int
@@ -45,6 +46,7 @@ class Link:
     bridge: str | None
     as_bridge: LinuxBridge | None
     mtu_octets: int | None
+    switch_id: str | None
 
 
 def read(ipr: IPRoute) -> list[Link]:
@@ -64,6 +66,7 @@ def read(ipr: IPRoute) -> list[Link]:
             bridge=names.get(message.get("IFLA_MASTER")) if _is_bridged(message) else None,
             as_bridge=_as_bridge(message, messages),
             mtu_octets=message.get("IFLA_MTU"),
+            switch_id=message.get("IFLA_PHYS_SWITCH_ID"),
         )
         for message in messages
         if message.get("IFLA_IFNAME") not in ("lo", WAKE_UP_PROBE)

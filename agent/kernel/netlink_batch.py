@@ -72,6 +72,12 @@ class NetlinkSocket:
         """Send requests as one datagram, as nftables' transactions need; those refused."""
         return self._exchange(messages)
 
+    def ask(self, request: Message) -> list[Message]:
+        """What the kernel answers beside the acknowledgement; raises NetlinkError."""
+        answers: list[Message] = []
+        raise_first(self._exchange([request], answers))
+        return answers
+
     def dump(self, request: Message) -> list[Message]:
         """All that the kernel lists; raises NetlinkError."""
         self._socket.sendall(_encoded(request, NLM_F_REQUEST | NLM_F_DUMP, 0))
@@ -84,8 +90,13 @@ class NetlinkSocket:
                     raise _error(payload)
                 listed.append(Message(kind, payload))
 
-    def _exchange(self, messages: Sequence[Message]) -> list[Refusal]:
-        """The kernel has answered all when `send` returns: it works in the caller's own time."""
+    def _exchange(
+        self, messages: Sequence[Message], answers: list[Message] | None = None
+    ) -> list[Refusal]:
+        """The kernel has answered all when `send` returns: it works in the caller's own time.
+
+        `answers` takes what it says beside acknowledgements.
+        """
         self._socket.sendall(
             b"".join(
                 _encoded(each, NLM_F_REQUEST | NLM_F_ACK, number)
@@ -101,6 +112,8 @@ class NetlinkSocket:
             for kind, number, payload in _messages(answer):
                 if kind == _NLMSG_ERROR and (error := _error(payload)).code:
                     refusals.append(Refusal(messages[number], error))
+                elif kind != _NLMSG_ERROR and answers is not None:
+                    answers.append(Message(kind, payload))
 
 
 def attribute(kind: int, value: bytes) -> bytes:

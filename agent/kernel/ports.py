@@ -98,6 +98,7 @@ class KernelPorts(MachineClocks):
                 self._change_monitor.departures(port.index) if self._change_monitor else 0
             ),
             mtu_octets=port.mtu_octets,
+            switch_id=port.switch_id,
         )
 
     def execute(self, step: Step) -> None:

@@ -28,8 +28,10 @@ from pyroute2.netlink.rtnl.tcmsg import common_act
 from pyroute2.netlink.rtnl.tcmsg.common import tc_actions
 
 from agent.composition import Change, Contribution, KernelObject
+from agent.filter_placement import with_placement
 from agent.kernel import act_skbedit, cls_flower, clsact
 from agent.kernel.cls_flower import EGRESS
+from agent.kernel.filter_flags import IN_HW, SKIP_SW, NotInHardware, flags_for, not_taken
 from agent.kernel.netlink_batch import NetlinkSocket
 from agent.kernel.refusal import reason
 from agent.mechanism import KernelAdapter
@@ -87,12 +89,14 @@ class FilterForm(Generic[Filter]):
     """How filters of one kind are written and read.
 
     `request` gives what a request says beside the place, `parsed` the filter of a message, None for
-    one that the agent did not set.
+    one that the agent did not set, `flags` the flags of `agent.kernel.filter_flags` in a message:
+    only a kind that has them can be in hardware.
     """
 
     kind: str
     request: Callable[[Filter], Mapping[str, Any]]
     parsed: Callable[[Any], Filter | None]
+    flags: Callable[[Any], int] = lambda _message: 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +132,24 @@ class FilterAdapter(KernelAdapter, Generic[Filter]):
         # The ports that may have filters of ours; None until all have been looked at once.
         self._with_filters: set[int] | None = None
         self._disturbed: dict[str, int] = {}
+        # The ports whose frames the hardware of the switch forwards.
+        self._in_switch: frozenset[int] = frozenset()
 
     def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
         found, self._disturbed, with_filters = dict(states), {}, set()
+        self._in_switch = frozenset(each.ifindex for each in states.values() if each.switch_id)
         for name, state in states.items():
             known = self._with_filters is None or state.ifindex in self._with_filters
             if state.bridge is None and not known:
                 continue
-            filters = set(self._filters.read(state.ifindex).values())
+            listed = list(self._filters.read(state.ifindex).values())
+            # One that acts on no frame which the switch forwards is as good as none.
+            filters = {
+                each.filter if each.in_hardware or not state.switch_id else None for each in listed
+            }
             part, content = self._part(filters)
-            found[name] = state.with_part(part)
+            placed = with_placement(state, [each.in_hardware for each in listed if each.filter])
+            found[name] = placed.with_part(part)
             if filters:
                 with_filters.add(state.ifindex)
                 if filters != set(self._wanted(content) if content else ()):
@@ -147,6 +159,10 @@ class FilterAdapter(KernelAdapter, Generic[Filter]):
 
     def close(self) -> None:
         self._filters.close()
+
+    def in_switch(self, target: KernelObject) -> bool:
+        """Whether hardware forwards the frames of the port, as the newest `read` found it."""
+        return target.ifindex in self._in_switch
 
     def repairs(self) -> Iterator[Change]:
         """A filter of another kind among ours, or one that is missing."""
@@ -164,7 +180,17 @@ class FilterAdapter(KernelAdapter, Generic[Filter]):
             [each for one in contributions for each in self._wanted(one.content)]
             for contributions in (before, after)
         )
-        self._filters.replace(target.port, target.ifindex, old, new)
+        self._filters.replace(
+            target.port, target.ifindex, old, new, in_switch=self.in_switch(target)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed(Generic[Filter]):
+    """A filter in a dump; `filter` is None for one that is none of ours."""
+
+    filter: Filter | None
+    in_hardware: bool
 
 
 class _PortFilters(Generic[Filter]):
@@ -179,10 +205,12 @@ class _PortFilters(Generic[Filter]):
     def close(self) -> None:
         self._kernel.close()
 
-    def read(self, ifindex: int) -> dict[tuple[int, int], Filter | None]:
-        """What stands in our places, by prio and handle; None: a filter that is none of ours."""
+    def read(self, ifindex: int) -> dict[tuple[int, int], _Listed[Filter]]:
+        """What stands in our places, by prio and handle."""
         return {
-            (prio, message["handle"]): self._form.parsed(message)
+            (prio, message["handle"]): _Listed(
+                self._form.parsed(message), bool(self._form.flags(message) & IN_HW)
+            )
             for prio in self._hook.protocols
             for message in self._dump(ifindex, prio)
             if message["handle"]
@@ -200,41 +228,64 @@ class _PortFilters(Generic[Filter]):
         ifindex: int,
         before: Collection[Filter],
         after: Collection[Filter],
+        *,
+        in_switch: bool,
     ) -> None:
-        """Let the port have `after`; if the kernel refuses, `before` again and AgentError."""
+        """Let the port have `after`; if the kernel refuses, `before` again and AgentError.
+
+        `in_switch`: its frames are forwarded by hardware, which refuses as well.
+        """
         try:
-            self._set(ifindex, after)
-        except (NetlinkError, OSError) as refusal:
-            with suppress(NetlinkError, OSError):
-                self._set(ifindex, before)
-            why = reason(refusal) if isinstance(refusal, NetlinkError) else str(refusal)
+            self._set(ifindex, after, in_switch=in_switch)
+        except (NetlinkError, NotInHardware, OSError) as refusal:
+            with suppress(NetlinkError, NotInHardware, OSError):
+                self._set(ifindex, before, in_switch=in_switch)
             side = "egress" if self._hook.parent == EGRESS else "ingress"
+            words = f"a filter ({self._form.kind}, at {side})"
+            if isinstance(refusal, NotInHardware):
+                raise AgentError(not_taken(port, words, refusal)) from refusal
+            why = reason(refusal) if isinstance(refusal, NetlinkError) else str(refusal)
             raise AgentError(
-                f"port {port}: the kernel refused a filter ({self._form.kind}, at {side}) for the "
-                f"frames of its bridge: {why}"
+                f"port {port}: the kernel refused {words} for the frames of its bridge: {why}"
             ) from refusal
 
-    def _set(self, ifindex: int, filters: Collection[Filter]) -> None:
+    def _set(self, ifindex: int, filters: Collection[Filter], *, in_switch: bool) -> None:
         if not filters:
             self._remove(ifindex)
             return
         present = self.read(ifindex)
         if not present:
             clsact.ensure(self._kernel, ifindex)
+        flags = flags_for(hardware_forwards=in_switch)
         for each in filters:
-            self._ipr.tc("replace-filter", self._form.kind, ifindex, **self._request(each))
+            self._replace(ifindex, each, flags)
+        if in_switch:
+            self._require_hardware(ifindex, filters)
         for prio, handle in present.keys() - {(each.prio, each.handle) for each in filters}:
             place = {"handle": handle, "prio": prio, "protocol": self._hook.protocols[prio]}
             self._ipr.tc("del-filter", self._form.kind, ifindex, parent=self._hook.parent, **place)
 
-    def _request(self, wanted: Filter) -> dict[str, Any]:
-        return {
+    def _replace(self, ifindex: int, wanted: Filter, flags: int) -> None:
+        request = {
             "parent": self._hook.parent,
             "prio": wanted.prio,
             "protocol": self._hook.protocols[wanted.prio],
             "handle": wanted.handle,
+            "flags": flags,
             **self._form.request(wanted),
         }
+        self._ipr.tc("replace-filter", self._form.kind, ifindex, **request)
+
+    def _require_hardware(self, ifindex: int, filters: Collection[Filter]) -> None:
+        """Raises NotInHardware. The driver's reason is told for a filter of hardware alone."""
+        present = self.read(ifindex)
+        for each in filters:
+            if not present[each.prio, each.handle].in_hardware:
+                try:
+                    self._replace(ifindex, each, SKIP_SW)
+                except NetlinkError as refusal:
+                    raise NotInHardware(reason(refusal)) from refusal
+                raise NotInHardware("its driver gives no reason")
 
     def _remove(self, ifindex: int) -> None:
         """All of ours, and the qdisc if nothing else is on it."""
@@ -295,4 +346,8 @@ def actions_of(listed: Any) -> list[Any]:
     return [action for _, action in listed["attrs"]] if listed else []
 
 
-FLOWER = FilterForm("flower", _request, _parsed)
+def _flags(message: Any) -> int:
+    return (message.get("TCA_OPTIONS") or {}).get("TCA_FLOWER_FLAGS") or 0
+
+
+FLOWER = FilterForm("flower", _request, _parsed, _flags)

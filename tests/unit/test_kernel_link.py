@@ -40,6 +40,11 @@ def test_only_a_master_that_is_a_bridge_forwards_the_frames_of_a_port(kind, brid
     assert [found.bridge for found in link.read(dump)] == [bridge, None, None]
 
 
+def test_a_port_of_a_switch_whose_hardware_forwards_has_the_number_of_that_switch():
+    dump = Dump(message(2, "p1", IFLA_PHYS_SWITCH_ID="\0\1\2\3"), message(3, "p2"))
+    assert [found.switch_id for found in link.read(dump)] == ["00:01:02:03", None]
+
+
 def test_the_interface_that_measures_wake_ups_is_no_port():
     dump = Dump(message(1, "lo"), message(2, "p1"), message(3, link.WAKE_UP_PROBE))
     assert [found.name for found in link.read(dump)] == ["p1"]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agent.filter_placement import FilterPlacement
 from agent.mechanisms import MECHANISMS
 from agent.mechanisms.gates.history import GateHistory
 from agent.mechanisms.gates.model import (
@@ -80,6 +81,14 @@ def test_a_foreign_qdisc_is_named():
 def test_a_link_of_unknown_speed_publishes_none():
     state = dataclasses.replace(port("p1"), link_speed_bps=None)
     assert "link-speed-bps" not in kernel_of(state)
+
+
+@pytest.mark.parametrize("in_hardware", [True, False])
+def test_a_port_says_whether_its_hardware_has_its_filters(in_hardware):
+    bridged = dataclasses.replace(port("p1"), bridge="br0")
+    assert "filters-in-hardware" not in kernel_of(bridged)["bridged-frames"]
+    placed = bridged.with_part(FilterPlacement(in_hardware))
+    assert kernel_of(placed)["bridged-frames"]["filters-in-hardware"] is in_hardware
 
 
 @pytest.mark.parametrize("clock", Clock)

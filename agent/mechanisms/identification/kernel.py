@@ -16,8 +16,10 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.composition import Change, Contribution, KernelObject
+from agent.filter_placement import with_placement
 from agent.kernel import clsact
 from agent.kernel.cls_flower import EGRESS, INGRESS
+from agent.kernel.filter_flags import IN_HW, SKIP_SW, NotInHardware, flags_for, not_taken
 from agent.kernel.flower_filters import (
     ANY_PROTOCOL,
     FlowerFilter,
@@ -91,6 +93,8 @@ class IdentificationAdapter(KernelAdapter):
         # The ports that may have filters of ours; None until all have been looked at once.
         self._with_filters: set[int] | None = None
         self._disturbed: dict[str, int] = {}
+        # The ports whose frames the hardware of the switch forwards.
+        self._in_switch: frozenset[int] = frozenset()
 
     def capability(self) -> str | None:
         """Asks for each action in a way that is refused before anything is made.
@@ -116,13 +120,16 @@ class IdentificationAdapter(KernelAdapter):
 
     def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
         found, self._disturbed, with_filters = dict(states), {}, set()
+        self._in_switch = frozenset(each.ifindex for each in states.values() if each.switch_id)
         for name, state in states.items():
             known = self._with_filters is None or state.ifindex in self._with_filters
             if state.bridge is None and not known:
                 continue
             listed = self._read(state.ifindex)
-            part, strangers = _part(listed)
-            found[name] = state.with_part(part)
+            part, strangers = _part(listed, in_switch=state.switch_id is not None)
+            ours = [each for each in listed.values() if each.filter]
+            placed = with_placement(state, [bool(each.flags & IN_HW) for each in ours])
+            found[name] = placed.with_part(part)
             if listed:
                 with_filters.add(state.ifindex)
             if strangers:
@@ -159,9 +166,12 @@ class IdentificationAdapter(KernelAdapter):
         )
         try:
             self._set(target.ifindex, new)
-        except (NetlinkError, OSError) as refusal:
-            with suppress(NetlinkError, OSError):
+        except (NetlinkError, NotInHardware, OSError) as refusal:
+            with suppress(NetlinkError, NotInHardware, OSError):
                 self._set(target.ifindex, old)
+            if isinstance(refusal, NotInHardware):
+                words = not_taken(target.port, "a filter (flower) of a stream", refusal)
+                raise AgentError(words) from refusal
             why = reason(refusal) if isinstance(refusal, NetlinkError) else str(refusal)
             raise AgentError(
                 f"port {target.port}: the kernel refused a filter (flower) of a stream: {why}"
@@ -177,6 +187,8 @@ class IdentificationAdapter(KernelAdapter):
         }
         if table:
             clsact.ensure(self._kernel, ifindex)
+        in_switch = ifindex in self._in_switch
+        flags = flags_for(hardware_forwards=in_switch)
         changes: list[Message] = []
         kept: set[tuple[int, Place]] = set()
         free = {where: _free_handles(where, present) for where in _PRIOS}
@@ -184,14 +196,30 @@ class IdentificationAdapter(KernelAdapter):
             hook, there = by_match.get(wanted.matched, (wanted.hook, None))
             place = there.place if there else _new_place(wanted, free)
             kept.add((hook, place))
-            if there is None or there.filter != wanted.filter:
-                changes.append(set_filter(ifindex, hook, place, wanted.filter))
+            if there is None or _in_force(there, in_switch=in_switch) != wanted.filter:
+                changes.append(set_filter(ifindex, hook, place, wanted.filter, flags))
         raise_first(self._kernel.send(changes))
+        if in_switch:
+            self._require_hardware(ifindex, kept)
         obsolete = _obsolete(present.keys(), kept)
         removals = [delete_filter(ifindex, hook, place) for hook, place in obsolete]
         raise_first(self._kernel.send(removals), _GONE)
         if not table and present:
             clsact.remove_unused(self._kernel, ifindex)
+
+    def _require_hardware(self, ifindex: int, kept: Set[tuple[int, Place]]) -> None:
+        """Raises NotInHardware. The driver's reason is told for a filter of hardware alone."""
+        for (hook, place), there in self._read(ifindex).items():
+            if (hook, place) in kept and there.filter and not there.flags & IN_HW:
+                request = set_filter(ifindex, hook, place, there.filter, SKIP_SW)
+                for refusal in self._kernel.send([request]):
+                    raise NotInHardware(reason(refusal.error)) from refusal.error
+                raise NotInHardware("its driver gives no reason")
+
+
+def _in_force(there: Listed, *, in_switch: bool) -> FlowerFilter | None:
+    """The filter if it acts on the frames that are forwarded."""
+    return there.filter if not in_switch or there.flags & IN_HW else None
 
 
 def _wanted(table: IdentificationTable) -> Iterator[_Wanted]:
@@ -228,12 +256,15 @@ def _obsolete(
     return sorted(places)
 
 
-def _part(listed: Mapping[tuple[int, Place], Listed]) -> tuple[IdentificationState, bool]:
+def _part(
+    listed: Mapping[tuple[int, Place], Listed], *, in_switch: bool
+) -> tuple[IdentificationState, bool]:
     """The streams that filters make, and whether there is a filter that makes none."""
     frames: dict[Incoming | Outgoing, int] = {}
     for (hook, _place), each in listed.items():
         parsed = incoming_stream if hook == INGRESS else outgoing_stream
-        if each.filter and (stream := parsed(each.filter)):
+        in_force = _in_force(each, in_switch=in_switch)
+        if in_force and (stream := parsed(in_force)):
             frames[stream] = each.frames
     table = IdentificationTable(
         frozenset(each for each in frames if isinstance(each, Incoming)),

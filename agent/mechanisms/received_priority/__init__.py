@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from agent.mechanism import BRIDGE_PORT, Mechanism, MemoryAdapter
 from agent.mechanisms.received_priority import rules
-from agent.mechanisms.received_priority.kernel import adapter
+from agent.mechanisms.received_priority.kernel import ReceivedPriorityAdapter
 
 RECEIVED_PRIORITY = Mechanism(
     name=rules.NAME,
@@ -23,5 +23,5 @@ RECEIVED_PRIORITY = Mechanism(
     problems=lambda _config, _state: (),
     operational=rules.operational,
     memory=MemoryAdapter(rules.applied),
-    kernel=adapter,
+    kernel=ReceivedPriorityAdapter,
 )

@@ -1,11 +1,21 @@
 """The priorities of received frames in the kernel: at the ingress of the port a filter for all
-frames, and behind it one for each code point."""
+frames, and behind it one for each code point; or, where hardware forwards, tables of its driver.
+"""
 
 from __future__ import annotations
 
-from pyroute2 import IPRoute
+import errno
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from agent.composition import Contribution, KernelObject
+from agent.filter_placement import with_placement
 from agent.kernel.cls_flower import ANY_PROTOCOL, INGRESS
+from agent.kernel.netlink_batch import NetlinkSocket
 from agent.kernel.priority_filters import (
     FLOWER,
     FilterAdapter,
@@ -14,22 +24,87 @@ from agent.kernel.priority_filters import (
     Match,
     PriorityFilter,
 )
+from agent.kernel.refusal import reason
+from agent.mechanisms.received_priority.driver_tables import DriverTables
 from agent.mechanisms.received_priority.model import (
     PRIORITIES,
     PriorityTable,
     ReceivedPriorityState,
 )
 from agent.mechanisms.received_priority.rules import IngressFilters, repair
+from agent.model import AgentError, PortState
 
 _ANY, _TAGGED = 0x7A00, 0x7A01  # the lower goes first
 HOOK = Hook(INGRESS, {_ANY: ANY_PROTOCOL, _TAGGED: 0x8100})
 
 
-def adapter(ipr: IPRoute) -> FilterAdapter[PriorityFilter]:
-    """The kernel side of the mechanism."""
-    return FilterAdapter(
-        ipr, HOOK, FLOWER, IngressFilters, wanted=filters_of, part=_part, repair=repair
-    )
+class ReceivedPriorityAdapter(FilterAdapter[PriorityFilter]):
+    """Filters, but tables of the driver where hardware forwards and its driver has them."""
+
+    def __init__(self, ipr: IPRoute) -> None:
+        super().__init__(
+            ipr, HOOK, FLOWER, IngressFilters, wanted=filters_of, part=_part, repair=repair
+        )
+        self.objects = {IngressFilters: self._set}
+        self._kernel = NetlinkSocket(socket.NETLINK_ROUTE)
+        self._tables = DriverTables(self._kernel)
+
+    def close(self) -> None:
+        super().close()
+        self._kernel.close()
+
+    def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
+        found = super().read(states)
+        for name, state in found.items():
+            if table := self._tables.table(name):
+                found[name] = with_placement(state, [True]).with_part(ReceivedPriorityState(table))
+        return found
+
+    def _set(
+        self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
+    ) -> None:
+        """Let the port have what `after` holds; if refused, it is as before, and AgentError."""
+        if target.port is None or not (self.in_switch(target) or self._tables.has(target.port)):
+            self._replace(target, before, after)
+            return
+        try:
+            if after:
+                self._tables.set(target.port, after[0].content)
+            elif self._tables.has(target.port):
+                self._tables.restore(target.port)
+        except NetlinkError as refusal:
+            if not after or refusal.code != errno.EOPNOTSUPP:
+                raise AgentError(
+                    f"port {target.port}: its driver refused a table of priorities (dcb app): "
+                    f"{reason(refusal)}"
+                ) from refusal
+            self._set_filters(target, before, after, refusal)
+        else:
+            self._remove_filters(target, before)
+
+    def _remove_filters(self, target: KernelObject, before: Sequence[Contribution]) -> None:
+        """Those with which another version of the agent did what the tables do."""
+        try:
+            self._replace(target, before, ())
+        except AgentError:
+            if target.port is not None and self._tables.has(target.port):
+                with suppress(NetlinkError):
+                    self._tables.restore(target.port)
+            raise
+
+    def _set_filters(
+        self,
+        target: KernelObject,
+        before: Sequence[Contribution],
+        after: Sequence[Contribution],
+        refusal: NetlinkError,
+    ) -> None:
+        try:
+            self._replace(target, before, after)
+        except AgentError as other:
+            raise AgentError(
+                f"{other}; nor does it take a table of priorities (dcb app): {reason(refusal)}"
+            ) from other
 
 
 def filters_of(table: PriorityTable) -> list[PriorityFilter]:

@@ -19,8 +19,7 @@ SENT_PRIORITY = Mechanism(
     as_is=rules.as_is,
     contributions=rules.contributions,
     diff=rules.diff,
-    # YANG allows 0 to 7 only.
-    problems=lambda _config, _state: (),
+    problems=rules.problems,
     operational=rules.operational,
     memory=MemoryAdapter(rules.applied),
     kernel=adapter,

@@ -75,6 +75,16 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     )
 
 
+def problems(config: PortConfig, state: PortState) -> Iterator[str]:
+    """YANG allows 0 to 7 only. The classifier of these filters (basic) has no hardware form."""
+    if config[SentPriorityConfig].code_points and state.switch_id is not None:
+        yield (
+            f"the hardware of switch {state.switch_id} forwards its frames, and {ENCODING} is "
+            "written by filters of the kernel (basic), which do not see them; remove the table: "
+            "frames then leave with the code points with which they came"
+        )
+
+
 def repair(port: str, ifindex: int) -> Change:
     """The table of the port is right, but not all filters that the agent has set."""
     return Change(
