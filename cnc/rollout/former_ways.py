@@ -19,7 +19,6 @@ from cnc.rollout.history import History
 from cnc.rollout.left_over import NEXT_PUSH, LeftOver
 from cnc.rollout.rollout import FormerWays, Report, roll_out
 from cnc.switch.device import ConnectOptions
-from cnc.transition import Transition
 
 
 def wait_for(left: LeftOver | None, listener: Listener) -> None:
@@ -32,7 +31,6 @@ def wait_for(left: LeftOver | None, listener: Listener) -> None:
 def remove(
     goal: Goal,
     report: Report,
-    between: Transition,
     *,
     connect: ConnectOptions,
     history: History | None,
@@ -44,6 +42,7 @@ def remove(
     Waits first for the base time on every switch, and for the frames under way then. A failure is
     no error: the report has the reason.
     """
+    between = goal.between
     count = counted(len(between.moved), "stream")
     confirmed_ns = time.monotonic_ns()
     listener(StepBegun(Step.WAIT, len(goal.former)))

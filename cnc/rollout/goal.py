@@ -14,7 +14,7 @@ from cnc.model import (
 )
 from cnc.switch.device import Managed, SwitchState
 from cnc.switch.payload import Settings, desired_nodes, with_vlans_left
-from cnc.transition import joined, on_ports, transition
+from cnc.transition import Transition, joined, on_ports, transition
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,10 @@ class Goal:
     `plan`. A goal that `restores` what ran is not held to what the switches have measured of their
     gates since.
 
-    `former` is by switch what its bridge is told for the former ways of streams beside what `ports`
-    has; `former_gates` are the settings by which ports of former ways are gated that `ports` has no
-    gates for. `clocks` are further ports of nodes, to read clocks from: a bridge has none.
+    `between` is what stays of the plan that runs until frames under way have arrived, beside what
+    `ports` has; `former_gates` are the settings by which ports of former ways are gated that
+    `ports` has no gates for. `clocks` are further ports of nodes, to read clocks from: a bridge has
+    none.
     """
 
     network: str
@@ -38,7 +39,7 @@ class Goal:
     what: str
     plan: Plan | None = None
     restores: bool = False
-    former: Mapping[str, BridgeForwarding] = field(default_factory=dict)
+    between: Transition = field(default_factory=Transition)
     former_gates: Mapping[str, Settings] = field(default_factory=dict)
     clocks: Mapping[str, Collection[str]] = field(default_factory=dict)
 
@@ -58,7 +59,7 @@ class Goal:
         `without_former_ways` to remove; of other streams that only `former` has nothing stays, nor
         of their VLANs, nor of what is `left` of earlier plans, by switch.
         """
-        network = plan.intent.network
+        network, between = plan.intent.network, transition(former, plan)
         ports = {
             name: forgetting(with_vlans_left(settings, former, name), (left or {}).get(name))
             for name, settings in desired_nodes(plan).items()
@@ -71,8 +72,8 @@ class Goal:
             what=what,
             plan=plan,
             restores=restores,
-            former=transition(former, plan).former,
-            former_gates=_gates_that_go(former, plan, ports),
+            between=between,
+            former_gates=_gates_that_go(former, ports) if former and between.moved else {},
         )
 
     def without_former_ways(self, what: str) -> Goal:
@@ -90,7 +91,7 @@ class Goal:
             ports=of_switches,
             what=what,
             plan=None,
-            former={},
+            between=Transition(),
             former_gates={},
             clocks={name: [*self.ports[name]] for name in of_switches},
         )
@@ -132,6 +133,11 @@ class Goal:
         )
 
     @property
+    def former(self) -> Mapping[str, BridgeForwarding]:
+        """By switch what its bridge is told for the former ways of streams."""
+        return self.between.former
+
+    @property
     def has_forwarding(self) -> bool:
         """Whether bridges are to forward streams."""
         return any(switch.bridges for switch in self.switches)
@@ -146,13 +152,9 @@ class Goal:
         }
 
 
-def _gates_that_go(
-    former: Plan | None, plan: Plan, ports: Mapping[str, Settings]
-) -> dict[str, Settings]:
-    """The settings of ports that only `former` has gates for, if streams move from there: until the
-    base time their frames leave by these gates, and best effort must not be in their way."""
-    if former is None or not transition(former, plan).moved:
-        return {}
+def _gates_that_go(former: Plan, ports: Mapping[str, Settings]) -> dict[str, Settings]:
+    """The settings of ports that only `former` has gates for: until the base time frames of streams
+    that move leave by these gates, and best effort must not be in their way."""
     found: dict[str, Settings] = {
         name: {
             port: before

@@ -13,7 +13,6 @@ from cnc.rollout.left_over import left_over
 from cnc.rollout.recovery import settle
 from cnc.rollout.rollout import Report, roll_out
 from cnc.switch.device import ConnectOptions
-from cnc.transition import transition
 
 
 def push(
@@ -47,14 +46,13 @@ def push(
         managed = plan.intent.network.managed.values()
         settle(managed, connect=connect, history=history)
     former = history.running_plan(network) if history else None
-    between = transition(former, plan)
-    require_sound_transition(plan, former, between)
     left = left_over(history, network) if history else None
-    if not dry_run:
-        former_ways.wait_for(left, listener)
     goal = Goal.of(
         plan, what, restores=restores, former=former, left=left.by_switch if left else None
     )
+    require_sound_transition(plan, former, goal.between)
+    if not dry_run:
+        former_ways.wait_for(left, listener)
     report = roll_out(
         goal,
         connect=connect,
@@ -68,7 +66,6 @@ def push(
     return former_ways.remove(
         goal,
         report,
-        between,
         connect=connect,
         history=history,
         take_over=take_over,
