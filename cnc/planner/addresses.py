@@ -4,7 +4,7 @@ filtering entries that switches have for them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from cnc.errors import InputError, Unschedulable
@@ -46,13 +46,11 @@ def assign(intent: Intent, running: Plan | None = None) -> dict[str, StreamAddre
             assigned[name] = its
             taken.add(its)
     taken.update(runs.values())
-    free: dict[tuple[str | None, int | None, bool], Iterator[StreamAddress]] = {}
+    unused = _Unused(intent, taken.__contains__)
     for name, stream in intent.streams.items():
         if name in assigned:
             continue
-        stated = stream.destination_mac, stream.vlan_id, stream.identification is None
-        addresses = free.setdefault(stated, _allowed(intent, stream))
-        address = next((each for each in addresses if each not in taken), None)
+        address = unused.next_for(stream)
         if address is None:
             raise _too_few(intent, stream, runs.keys() - intent.streams.keys())
         assigned[name] = address
@@ -78,6 +76,7 @@ def for_moved(
     if running is None:
         return result
     taken = {*assigned.values(), *running.addresses.values()}
+    unused = _Unused(intent, taken.__contains__)
     for name, its in planned.items():
         stream = intent.streams[name]
         before = running.streams.get(name)
@@ -89,7 +88,7 @@ def for_moved(
             or _forwarded(intent, its) == _forwarded(running.intent, before)
         ):
             continue
-        if address := next((each for each in _allowed(intent, stream) if each not in taken), None):
+        if address := unused.next_for(stream):
             result[name] = address
             taken.add(address)
     return result
@@ -125,6 +124,44 @@ def _allowed(intent: Intent, stream: Stream) -> Iterator[StreamAddress]:
             yield StreamAddress(stream.destination_mac, vlan_id)
         else:
             yield from (StreamAddress(mac_text(number), vlan_id) for number in its.macs)
+
+
+class _Stated(NamedTuple):
+    """What decides which addresses a stream may be assigned."""
+
+    destination_mac: str | None
+    vlan_id: int | None
+    is_untagged: bool
+    needs_group: bool
+
+
+class _Unused:
+    """The addresses that nobody has, in the order in which they are assigned.
+
+    None is looked at twice for streams that state the same, however many are asked for.
+    """
+
+    def __init__(self, intent: Intent, is_taken: Callable[[StreamAddress], bool]) -> None:
+        self._intent = intent
+        self._is_taken = is_taken
+        self._left: dict[_Stated, Iterator[StreamAddress]] = {}
+
+    def next_for(self, stream: Stream) -> StreamAddress | None:
+        """The next that the stream may have; None if there is none."""
+        stated = _Stated(
+            stream.destination_mac,
+            stream.vlan_id,
+            stream.identification is not None,
+            _needs_group(stream),
+        )
+        for address in self._left.setdefault(stated, _allowed(self._intent, stream)):
+            if not self._is_taken(address) and (address.is_group or not stated.needs_group):
+                return address
+        return None
+
+
+def _needs_group(stream: Stream) -> bool:
+    return len(stream.listeners) > 1 or stream.paths > 1
 
 
 def _too_few(intent: Intent, stream: Stream, removed: Collection[str]) -> InputError:
@@ -182,7 +219,7 @@ class LiveAddresses:
         self._of = dict(plan.addresses)
         self._owners = {address: name for name, address in plan.addresses.items()}
         self._left: dict[StreamAddress, None] = {}  # by streams that are gone, the oldest first
-        self._unused: dict[_Wanted, Iterator[StreamAddress]] = {}
+        self._unused = _Unused(self._intent, self._is_taken)
         senders = ({hop.egress.node for hop in its.hops} for its in plan.streams.values())
         self._entries = Counter(node for nodes in senders for node in nodes)
 
@@ -209,7 +246,7 @@ class LiveAddresses:
         if refused:
             for address in assigned.values():
                 del self._owners[address]
-            self._unused.clear()  # to be looked through from their beginnings again
+            self._unused = _Unused(self._intent, self._is_taken)  # from their beginnings again
             raise Unschedulable(refused)
         for address in assigned.values():
             self._left.pop(address, None)
@@ -245,7 +282,7 @@ class LiveAddresses:
 
     def _pick(self, stream: Stream) -> StreamAddress | str:
         """An address for a new stream, or why there is none."""
-        needs_group = len(stream.listeners) > 1 or stream.paths > 1
+        needs_group = _needs_group(stream)
         if stream.destination_mac is not None and stream.vlan_id is not None:
             stated = StreamAddress(stream.destination_mac, stream.vlan_id)
             if owner := self._owners.get(stated):
@@ -253,24 +290,14 @@ class LiveAddresses:
             if needs_group and not stated.is_group:
                 return f"states {stated}, which is no group address"
             return stated
-        wanted = _Wanted(stream.destination_mac, stream.vlan_id, needs_group)
-        if wanted not in self._unused:
-            self._unused[wanted] = _allowed(self._intent, stream)
-        for address in self._unused[wanted]:
-            free = address not in self._owners and address not in self._left
-            if free and (address.is_group or not needs_group):
-                return address
+        if address := self._unused.next_for(stream):
+            return address
         for address in self._left:
             free = address not in self._owners and _is_allowed(self._intent, stream, address)
             if free and (address.is_group or not needs_group):
                 return address
-        its = counted(len(self._intent.assignable), "address")
+        its = counted(len(_range(self._intent, stream)), "address")
         return f"no address is left: {self._intent.name} may assign {its}"
 
-
-class _Wanted(NamedTuple):
-    """What a stream states of its address, and whether it must be a group's."""
-
-    destination_mac: str | None
-    vlan_id: int | None
-    needs_group: bool
+    def _is_taken(self, address: StreamAddress) -> bool:
+        return address in self._owners or address in self._left

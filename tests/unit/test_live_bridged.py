@@ -9,6 +9,7 @@ import pytest
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.forwarding import bridge_forwardings
+from cnc.identification import IpIdentification
 from cnc.model import AddressRange, Forwarding, Intent, Plan, Stream, StreamAddress
 from cnc.planner import Changes, Live, plan
 from tests.unit.bridged_networks import RING5, bridged, deliveries
@@ -92,6 +93,14 @@ def test_a_stream_to_several_listeners_needs_a_group_address() -> None:
     with pytest.raises(Unschedulable) as refused:
         live.add([stated])
     assert "which is no group address" in refused.value.reasons["b"]
+
+
+def test_an_untagged_stream_gets_an_address_of_one_station_beside_tagged_ones() -> None:
+    live = Live(plan(ring(named("a"), macs=9)))
+    untagged = named("c", identification=IpIdentification("192.0.2.1"), ip_version=4)
+    assert live.add([named("b")]).addresses["b"].is_group
+    assert not live.add([untagged]).addresses["c"].is_group
+    assert live.add([named("d")]).addresses["d"].is_group
 
 
 def test_no_switch_gets_more_entries_than_it_holds() -> None:
