@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from cnc.format import counted
 from cnc.intent import shape
 from cnc.intent.identification import check_identifications, check_individual_range
-from cnc.intent.mac_addresses import reserved_for
+from cnc.intent.mac_addresses import check_extent, reserved_for
 from cnc.intent.problems import KeyPath, Problems
 from cnc.model import (
     DEFAULT_ADDRESS_RANGE,
@@ -87,16 +87,12 @@ def _bridged_keys(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
 
 def _check_range(intent: Intent, problems: Problems) -> None:
     its = intent.assignable
-    written = f"{its.first_mac} - {its.last_mac}"
-    path = ("addresses", "macs")
     for mac in (its.first_mac, its.last_mac):
         if not StreamAddress(mac, 0).is_group:
-            problems.add(path, written, f"group addresses, which {mac} is not")
+            written = f"{its.first_mac} - {its.last_mac}"
+            problems.add(("addresses", "macs"), written, f"group addresses, which {mac} is not")
             return
-    if (its.macs[-1] >> 40) != (its.macs[0] >> 40):
-        problems.add(path, written, "addresses with one first octet, so that all are for groups")
-    elif reason := reserved_for(its.first_mac, its.last_mac):
-        problems.add(path, f"{written}, with an address {reason}", "other addresses")
+    check_extent(its, "macs", "all are for groups", problems)
     for vlan_id, count in Counter(its.vlan_ids).items():
         if count > 1:
             problems.add(("addresses", "vlans"), f"{vlan_id} twice", "each VLAN once")

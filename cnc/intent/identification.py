@@ -16,7 +16,7 @@ from cnc.identification import (
 )
 from cnc.intent import shape
 from cnc.intent.identification_shape import Ip
-from cnc.intent.mac_addresses import reserved_for
+from cnc.intent.mac_addresses import check_extent, reserved_for
 from cnc.intent.problems import KeyPath, Problems
 from cnc.model import (
     DEFAULT_INDIVIDUAL_RANGE,
@@ -210,16 +210,14 @@ def _marks(ip: IpIdentification, stream: Stream) -> Iterator[object]:
 
 def check_individual_range(intent: Intent, problems: Problems) -> None:
     """Add to `problems` what is wrong with the range of addresses for one station each."""
-    its = intent.individual
-    path, written = ("addresses", "individual-macs"), f"{its.first_mac} - {its.last_mac}"
+    its, key = intent.individual, "individual-macs"
     for mac in (its.first_mac, its.last_mac):
         if StreamAddress(mac, 0).is_group:
-            problems.add(path, written, f"addresses of one station each, which {mac} is not")
+            written = f"{its.first_mac} - {its.last_mac}"
+            expected = f"addresses of one station each, which {mac} is not"
+            problems.add(("addresses", key), written, expected)
             return
-    if (its.macs[-1] >> 40) != (its.macs[0] >> 40):
-        problems.add(path, written, "addresses with one first octet, so that none is for groups")
-    elif reason := reserved_for(its.first_mac, its.last_mac):
-        problems.add(path, f"{written}, with an address {reason}", "other addresses")
+    check_extent(its, key, "none is for groups", problems)
     for name, station in intent.network.end_stations.items():
         if station.mac is not None and mac_number(station.mac) in its.macs:
             problems.add(

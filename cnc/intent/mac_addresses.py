@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cnc.model import mac_number
+from cnc.intent.problems import Problems
+from cnc.model import AddressRange, mac_number
 
 # IEEE 802.1Q-2022 8.6.3: no bridge forwards the first sixteen. The management of bridges (8.13.7)
 # and the applications of MRP (10.5) have the others.
@@ -27,6 +28,16 @@ def reserved_for(first: str, last: str | None = None) -> str | None:
     if mac_number(_BROADCAST) in macs:
         return "which is for broadcasts"
     return "which no station has" if 0 in macs else None
+
+
+def check_extent(its: AddressRange, key: str, so_that: str, problems: Problems) -> None:
+    """Add to `problems` what is wrong with a range of `addresses`, whose ends are of the kind that
+    it is for, beyond its ends."""
+    path, written = ("addresses", key), f"{its.first_mac} - {its.last_mac}"
+    if (its.macs[-1] >> 40) != (its.macs[0] >> 40):
+        problems.add(path, written, f"addresses with one first octet, so that {so_that}")
+    elif reason := reserved_for(its.first_mac, its.last_mac):
+        problems.add(path, f"{written}, with an address {reason}", "other addresses")
 
 
 def _touch(one: range, other: range) -> bool:
