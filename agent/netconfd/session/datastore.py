@@ -108,6 +108,10 @@ class Datastores:
         model = self._model
         with self._errors():
             xml = edit_config.whole(model.context, config, model.modules)
+            # What cannot be parsed is told by its first error: libyang 3.13.6 that is to find all
+            # errors of a tree goes on after such a node and reads memory that it has given back.
+            if parsed := model.context.parse_data_mem(xml, "xml", strict=True, parse_only=True):
+                parsed.free()
             tree = model.context.parse_data_mem(
                 xml, "xml", strict=True, no_state=True, validate_multi_error=True
             )

@@ -65,7 +65,7 @@ async def _copy_config(request: Request) -> list[etree._Element]:
         # A datastore holds no marks: what a copy would keep of them is the copy of report-all.
         raise bad_element("with-defaults", with_defaults, " or ".join(COPY_MODES))
     if "config" in parameters["source"]:
-        (config,) = request.required("source")
+        config = request.required("source", "config")
         await request.datastores.replace("copy-config", target, config)
         return []
     source = datastore_in(parameters["source"], "source", DATASTORES)
@@ -89,7 +89,7 @@ async def _delete_config(request: Request) -> list[etree._Element]:
 async def _validate(request: Request) -> list[etree._Element]:
     source = request.parameters["source"]
     if "config" in source:
-        (config,) = request.required("source")
+        config = request.required("source", "config")
         await request.datastores.validate_config(config)
     else:
         name = datastore_in(source, "source", DATASTORES)

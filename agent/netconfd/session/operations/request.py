@@ -42,15 +42,19 @@ class Request:
     subscriptions: Subscriptions
     min_push_period_cs: int
 
-    def element(self, name: str) -> Element | None:
-        """A parameter as the client wrote it, None if it was not given."""
-        return self.operation.find(f"{{*}}{name}")
+    def element(self, *path: str) -> Element | None:
+        """A parameter, or what is in it, as the client wrote it; None if it was not given.
 
-    def required(self, name: str) -> Element:
-        """A parameter as the client wrote it. Raises RpcError missing-element."""
-        element = self.element(name)
+        A container that is empty does not hide a second one with content: for libyang there is no
+        empty container.
+        """
+        return self.operation.find(_steps(path))
+
+    def required(self, *path: str) -> Element:
+        """The same where it must be given. Raises RpcError missing-element."""
+        element = self.element(*path)
         if element is None:
-            raise missing_element(name, of=etree.QName(self.operation).localname)
+            raise missing_element(path[-1], of=etree.QName(self.operation).localname)
         return element
 
     def filter(self, subtree: str, xpath: str) -> Element | None:
@@ -66,7 +70,7 @@ class Request:
 
         Of what the client wrote: libyang makes the 2nd of March of a 30th of February.
         """
-        text = self.operation.findtext("/".join(f"{{*}}{name}" for name in path))
+        text = self.operation.findtext(_steps(path))
         if text is None:
             return None
         try:
@@ -100,3 +104,8 @@ def datastore_identity(identity: str, among: Sequence[str]) -> str:
     if module != "ietf-datastores" or name not in among:
         raise bad_element("datastore", identity, f"{' or '.join(among)} of ietf-datastores")
     return name
+
+
+def _steps(path: Sequence[str]) -> str:
+    """The path from the operation's element, whatever the namespaces."""
+    return "/".join(f"{{*}}{name}" for name in path)
