@@ -63,6 +63,10 @@ class Failure(AssertionError):
     """The server did what no server may do to any input."""
 
 
+class _SessionEndedError(Exception):
+    """The server had ended the session before it was asked."""
+
+
 class _Exceptions(logging.Handler):
     """Keeps the exceptions that sysrepo's bindings catch from the agent's callbacks and log."""
 
@@ -91,8 +95,11 @@ class _Session:
         self._writer.write(encode(message, chunked=True))
 
     async def ask(self, message: bytes) -> bytes | None:
-        """The reply, None if the server ended the session instead."""
-        self.send(message)
+        """The reply, None if the server ended the session instead. Raises _SessionEndedError."""
+        try:
+            self.send(message)
+        except BrokenPipeError as error:
+            raise _SessionEndedError from error
         while True:
             reply = await self._next()
             if reply is None or b"<notification" not in reply[:200]:
@@ -331,14 +338,23 @@ class FuzzedServer:
         return wait_until(lambda: _OVER_LIMIT in self._process.log, 1.0)
 
     def _reply(self, message: bytes, user: str = USERS[0]) -> bytes | None:
+        try:
+            reply = self._run(self._session(user).ask(message))
+        except _SessionEndedError:
+            # By the input before, of whose end only the reply was read.
+            self._sessions.pop(user)
+            reply = self._run(self._session(user).ask(message))
+        if reply is not None and etree.QName(etree.fromstring(reply)).localname != "rpc-reply":
+            raise Failure(f"not a reply: {reply[:200]!r}")
+        return reply
+
+    def _session(self, user: str) -> _Session:
+        """The session of a user; a new one where none is open."""
         if user not in self._sessions:
             session = _Session(*self._run(self._process.connect_raw(username=user)))
             self._run(session.greet())
             self._sessions[user] = session
-        reply = self._run(self._sessions[user].ask(message))
-        if reply is not None and etree.QName(etree.fromstring(reply)).localname != "rpc-reply":
-            raise Failure(f"not a reply: {reply[:200]!r}")
-        return reply
+        return self._sessions[user]
 
     def _run(self, step: Awaitable[T]) -> T:
         async def in_time() -> T:
