@@ -53,6 +53,12 @@ class KernelObject:
         """Why these contributions do not make an object, one line each."""
         yield from ()
 
+    def port_and_ifindex(self) -> tuple[str, int]:
+        """Of an object of one port; TypeError where it is the whole network namespace's."""
+        if self.port is None or self.ifindex is None:
+            raise TypeError(f"{self} belongs to no port")
+        return self.port, self.ifindex
+
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
@@ -84,6 +90,11 @@ class Change:
     after: tuple[Contribution, ...]
     description: str
     difference: str
+
+
+def repair(target: KernelObject, description: str, difference: str) -> Change:
+    """Set an object again to what it has: the state of a port does not show what is wrong in it."""
+    return Change(None, target, (), (), description, difference)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,15 +115,14 @@ class KernelPorts(MachineClocks):
     def _set_root(self, target: RootQdisc, step: Step) -> None:
         """Set or remove the gates of a port; on a bridge's they come behind the qdisc for filters,
         which then need not come or go beside gates that run."""
-        if target.ifindex is None:
-            raise TypeError(f"{target} belongs to no port")
-        (found,) = self._ipr.get_links(target.ifindex)
+        _port, ifindex = target.port_and_ifindex()
+        (found,) = self._ipr.get_links(ifindex)
         is_bridged = found.get("IFLA_MASTER") is not None
-        if is_bridged and step.after and not clsact.has_gates(self._netlink, target.ifindex):
-            clsact.ensure(self._netlink, target.ifindex)
+        if is_bridged and step.after and not clsact.has_gates(self._netlink, ifindex):
+            clsact.ensure(self._netlink, ifindex)
         self._replace[type(target)](target, step.before, step.after)
         if is_bridged and not step.after:
-            clsact.remove_unused(self._netlink, target.ifindex)
+            clsact.remove_unused(self._netlink, ifindex)
 
     def _hook_beside_gates(self, target: KernelObject) -> bool | None:
         """Whether the port has the qdisc for filters; None where no gates run beside it.

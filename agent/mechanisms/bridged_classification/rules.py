@@ -54,18 +54,6 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     )
 
 
-def repair(port: str, ifindex: int) -> Change:
-    """The rules of the port are right, but not all filters that the agent has set."""
-    return Change(
-        port=None,
-        target=EgressFilters(port, ifindex),
-        before=(),
-        after=(),
-        description=f"port {port}: restore the egress filters, which another program has changed",
-        difference="the egress filters were changed",
-    )
-
-
 def operational(state: PortState, _context: ReportContext) -> Node:
     if state.bridge is None:
         return {}

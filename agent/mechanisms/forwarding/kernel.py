@@ -9,8 +9,8 @@ what the agent has made (`agent.kernel.nft_bridge`).
 from __future__ import annotations
 
 import errno
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from pyroute2 import IPRoute
@@ -21,7 +21,7 @@ from agent.kernel import bridge_entries
 from agent.kernel.bridge_entries import BridgeEntry
 from agent.kernel.netlink_batch import Message, NetlinkSocket, raise_first
 from agent.kernel.nft_bridge import BridgeTable, Listed, ListedEntry, ListedMember
-from agent.kernel.refusal import reason
+from agent.kernel.refusal import reason, set_or_restore
 from agent.mechanism import KernelAdapter
 from agent.mechanisms.forwarding.model import (
     Address,
@@ -33,7 +33,7 @@ from agent.mechanisms.forwarding.model import (
 from agent.mechanisms.forwarding.rules import FilteringDatabase, repair
 from agent.model import AgentError, PortState
 
-_NETLINK_ROUTE, _NETLINK_NETFILTER = 0, 12
+_NETLINK_NETFILTER = 12
 # Of an entry that is to be removed: it, its VLAN or its port is gone already.
 _GONE = frozenset({errno.ENOENT, errno.EINVAL, errno.ENODEV})
 
@@ -74,7 +74,7 @@ class BridgeAdapter(KernelAdapter):
     """Needs CAP_NET_ADMIN. Not to be used by two threads at once."""
 
     def __init__(self, _ipr: IPRoute) -> None:
-        self._route = NetlinkSocket(_NETLINK_ROUTE)
+        self._route = NetlinkSocket(socket.NETLINK_ROUTE)
         self._netfilter = _netfilter()
         self.objects = {FilteringDatabase: self._replace}
         self._states: Mapping[str, PortState] = {}
@@ -141,20 +141,14 @@ class BridgeAdapter(KernelAdapter):
         self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
     ) -> None:
         """Let the bridge have what `after` holds; if refused, `before` again and AgentError."""
-        if target.port is None or target.ifindex is None:
-            raise TypeError(f"{target} belongs to no port")
-        old, new = (
-            contributions[0].content if contributions else ForwardingTable()
-            for contributions in (before, after)
-        )
+        bridge, ifindex = target.port_and_ifindex()
         try:
-            self._set(target.port, target.ifindex, new)
+            set_or_restore(
+                lambda table: self._set(bridge, ifindex, table or ForwardingTable()), before, after
+            )
         except (NetlinkError, OSError) as refusal:
-            with suppress(NetlinkError, OSError):
-                self._set(target.port, target.ifindex, old)
-            why = reason(refusal) if isinstance(refusal, NetlinkError) else str(refusal)
             raise AgentError(
-                f"port {target.port}: the kernel refused static forwarding: {why}"
+                f"port {bridge}: the kernel refused static forwarding: {reason(refusal)}"
             ) from refusal
 
     def _set(self, bridge: str, ifindex: int, wanted: ForwardingTable) -> None:

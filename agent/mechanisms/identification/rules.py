@@ -56,18 +56,6 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     )
 
 
-def repair(port: str, ifindex: int) -> Change:
-    """The streams of the port are right, but not all filters among those of the agent."""
-    return Change(
-        port=None,
-        target=StreamFilters(port, ifindex),
-        before=(),
-        after=(),
-        description=f"port {port}: restore the stream filters, which another program has changed",
-        difference="the stream filters were changed",
-    )
-
-
 def applied(
     state: PortState, contents: Sequence[IdentificationTable], _now_ns: Callable[[Clock], int]
 ) -> PortState:

@@ -78,18 +78,6 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     )
 
 
-def repair(port: str, ifindex: int) -> Change:
-    """The table of the port is right, but not all filters that the agent has set."""
-    return Change(
-        port=None,
-        target=IngressFilters(port, ifindex),
-        before=(),
-        after=(),
-        description=f"port {port}: restore the ingress filters, which another program has changed",
-        difference="the ingress filters were changed",
-    )
-
-
 def operational(state: PortState, _context: ReportContext) -> Node:
     table = state[ReceivedPriorityState].table
     if table is None:

@@ -85,19 +85,6 @@ def problems(config: PortConfig, state: PortState) -> Iterator[str]:
         )
 
 
-def repair(port: str, ifindex: int) -> Change:
-    """The table of the port is right, but not all filters that the agent has set."""
-    return Change(
-        port=None,
-        target=CodePointFilters(port, ifindex),
-        before=(),
-        after=(),
-        description=f"port {port}: restore the filters of code points, which another program has "
-        "changed",
-        difference="the filters of code points were changed",
-    )
-
-
 def operational(state: PortState, _context: ReportContext) -> Node:
     code_points = state[SentPriorityState].code_points
     if code_points is None:
