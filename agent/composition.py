@@ -92,6 +92,34 @@ class Change:
     difference: str
 
 
+@dataclass(frozen=True, slots=True)
+class SoleContent:
+    """What the mechanism `owner` contributes to an object for one port: one content, or nothing
+    where that is empty."""
+
+    owner: str
+    port: str
+    target: KernelObject
+
+    def contributions(self, content: Any) -> Iterator[tuple[KernelObject, Contribution]]:
+        for each in self._contributed(content):
+            yield self.target, each
+
+    def change(self, before: Any, after: Any, *, description: str, difference: str) -> Change:
+        """From one content to another; `description` is told without the name of the port."""
+        return Change(
+            port=self.port,
+            target=self.target,
+            before=self._contributed(before),
+            after=self._contributed(after),
+            description=f"port {self.port}: {description}",
+            difference=difference,
+        )
+
+    def _contributed(self, content: Any) -> tuple[Contribution, ...]:
+        return (Contribution(self.owner, self.port, 0, content),) if content else ()
+
+
 def repair(target: KernelObject, description: str, difference: str) -> Change:
     """Set an object again to what it has: the state of a port does not show what is wrong in it."""
     return Change(None, target, (), (), description, difference)
