@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.composition import Change, Contribution, KernelObject, Step
 from agent.kernel import clsact, link, ptp, timer_probe
@@ -109,6 +108,8 @@ class KernelPorts(MachineClocks):
         try:
             self._replace[type(step.target)](step.target, step.before, step.after)
         finally:
+            # Where the qdisc for filters comes or goes, the kernel takes the port down and up, and
+            # the timer of a taprio that had run does not start again (`agent.kernel.clsact`).
             if had_hook not in {None, self._hook_beside_gates(step.target)}:
                 self._start_gates_again(step.target)
 
@@ -125,24 +126,10 @@ class KernelPorts(MachineClocks):
             clsact.remove_unused(self._netlink, ifindex)
 
     def _hook_beside_gates(self, target: KernelObject) -> bool | None:
-        """Whether the port has the qdisc for filters; None where no gates run beside it.
-
-        Where that qdisc comes or goes, the kernel takes the port down and up (qdisc_graft of
-        net/sched/sch_api.c), and the timer of a taprio that had run does not start again.
-        """
+        """Whether the port has the qdisc for filters; None where no gates run beside it."""
         if target.ifindex is None:
             return None
-        try:
-            (port,) = self._ipr.get_links(target.ifindex)
-        except NetlinkError:  # it is gone
-            return None
-        if port.get("IFLA_QDISC") != "taprio":
-            return None
-        # Of all ports: the kernel lists no less.
-        return any(
-            each["index"] == target.ifindex and each.get("TCA_KIND") == "clsact"
-            for each in self._ipr.get_qdiscs()
-        )
+        return clsact.beside_gates(self._netlink, target.ifindex)
 
     def _start_gates_again(self, target: KernelObject) -> None:
         states = [each for each in self.read().values() if each.ifindex == target.ifindex]
