@@ -154,7 +154,7 @@ class Step:
 
 
 def compose(
-    present: Iterable[tuple[KernelObject, Contribution]], changes: Iterable[Change]
+    present: Mapping[KernelObject, Sequence[Contribution]], changes: Iterable[Change]
 ) -> list[Step]:
     """One step for each object that changes, in the order of their stages.
 
@@ -163,11 +163,7 @@ def compose(
     by_target: dict[KernelObject, list[Change]] = {}
     for change in changes:
         by_target.setdefault(change.target, []).append(change)
-    before: Mapping[KernelObject, list[Contribution]] = {target: [] for target in by_target}
-    for target, contribution in present:
-        if target in before:
-            before[target].append(contribution)
-    steps = [_step(target, before[target], own) for target, own in by_target.items()]
+    steps = [_step(target, present.get(target, ()), own) for target, own in by_target.items()]
     return sorted(steps, key=lambda step: step.stage)
 
 

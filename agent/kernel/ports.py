@@ -15,7 +15,7 @@ from agent.kernel.clock import MachineClocks
 from agent.kernel.ethtool import Ethtool
 from agent.kernel.netlink_batch import NetlinkSocket
 from agent.kernel.wake_up_monitor import WakeUpMonitor, monitored
-from agent.mechanism import Mechanism, Node
+from agent.mechanism import Mechanism, Node, present_objects
 from agent.model import AgentError, EmulatedLink, PortConfig, PortState, PtpStatus
 from agent.root_qdisc import RootQdisc
 from agent.wake_ups import WakeUps
@@ -133,12 +133,7 @@ class KernelPorts(MachineClocks):
 
     def _start_gates_again(self, target: KernelObject) -> None:
         states = [each for each in self.read().values() if each.ifindex == target.ifindex]
-        present: dict[KernelObject, list[Contribution]] = {}
-        for state in states:
-            for mechanism in self.mechanisms:
-                for each, contribution in mechanism.contributions(state):
-                    present.setdefault(each, []).append(contribution)
-        for port, reason in self.restart(states, present).items():
+        for port, reason in self.restart(states, present_objects(self.mechanisms, states)).items():
             raise AgentError(f"port {port}: its gates do not start again: {reason}")
 
     def problems(self, config: PortConfig) -> Iterator[str]:
