@@ -16,8 +16,9 @@ from typing import NamedTuple
 from agent.kernel import frame_actions
 from agent.kernel.cls_flower import ANY_PROTOCOL
 from agent.kernel.filter_flags import IN_HW
-from agent.kernel.frame_actions import NLA_F_NESTED, FrameAction
+from agent.kernel.frame_actions import FrameAction
 from agent.kernel.netlink_batch import (
+    NLA_F_NESTED,
     NLM_F_CREATE,
     Message,
     NetlinkSocket,

@@ -19,7 +19,12 @@ from pyroute2.netlink.exceptions import NetlinkError
 from agent.composition import Change, Contribution, KernelObject
 from agent.kernel import bridge_entries
 from agent.kernel.bridge_entries import BridgeEntry
-from agent.kernel.netlink_batch import Message, NetlinkSocket, raise_first
+from agent.kernel.netlink_batch import (
+    NETLINK_NETFILTER,
+    Message,
+    NetlinkSocket,
+    raise_first,
+)
 from agent.kernel.nft_bridge import BridgeTable, Listed, ListedEntry, ListedMember
 from agent.kernel.refusal import reason, set_or_restore
 from agent.mechanism import KernelAdapter
@@ -33,7 +38,6 @@ from agent.mechanisms.forwarding.model import (
 from agent.mechanisms.forwarding.rules import FilteringDatabase, repair
 from agent.model import AgentError, PortState
 
-_NETLINK_NETFILTER = 12
 # Of an entry that is to be removed: it, its VLAN or its port is gone already.
 _GONE = frozenset({errno.ENOENT, errno.EINVAL, errno.ENODEV})
 
@@ -219,7 +223,7 @@ class BridgeAdapter(KernelAdapter):
 
 def _netfilter() -> NetlinkSocket | None:
     try:
-        return NetlinkSocket(_NETLINK_NETFILTER)
+        return NetlinkSocket(NETLINK_NETFILTER)
     except OSError:
         return None
 
