@@ -23,7 +23,7 @@ from agent.kernel.netlink_batch import (
 )
 
 _RTM_NEWQDISC, _RTM_DELQDISC, _RTM_GETQDISC, _RTM_GETTFILTER = 36, 37, 38, 46
-_TCMSG, _IFINDEX = struct.Struct("=BxxxiIII"), struct.Struct("=i")
+_TCMSG = struct.Struct("=BxxxiIII")
 _HANDLE, _PARENT = 0xFFFF0000, 0xFFFFFFF1  # TC_H_CLSACT
 _TCA_KIND, _CLSACT, _TAPRIO = 1, b"clsact\0", b"taprio\0"
 
@@ -60,7 +60,7 @@ def _kinds(kernel: NetlinkSocket, ifindex: int) -> set[bytes]:
     """The kinds of all qdiscs of a port. The kernel lists those of all ports, and no less."""
     kinds = set()
     for message in kernel.dump(Message(_RTM_GETQDISC, _TCMSG.pack(0, ifindex, 0, 0, 0))):
-        (of_port,) = _IFINDEX.unpack_from(message.payload, 4)
+        _family, of_port, *_ = _TCMSG.unpack_from(message.payload)
         if of_port == ifindex:
             kinds.add(dict(attributes(message.payload[_TCMSG.size :]))[_TCA_KIND])
     return kinds

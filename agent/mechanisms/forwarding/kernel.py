@@ -27,6 +27,7 @@ from agent.kernel.netlink_batch import (
 )
 from agent.kernel.nft_bridge import BridgeTable, Listed, ListedEntry, ListedMember
 from agent.kernel.refusal import reason, set_or_restore
+from agent.mac_addresses import octets, text
 from agent.mechanism import KernelAdapter
 from agent.mechanisms.forwarding.model import (
     Address,
@@ -122,14 +123,14 @@ class BridgeAdapter(KernelAdapter):
         return _Found(
             ForwardingTable(
                 frozenset(
-                    Entry(Address(_text(each.mac), each.vlan_id), each.port)
+                    Entry(Address(text(each.mac), each.vlan_id), each.port)
                     for each in listed.entries
                 ),
                 frozenset(Member(each.vlan_id, each.port) for each in listed.members),
             ),
             ForwardingTable(
                 frozenset(
-                    Entry(Address(_text(each.mac), each.vlan_id), names[each.ifindex])
+                    Entry(Address(text(each.mac), each.vlan_id), names[each.ifindex])
                     for each in (*fdb, *mdb)
                     if each.ifindex in names
                 ),
@@ -213,8 +214,8 @@ class BridgeAdapter(KernelAdapter):
         raise_first(self._route.send(messages), ignored)
 
     def _entry(self, entry: Entry) -> BridgeEntry:
-        mac = bytes.fromhex(entry.address.mac.replace("-", ""))
-        return BridgeEntry(mac, entry.address.vlan_id, self._ifindex(entry.port))
+        address = entry.address
+        return BridgeEntry(octets(address.mac), address.vlan_id, self._ifindex(entry.port))
 
     def _ifindex(self, port: str) -> int:
         """Of a port that is gone 0, which the kernel refuses."""
@@ -231,14 +232,8 @@ def _netfilter() -> NetlinkSocket | None:
 def _listed(table: ForwardingTable) -> Listed:
     return Listed(
         frozenset(
-            ListedEntry(
-                bytes.fromhex(each.address.mac.replace("-", "")), each.address.vlan_id, each.port
-            )
+            ListedEntry(octets(each.address.mac), each.address.vlan_id, each.port)
             for each in table.entries
         ),
         frozenset(ListedMember(each.vlan_id, each.port) for each in table.members),
     )
-
-
-def _text(mac: bytes) -> str:
-    return mac.hex("-").upper()
