@@ -53,6 +53,12 @@ class KernelObject:
         """Why these contributions do not make an object, one line each."""
         yield from ()
 
+    def port_and_ifindex(self) -> tuple[str, int]:
+        """Of an object of one port; TypeError where it is the whole network namespace's."""
+        if self.port is None or self.ifindex is None:
+            raise TypeError(f"{self} belongs to no port")
+        return self.port, self.ifindex
+
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
@@ -87,6 +93,39 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class SoleContent:
+    """What the mechanism `owner` contributes to an object for one port: one content, or nothing
+    where that is empty."""
+
+    owner: str
+    port: str
+    target: KernelObject
+
+    def contributions(self, content: Any) -> Iterator[tuple[KernelObject, Contribution]]:
+        for each in self._contributed(content):
+            yield self.target, each
+
+    def change(self, before: Any, after: Any, *, description: str, difference: str) -> Change:
+        """From one content to another; `description` is told without the name of the port."""
+        return Change(
+            port=self.port,
+            target=self.target,
+            before=self._contributed(before),
+            after=self._contributed(after),
+            description=f"port {self.port}: {description}",
+            difference=difference,
+        )
+
+    def _contributed(self, content: Any) -> tuple[Contribution, ...]:
+        return (Contribution(self.owner, self.port, 0, content),) if content else ()
+
+
+def repair(target: KernelObject, description: str, difference: str) -> Change:
+    """Set an object again to what it has: the state of a port does not show what is wrong in it."""
+    return Change(None, target, (), (), description, difference)
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One replacement of one kernel object, with all that its mechanisms change in it."""
 
@@ -115,7 +154,7 @@ class Step:
 
 
 def compose(
-    present: Iterable[tuple[KernelObject, Contribution]], changes: Iterable[Change]
+    present: Mapping[KernelObject, Sequence[Contribution]], changes: Iterable[Change]
 ) -> list[Step]:
     """One step for each object that changes, in the order of their stages.
 
@@ -124,11 +163,7 @@ def compose(
     by_target: dict[KernelObject, list[Change]] = {}
     for change in changes:
         by_target.setdefault(change.target, []).append(change)
-    before: Mapping[KernelObject, list[Contribution]] = {target: [] for target in by_target}
-    for target, contribution in present:
-        if target in before:
-            before[target].append(contribution)
-    steps = [_step(target, before[target], own) for target, own in by_target.items()]
+    steps = [_step(target, present.get(target, ()), own) for target, own in by_target.items()]
     return sorted(steps, key=lambda step: step.stage)
 
 

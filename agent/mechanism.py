@@ -5,7 +5,7 @@ It is a folder in `agent.mechanisms` and a line in its `MECHANISMS`, and knows n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,3 +139,15 @@ class Mechanism:
     operational_of_bridge: Callable[[PortState], Node] = lambda _state: {}
     # The top-level nodes that it fills in the operational datastore, from all ports.
     operational_of_switch: Callable[[Iterable[PortState]], Node] = lambda _states: {}
+
+
+def present_objects(
+    mechanisms: Collection[Mechanism], states: Iterable[PortState]
+) -> dict[KernelObject, list[Contribution]]:
+    """What these ports have in kernel objects now, of all mechanisms."""
+    by_target: dict[KernelObject, list[Contribution]] = {}
+    for state in states:
+        for mechanism in mechanisms:
+            for target, contribution in mechanism.contributions(state):
+                by_target.setdefault(target, []).append(contribution)
+    return by_target

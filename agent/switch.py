@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.composition import Change, Contribution, KernelObject, Step, compose
-from agent.mechanism import Mechanism, Node
+from agent.mechanism import Mechanism, Node, present_objects
 from agent.model import AgentError, Clock, PortConfig, PortState, PtpStatus
 from agent.wake_ups import WakeUps
 
@@ -145,10 +145,7 @@ class Switch:
 
         Returns the kernel's reason by port where it refused; such a port may have lost its gates.
         """
-        present: dict[KernelObject, list[Contribution]] = {}
-        for target, contribution in _present(self.ports.mechanisms, states):
-            present.setdefault(target, []).append(contribution)
-        return self.ports.restart(states, present)
+        return self.ports.restart(states, present_objects(self.ports.mechanisms, states))
 
     def _problems(
         self,
@@ -198,7 +195,7 @@ def plan(
     ]
     changing = {change.target for change in changes}
     changes += (change for change in repairs if change.target not in changing)
-    return compose(_present(mechanisms, states.values()), changes)
+    return compose(present_objects(mechanisms, states.values()), changes)
 
 
 def problems(
@@ -233,11 +230,3 @@ def differences(
             if change.port is not None:
                 by_port.setdefault(change.port, []).append(change.difference)
     return {port: "; ".join(words) for port, words in by_port.items()}
-
-
-def _present(
-    mechanisms: Collection[Mechanism], states: Iterable[PortState]
-) -> Iterator[tuple[KernelObject, Contribution]]:
-    for state in states:
-        for mechanism in mechanisms:
-            yield from mechanism.contributions(state)

@@ -170,13 +170,16 @@ class Changes:
                 self._apply_ports(before.keys() - impossible)
 
     def apply_to_new_ports(self, states: Mapping[str, PortState]) -> bool:
-        """Configure interfaces that appeared since the newest poll; whether there were any.
+        """Configure ports that are not what they were at the newest poll; whether there were any.
 
-        And those that joined or left a bridge, whose frames others classify, and the bridge, which
-        has lost or lacks what is configured of the port. And retry ports that
-        failed before: while a link is down Linux counts it as slow and refuses short entries, and
-        at boot all links are down; a foreign root qdisc was removed, or the kernel's taprio was
-        loaded. `states` is the newest `read()` of the switch. Each failure is logged once.
+        - Interfaces that appeared.
+        - Ports that joined or left a bridge, with other filters there, and that bridge, which has
+          lost or lacks what is configured of the port.
+        - Ports that failed before and may succeed now: while a link is down Linux counts it as slow
+          and refuses short entries, and at boot all links are down; a foreign root qdisc was
+          removed, or the kernel's taprio was loaded. Each failure is logged once.
+
+        `states` is the newest `read()` of the switch.
         """
         with self.lock:
             new = self._new(states)

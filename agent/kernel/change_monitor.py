@@ -24,11 +24,11 @@ from agent.kernel.bridge_announcements import (
     listen_for_static_entries,
 )
 from agent.kernel.clock import ClockSetAlarm, tai_offset_s
+from agent.kernel.netlink_batch import NETLINK_NETFILTER
 
 # linux/rtnetlink.h
 RTMGRP_LINK, RTMGRP_TC = 0x1, 0x8
-# linux/netfilter/nfnetlink.h: the group NFNLGRP_NFTABLES, as a mask; Python has no name for it
-NETLINK_NETFILTER = 12
+# linux/netfilter/nfnetlink.h: the group NFNLGRP_NFTABLES, as a mask
 NFNLGRP_NFTABLES_MASK = 1 << (7 - 1)
 
 # Changes come in bursts: a link that comes up is a handful of messages.

@@ -23,9 +23,9 @@ from agent.kernel.netlink_batch import (
 )
 
 _RTM_NEWQDISC, _RTM_DELQDISC, _RTM_GETQDISC, _RTM_GETTFILTER = 36, 37, 38, 46
-_TCMSG, _IFINDEX = struct.Struct("=BxxxiIII"), struct.Struct("=i")
+_TCMSG = struct.Struct("=BxxxiIII")
 _HANDLE, _PARENT = 0xFFFF0000, 0xFFFFFFF1  # TC_H_CLSACT
-_TCA_KIND = 1
+_TCA_KIND, _CLSACT, _TAPRIO = 1, b"clsact\0", b"taprio\0"
 
 
 def ensure(kernel: NetlinkSocket, ifindex: int) -> None:
@@ -47,13 +47,24 @@ def remove_unused(kernel: NetlinkSocket, ifindex: int) -> None:
 
 def has_gates(kernel: NetlinkSocket, ifindex: int) -> bool:
     """Whether a taprio qdisc is on the port."""
+    return _TAPRIO in _kinds(kernel, ifindex)
+
+
+def beside_gates(kernel: NetlinkSocket, ifindex: int) -> bool | None:
+    """Whether it is on the port; None where the port has no gates."""
+    kinds = _kinds(kernel, ifindex)
+    return _CLSACT in kinds if _TAPRIO in kinds else None
+
+
+def _kinds(kernel: NetlinkSocket, ifindex: int) -> set[bytes]:
+    """The kinds of all qdiscs of a port. The kernel lists those of all ports, and no less."""
+    kinds = set()
     for message in kernel.dump(Message(_RTM_GETQDISC, _TCMSG.pack(0, ifindex, 0, 0, 0))):
-        (of_port,) = _IFINDEX.unpack_from(message.payload, 4)
-        kinds = dict(attributes(message.payload[_TCMSG.size :]))
-        if of_port == ifindex and kinds.get(_TCA_KIND) == b"taprio\0":
-            return True
-    return False
+        _family, of_port, *_ = _TCMSG.unpack_from(message.payload)
+        if of_port == ifindex:
+            kinds.add(dict(attributes(message.payload[_TCMSG.size :]))[_TCA_KIND])
+    return kinds
 
 
 def _clsact(ifindex: int) -> bytes:
-    return _TCMSG.pack(0, ifindex, _HANDLE, _PARENT, 0) + attribute(_TCA_KIND, b"clsact\0")
+    return _TCMSG.pack(0, ifindex, _HANDLE, _PARENT, 0) + attribute(_TCA_KIND, _CLSACT)

@@ -23,7 +23,7 @@ from pyroute2.netlink.rtnl.tcmsg.common import tc_actions
 
 from agent.kernel import act_pedit, cls_basic
 from agent.kernel.cls_basic import skb_priority_of
-from agent.kernel.priority_filters import CONTINUE, FilterForm, actions_of
+from agent.kernel.hook_filters import CONTINUE, FilterForm, actions_of
 
 tcmsg.plugins["basic"] = cls_basic
 common_act.plugins["pedit"] = act_pedit

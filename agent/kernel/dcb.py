@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from agent.kernel.frame_actions import NLA_F_NESTED
-from agent.kernel.netlink_batch import Message, attribute, attributes
+from agent.kernel.netlink_batch import NLA_F_NESTED, Message, attribute, attributes
 
 # Selectors: what the `protocol` of an entry is. 0 of ETHERTYPE stands for all other frames.
 ETHERTYPE, PCP = 1, 255

@@ -10,10 +10,6 @@ from __future__ import annotations
 SKIP_HW, SKIP_SW, IN_HW = 1, 2, 4
 
 
-class NotInHardware(Exception):
-    """The hardware that forwards the frames of a port does not take a filter; why, in words."""
-
-
 def flags_for(*, hardware_forwards: bool) -> int:
     """Where the kernel forwards, the driver need not be asked, which may have little room."""
     return 0 if hardware_forwards else SKIP_HW

@@ -14,8 +14,11 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from agent.kernel import frame_actions
-from agent.kernel.frame_actions import NLA_F_NESTED, FrameAction
+from agent.kernel.cls_flower import ANY_PROTOCOL
+from agent.kernel.filter_flags import IN_HW
+from agent.kernel.frame_actions import FrameAction
 from agent.kernel.netlink_batch import (
+    NLA_F_NESTED,
     NLM_F_CREATE,
     Message,
     NetlinkSocket,
@@ -50,13 +53,13 @@ class Key(IntEnum):
 
 
 _KEYS = frozenset(Key)
-ANY_PROTOCOL = 3  # ETH_P_ALL
 
 
 class Place(NamedTuple):
-    """Where a filter stands at a hook: lower `prio` first; each `prio` has one Ethertype, which is
+    """Where a filter stands: lower `prio` first; each `prio` of a hook has one Ethertype, which is
     that of its filters (`protocol`; `ANY_PROTOCOL`: of frames of any)."""
 
+    hook: int
     prio: int
     protocol: int
     handle: int
@@ -83,10 +86,12 @@ class Listed(NamedTuple):
     frames: int = 0
     flags: int = 0
 
+    @property
+    def in_hardware(self) -> bool:
+        return bool(self.flags & IN_HW)
 
-def set_filter(
-    ifindex: int, hook: int, place: Place, wanted: FlowerFilter, flags: int = 0
-) -> Message:
+
+def set_filter(ifindex: int, place: Place, wanted: FlowerFilter, flags: int = 0) -> Message:
     """A filter in its place; what is there is replaced. `flags`: `agent.kernel.filter_flags`."""
     actions = b"".join(
         attribute(number | NLA_F_NESTED, _action(each, wanted.cookie if number == 1 else b""))
@@ -97,14 +102,14 @@ def set_filter(
         options += attribute(_FLOWER_ETH_TYPE, struct.pack("!H", place.protocol))
     options += attribute(_FLOWER_FLAGS, _FLAGS.pack(flags))
     options += attribute(_FLOWER_ACT | NLA_F_NESTED, actions)
-    payload = _place(ifindex, hook, place) + attribute(_TCA_KIND, _FLOWER)
+    payload = _place(ifindex, place) + attribute(_TCA_KIND, _FLOWER)
     payload += attribute(_TCA_OPTIONS | NLA_F_NESTED, options)
     return Message(_RTM_NEWTFILTER, payload, NLM_F_CREATE)
 
 
-def delete_filter(ifindex: int, hook: int, place: Place) -> Message:
+def delete_filter(ifindex: int, place: Place) -> Message:
     """Without a handle all filters of that `prio`."""
-    payload = _place(ifindex, hook, place) + attribute(_TCA_KIND, _FLOWER)
+    payload = _place(ifindex, place) + attribute(_TCA_KIND, _FLOWER)
     return Message(_RTM_DELTFILTER, payload)
 
 
@@ -113,11 +118,11 @@ def read_filters(kernel: NetlinkSocket, ifindex: int, hook: int, prio: int) -> I
 
     Raises NetlinkError.
     """
-    request = _place(ifindex, hook, Place(prio, 0, 0))
+    request = _place(ifindex, Place(hook, prio, 0, 0))
     for message in kernel.dump(Message(_RTM_GETTFILTER, request)):
-        _family, _ifindex, handle, _hook, info = _TCMSG.unpack_from(message.payload)
+        _family, _ifindex, handle, _parent, info = _TCMSG.unpack_from(message.payload)
         if info >> 16 == prio and handle:  # without a handle it is the list of filters itself
-            place = Place(prio, socket.ntohs(info & 0xFFFF), handle)
+            place = Place(hook, prio, socket.ntohs(info & 0xFFFF), handle)
             yield _listed(place, dict(attributes(message.payload[_TCMSG.size :])))
 
 
@@ -132,9 +137,9 @@ def probe_action(kind: str) -> Message:
     return Message(_RTM_NEWACTION, _TCAMSG.pack(socket.AF_UNSPEC) + table, NLM_F_CREATE)
 
 
-def _place(ifindex: int, hook: int, place: Place) -> bytes:
+def _place(ifindex: int, place: Place) -> bytes:
     info = place.prio << 16 | socket.htons(place.protocol)
-    return _TCMSG.pack(socket.AF_UNSPEC, ifindex, place.handle, hook, info)
+    return _TCMSG.pack(socket.AF_UNSPEC, ifindex, place.handle, place.hook, info)
 
 
 def _action(action: FrameAction, cookie: bytes) -> bytes:

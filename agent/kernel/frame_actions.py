@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.kernel.netlink_batch import attribute, attributes
+from agent.kernel.netlink_batch import NLA_F_NESTED, attribute, attributes
 
-NLA_F_NESTED = 0x8000
 _TC_ACT_PIPE = 3
 _GENERIC = struct.Struct("=IIiii")  # tc_gen: index, capab, action, refcnt, bindcnt
 _PIPE = _GENERIC.pack(0, 0, _TC_ACT_PIPE, 0, 0)

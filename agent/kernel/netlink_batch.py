@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from pyroute2.netlink.exceptions import NetlinkError
 
+NETLINK_NETFILTER = 12  # the family of nftables, for which Python has no name
+NLA_F_NESTED = 0x8000
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
 NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
 

@@ -41,6 +41,24 @@ _NEWTABLE, _DELTABLE, _NEWCHAIN, _NEWRULE, _NEWSET, _NEWSETELEM, _GETSETELEM = (
     _SUBSYSTEM << 8 | number for number in (0, 2, 3, 6, 9, 12, 13)
 )
 _NFGENMSG = struct.Struct(">BBH")
+# NFTA_*: attributes of tables, chains, rules, sets and their elements,
+_TABLE_NAME = 1
+_CHAIN_TABLE, _CHAIN_NAME, _CHAIN_HOOK, _CHAIN_TYPE = 1, 3, 4, 7
+_HOOK_NUMBER, _HOOK_PRIORITY = 1, 2
+_RULE_TABLE, _RULE_CHAIN, _RULE_EXPRESSIONS = 1, 2, 4
+_SET_TABLE, _SET_NAME, _SET_FLAGS, _SET_KEY_TYPE, _SET_KEY_OCTETS, _SET_ID = 1, 2, 3, 4, 5, 10
+_ELEMENTS_TABLE, _ELEMENTS_SET, _ELEMENTS = 1, 2, 3
+_ELEMENT_KEY = 1
+_LIST_ELEMENT, _VALUE, _VERDICT, _VERDICT_CODE = 1, 1, 2, 1
+# and of the expressions of a rule.
+_EXPRESSION_NAME, _EXPRESSION_DATA = 1, 2
+_META_TO, _META_KEY = 1, 2
+_CMP_FROM, _CMP_OPERATION, _CMP_DATA = 1, 2, 3
+_PAYLOAD_TO, _PAYLOAD_BASE, _PAYLOAD_OFFSET, _PAYLOAD_OCTETS = 1, 2, 3, 4
+_BITWISE_FROM, _BITWISE_TO, _BITWISE_OCTETS, _BITWISE_MASK, _BITWISE_XOR = 1, 2, 3, 4, 5
+_LOOKUP_SET, _LOOKUP_FROM, _LOOKUP_FLAGS = 1, 2, 5
+_IMMEDIATE_TO, _IMMEDIATE_DATA = 1, 2
+
 _NF_BR_FORWARD, _PRIORITY = 2, -200
 _IFNAMSIZ = 16
 _ELEMENTS_PER_MESSAGE = 500  # an attribute holds 64 KiB
@@ -48,9 +66,9 @@ _ELEMENTS_PER_MESSAGE = 500  # an attribute holds 64 KiB
 # Data types as nft(8) numbers them, six bits for each part of a key.
 _ETHER_ADDR, _INET_SERVICE, _IFNAME = 9, 13, 41
 # Registers: 4 octets each, in the order of the parts of a key.
-_REG_1, _MAC_AT, _VLAN_AT, _PORT_AT = 1, 8, 10, 11
+_REG_VERDICT, _REG_1, _MAC_AT, _VLAN_AT, _PORT_AT = 0, 1, 8, 10, 11
 _META_OIFNAME, _META_BRI_OIFNAME = 7, 18
-_LINK_LAYER = 0
+_LINK_LAYER, _CMP_EQUAL = 0, 0
 _TAG_AT, _VLAN_TAG = 12, 0x8100  # the Ethertype of a tagged frame, and what follows it
 _INVERTED, _DROP = 1, 0
 
@@ -103,18 +121,23 @@ class BridgeTable:
 
     def replace(self, listed: Listed) -> None:
         """Let the table list this; without anything there is no table. Raises NetlinkError."""
-        table = attribute(1, self._name)
+        table = attribute(_TABLE_NAME, self._name)
         messages = [
             _message(_NEWTABLE, table, NLM_F_CREATE),  # so that there is one to delete
             _message(_DELTABLE, table),
         ]
         if listed != Listed():
             messages += self._contents(listed)
-        begin, end = (Message(each, _NFGENMSG.pack(0, 0, _SUBSYSTEM)) for each in _EDGES)
+        begin, end = (
+            Message(each, _NFGENMSG.pack(0, 0, _SUBSYSTEM)) for each in (_BATCH_BEGIN, _BATCH_END)
+        )
         raise_first(self._kernel.transact([begin, *messages, end]))
 
     def _keys(self, name: str) -> Iterator[bytes]:
-        request = _message(_GETSETELEM, attribute(1, self._name) + attribute(2, _text(name)))
+        request = _message(
+            _GETSETELEM,
+            attribute(_ELEMENTS_TABLE, self._name) + attribute(_ELEMENTS_SET, _text(name)),
+        )
         try:
             listed = self._kernel.dump(request)
         except NetlinkError as refusal:
@@ -123,11 +146,12 @@ class BridgeTable:
             raise
         for message in listed:
             of_set = dict(attributes(message.payload[_NFGENMSG.size :]))
-            for _list, element in attributes(of_set.get(3, b"")):
-                yield dict(attributes(dict(attributes(element))[1]))[1]
+            for _list, element in attributes(of_set.get(_ELEMENTS, b"")):
+                key = dict(attributes(element))[_ELEMENT_KEY]
+                yield dict(attributes(key))[_VALUE]
 
     def _contents(self, listed: Listed) -> Iterator[Message]:
-        yield _message(_NEWTABLE, attribute(1, self._name), NLM_F_CREATE)
+        yield _message(_NEWTABLE, attribute(_TABLE_NAME, self._name), NLM_F_CREATE)
         port_key = _INET_SERVICE << 6 | _IFNAME
         yield self._set("vlans", 1, _INET_SERVICE, 2)
         yield self._set("entries", 2, _ETHER_ADDR << 12 | port_key, 8 + 4 + _IFNAMSIZ)
@@ -149,14 +173,17 @@ class BridgeTable:
         )
 
     def _set(self, name: str, number: int, key_type: int, key_octets: int) -> Message:
-        of_set = attribute(1, self._name) + attribute(2, _text(name)) + attribute(3, _be32(0))
-        of_set += attribute(4, _be32(key_type)) + attribute(5, _be32(key_octets))
-        return _message(_NEWSET, of_set + attribute(10, _be32(number)), NLM_F_CREATE)
+        of_set = attribute(_SET_TABLE, self._name) + attribute(_SET_NAME, _text(name))
+        of_set += attribute(_SET_FLAGS, _be32(0)) + attribute(_SET_KEY_TYPE, _be32(key_type))
+        of_set += attribute(_SET_KEY_OCTETS, _be32(key_octets))
+        return _message(_NEWSET, of_set + attribute(_SET_ID, _be32(number)), NLM_F_CREATE)
 
     def _chain(self) -> Message:
-        hook = attribute(1, _be32(_NF_BR_FORWARD)) + attribute(2, struct.pack(">i", _PRIORITY))
-        chain = attribute(1, self._name) + attribute(3, _text("forward")) + attribute(4, hook)
-        return _message(_NEWCHAIN, chain + attribute(7, _text("filter")), NLM_F_CREATE)
+        hook = attribute(_HOOK_NUMBER, _be32(_NF_BR_FORWARD))
+        hook += attribute(_HOOK_PRIORITY, struct.pack(">i", _PRIORITY))
+        chain = attribute(_CHAIN_TABLE, self._name) + attribute(_CHAIN_NAME, _text("forward"))
+        chain += attribute(_CHAIN_HOOK, hook) + attribute(_CHAIN_TYPE, _text("filter"))
+        return _message(_NEWCHAIN, chain, NLM_F_CREATE)
 
     def _rule(self) -> Message:
         expressions = (
@@ -171,25 +198,21 @@ class BridgeTable:
             _meta(_META_OIFNAME, _PORT_AT),
             _lookup("entries", _MAC_AT, _INVERTED),
             _expression("counter", b""),
-            _expression(
-                "immediate",
-                attribute(1, _be32(0)) + attribute(2, attribute(2, attribute(1, _be32(_DROP)))),
-            ),
+            _verdict(_DROP),
         )
-        rule = attribute(1, self._name) + attribute(2, _text("forward"))
-        return _message(_NEWRULE, rule + attribute(4, b"".join(expressions)), NLM_F_CREATE)
+        rule = attribute(_RULE_TABLE, self._name) + attribute(_RULE_CHAIN, _text("forward"))
+        rule += attribute(_RULE_EXPRESSIONS, b"".join(expressions))
+        return _message(_NEWRULE, rule, NLM_F_CREATE)
 
     def _elements(self, name: str, keys: Sequence[bytes]) -> Iterator[Message]:
         for start in range(0, len(keys), _ELEMENTS_PER_MESSAGE):
             elements = b"".join(
-                attribute(1, attribute(1, attribute(1, key)))
+                attribute(_LIST_ELEMENT, attribute(_ELEMENT_KEY, attribute(_VALUE, key)))
                 for key in keys[start : start + _ELEMENTS_PER_MESSAGE]
             )
-            of_set = attribute(1, self._name) + attribute(2, _text(name)) + attribute(3, elements)
+            of_set = attribute(_ELEMENTS_TABLE, self._name) + attribute(_ELEMENTS_SET, _text(name))
+            of_set += attribute(_ELEMENTS, elements)
             yield _message(_NEWSETELEM, of_set, NLM_F_CREATE)
-
-
-_EDGES = (_BATCH_BEGIN, _BATCH_END)
 
 
 def _message(kind: int, content: bytes, flags: int = 0) -> Message:
@@ -197,34 +220,43 @@ def _message(kind: int, content: bytes, flags: int = 0) -> Message:
 
 
 def _expression(name: str, content: bytes) -> bytes:
-    return attribute(1, attribute(1, _text(name)) + attribute(2, content))
+    named = attribute(_EXPRESSION_NAME, _text(name)) + attribute(_EXPRESSION_DATA, content)
+    return attribute(_LIST_ELEMENT, named)
 
 
 def _meta(key: int, register: int) -> bytes:
-    return _expression("meta", attribute(1, _be32(register)) + attribute(2, _be32(key)))
+    loaded = attribute(_META_TO, _be32(register)) + attribute(_META_KEY, _be32(key))
+    return _expression("meta", loaded)
 
 
 def _equal(register: int, value: bytes) -> bytes:
-    compared = attribute(1, _be32(register)) + attribute(2, _be32(0))
-    return _expression("cmp", compared + attribute(3, attribute(1, value)))
+    compared = attribute(_CMP_FROM, _be32(register)) + attribute(_CMP_OPERATION, _be32(_CMP_EQUAL))
+    return _expression("cmp", compared + attribute(_CMP_DATA, attribute(_VALUE, value)))
 
 
 def _payload(offset: int, octets: int, register: int) -> bytes:
-    loaded = attribute(1, _be32(register)) + attribute(2, _be32(_LINK_LAYER))
-    return _expression(
-        "payload", loaded + attribute(3, _be32(offset)) + attribute(4, _be32(octets))
-    )
+    loaded = attribute(_PAYLOAD_TO, _be32(register)) + attribute(_PAYLOAD_BASE, _be32(_LINK_LAYER))
+    loaded += attribute(_PAYLOAD_OFFSET, _be32(offset)) + attribute(_PAYLOAD_OCTETS, _be32(octets))
+    return _expression("payload", loaded)
 
 
 def _masked(register: int, mask: bytes) -> bytes:
-    registers = attribute(1, _be32(register)) + attribute(2, _be32(register))
-    content = registers + attribute(3, _be32(len(mask))) + attribute(4, attribute(1, mask))
-    return _expression("bitwise", content + attribute(5, attribute(1, bytes(len(mask)))))
+    content = attribute(_BITWISE_FROM, _be32(register)) + attribute(_BITWISE_TO, _be32(register))
+    content += attribute(_BITWISE_OCTETS, _be32(len(mask)))
+    content += attribute(_BITWISE_MASK, attribute(_VALUE, mask))
+    content += attribute(_BITWISE_XOR, attribute(_VALUE, bytes(len(mask))))
+    return _expression("bitwise", content)
 
 
 def _lookup(name: str, register: int, flags: int) -> bytes:
-    content = attribute(1, _text(name)) + attribute(2, _be32(register))
-    return _expression("lookup", content + attribute(5, _be32(flags)))
+    content = attribute(_LOOKUP_SET, _text(name)) + attribute(_LOOKUP_FROM, _be32(register))
+    return _expression("lookup", content + attribute(_LOOKUP_FLAGS, _be32(flags)))
+
+
+def _verdict(code: int) -> bytes:
+    verdict = attribute(_VERDICT, attribute(_VERDICT_CODE, _be32(code)))
+    content = attribute(_IMMEDIATE_TO, _be32(_REG_VERDICT)) + attribute(_IMMEDIATE_DATA, verdict)
+    return _expression("immediate", content)
 
 
 def _be32(value: int) -> bytes:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.composition import Change, Contribution, KernelObject, Step
 from agent.kernel import clsact, link, ptp, timer_probe
@@ -16,7 +15,7 @@ from agent.kernel.clock import MachineClocks
 from agent.kernel.ethtool import Ethtool
 from agent.kernel.netlink_batch import NetlinkSocket
 from agent.kernel.wake_up_monitor import WakeUpMonitor, monitored
-from agent.mechanism import Mechanism, Node
+from agent.mechanism import Mechanism, Node, present_objects
 from agent.model import AgentError, EmulatedLink, PortConfig, PortState, PtpStatus
 from agent.root_qdisc import RootQdisc
 from agent.wake_ups import WakeUps
@@ -109,50 +108,32 @@ class KernelPorts(MachineClocks):
         try:
             self._replace[type(step.target)](step.target, step.before, step.after)
         finally:
+            # Where the qdisc for filters comes or goes, the kernel takes the port down and up, and
+            # the timer of a taprio that had run does not start again (`agent.kernel.clsact`).
             if had_hook not in {None, self._hook_beside_gates(step.target)}:
                 self._start_gates_again(step.target)
 
     def _set_root(self, target: RootQdisc, step: Step) -> None:
         """Set or remove the gates of a port; on a bridge's they come behind the qdisc for filters,
         which then need not come or go beside gates that run."""
-        if target.ifindex is None:
-            raise TypeError(f"{target} belongs to no port")
-        (found,) = self._ipr.get_links(target.ifindex)
+        _port, ifindex = target.port_and_ifindex()
+        (found,) = self._ipr.get_links(ifindex)
         is_bridged = found.get("IFLA_MASTER") is not None
-        if is_bridged and step.after and not clsact.has_gates(self._netlink, target.ifindex):
-            clsact.ensure(self._netlink, target.ifindex)
+        if is_bridged and step.after and not clsact.has_gates(self._netlink, ifindex):
+            clsact.ensure(self._netlink, ifindex)
         self._replace[type(target)](target, step.before, step.after)
         if is_bridged and not step.after:
-            clsact.remove_unused(self._netlink, target.ifindex)
+            clsact.remove_unused(self._netlink, ifindex)
 
     def _hook_beside_gates(self, target: KernelObject) -> bool | None:
-        """Whether the port has the qdisc for filters; None where no gates run beside it.
-
-        Where that qdisc comes or goes, the kernel takes the port down and up (qdisc_graft of
-        net/sched/sch_api.c), and the timer of a taprio that had run does not start again.
-        """
+        """Whether the port has the qdisc for filters; None where no gates run beside it."""
         if target.ifindex is None:
             return None
-        try:
-            (port,) = self._ipr.get_links(target.ifindex)
-        except NetlinkError:  # it is gone
-            return None
-        if port.get("IFLA_QDISC") != "taprio":
-            return None
-        # Of all ports: the kernel lists no less.
-        return any(
-            each["index"] == target.ifindex and each.get("TCA_KIND") == "clsact"
-            for each in self._ipr.get_qdiscs()
-        )
+        return clsact.beside_gates(self._netlink, target.ifindex)
 
     def _start_gates_again(self, target: KernelObject) -> None:
         states = [each for each in self.read().values() if each.ifindex == target.ifindex]
-        present: dict[KernelObject, list[Contribution]] = {}
-        for state in states:
-            for mechanism in self.mechanisms:
-                for each, contribution in mechanism.contributions(state):
-                    present.setdefault(each, []).append(contribution)
-        for port, reason in self.restart(states, present).items():
+        for port, reason in self.restart(states, present_objects(self.mechanisms, states)).items():
             raise AgentError(f"port {port}: its gates do not start again: {reason}")
 
     def problems(self, config: PortConfig) -> Iterator[str]:

@@ -13,7 +13,6 @@ beyond those of whole milliseconds, and the offset of the clock itself.
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 import struct
@@ -27,6 +26,7 @@ from pyroute2.netlink.rtnl.tcmsg import plugins
 
 from agent.kernel import clock, sched_etf, sched_prio
 from agent.kernel.link import WAKE_UP_PROBE
+from agent.kernel.refusal import reason
 from agent.model import NS_PER_S, Clock
 from agent.run_context import STEP_MIN_NS
 
@@ -73,13 +73,9 @@ class TimerProbe:
             remove_interface(self._ipr)
             _add_interface(self._ipr)
             self._socket = _socket()
-        except NetlinkError as refusal:
+        except (NetlinkError, OSError) as refusal:
             self._abandon()
-            name = errno.errorcode.get(refusal.code, str(refusal.code))
-            raise ProbeRefused(f"{refusal.args[1]} ({name})") from refusal
-        except OSError as refusal:
-            self._abandon()
-            raise ProbeRefused(str(refusal)) from refusal
+            raise ProbeRefused(reason(refusal)) from refusal
         self._offset_ns = clock.offsets_ns()[Clock.TAI]
 
     def send(self) -> None:

@@ -72,6 +72,7 @@ NO_TAI_OFFSET = {
     )
 }
 VLAN = {"end_station_vlan_id": 10, "end_station_vlan_addresses": ["10.98.0.2/24"]}
+BRIDGE = {"bridge_ports": ["p1", "p2"], "bridge_ports_off_default_vlan": ["p2"]}
 WHEELS_THERE = "/root/wheels"
 PTP_LIMIT_S = 300.0
 
@@ -194,7 +195,7 @@ def write_inventory(bed: Bed, package: Path, wheels: Path) -> None:
                         "s1": {
                             "switch_management_address": "10.99.0.1",
                             "linuxptp_priority1": 100,
-                            "bridge_ports": ["p1", "p2"] if own_kernel else [],
+                            **(BRIDGE if own_kernel else {}),
                         }
                     }
                 },
@@ -268,6 +269,14 @@ def test_the_switch_has_a_bridge_that_streams_can_use(brought_up: Bed) -> None:
     assert {name: settings[name] for name in wanted} == wanted
     members = brought_up.switch.json("ip -json link show master br0")
     assert sorted(each["ifname"] for each in members) == ["p1", "p2"]
+
+
+@pytest.mark.own_kernel
+def test_a_port_off_the_default_vlan_is_no_member_of_it(brought_up: Bed) -> None:
+    listed = brought_up.switch.json("bridge -json vlan show")
+    members = {(each["ifname"], vlan["vlan"]) for each in listed for vlan in each["vlans"]}
+    assert ("p1", 1) in members
+    assert ("p2", 1) not in members
 
 
 def test_a_talkers_frames_get_the_priority_of_their_class(brought_up: Bed) -> None:

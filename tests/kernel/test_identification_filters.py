@@ -209,11 +209,11 @@ TC_OUTGOING = (
 def test_a_filter_is_the_one_that_tc_makes_of_the_same(bridges, hook, protocol, words, ours):
     tc("qdisc", "add", "dev", "p1", "clsact")
     tc("filter", "add", "dev", "p1", hook, "prio", "5", "protocol", protocol, "flower", *words)
-    where = (socket.if_nametoindex("p1"), {"ingress": INGRESS, "egress": EGRESS}[hook])
+    port, side = socket.if_nametoindex("p1"), {"ingress": INGRESS, "egress": EGRESS}[hook]
     with closing(NetlinkSocket(socket.NETLINK_ROUTE)) as kernel:
-        (theirs,) = read_filters(kernel, *where, 5)
-        raise_first(kernel.send([set_filter(*where, theirs.place._replace(prio=6), ours)]))
-        (listed,) = read_filters(kernel, *where, 6)
+        (theirs,) = read_filters(kernel, port, side, 5)
+        raise_first(kernel.send([set_filter(port, theirs.place._replace(prio=6), ours)]))
+        (listed,) = read_filters(kernel, port, side, 6)
     assert theirs.filter == ours._replace(cookie=b"")
     assert listed.filter == ours
     assert listed.keys == theirs.keys

@@ -201,7 +201,7 @@ def networkd_settings(text: str) -> dict[str, dict[str, str]]:
     return {name: dict(parser[name]) for name in parser.sections()}
 
 
-def bridge_file(name: str, **variables: object) -> dict[str, dict[str, str]]:
+def bridge_text(name: str, **variables: object) -> str:
     """What the role bridge writes into the file of this name."""
     templates = Environment(
         loader=FileSystemLoader(ANSIBLE / "roles/bridge/templates"),
@@ -209,7 +209,19 @@ def bridge_file(name: str, **variables: object) -> dict[str, dict[str, str]]:
     )
     templates.filters["bool"] = bool
     given = {**of_role("bridge", "defaults/main.yml"), "bridge_ports": ["p1", "p2"], **variables}
-    return networkd_settings(templates.get_template(f"{name}.j2").render(given))
+    return templates.get_template(f"{name}.j2").render(given)
+
+
+def bridge_file(name: str, **variables: object) -> dict[str, dict[str, str]]:
+    """The sections of that file."""
+    return networkd_settings(bridge_text(name, **variables))
+
+
+def test_ports_off_the_default_vlan_are_those_of_the_inventory() -> None:
+    unit = bridge_file(
+        "tsn-leave-vlan.service", bridge_ports_off_default_vlan=["s2", "s3"], bridge_default_pvid=5
+    )
+    assert unit["Service"]["ExecStart"] == "/usr/local/sbin/tsn-leave-vlan 5 s2 s3"
 
 
 BRIDGE_FILES = sorted(path.name for path in (CHECKOUT / "scripts/debian/examples").iterdir())
@@ -239,6 +251,8 @@ def test_the_files_of_a_bridge_follow_the_inventory() -> None:
         "STP": "yes",
         "DefaultPVID": "none",
     }
+    off = bridge_text("05-tsn-bridge.netdev", bridge_ports_off_default_vlan=["p2", "p1"])
+    assert "# tsn-leave-vlan: p2 p1\n" in off  # from this the next run knows of them
     ports = bridge_file("05-tsn-bridge-ports.network", bridge_mtu_octets=9000, bridge_ports=["a"])
     assert (ports["Match"]["Name"], ports["Link"]["MTUBytes"]) == ("a", "9000")
     bridge = bridge_file("05-tsn-bridge.network", bridge_addresses=["10.0.0.1/24"])

@@ -209,7 +209,7 @@ def test_filters_of_an_agent_that_knew_no_tables_go(priorities):
     of.read({"p1": IN_SWITCH})
     set_table(of, IN_SWITCH, TABLE)
     _other_kernel, of = priorities(Driver(takes=True), Tables())
-    of._filters._ipr = kernel
+    of._ipr = kernel
     of.read({"p1": IN_SWITCH})
     set_table(of, IN_SWITCH, TABLE, before=TABLE)
     assert kernel.filters == {}

@@ -12,7 +12,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.composition import Stage
 from agent.datastore.desired import desired_ports
-from agent.kernel.flower_filters import ANY_PROTOCOL
+from agent.kernel.cls_flower import ANY_PROTOCOL
 from agent.kernel.netlink_batch import NetlinkSocket, Refusal
 from agent.mechanism import ReportContext
 from agent.mechanisms.identification import IDENTIFICATION as MECHANISM

@@ -44,6 +44,20 @@ def test_one_is_told_from_many(counted, count: int, one: str, expected: str) -> 
     assert counted(count, one) == expected
 
 
+@pytest.mark.parametrize(
+    ("things", "expected"),
+    [
+        (["a", "b", "c"], "a, b, c"),
+        (["a", "b", "c", "d"], "a, b, c, and 1 more entry"),
+        (["a", "b", "c", "d", "e"], "a, b, c, and 2 more entries"),
+    ],
+)
+def test_of_many_things_the_first_few_are_named_and_the_rest_is_counted(
+    things: list[str], expected: str
+) -> None:
+    assert wording.first_few(things, "more entry") == expected
+
+
 @pytest.fixture(scope="module")
 def small() -> Plan:
     """A plan of one stream, with one list of one entry."""

@@ -11,16 +11,10 @@ from typing import NamedTuple
 from pyroute2 import IPRoute
 
 from agent.kernel.cls_flower import EGRESS
-from agent.kernel.priority_filters import (
-    FLOWER,
-    FilterAdapter,
-    Filters,
-    Hook,
-    Match,
-    PriorityFilter,
-)
+from agent.kernel.hook_filters import Hook, HookAdapter
+from agent.kernel.priority_filters import FLOWER, Filters, Match, PriorityFilter
 from agent.mechanisms.bridged_classification.model import BridgedState
-from agent.mechanisms.bridged_classification.rules import EgressFilters, repair
+from agent.mechanisms.bridged_classification.rules import EgressFilters
 
 _IPV4, _IPV6, _VLAN = 0x0800, 0x86DD, 0x8100
 HOOK = Hook(EGRESS, {0x7A00: _IPV4, 0x7A01: _IPV6, 0x7A02: _VLAN})
@@ -42,10 +36,16 @@ _KINDS = (
 )
 
 
-def adapter(ipr: IPRoute) -> FilterAdapter[PriorityFilter]:
+def adapter(ipr: IPRoute) -> HookAdapter[PriorityFilter]:
     """The kernel side of the mechanism."""
-    return FilterAdapter(
-        ipr, HOOK, FLOWER, EgressFilters, wanted=filters_of, part=_part, repair=repair
+    return HookAdapter(
+        ipr,
+        HOOK,
+        FLOWER,
+        EgressFilters,
+        object_words="the egress filters",
+        wanted=filters_of,
+        part=_part,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.composition import Change, Contribution, KernelObject, Stage
+from agent.composition import Change, KernelObject, SoleContent, Stage
 from agent.mechanism import BRIDGE_PORT, TAPRIO, Contributions, Node, ReportContext, Tree
 from agent.mechanisms.bridged_classification.model import BridgedConfig, BridgedState
 from agent.model import Clock, PortConfig, PortState
@@ -33,8 +33,7 @@ def as_is(state: PortState) -> BridgedConfig:
 
 
 def contributions(state: PortState) -> Contributions:
-    if priorities := state[BridgedState].priorities:
-        yield _filters(state), _contribution(state, priorities)
+    return _sole_content(state).contributions(state[BridgedState].priorities)
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
@@ -44,25 +43,11 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     if before == after:
         return
     rules = ", ".join(f"DSCP {dscp} to {after[dscp]}" for dscp in sorted(after))
-    yield Change(
-        port=state.name,
-        target=_filters(state),
-        before=(_contribution(state, before),) if before else (),
-        after=(_contribution(state, after),) if after else (),
-        description=f"port {state.name}: priority of bridged frames by DSCP: {rules or 'no rule'}",
+    yield _sole_content(state).change(
+        before,
+        after,
+        description=f"priority of bridged frames by DSCP: {rules or 'no rule'}",
         difference=_difference(before, after),
-    )
-
-
-def repair(port: str, ifindex: int) -> Change:
-    """The rules of the port are right, but not all filters that the agent has set."""
-    return Change(
-        port=None,
-        target=EgressFilters(port, ifindex),
-        before=(),
-        after=(),
-        description=f"port {port}: restore the egress filters, which another program has changed",
-        difference="the egress filters were changed",
     )
 
 
@@ -83,12 +68,8 @@ def applied(
     return state.with_part(BridgedState(contents[0] if contents else {}))
 
 
-def _filters(state: PortState) -> EgressFilters:
-    return EgressFilters(state.name, state.ifindex)
-
-
-def _contribution(state: PortState, priorities: Mapping[int, int]) -> Contribution:
-    return Contribution(NAME, state.name, 0, priorities)
+def _sole_content(state: PortState) -> SoleContent:
+    return SoleContent(NAME, state.name, EgressFilters(state.name, state.ifindex))
 
 
 def _difference(kernel: Mapping[int, int], desired: Mapping[int, int]) -> str:

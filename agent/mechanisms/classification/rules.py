@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.composition import Change, Contribution, KernelObject, Stage
+from agent import composition
+from agent.composition import Change, KernelObject, SoleContent, Stage
 from agent.mechanism import BRIDGE_PORT, TAPRIO, Contributions, Node, ReportContext, Tree
 from agent.mechanisms.classification.model import DscpConfig, DscpState
 from agent.model import Clock, PortConfig, PortState
@@ -39,8 +40,7 @@ def as_is(state: PortState) -> DscpConfig:
 
 
 def contributions(state: PortState) -> Contributions:
-    if priorities := state[DscpState].priorities:
-        yield TABLE, _contribution(state, priorities)
+    return _sole_content(state).contributions(state[DscpState].priorities)
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
@@ -48,25 +48,20 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     if before == after:
         return
     rules = ", ".join(f"DSCP {dscp} to {after[dscp]}" for dscp in sorted(after))
-    yield Change(
-        port=state.name,
-        target=TABLE,
-        before=(_contribution(state, before),) if before else (),
-        after=(_contribution(state, after),) if after else (),
-        description=f"port {state.name}: priority by DSCP: {rules or 'no rule'}",
+    yield _sole_content(state).change(
+        before,
+        after,
+        description=f"priority by DSCP: {rules or 'no rule'}",
         difference=_difference(before, after),
     )
 
 
 def repair() -> Change:
     """The rules of all ports are right, but not all that is in the chain or leads to it."""
-    return Change(
-        port=None,
-        target=TABLE,
-        before=(),
-        after=(),
-        description="restore the chain of the DSCP rules, which another program has changed",
-        difference="the chain of the DSCP rules was changed",
+    return composition.repair(
+        TABLE,
+        "restore the chain of the DSCP rules, which another program has changed",
+        "the chain of the DSCP rules was changed",
     )
 
 
@@ -94,8 +89,8 @@ def applied(
     return state.with_part(DscpState(contents[0] if contents else {}))
 
 
-def _contribution(state: PortState, priorities: Mapping[int, int]) -> Contribution:
-    return Contribution(NAME, state.name, 0, priorities)
+def _sole_content(state: PortState) -> SoleContent:
+    return SoleContent(NAME, state.name, TABLE)
 
 
 def _difference(kernel: Mapping[int, int], desired: Mapping[int, int]) -> str:

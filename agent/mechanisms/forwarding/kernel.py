@@ -9,8 +9,8 @@ what the agent has made (`agent.kernel.nft_bridge`).
 from __future__ import annotations
 
 import errno
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from pyroute2 import IPRoute
@@ -19,9 +19,15 @@ from pyroute2.netlink.exceptions import NetlinkError
 from agent.composition import Change, Contribution, KernelObject
 from agent.kernel import bridge_entries
 from agent.kernel.bridge_entries import BridgeEntry
-from agent.kernel.netlink_batch import Message, NetlinkSocket, raise_first
+from agent.kernel.netlink_batch import (
+    NETLINK_NETFILTER,
+    Message,
+    NetlinkSocket,
+    raise_first,
+)
 from agent.kernel.nft_bridge import BridgeTable, Listed, ListedEntry, ListedMember
-from agent.kernel.refusal import reason
+from agent.kernel.refusal import reason, set_or_restore
+from agent.mac_addresses import octets, text
 from agent.mechanism import KernelAdapter
 from agent.mechanisms.forwarding.model import (
     Address,
@@ -33,7 +39,6 @@ from agent.mechanisms.forwarding.model import (
 from agent.mechanisms.forwarding.rules import FilteringDatabase, repair
 from agent.model import AgentError, PortState
 
-_NETLINK_ROUTE, _NETLINK_NETFILTER = 0, 12
 # Of an entry that is to be removed: it, its VLAN or its port is gone already.
 _GONE = frozenset({errno.ENOENT, errno.EINVAL, errno.ENODEV})
 
@@ -74,7 +79,7 @@ class BridgeAdapter(KernelAdapter):
     """Needs CAP_NET_ADMIN. Not to be used by two threads at once."""
 
     def __init__(self, _ipr: IPRoute) -> None:
-        self._route = NetlinkSocket(_NETLINK_ROUTE)
+        self._route = NetlinkSocket(socket.NETLINK_ROUTE)
         self._netfilter = _netfilter()
         self.objects = {FilteringDatabase: self._replace}
         self._states: Mapping[str, PortState] = {}
@@ -118,14 +123,14 @@ class BridgeAdapter(KernelAdapter):
         return _Found(
             ForwardingTable(
                 frozenset(
-                    Entry(Address(_text(each.mac), each.vlan_id), each.port)
+                    Entry(Address(text(each.mac), each.vlan_id), each.port)
                     for each in listed.entries
                 ),
                 frozenset(Member(each.vlan_id, each.port) for each in listed.members),
             ),
             ForwardingTable(
                 frozenset(
-                    Entry(Address(_text(each.mac), each.vlan_id), names[each.ifindex])
+                    Entry(Address(text(each.mac), each.vlan_id), names[each.ifindex])
                     for each in (*fdb, *mdb)
                     if each.ifindex in names
                 ),
@@ -141,20 +146,14 @@ class BridgeAdapter(KernelAdapter):
         self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
     ) -> None:
         """Let the bridge have what `after` holds; if refused, `before` again and AgentError."""
-        if target.port is None or target.ifindex is None:
-            raise TypeError(f"{target} belongs to no port")
-        old, new = (
-            contributions[0].content if contributions else ForwardingTable()
-            for contributions in (before, after)
-        )
+        bridge, ifindex = target.port_and_ifindex()
         try:
-            self._set(target.port, target.ifindex, new)
+            set_or_restore(
+                lambda table: self._set(bridge, ifindex, table or ForwardingTable()), before, after
+            )
         except (NetlinkError, OSError) as refusal:
-            with suppress(NetlinkError, OSError):
-                self._set(target.port, target.ifindex, old)
-            why = reason(refusal) if isinstance(refusal, NetlinkError) else str(refusal)
             raise AgentError(
-                f"port {target.port}: the kernel refused static forwarding: {why}"
+                f"port {bridge}: the kernel refused static forwarding: {reason(refusal)}"
             ) from refusal
 
     def _set(self, bridge: str, ifindex: int, wanted: ForwardingTable) -> None:
@@ -215,8 +214,8 @@ class BridgeAdapter(KernelAdapter):
         raise_first(self._route.send(messages), ignored)
 
     def _entry(self, entry: Entry) -> BridgeEntry:
-        mac = bytes.fromhex(entry.address.mac.replace("-", ""))
-        return BridgeEntry(mac, entry.address.vlan_id, self._ifindex(entry.port))
+        address = entry.address
+        return BridgeEntry(octets(address.mac), address.vlan_id, self._ifindex(entry.port))
 
     def _ifindex(self, port: str) -> int:
         """Of a port that is gone 0, which the kernel refuses."""
@@ -225,7 +224,7 @@ class BridgeAdapter(KernelAdapter):
 
 def _netfilter() -> NetlinkSocket | None:
     try:
-        return NetlinkSocket(_NETLINK_NETFILTER)
+        return NetlinkSocket(NETLINK_NETFILTER)
     except OSError:
         return None
 
@@ -233,14 +232,8 @@ def _netfilter() -> NetlinkSocket | None:
 def _listed(table: ForwardingTable) -> Listed:
     return Listed(
         frozenset(
-            ListedEntry(
-                bytes.fromhex(each.address.mac.replace("-", "")), each.address.vlan_id, each.port
-            )
+            ListedEntry(octets(each.address.mac), each.address.vlan_id, each.port)
             for each in table.entries
         ),
         frozenset(ListedMember(each.vlan_id, each.port) for each in table.members),
     )
-
-
-def _text(mac: bytes) -> str:
-    return mac.hex("-").upper()

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.composition import Change, Contribution, KernelObject, Stage
+from agent import composition
+from agent.composition import Change, KernelObject, SoleContent, Stage
 from agent.mechanism import Contributions
 from agent.mechanisms.forwarding.model import ForwardingConfig, ForwardingState, ForwardingTable
 from agent.model import Clock, PortConfig, PortState
-from agent.wording import counted
+from agent.wording import counted, first_few
 
 NAME = "forwarding"
-_NAMED = 3  # of many differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +29,27 @@ def as_is(state: PortState) -> ForwardingConfig:
 
 
 def contributions(state: PortState) -> Contributions:
-    if table := state[ForwardingState].table:
-        yield _database(state), _contribution(state, table)
+    return _sole_content(state).contributions(state[ForwardingState].table)
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     before, after = state[ForwardingState].table, config[ForwardingConfig].table
     if before == after:
         return
-    yield Change(
-        port=state.name,
-        target=_database(state),
-        before=(_contribution(state, before),) if before else (),
-        after=(_contribution(state, after),) if after else (),
-        description=f"port {state.name}: static forwarding: {_extent(after)}",
+    yield _sole_content(state).change(
+        before,
+        after,
+        description=f"static forwarding: {_extent(after)}",
         difference=_difference(before, after),
     )
 
 
 def repair(port: str, ifindex: int) -> Change:
     """The table of the bridge is right, but more is recorded as the agent's than is there."""
-    return Change(
-        port=None,
-        target=FilteringDatabase(port, ifindex),
-        before=(),
-        after=(),
-        description=f"port {port}: forget static forwarding that is there no more",
-        difference="entries of the agent are there no more",
+    return composition.repair(
+        FilteringDatabase(port, ifindex),
+        f"port {port}: forget static forwarding that is there no more",
+        "entries of the agent are there no more",
     )
 
 
@@ -68,12 +62,8 @@ def applied(
     return state.with_part(ForwardingState(table, foreign))
 
 
-def _database(state: PortState) -> FilteringDatabase:
-    return FilteringDatabase(state.name, state.ifindex)
-
-
-def _contribution(state: PortState, table: ForwardingTable) -> Contribution:
-    return Contribution(NAME, state.name, 0, table)
+def _sole_content(state: PortState) -> SoleContent:
+    return SoleContent(NAME, state.name, FilteringDatabase(state.name, state.ifindex))
 
 
 def _extent(table: ForwardingTable) -> str:
@@ -103,6 +93,4 @@ def _difference(kernel: ForwardingTable, desired: ForwardingTable) -> str:
             for each in sorted(kernel.members - desired.members)
         ),
     ]
-    more = len(differences) - _NAMED
-    named = ", ".join(differences[:_NAMED])
-    return f"{named}, and {counted(more, 'more difference')}" if more > 0 else named
+    return first_few(differences, "more difference")

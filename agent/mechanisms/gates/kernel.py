@@ -91,7 +91,7 @@ class GateAdapter(KernelAdapter):
     def _replace(
         self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
     ) -> None:
-        port, ifindex = _identified(target)
+        port, ifindex = target.port_and_ifindex()
         root, children_before = _split(before)
         new_root, children_after = _split(after)
         children.replace(
@@ -142,12 +142,6 @@ def _refusal(restart: Callable[[], None], state: PortState) -> dict[str, str]:
     except (AgentError, OSError) as reason:
         return {state.name: str(reason)}
     return {}
-
-
-def _identified(target: KernelObject) -> tuple[str, int]:
-    if target.port is None or target.ifindex is None:
-        raise TypeError(f"{target} belongs to no port")
-    return target.port, target.ifindex
 
 
 def _split(contributions: Sequence[Contribution]) -> tuple[Taprio | None, Children]:

@@ -10,7 +10,8 @@ import ipaddress
 import struct
 from collections.abc import Iterator, Mapping
 
-from agent.kernel.flower_filters import ANY_PROTOCOL, FlowerFilter, Key
+from agent.kernel.cls_flower import ANY_PROTOCOL
+from agent.kernel.flower_filters import FlowerFilter, Key
 from agent.kernel.frame_actions import PopVlan, PushVlan, SetDestination, SetPriority
 from agent.mac_addresses import octets, text
 from agent.mechanisms.identification.model import IP_PROTOCOLS, Incoming, Match, Outgoing

@@ -7,21 +7,17 @@ filters that look at tags or code points, which it had not, or has not any more.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from itertools import count
 from typing import NamedTuple
 
 from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
 
-from agent.composition import Change, Contribution, KernelObject
-from agent.filter_placement import with_placement
 from agent.kernel import clsact
-from agent.kernel.cls_flower import EGRESS, INGRESS
-from agent.kernel.filter_flags import IN_HW, SKIP_SW, NotInHardware, flags_for, not_taken
+from agent.kernel.cls_flower import ANY_PROTOCOL, EGRESS, INGRESS
+from agent.kernel.filter_adapter import FilterAdapter, in_force, require_hardware
+from agent.kernel.filter_flags import SKIP_SW, flags_for
 from agent.kernel.flower_filters import (
-    ANY_PROTOCOL,
     FlowerFilter,
     Key,
     Listed,
@@ -32,9 +28,8 @@ from agent.kernel.flower_filters import (
     set_filter,
 )
 from agent.kernel.frame_actions import PushVlan, SetDestination, SetPriority
-from agent.kernel.netlink_batch import Message, NetlinkSocket, raise_first
+from agent.kernel.netlink_batch import Message, raise_first
 from agent.kernel.refusal import reason
-from agent.mechanism import KernelAdapter
 from agent.mechanisms.identification.filters import (
     IPV4,
     IPV6,
@@ -52,11 +47,10 @@ from agent.mechanisms.identification.model import (
     Incoming,
     Outgoing,
 )
-from agent.mechanisms.identification.rules import StreamFilters, repair
-from agent.model import AgentError, PortConfig, PortState
+from agent.mechanisms.identification.rules import StreamFilters
+from agent.model import PortConfig
 
-_NETLINK_ROUTE = 0
-# The places of this mechanism: hook, `prio` (below those of `agent.kernel.priority_filters`) and
+# The places of this mechanism: hook, `prio` (of all: `agent.kernel.filter_adapter`) and
 # the Ethertype that the kernel keeps for it.
 _PRIOS = {
     (INGRESS, 0x7900): IPV4,
@@ -84,17 +78,14 @@ class _Wanted(NamedTuple):
 _Matched = tuple[int, int, frozenset[tuple[int, bytes]]]
 
 
-class IdentificationAdapter(KernelAdapter):
+class IdentificationAdapter(FilterAdapter):
     """Needs CAP_NET_ADMIN. Not to be used by two threads at once."""
 
+    filter_words = "a filter (flower) of a stream"
+    object_words = "the stream filters"
+
     def __init__(self, _ipr: IPRoute) -> None:
-        self._kernel = NetlinkSocket(_NETLINK_ROUTE)
-        self.objects = {StreamFilters: self._replace}
-        # The ports that may have filters of ours; None until all have been looked at once.
-        self._with_filters: set[int] | None = None
-        self._disturbed: dict[str, int] = {}
-        # The ports whose frames the hardware of the switch forwards.
-        self._in_switch: frozenset[int] = frozenset()
+        super().__init__(StreamFilters)
 
     def capability(self) -> str | None:
         """Asks for each action in a way that is refused before anything is made.
@@ -115,111 +106,80 @@ class IdentificationAdapter(KernelAdapter):
         if config[IdentificationConfig].table and (why := self.capability()):
             yield why
 
-    def close(self) -> None:
-        self._kernel.close()
-
-    def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
-        found, self._disturbed, with_filters = dict(states), {}, set()
-        self._in_switch = frozenset(each.ifindex for each in states.values() if each.switch_id)
-        for name, state in states.items():
-            known = self._with_filters is None or state.ifindex in self._with_filters
-            if state.bridge is None and not known:
-                continue
-            listed = self._read(state.ifindex)
-            part, strangers = _part(listed, in_switch=state.switch_id is not None)
-            ours = [each for each in listed.values() if each.filter]
-            placed = with_placement(state, [bool(each.flags & IN_HW) for each in ours])
-            found[name] = placed.with_part(part)
-            if listed:
-                with_filters.add(state.ifindex)
-            if strangers:
-                self._disturbed[name] = state.ifindex
-        self._with_filters = with_filters
-        return found
-
-    def repairs(self) -> Iterator[Change]:
-        """A filter among ours that is none of a stream."""
-        for port, ifindex in self._disturbed.items():
-            yield repair(port, ifindex)
-
-    def _read(self, ifindex: int) -> dict[tuple[int, Place], Listed]:
+    def _listed(self, ifindex: int) -> list[Listed]:
         """What flower has in our places. One of another classifier keeps the kernel from taking
         ours there, and says so when they are set."""
-        return {
-            (hook, each.place): each
+        return [
+            each
             for hook, prio in _PRIOS
             for each in read_filters(self._kernel, ifindex, hook, prio)
             if each.keys is not None
-        }
+        ]
 
-    def _replace(
-        self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
-    ) -> None:
-        """Let the port have what `after` holds; if refused, `before` again and AgentError."""
-        if target.port is None or target.ifindex is None:
-            raise TypeError(f"{target} belongs to no port")
-        if self._with_filters is not None:
-            self._with_filters.add(target.ifindex)
-        old, new = (
-            contributions[0].content if contributions else IdentificationTable()
-            for contributions in (before, after)
+    def _part(
+        self, listed: Collection[Listed], *, in_switch: bool
+    ) -> tuple[IdentificationState, bool]:
+        """Disturbed where a filter is none of a stream."""
+        frames: dict[Incoming | Outgoing, int] = {}
+        for each in listed:
+            parsed = incoming_stream if each.place.hook == INGRESS else outgoing_stream
+            filter_in_force = in_force(each, in_switch=in_switch)
+            if filter_in_force and (stream := parsed(filter_in_force)):
+                frames[stream] = each.frames
+        table = IdentificationTable(
+            frozenset(each for each in frames if isinstance(each, Incoming)),
+            frozenset(each for each in frames if isinstance(each, Outgoing)),
         )
-        try:
-            self._set(target.ifindex, new)
-        except (NetlinkError, NotInHardware, OSError) as refusal:
-            with suppress(NetlinkError, NotInHardware, OSError):
-                self._set(target.ifindex, old)
-            if isinstance(refusal, NotInHardware):
-                words = not_taken(target.port, "a filter (flower) of a stream", refusal)
-                raise AgentError(words) from refusal
-            why = reason(refusal) if isinstance(refusal, NetlinkError) else str(refusal)
-            raise AgentError(
-                f"port {target.port}: the kernel refused a filter (flower) of a stream: {why}"
-            ) from refusal
+        return IdentificationState(table, frames), len(frames) < len(listed)
 
-    def _set(self, ifindex: int, table: IdentificationTable) -> None:
+    def _set(self, ifindex: int, content: IdentificationTable | None) -> None:
         """Filters are set before others are removed, and one with the same keys is replaced: no
         frame of a stream that stays passes as its talker has sent it."""
-        present = self._read(ifindex)
-        by_match = {
-            _matched(hook, each.place.prio, each.keys or {}): (hook, each)
-            for (hook, _place), each in present.items()
-        }
+        table = content or IdentificationTable()
+        present = self._listed(ifindex)
         if table:
             clsact.ensure(self._kernel, ifindex)
-        in_switch = ifindex in self._in_switch
-        flags = flags_for(hardware_forwards=in_switch)
-        changes: list[Message] = []
-        kept: set[tuple[int, Place]] = set()
-        free = {where: _free_handles(where, present) for where in _PRIOS}
-        for wanted in _wanted(table):
-            hook, there = by_match.get(wanted.matched, (wanted.hook, None))
-            place = there.place if there else _new_place(wanted, free)
-            kept.add((hook, place))
-            if there is None or _in_force(there, in_switch=in_switch) != wanted.filter:
-                changes.append(set_filter(ifindex, hook, place, wanted.filter, flags))
-        raise_first(self._kernel.send(changes))
-        if in_switch:
+        kept = self._set_missing(ifindex, table, present)
+        if self.in_switch(ifindex):
             self._require_hardware(ifindex, kept)
-        obsolete = _obsolete(present.keys(), kept)
-        removals = [delete_filter(ifindex, hook, place) for hook, place in obsolete]
+        obsolete = _obsolete({each.place for each in present}, kept)
+        removals = [delete_filter(ifindex, place) for place in obsolete]
         raise_first(self._kernel.send(removals), _GONE)
         if not table and present:
             clsact.remove_unused(self._kernel, ifindex)
 
-    def _require_hardware(self, ifindex: int, kept: Set[tuple[int, Place]]) -> None:
-        """Raises NotInHardware. The driver's reason is told for a filter of hardware alone."""
-        for (hook, place), there in self._read(ifindex).items():
-            if (hook, place) in kept and there.filter and not there.flags & IN_HW:
-                request = set_filter(ifindex, hook, place, there.filter, SKIP_SW)
-                for refusal in self._kernel.send([request]):
-                    raise NotInHardware(reason(refusal.error)) from refusal.error
-                raise NotInHardware("its driver gives no reason")
+    def _set_missing(
+        self, ifindex: int, table: IdentificationTable, present: Collection[Listed]
+    ) -> set[Place]:
+        """Where the filters of the table are now."""
+        by_match = {
+            _matched(each.place.hook, each.place.prio, each.keys or {}): each for each in present
+        }
+        in_switch = self.in_switch(ifindex)
+        flags = flags_for(hardware_forwards=in_switch)
+        free = {where: _free_handles(*where, present) for where in _PRIOS}
+        changes: list[Message] = []
+        places: set[Place] = set()
+        for wanted in _wanted(table):
+            there = by_match.get(wanted.matched)
+            place = there.place if there else _new_place(wanted, free)
+            places.add(place)
+            if there is None or in_force(there, in_switch=in_switch) != wanted.filter:
+                changes.append(set_filter(ifindex, place, wanted.filter, flags))
+        raise_first(self._kernel.send(changes))
+        return places
 
-
-def _in_force(there: Listed, *, in_switch: bool) -> FlowerFilter | None:
-    """The filter if it acts on the frames that are forwarded."""
-    return there.filter if not in_switch or there.flags & IN_HW else None
+    def _require_hardware(self, ifindex: int, places: Set[Place]) -> None:
+        require_hardware(
+            (
+                (each.place, each.filter)
+                for each in self._listed(ifindex)
+                if each.place in places and each.filter and not each.in_hardware
+            ),
+            lambda software: raise_first(
+                self._kernel.send([set_filter(ifindex, *software, SKIP_SW)])
+            ),
+        )
 
 
 def _wanted(table: IdentificationTable) -> Iterator[_Wanted]:
@@ -236,38 +196,20 @@ def _matched(hook: int, prio: int, keys: Mapping[Key, bytes] | Mapping[int, byte
 
 def _new_place(wanted: _Wanted, free: Mapping[tuple[int, int], Iterator[int]]) -> Place:
     where = wanted.hook, wanted.prio
-    return Place(wanted.prio, _PRIOS[where], next(free[where]))
+    return Place(*where, _PRIOS[where], next(free[where]))
 
 
-def _free_handles(where: tuple[int, int], present: Iterable[tuple[int, Place]]) -> Iterator[int]:
-    used = {place.handle for hook, place in present if (hook, place.prio) == where}
+def _free_handles(hook: int, prio: int, present: Iterable[Listed]) -> Iterator[int]:
+    used = {each.place.handle for each in present if each.place[:2] == (hook, prio)}
     return (number for number in count(1) if number not in used)
 
 
-def _obsolete(
-    present: Set[tuple[int, Place]], kept: Set[tuple[int, Place]]
-) -> list[tuple[int, Place]]:
+def _obsolete(present: Set[Place], kept: Set[Place]) -> list[Place]:
     """What is to be removed; without a handle all at once that has the same hook and `prio`."""
-    in_use = {(hook, place.prio) for hook, place in kept}
-    places = {
-        (hook, place if (hook, place.prio) in in_use else place._replace(handle=0))
-        for hook, place in present - kept
-    }
-    return sorted(places)
-
-
-def _part(
-    listed: Mapping[tuple[int, Place], Listed], *, in_switch: bool
-) -> tuple[IdentificationState, bool]:
-    """The streams that filters make, and whether there is a filter that makes none."""
-    frames: dict[Incoming | Outgoing, int] = {}
-    for (hook, _place), each in listed.items():
-        parsed = incoming_stream if hook == INGRESS else outgoing_stream
-        in_force = _in_force(each, in_switch=in_switch)
-        if in_force and (stream := parsed(in_force)):
-            frames[stream] = each.frames
-    table = IdentificationTable(
-        frozenset(each for each in frames if isinstance(each, Incoming)),
-        frozenset(each for each in frames if isinstance(each, Outgoing)),
+    in_use = {(place.hook, place.prio) for place in kept}
+    return sorted(
+        {
+            place if (place.hook, place.prio) in in_use else place._replace(handle=0)
+            for place in present - kept
+        }
     )
-    return IdentificationState(table, frames), len(frames) < len(listed)

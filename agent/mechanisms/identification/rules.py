@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.composition import Change, Contribution, KernelObject, Stage
+from agent.composition import Change, KernelObject, SoleContent, Stage
 from agent.mechanism import Contributions
 from agent.mechanisms.identification.model import (
     IdentificationConfig,
@@ -16,10 +16,9 @@ from agent.mechanisms.identification.model import (
     Outgoing,
 )
 from agent.model import Clock, PortConfig, PortState
-from agent.wording import counted
+from agent.wording import counted, first_few
 
 NAME = "identification"
-_NAMED = 3  # of many differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +37,18 @@ def as_is(state: PortState) -> IdentificationConfig:
 
 
 def contributions(state: PortState) -> Contributions:
-    if table := state[IdentificationState].table:
-        yield _filters(state), _contribution(state, table)
+    return _sole_content(state).contributions(state[IdentificationState].table)
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     before, after = state[IdentificationState].table, config[IdentificationConfig].table
     if before == after:
         return
-    yield Change(
-        port=state.name,
-        target=_filters(state),
-        before=(_contribution(state, before),) if before else (),
-        after=(_contribution(state, after),) if after else (),
-        description=f"port {state.name}: stream identification: {_extent(after)}",
+    yield _sole_content(state).change(
+        before,
+        after,
+        description=f"stream identification: {_extent(after)}",
         difference=_difference(before, after),
-    )
-
-
-def repair(port: str, ifindex: int) -> Change:
-    """The streams of the port are right, but not all filters among those of the agent."""
-    return Change(
-        port=None,
-        target=StreamFilters(port, ifindex),
-        before=(),
-        after=(),
-        description=f"port {port}: restore the stream filters, which another program has changed",
-        difference="the stream filters were changed",
     )
 
 
@@ -78,12 +62,8 @@ def applied(
     return state.with_part(IdentificationState(table, frames))
 
 
-def _filters(state: PortState) -> StreamFilters:
-    return StreamFilters(state.name, state.ifindex)
-
-
-def _contribution(state: PortState, table: IdentificationTable) -> Contribution:
-    return Contribution(NAME, state.name, 0, table)
+def _sole_content(state: PortState) -> SoleContent:
+    return SoleContent(NAME, state.name, StreamFilters(state.name, state.ifindex))
 
 
 def _extent(table: IdentificationTable) -> str:
@@ -104,9 +84,7 @@ def _difference(kernel: IdentificationTable, desired: IdentificationTable) -> st
             if frames not in wanted
         ),
     ] or ["entries have other numbers"]
-    more = len(differences) - _NAMED
-    named = ", ".join(differences[:_NAMED])
-    return f"{named}, and {counted(more, 'more difference')}" if more > 0 else named
+    return first_few(differences, "more difference")
 
 
 def _differing(table: Mapping[str, str], other: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,6 @@ frames, and behind it one for each code point; or, where hardware forwards, tabl
 from __future__ import annotations
 
 import errno
-import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -15,15 +14,8 @@ from pyroute2.netlink.exceptions import NetlinkError
 from agent.composition import Contribution, KernelObject
 from agent.filter_placement import with_placement
 from agent.kernel.cls_flower import ANY_PROTOCOL, INGRESS
-from agent.kernel.netlink_batch import NetlinkSocket
-from agent.kernel.priority_filters import (
-    FLOWER,
-    FilterAdapter,
-    Filters,
-    Hook,
-    Match,
-    PriorityFilter,
-)
+from agent.kernel.hook_filters import Hook, HookAdapter
+from agent.kernel.priority_filters import FLOWER, Filters, Match, PriorityFilter
 from agent.kernel.refusal import reason
 from agent.mechanisms.received_priority.driver_tables import DriverTables
 from agent.mechanisms.received_priority.model import (
@@ -31,27 +23,28 @@ from agent.mechanisms.received_priority.model import (
     PriorityTable,
     ReceivedPriorityState,
 )
-from agent.mechanisms.received_priority.rules import IngressFilters, repair
+from agent.mechanisms.received_priority.rules import IngressFilters
 from agent.model import AgentError, PortState
 
 _ANY, _TAGGED = 0x7A00, 0x7A01  # the lower goes first
 HOOK = Hook(INGRESS, {_ANY: ANY_PROTOCOL, _TAGGED: 0x8100})
 
 
-class ReceivedPriorityAdapter(FilterAdapter[PriorityFilter]):
+class ReceivedPriorityAdapter(HookAdapter[PriorityFilter]):
     """Filters, but tables of the driver where hardware forwards and its driver has them."""
 
     def __init__(self, ipr: IPRoute) -> None:
         super().__init__(
-            ipr, HOOK, FLOWER, IngressFilters, wanted=filters_of, part=_part, repair=repair
+            ipr,
+            HOOK,
+            FLOWER,
+            IngressFilters,
+            object_words="the ingress filters",
+            wanted=filters_of,
+            part=_part,
         )
-        self.objects = {IngressFilters: self._set}
-        self._kernel = NetlinkSocket(socket.NETLINK_ROUTE)
+        self.objects = {IngressFilters: self._set_tables}
         self._tables = DriverTables(self._kernel)
-
-    def close(self) -> None:
-        super().close()
-        self._kernel.close()
 
     def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
         found = super().read(states)
@@ -60,36 +53,39 @@ class ReceivedPriorityAdapter(FilterAdapter[PriorityFilter]):
                 found[name] = with_placement(state, [True]).with_part(ReceivedPriorityState(table))
         return found
 
-    def _set(
+    def _set_tables(
         self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
     ) -> None:
         """Let the port have what `after` holds; if refused, it is as before, and AgentError."""
-        if target.port is None or not (self.in_switch(target) or self._tables.has(target.port)):
+        port, ifindex = target.port_and_ifindex()
+        if not (self.in_switch(ifindex) or self._tables.has(port)):
             self._replace(target, before, after)
             return
         try:
             if after:
-                self._tables.set(target.port, after[0].content)
-            elif self._tables.has(target.port):
-                self._tables.restore(target.port)
+                self._tables.set(port, after[0].content)
+            elif self._tables.has(port):
+                self._tables.restore(port)
         except NetlinkError as refusal:
             if not after or refusal.code != errno.EOPNOTSUPP:
                 raise AgentError(
-                    f"port {target.port}: its driver refused a table of priorities (dcb app): "
+                    f"port {port}: its driver refused a table of priorities (dcb app): "
                     f"{reason(refusal)}"
                 ) from refusal
             self._set_filters(target, before, after, refusal)
         else:
-            self._remove_filters(target, before)
+            self._remove_filters(port, target, before)
 
-    def _remove_filters(self, target: KernelObject, before: Sequence[Contribution]) -> None:
+    def _remove_filters(
+        self, port: str, target: KernelObject, before: Sequence[Contribution]
+    ) -> None:
         """Those with which another version of the agent did what the tables do."""
         try:
             self._replace(target, before, ())
         except AgentError:
-            if target.port is not None and self._tables.has(target.port):
+            if self._tables.has(port):
                 with suppress(NetlinkError):
-                    self._tables.restore(target.port)
+                    self._tables.restore(port)
             raise
 
     def _set_filters(

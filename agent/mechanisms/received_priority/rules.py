@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.composition import Change, Contribution, KernelObject, Stage
+from agent.composition import Change, KernelObject, SoleContent, Stage
 from agent.mechanism import (
     BRIDGE_PORT,
     EIGHT_PRIORITIES,
@@ -59,8 +59,7 @@ def as_is(state: PortState) -> ReceivedPriorityConfig:
 
 
 def contributions(state: PortState) -> Contributions:
-    if table := state[ReceivedPriorityState].table:
-        yield _filters(state), _contribution(state, table)
+    return _sole_content(state).contributions(state[ReceivedPriorityState].table)
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
@@ -68,25 +67,11 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     after = config[ReceivedPriorityConfig].table if state.bridge is not None else None
     if before == after:
         return
-    yield Change(
-        port=state.name,
-        target=_filters(state),
-        before=(_contribution(state, before),) if before else (),
-        after=(_contribution(state, after),) if after else (),
-        description=f"port {state.name}: priority of received frames: {_words(after)}",
+    yield _sole_content(state).change(
+        before,
+        after,
+        description=f"priority of received frames: {_words(after)}",
         difference=f"received frames get {_words(before)}, not {_words(after)}",
-    )
-
-
-def repair(port: str, ifindex: int) -> Change:
-    """The table of the port is right, but not all filters that the agent has set."""
-    return Change(
-        port=None,
-        target=IngressFilters(port, ifindex),
-        before=(),
-        after=(),
-        description=f"port {port}: restore the ingress filters, which another program has changed",
-        difference="the ingress filters were changed",
     )
 
 
@@ -125,12 +110,8 @@ def applied(
     return state.with_part(ReceivedPriorityState(contents[0] if contents else None))
 
 
-def _filters(state: PortState) -> IngressFilters:
-    return IngressFilters(state.name, state.ifindex)
-
-
-def _contribution(state: PortState, table: PriorityTable) -> Contribution:
-    return Contribution(NAME, state.name, 0, table)
+def _sole_content(state: PortState) -> SoleContent:
+    return SoleContent(NAME, state.name, IngressFilters(state.name, state.ifindex))
 
 
 def _words(table: PriorityTable | None) -> str:

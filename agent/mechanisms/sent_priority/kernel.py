@@ -9,18 +9,24 @@ from pyroute2 import IPRoute
 
 from agent.kernel.cls_flower import EGRESS
 from agent.kernel.code_point_filters import CODE_POINTS, CodePointFilter
-from agent.kernel.priority_filters import FilterAdapter, Hook
+from agent.kernel.hook_filters import Hook, HookAdapter
 from agent.mechanisms.sent_priority.model import PRIORITIES, CodePoints, SentPriorityState
-from agent.mechanisms.sent_priority.rules import CodePointFilters, repair
+from agent.mechanisms.sent_priority.rules import CodePointFilters
 
 _PRIO = 0x7C00
 HOOK = Hook(EGRESS, {_PRIO: 0x8100})
 
 
-def adapter(ipr: IPRoute) -> FilterAdapter[CodePointFilter]:
+def adapter(ipr: IPRoute) -> HookAdapter[CodePointFilter]:
     """The kernel side of the mechanism."""
-    return FilterAdapter(
-        ipr, HOOK, CODE_POINTS, CodePointFilters, wanted=filters_of, part=_part, repair=repair
+    return HookAdapter(
+        ipr,
+        HOOK,
+        CODE_POINTS,
+        CodePointFilters,
+        object_words="the filters of code points",
+        wanted=filters_of,
+        part=_part,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.composition import Change, Contribution, KernelObject, Stage
+from agent.composition import Change, KernelObject, SoleContent, Stage
 from agent.mechanism import (
     BRIDGE_PORT,
     EIGHT_PRIORITIES,
@@ -56,8 +56,7 @@ def as_is(state: PortState) -> SentPriorityConfig:
 
 
 def contributions(state: PortState) -> Contributions:
-    if code_points := state[SentPriorityState].code_points:
-        yield _filters(state), _contribution(state, code_points)
+    return _sole_content(state).contributions(state[SentPriorityState].code_points)
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
@@ -65,12 +64,10 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     after = config[SentPriorityConfig].code_points if state.bridge is not None else None
     if before == after:
         return
-    yield Change(
-        port=state.name,
-        target=_filters(state),
-        before=(_contribution(state, before),) if before else (),
-        after=(_contribution(state, after),) if after else (),
-        description=f"port {state.name}: code point of sent frames: {_words(after)}",
+    yield _sole_content(state).change(
+        before,
+        after,
+        description=f"code point of sent frames: {_words(after)}",
         difference=f"sent frames have {_words(before)}, not {_words(after)}",
     )
 
@@ -83,19 +80,6 @@ def problems(config: PortConfig, state: PortState) -> Iterator[str]:
             "written by filters of the kernel (basic), which do not see them; remove the table: "
             "frames then leave with the code points with which they came"
         )
-
-
-def repair(port: str, ifindex: int) -> Change:
-    """The table of the port is right, but not all filters that the agent has set."""
-    return Change(
-        port=None,
-        target=CodePointFilters(port, ifindex),
-        before=(),
-        after=(),
-        description=f"port {port}: restore the filters of code points, which another program has "
-        "changed",
-        difference="the filters of code points were changed",
-    )
 
 
 def operational(state: PortState, _context: ReportContext) -> Node:
@@ -120,12 +104,8 @@ def applied(
     return state.with_part(SentPriorityState(contents[0] if contents else None))
 
 
-def _filters(state: PortState) -> CodePointFilters:
-    return CodePointFilters(state.name, state.ifindex)
-
-
-def _contribution(state: PortState, code_points: CodePoints) -> Contribution:
-    return Contribution(NAME, state.name, 0, code_points)
+def _sole_content(state: PortState) -> SoleContent:
+    return SoleContent(NAME, state.name, CodePointFilters(state.name, state.ifindex))
 
 
 def _words(code_points: CodePoints | None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agent.composition import Change, Contribution, KernelObject, Stage
+from agent.composition import Change, KernelObject, SoleContent, Stage
 from agent.mechanism import Contributions, Node, ReportContext, Tree
 from agent.mechanisms.talker_offsets.model import (
     OffsetConfig,
@@ -94,8 +94,8 @@ def as_is(state: PortState) -> OffsetConfig:
 
 
 def contributions(state: PortState) -> Contributions:
-    if state[OffsetState].newest:
-        yield TABLES, _contribution(state, state[OffsetState])
+    tables = state[OffsetState]
+    return _sole_content(state).contributions(tables if tables.newest else None)
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
@@ -103,12 +103,10 @@ def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     if before.newest == table:
         return
     after = before.followed_by(table)
-    yield Change(
-        port=state.name,
-        target=TABLES,
-        before=(_contribution(state, before),) if before.newest else (),
-        after=(_contribution(state, after),) if table else (),
-        description=f"port {state.name}: talker offsets: {_words(table)}",
+    yield _sole_content(state).change(
+        before if before.newest else None,
+        after if table else None,
+        description=f"talker offsets: {_words(table)}",
         difference=f"talker offsets are {_words(before.newest)}, configured are {_words(table)}",
     )
 
@@ -144,8 +142,8 @@ def at(state: PortState, now_ns: Callable[[Clock], int]) -> PortState:
     return state.with_part(state[OffsetState].at(now_ns(Clock.TAI)))
 
 
-def _contribution(state: PortState, tables: OffsetState) -> Contribution:
-    return Contribution(NAME, state.name, 0, tables)
+def _sole_content(state: PortState) -> SoleContent:
+    return SoleContent(NAME, state.name, TABLES)
 
 
 def _words(table: OffsetTable | None) -> str:
