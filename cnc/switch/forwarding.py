@@ -18,6 +18,7 @@ from lxml.builder import ElementMaker
 from cnc.model import NO_FORWARDING, BridgeForwarding, StreamAddress
 from cnc.switch import code_points, reply
 from cnc.switch.identification import identity_filter, is_installed, translations
+from cnc.switch.mac_addresses import from_tree, to_tree
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport
 
@@ -81,7 +82,7 @@ def _entry(operation: dict[str, str], address: StreamAddress, ports: Iterable[st
         _BRIDGE("database-id", _DATABASE_ID),
         _BRIDGE("vids", str(address.vlan_id)),
         # The key of the list is text: the agent writes it in upper case, too.
-        _BRIDGE("address", address.destination_mac.replace(":", "-").upper()),
+        _BRIDGE("address", to_tree(address.destination_mac)),
         *([_BRIDGE("entry-type", "static")] if ports else []),
         *(
             _row(number, port, _BRIDGE("static-filtering-entries", _leaf("control-element")))
@@ -254,7 +255,7 @@ def _forwarding(component: Element, trusting: tuple[str, ...]) -> BridgeForwardi
     vlans: dict[int, tuple[str, ...]] = {}
     database = "b:filtering-database"
     for entry in _static(component, f"{database}/b:filtering-entry"):
-        mac = _text(entry, "address").replace("-", ":").lower()
+        mac = from_tree(_text(entry, "address"))
         ports = tuple(sorted(_ports(entry, "static-filtering-entries/b:control-element")))
         for vlan_id in _vlan_ids(_text(entry, "vids")):
             entries[StreamAddress(mac, vlan_id)] = ports
