@@ -9,6 +9,7 @@ time it joins a bridge; it only tells the rows of an entry apart.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -20,7 +21,7 @@ from cnc.switch import code_points, reply
 from cnc.switch.identification import identity_filter, is_installed, translations
 from cnc.switch.mac_addresses import from_tree, to_tree
 from cnc.switch.reply import Element
-from cnc.switch.tree import BRIDGE, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport
+from cnc.switch.tree import BRIDGE, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport, ForeignEntry
 
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
@@ -247,7 +248,19 @@ def _report(component: Element, data: Element) -> BridgeReport:
             for row in reply.entries(component, "t:foreign-vlans", _NAMESPACES)
             if (name := reply.text(row, "t:interface", _NAMESPACES))
         },
+        foreign_entries=_foreign_entries(component),
     )
+
+
+def _foreign_entries(component: Element) -> dict[str, tuple[ForeignEntry, ...]]:
+    found: defaultdict[str, list[ForeignEntry]] = defaultdict(list)
+    for row in reply.entries(component, "t:foreign-entries", _NAMESPACES):
+        mac, port, vids = (
+            reply.text(row, f"t:{leaf}", _NAMESPACES) for leaf in ("address", "interface", "vids")
+        )
+        if mac and port and vids:
+            found[from_tree(mac)].append(ForeignEntry(port, tuple(_vlan_ranges(vids))))
+    return {mac: tuple(entries) for mac, entries in found.items()}
 
 
 def _forwarding(component: Element, trusting: tuple[str, ...]) -> BridgeForwarding:
@@ -285,12 +298,17 @@ def _ports(entry: Element, leaf: str) -> Iterator[str]:
 
 def _vlan_ids(text: str) -> Iterator[int]:
     """The VLANs of a leaf `vids`: single ones and ranges, 1,10-100,250."""
+    for each in _vlan_ranges(text):
+        yield from each
+
+
+def _vlan_ranges(text: str) -> Iterator[range]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         low, high = reply.number(first, "vids"), reply.number(last or first, "vids")
         if not 1 <= low <= high <= _VLAN_ID_MAX:
             raise ValueError(f"vids is {text}: VLANs are 1 to {_VLAN_ID_MAX}")
-        yield from range(low, high + 1)
+        yield range(low, high + 1)
 
 
 def _text(parent: Element, leaf: str) -> str:

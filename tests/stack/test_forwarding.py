@@ -197,10 +197,13 @@ def test_the_operational_datastore_has_the_entries_of_the_kernel(client, kernel)
 
 def test_the_operational_datastore_has_the_states_of_ports_and_the_vlans_of_others(client, kernel):
     state = kernel.states["br0"]
-    others = frozenset(Member(each, "p2") for each in (1, 20, 21, 22))
+    others = ForwardingTable(
+        frozenset(Entry(Address(TO_ONE, each), "p1") for each in (1, 2)),
+        frozenset(Member(each, "p2") for each in (1, 20, 21, 22)),
+    )
     blocked = replace(state.as_bridge, port_states={"p1": "forwarding", "p2": "blocking"})
     kernel.states["br0"] = replace(state, as_bridge=blocked).with_part(
-        ForwardingState(foreign=ForwardingTable(members=others))
+        ForwardingState(foreign=others)
     )
     (bridge,) = client.read(BRIDGES)["ieee802-dot1q-bridge:bridges"]["bridge"]
     (component,) = bridge["component"]
@@ -211,3 +214,6 @@ def test_the_operational_datastore_has_the_states_of_ports_and_the_vlans_of_othe
         "p2": "blocking",
     }
     assert component["tsn-linux:foreign-vlans"] == [{"interface": "p2", "vids": "1,20-22"}]
+    assert component["tsn-linux:foreign-entries"] == [
+        {"address": TO_ONE, "interface": "p1", "vids": "1-2"}
+    ]
