@@ -57,9 +57,11 @@ def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding
         return gate_summary(gates)
     vlans = [str(vlan_id) for vlan_id, ports in sorted(forwarding.vlans.items()) if ports]
     word = {0: "no VLAN", 1: "VLAN "}.get(len(vlans), "VLANs ")
-    text = f"{counted(len(forwarding.entries), 'filtering entry')}, {word}{', '.join(vlans)}"
-    count = len(forwarding.translations)
-    return f"{text}, {counted(count, 'translation')}" if count else text
+    parts = [counted(len(forwarding.entries), "filtering entry")]
+    if forwarding.translations:
+        parts.append(counted(len(forwarding.translations), "translation"))
+    # The numbers last: what follows them would read as one of them.
+    return f"{', '.join(parts)}, {word}{', '.join(vlans)}"
 
 
 def gate_limits(limits: GateLimits) -> str:

@@ -25,8 +25,9 @@ class PlanDifference:
     """What differs between two plans, by name; what is the same is not in it.
 
     `wanted` are the requirements of streams, `placed` their paths, offsets, classes and bounds,
-    `addresses` what their frames are sent to in a bridged network. `foundations` are what plans
-    rest on: classes, switches, links and figures of the network.
+    `addresses` what their frames are sent to in a bridged network, `jitter_ns` the bounds of their
+    jitter by listener. `foundations` are what plans rest on: classes, switches, links and figures
+    of the network; `macs` the addresses of end stations, which the last switch gives to frames.
     """
 
     wanted: Mapping[str, Change[Stream]]
@@ -34,10 +35,13 @@ class PlanDifference:
     foundations: Mapping[str, Change[object]]
     gates: Mapping[PortRef, Change[GateControlList]]
     addresses: Mapping[str, Change[StreamAddress]]
+    jitter_ns: Mapping[str, Change[Mapping[str, int]]]
+    macs: Mapping[str, Change[str]]
 
     @property
     def same(self) -> bool:
-        return not any((self.wanted, self.placed, self.foundations, self.gates, self.addresses))
+        parts = (self.wanted, self.placed, self.foundations, self.gates)
+        return not any((*parts, self.addresses, self.jitter_ns, self.macs))
 
     @property
     def added(self) -> list[str]:
@@ -67,6 +71,8 @@ def difference(before: Plan, after: Plan) -> PlanDifference:
         foundations=_changes(_foundations(before.intent), _foundations(after.intent)),
         gates=_changes(before.gates, after.gates),
         addresses=_changes(before.addresses, after.addresses),
+        jitter_ns=_changes(before.jitter_ns, after.jitter_ns),
+        macs=_changes(_macs(before.intent), _macs(after.intent)),
     )
 
 
@@ -90,6 +96,10 @@ def _foundations(intent: Intent) -> dict[str, object]:
         **{f"switch {name}": bridge for name, bridge in network.bridges.items()},
         "network": replace(network, bridges={}, end_stations={}, links={}),
     }
+
+
+def _macs(intent: Intent) -> dict[str, str]:
+    return {name: its.mac for name, its in intent.network.end_stations.items() if its.mac}
 
 
 def _changes(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, Change[V]]:

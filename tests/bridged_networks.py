@@ -7,23 +7,17 @@ from typing import Any
 
 from cnc import intent as intents
 from cnc.model import Intent
+from tests import intent_documents as documents
+from tests.intent_documents import CLASSES, DEFAULTS, class_of
 
 _COMMON: dict[str, Any] = {
     "forwarding": "bridged",
-    "defaults": {
-        "rate": "1Gbps",
-        "propagation": "100ns",
-        "processing": {"min": "1us", "max": "5us"},
-        "clock-error": "1us",
-        "gate-margin": "0ns",
-        "talker-interference": "none",
-        "gates": "software",
-    },
+    "defaults": {**DEFAULTS, "gates": "software"},
     "classes": {
-        "control": {"traffic-class": 7, "priority": 7, "role": "control", "max-frame": "128B"},
-        "fast": {"traffic-class": 6, "priority": 6, "role": "scheduled"},
-        "slow": {"traffic-class": 5, "priority": 5, "role": "scheduled"},
-        "best-effort": {"traffic-class": 0, "priority": 0, "role": "best-effort"},
+        "control": CLASSES["control"],
+        "fast": class_of(6, "scheduled"),
+        "slow": class_of(5, "scheduled"),
+        "best-effort": CLASSES["best-effort"],
     },
 }
 
@@ -45,17 +39,9 @@ def ring(*managed: str, without: str = "", **streams: Mapping[str, Any]) -> Inte
     return _network("bridged-ring", "10.99.2", joins, ends, streams, managed=managed)
 
 
-def stream(talker: str, *listeners: str, octets: int = 200, **keys: Any) -> dict[str, Any]:
+def stream(talker: str, *listeners: str, **keys: Any) -> dict[str, Any]:
     """A stream of a millisecond's period that may take 300 µs."""
-    return {
-        "talker": talker,
-        "listeners": [*listeners],
-        "class": "fast",
-        "period": "1ms",
-        "payload": f"{octets}B",
-        "max-latency": "300us",
-        **keys,
-    }
+    return documents.stream(talker, *listeners, **{"class": "fast", "max-latency": "300us", **keys})
 
 
 def _network(
@@ -68,24 +54,14 @@ def _network(
     managed: Sequence[str] = (),
 ) -> Intent:
     switches = sorted({switch for join in joins for switch in join})
-    cables = [[f"{one}/{other}", f"{other}/{one}"] for one, other in joins]
-    cables += [[f"{end}/eth0", f"{switch}/{end}"] for end, switch in ends.items()]
-    ports = [port.split("/") for cable in cables for port in cable]
+    addresses = {name: f"{management}.{number}" for number, name in enumerate(switches, start=1)}
+    for number, end in enumerate(ends, start=101):
+        if end in managed:
+            addresses[end] = f"{management}.{number}"
     document = {
         "name": name,
         **_COMMON,
-        "switches": {
-            switch: {
-                "management": f"{management}.{number}",
-                "ports": [port for node, port in ports if node == switch],
-            }
-            for number, switch in enumerate(switches, start=1)
-        },
-        "end-stations": {
-            end: {"management": f"{management}.{number}"} if end in managed else {}
-            for number, end in enumerate(ends, start=101)
-        },
-        "links": cables,
+        **documents.topology(joins, ends, addresses),
         "streams": streams,
     }
     return intents.from_document(document, name)

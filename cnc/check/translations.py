@@ -4,7 +4,7 @@ and the address of its listener at its last one, and does nobody else's?"""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 from cnc.check.violation import Violation
@@ -18,6 +18,8 @@ from cnc.identification import (
 )
 from cnc.model import BridgeForwarding, Plan, PortRef, Stream, StreamAddress
 
+_Told = tuple[StreamAddress, Inward]
+
 
 class Translations:
     """What the switches of a network are told to translate."""
@@ -25,12 +27,15 @@ class Translations:
     def __init__(self, plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> None:
         self._plan = plan
         self._names = {address: name for name, address in plan.addresses.items()}
-        self._inward: dict[PortRef, list[tuple[StreamAddress, Inward]]] = defaultdict(list)
+        self._inward: dict[PortRef, list[_Told]] = defaultdict(list)
+        self._given: dict[tuple[PortRef, Identification], StreamAddress] = {}
         self._outward: dict[StreamAddress, list[tuple[PortRef, str]]] = defaultdict(list)
         for switch, its in forwarding.items():
             for address, translation in its.translations.items():
                 if inward := translation.inward:
-                    self._inward[PortRef(switch, inward.port)].append((address, inward))
+                    ingress = PortRef(switch, inward.port)
+                    self._inward[ingress].append((address, inward))
+                    self._given.setdefault((ingress, inward.identification), address)
                 if outward := translation.outward:
                     port = PortRef(switch, outward.port)
                     self._outward[address].append((port, outward.listener_mac))
@@ -38,18 +43,14 @@ class Translations:
     def address_given(self, ingress: PortRef, known_by: Identification) -> StreamAddress | None:
         """The address that frames known by this get where they come in by `ingress`; None: they
         stay untagged."""
-        for address, inward in self._inward.get(ingress, ()):
-            if inward.identification == known_by:
-                return address
-        return None
+        return self._given.get((ingress, known_by))
 
     def judge(self) -> Iterator[Violation]:
         """What is wrong with translations, wherever frames go."""
         for port, told in self._inward.items():
-            for (_, one), (address, other) in combinations(told, 2):
-                if _may_be_one_frame(one.identification, other.identification):
-                    text = f"{other.identification} may be {one.identification}, too"
-                    yield Violation("identification", f"{port}, {self._name(address)}", text)
+            for (_, one), (address, other) in _mistakable(told):
+                text = f"{other.identification} may be {one.identification}, too"
+                yield Violation("identification", f"{port}, {self._name(address)}", text)
             for address, inward in told:
                 yield from self._judge_inward(address, inward)
         for address, back in self._outward.items():
@@ -106,16 +107,34 @@ class Translations:
         return self._plan.intent.streams.get(name)
 
 
-def _may_be_one_frame(one: Identification, other: Identification) -> bool:
-    """Whether there is a frame that both know."""
-    if type(one) is not type(other):
-        return True  # addresses of both layers go together in all ways
-    mine, its = _stated(one), _stated(other)
-    return all(mine[key] == its[key] for key in mine.keys() & its.keys())
+def _mistakable(told: Iterable[_Told]) -> Iterator[tuple[_Told, _Told]]:
+    """Pairs of translations at one port of which both know some frame: each translation with one
+    other of each group at most, where a group looks at the same fields of frames.
+
+    Two groups are compared as a whole, in the fields that both look at: where they are equal in
+    these, one frame may have what is left to either.
+    """
+    groups: dict[tuple[str, ...], list[tuple[_Told, dict[str, object]]]] = defaultdict(list)
+    for each in told:
+        fields = _fields(each[1].identification)
+        groups[tuple(sorted(fields))].append((each, fields))
+    for looked_at, group in groups.items():
+        known: dict[tuple[object, ...], _Told] = {}
+        for each, fields in group:
+            one = known.setdefault(tuple(fields[key] for key in looked_at), each)
+            if one is not each:
+                yield one, each
+    for (looked_at, group), (others_look_at, others) in combinations(groups.items(), 2):
+        both = [key for key in looked_at if key in others_look_at]
+        known = {tuple(fields[key] for key in both): each for each, fields in reversed(group)}
+        for each, fields in others:
+            if found := known.get(tuple(fields[key] for key in both)):
+                yield found, each
 
 
-def _stated(known_by: Identification) -> dict[str, object]:
-    """What frames must have, by the name of the field."""
+def _fields(known_by: Identification) -> dict[str, object]:
+    """What frames must have, by the name of the field; those of both layers go together in all
+    ways."""
     match known_by:
         case IpIdentification():
             stated: dict[str, object] = {
@@ -130,6 +149,6 @@ def _stated(known_by: Identification) -> dict[str, object]:
                 stated["protocol"] = known_by.protocol
             return {key: value for key, value in stated.items() if value is not None}
         case SourceMacIdentification():
-            return {"source": known_by.source_mac}
+            return {"source MAC": known_by.source_mac}
         case NullIdentification():
-            return {"destination": known_by.destination_mac}
+            return {"destination MAC": known_by.destination_mac}

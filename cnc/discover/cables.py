@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from cnc.switch.mac_addresses import from_tree
 from cnc.switch.topology import Identifier, NeighborReport, TopologyReport
 
 
@@ -136,7 +137,7 @@ class _Identities:
             if report.lldp and report.lldp.chassis_id
         )
         self._by_mac = _unambiguous(
-            (mac(interface.phys_address), number)
+            (from_tree(interface.phys_address), number)
             for number, report in enumerate(reports)
             for interface in report.interfaces.values()
             if interface.phys_address
@@ -146,7 +147,7 @@ class _Identities:
         """Its number, or None if it is none that was asked."""
         number = self._by_chassis.get(neighbor.chassis_id)
         if number is None and neighbor.port_id and neighbor.port_id.subtype == "mac-address":
-            number = self._by_mac.get(mac(neighbor.port_id.text))
+            number = self._by_mac.get(from_tree(neighbor.port_id.text))
         return number
 
 
@@ -162,7 +163,7 @@ def _ports_by_mac(report: TopologyReport) -> dict[str, list[str]]:
     ports: dict[str, list[str]] = {}
     for name, interface in report.interfaces.items():
         if name not in report.bridges:
-            ports.setdefault(mac(interface.phys_address), []).append(name)
+            ports.setdefault(from_tree(interface.phys_address), []).append(name)
     return ports
 
 
@@ -172,7 +173,7 @@ def _port_name(
     """The interface of `report` that `neighbor` names as its own."""
     port_id = neighbor.port_id or Identifier("")
     if port_id.subtype == "mac-address":
-        same = ports_by_mac.get(mac(port_id.text), ())
+        same = ports_by_mac.get(from_tree(port_id.text), ())
         if len(same) == 1:
             return same[0]
         # A VLAN has the MAC address of its port: the description tells them apart.
@@ -180,8 +181,3 @@ def _port_name(
     return next(
         (t for t in (port_id.text, neighbor.port_description) if t in report.interfaces), None
     )
-
-
-def mac(text: str) -> str:
-    """One notation for the two of RFC 6991 and IEEE 802."""
-    return text.replace("-", ":").lower()

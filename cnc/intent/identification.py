@@ -173,39 +173,58 @@ def _check_ip(stream: Stream, ip: IpIdentification, path: KeyPath, problems: Pro
 
 def _check_told_apart(streams: list[Stream], problems: Problems) -> None:
     """The first switch must know of each frame of a talker which stream it belongs to."""
-    for index, stream in enumerate(streams):
-        for other in streams[:index]:
-            if not _are_apart(stream, other):
-                problems.add(
-                    ("streams", stream.name, "identification"),
-                    f"{stream.identification}, which the first switch cannot tell from stream "
-                    f"{other.name} of {stream.talker} ({other.identification})",
-                    "a mark that both state, and state differently",
-                )
-                break
+    for stream, other in _alike(streams):
+        problems.add(
+            ("streams", stream.name, "identification"),
+            f"{stream.identification}, which the first switch cannot tell from stream "
+            f"{other.name} of {stream.talker} ({other.identification})",
+            "a mark that both state, and state differently",
+        )
 
 
-def _are_apart(one: Stream, other: Stream) -> bool:
-    """Whether no frame can belong to both."""
-    match one.identification, other.identification:
-        case IpIdentification() as ip, IpIdentification() as other_ip:
-            pairs = zip(_marks(ip, one), _marks(other_ip, other), strict=True)
-            return any(a != b for a, b in pairs if a is not None and b is not None)
-        case SourceMacIdentification(mac), SourceMacIdentification(other_mac):
-            return mac != other_mac
-        case NullIdentification(mac), NullIdentification(other_mac):
-            return mac != other_mac
-    return False  # nothing keeps a frame from having both marks
+def _alike(streams: list[Stream]) -> Iterator[tuple[Stream, Stream]]:
+    """The streams of which a frame may be one of an earlier stream, and the first such one.
+
+    A frame may be of both if they are known by the same in all that both state. So streams are
+    looked up by what they state, among those that state the same kinds of marks: the effort grows
+    with their number, and not with that of their pairs.
+    """
+    marked = [(stream, _marks(stream)) for stream in streams]
+    kinds = dict.fromkeys(frozenset(marks) for _, marks in marked)
+    # Earlier streams by the kinds they state, and by their values of some of these.
+    earlier: dict[tuple[_Kinds, frozenset[tuple[str, object]]], tuple[int, Stream]] = {}
+    for number, (stream, marks) in enumerate(marked):
+        mine = frozenset(marks)
+        shared = [(its, frozenset((kind, marks[kind]) for kind in mine & its)) for its in kinds]
+        found = [earlier[key] for key in shared if key in earlier]
+        if found:
+            yield stream, min(found, key=lambda each: each[0])[1]
+        for _, values in shared:
+            earlier.setdefault((mine, values), (number, stream))
 
 
-def _marks(ip: IpIdentification, stream: Stream) -> Iterator[object]:
-    yield stream.ip_version
-    yield ip.source
-    yield ip.destination
-    yield None if ip.protocol is NextProtocol.NONE else ip.protocol
-    yield ip.source_port
-    yield ip.destination_port
-    yield ip.dscp
+_Kinds = frozenset[str]
+
+
+def _marks(stream: Stream) -> dict[str, object]:
+    """What frames of a stream are known by, of each kind that is stated."""
+    match stream.identification:
+        case IpIdentification() as ip:
+            marks: dict[str, object] = {
+                "version": stream.ip_version,
+                "source": ip.source,
+                "destination": ip.destination,
+                "protocol": None if ip.protocol is NextProtocol.NONE else ip.protocol,
+                "source port": ip.source_port,
+                "destination port": ip.destination_port,
+                "DSCP": ip.dscp,
+            }
+            return {kind: value for kind, value in marks.items() if value is not None}
+        case SourceMacIdentification(mac):
+            return {"source MAC": mac}
+        case NullIdentification(mac):
+            return {"destination MAC": mac}
+    return {}
 
 
 def check_individual_range(intent: Intent, problems: Problems) -> None:

@@ -11,6 +11,8 @@
      "rows":    n                          the first n ports carry something, those with gates first
      "streams": [{"name", "class", "period_ns", "payload", "talker", "listeners", "bound_ns",
                   "limit_ns", "recovery_ns", "hops": [...], "ways": [[node, ...], ...]}, ...]
+                 "frames" as well where it sends several in a period, "jitter_ns" and
+                 "jitter_limit_ns" where its jitter is limited
      "refused": [{"name", "talker", "listeners", "period_ns", "payload", "limit_ns", "why"}, ...]}
 
 A hop is [port, offset_ns, planned_end_ns, latest_end_ns, ready_from_ns, ready_by_ns, received_ns,
@@ -146,6 +148,7 @@ class _Data:
             "listeners": [self._node_number[node] for node in stream.listeners],
             "period_ns": stream.period_ns,
             "payload": stream.payload_octets,
+            **({"frames": stream.frames} if stream.frames > 1 else {}),
             "limit_ns": stream.max_latency_ns,
         }
 

@@ -49,7 +49,7 @@ function hopRow(hop) {
 }
 
 function streamDetails(stream) {
-  const facts = `${stream.class}, every ${duration(stream.period_ns)}, ${stream.payload} B; latency ≤ ${us(stream.bound_ns)} of ` +
+  const facts = `${stream.class}, every ${duration(stream.period_ns)}, ${payloadText(stream)} B; latency ≤ ${us(stream.bound_ns)} of ` +
     `${us(stream.limit_ns)} µs allowed` +
     (stream.jitter_ns === undefined ? "" : `; jitter ≤ ${us(stream.jitter_ns)} of ${us(stream.jitter_limit_ns)} µs allowed`) +
     (stream.recovery_ns === null ? "" : `; in time again within ${duration(stream.recovery_ns)} of a disturbance`);

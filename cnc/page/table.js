@@ -58,7 +58,7 @@ const STREAM_COLUMNS = [
   ["Stream", (s) => s.name],
   ["Class", (s) => s.class || "–"],
   ["Period µs", (s) => us(s.period_ns), (s) => s.period_ns],
-  ["Payload B", (s) => String(s.payload), (s) => s.payload],
+  ["Payload B", payloadText, (s) => s.payload * (s.frames ?? 1)],
   ["Bound µs", (s) => (s.why ? "–" : us(s.bound_ns)), (s) => (s.why ? Infinity : s.bound_ns)],
   ["Allowed µs", (s) => us(s.limit_ns), (s) => s.limit_ns],
   ["Slack µs", slackText, slack],
@@ -74,6 +74,11 @@ const PORT_COLUMNS = [
   ["Cycle µs", (p) => (p.cycle_ns ? us(p.cycle_ns) : "–"), (p) => p.cycle_ns],
   ["Entries", (p) => (p.cycle_ns ? String(p.entries) : "–"), (p) => p.entries],
 ];
+
+/* The octets of a frame, and how many of them a period has where there are several. */
+function payloadText(stream) {
+  return stream.frames === undefined ? String(stream.payload) : `${stream.frames} × ${stream.payload}`;
+}
 
 function slack(stream) {
   return stream.why ? -Infinity : stream.limit_ns - stream.bound_ns;

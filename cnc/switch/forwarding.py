@@ -9,6 +9,7 @@ time it joins a bridge; it only tells the rows of an entry apart.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -18,8 +19,9 @@ from lxml.builder import ElementMaker
 from cnc.model import NO_FORWARDING, BridgeForwarding, StreamAddress
 from cnc.switch import code_points, reply
 from cnc.switch.identification import identity_filter, is_installed, translations
+from cnc.switch.mac_addresses import from_tree, to_tree
 from cnc.switch.reply import Element
-from cnc.switch.tree import BRIDGE, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport
+from cnc.switch.tree import BRIDGE, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport, ForeignEntry
 
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
@@ -81,7 +83,7 @@ def _entry(operation: dict[str, str], address: StreamAddress, ports: Iterable[st
         _BRIDGE("database-id", _DATABASE_ID),
         _BRIDGE("vids", str(address.vlan_id)),
         # The key of the list is text: the agent writes it in upper case, too.
-        _BRIDGE("address", address.destination_mac.replace(":", "-").upper()),
+        _BRIDGE("address", to_tree(address.destination_mac)),
         *([_BRIDGE("entry-type", "static")] if ports else []),
         *(
             _row(number, port, _BRIDGE("static-filtering-entries", _leaf("control-element")))
@@ -246,7 +248,19 @@ def _report(component: Element, data: Element) -> BridgeReport:
             for row in reply.entries(component, "t:foreign-vlans", _NAMESPACES)
             if (name := reply.text(row, "t:interface", _NAMESPACES))
         },
+        foreign_entries=_foreign_entries(component),
     )
+
+
+def _foreign_entries(component: Element) -> dict[str, tuple[ForeignEntry, ...]]:
+    found: defaultdict[str, list[ForeignEntry]] = defaultdict(list)
+    for row in reply.entries(component, "t:foreign-entries", _NAMESPACES):
+        mac, port, vids = (
+            reply.text(row, f"t:{leaf}", _NAMESPACES) for leaf in ("address", "interface", "vids")
+        )
+        if mac and port and vids:
+            found[from_tree(mac)].append(ForeignEntry(port, tuple(_vlan_ranges(vids))))
+    return {mac: tuple(entries) for mac, entries in found.items()}
 
 
 def _forwarding(component: Element, trusting: tuple[str, ...]) -> BridgeForwarding:
@@ -254,7 +268,7 @@ def _forwarding(component: Element, trusting: tuple[str, ...]) -> BridgeForwardi
     vlans: dict[int, tuple[str, ...]] = {}
     database = "b:filtering-database"
     for entry in _static(component, f"{database}/b:filtering-entry"):
-        mac = _text(entry, "address").replace("-", ":").lower()
+        mac = from_tree(_text(entry, "address"))
         ports = tuple(sorted(_ports(entry, "static-filtering-entries/b:control-element")))
         for vlan_id in _vlan_ids(_text(entry, "vids")):
             entries[StreamAddress(mac, vlan_id)] = ports
@@ -284,12 +298,17 @@ def _ports(entry: Element, leaf: str) -> Iterator[str]:
 
 def _vlan_ids(text: str) -> Iterator[int]:
     """The VLANs of a leaf `vids`: single ones and ranges, 1,10-100,250."""
+    for each in _vlan_ranges(text):
+        yield from each
+
+
+def _vlan_ranges(text: str) -> Iterator[range]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         low, high = reply.number(first, "vids"), reply.number(last or first, "vids")
         if not 1 <= low <= high <= _VLAN_ID_MAX:
             raise ValueError(f"vids is {text}: VLANs are 1 to {_VLAN_ID_MAX}")
-        yield from range(low, high + 1)
+        yield range(low, high + 1)
 
 
 def _text(parent: Element, leaf: str) -> str:

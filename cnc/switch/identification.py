@@ -30,6 +30,7 @@ from cnc.identification import (
 )
 from cnc.model import BridgeForwarding, StoredIdentity, StreamAddress
 from cnc.switch import reply
+from cnc.switch.mac_addresses import from_tree, to_tree
 from cnc.switch.reply import Element
 from cnc.switch.tree import NETCONF, STREAM_IDENTIFICATION
 
@@ -130,14 +131,14 @@ def _parameters(
     address: StreamAddress, translation: Translation, part: IdentityPart
 ) -> Iterator[Element]:
     down = [
-        _SID("destination-mac", _mac(address.destination_mac)),
+        _SID("destination-mac", to_tree(address.destination_mac)),
         _SID("tagged", _TAGGED),
         _SID("vlan", str(address.vlan_id)),
     ]
     inward, outward = translation.inward, translation.outward
     if part is IdentityPart.OUTWARD and outward:
         yield _SID("in-facing", _SID("input-port", outward.port))
-        up = (_SID("destination-mac", _mac(outward.listener_mac)), _SID("tagged", _UNTAGGED))
+        up = (_SID("destination-mac", to_tree(outward.listener_mac)), _SID("tagged", _UNTAGGED))
         yield _SID(_ACTIVE, _SID("down", *down), _SID("up", *up))
     elif part is IdentityPart.INWARD and inward:
         yield _SID("in-facing", _SID("output-port", inward.port))
@@ -151,9 +152,9 @@ def _known_by(its: Identification) -> Element:
     untagged = _SID("tagged", _UNTAGGED)
     match its:
         case SourceMacIdentification(mac):
-            return _SID(_SOURCE_MAC, _SID("source-mac", _mac(mac)), untagged)
+            return _SID(_SOURCE_MAC, _SID("source-mac", to_tree(mac)), untagged)
         case NullIdentification(mac):
-            return _SID(_NULL, _SID("destination-mac", _mac(mac)), untagged)
+            return _SID(_NULL, _SID("destination-mac", to_tree(mac)), untagged)
         case IpIdentification() as ip:
             leaves = {
                 "ip-source": ip.source,
@@ -165,11 +166,6 @@ def _known_by(its: Identification) -> Element:
             }
             stated = (_SID(leaf, str(value)) for leaf, value in leaves.items() if value is not None)
             return _SID(_IP, untagged, *stated)
-
-
-def _mac(mac: str) -> str:
-    """As the agent writes it, too."""
-    return mac.replace(":", "-").upper()
 
 
 # --- from the tree -------------------------------------------------------------------------------
@@ -264,7 +260,7 @@ class _Parsed:
             port,
             address=_address(active),
             pcp=None if priority is None else reply.number(priority, "priority"),
-            listener_mac=None if up_mac is None else _plain(up_mac),
+            listener_mac=None if up_mac is None else from_tree(up_mac),
             is_whole=_leaf(active, "down/s:tagged") == _TAGGED
             and (not is_outward or _leaf(active, "up/s:tagged") == _UNTAGGED),
         )
@@ -294,7 +290,7 @@ def _address(active: Element) -> StreamAddress | None:
     mac, vlan = _leaf(active, "down/s:destination-mac"), _leaf(active, "down/s:vlan")
     if mac is None or vlan is None:
         return None
-    return StreamAddress(_plain(mac), reply.number(vlan, "vlan"))
+    return StreamAddress(from_tree(mac), reply.number(vlan, "vlan"))
 
 
 def _identification(entry: Element) -> Identification | None:
@@ -308,7 +304,7 @@ def _identification(entry: Element) -> Identification | None:
         leaf = "source-mac" if name == _SOURCE_MAC else "destination-mac"
         if mac := _leaf(known_by, leaf):
             of_mac = SourceMacIdentification if name == _SOURCE_MAC else NullIdentification
-            return of_mac(_plain(mac))
+            return of_mac(from_tree(mac))
     return None
 
 
@@ -326,11 +322,6 @@ def _ip(known_by: Element) -> IpIdentification | None:
         destination_port=_optional_number(known_by, "destination-port"),
         dscp=_optional_number(known_by, "dscp"),
     )
-
-
-def _plain(mac: str) -> str:
-    """Six pairs of lower-case hexadecimal digits with colons."""
-    return mac.replace("-", ":").lower()
 
 
 def _leaf(parent: Element, path: str) -> str | None:

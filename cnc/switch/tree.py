@@ -78,6 +78,19 @@ class Recoding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignEntry:
+    """Frames to a MAC address leave by `port`, or go to the bridge itself, in these VLANs: a static
+    entry of the kernel that the agent has not made."""
+
+    port: str
+    vlan_ids: tuple[range, ...]
+
+    def has(self, vlan_id: int) -> bool:
+        """Whether it is for frames in this VLAN."""
+        return any(vlan_id in each for each in self.vlan_ids)
+
+
+@dataclass(frozen=True, slots=True)
 class BridgeReport:
     """A Linux bridge of a switch: the interfaces that are its ports, sorted, and how its kernel
     forwards frames by static entries.
@@ -90,7 +103,7 @@ class BridgeReport:
 
     `held_back` are the ports with a link that the spanning tree protocol does not let forward, with
     their state; `foreign_vlans` those that the agent has not registered, by port, or by the bridge
-    itself.
+    itself; `foreign_entries` the static entries that it has not made, by MAC address.
     """
 
     ports: tuple[str, ...]
@@ -101,6 +114,7 @@ class BridgeReport:
     identifies_streams: bool = True
     held_back: Mapping[str, str] = field(default_factory=dict)
     foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    foreign_entries: Mapping[str, tuple[ForeignEntry, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from datetime import datetime
 from cnc.format import counted
 from cnc.model import ClassRole, Plan, PortRef
 from cnc.rollout.history import Rollout
+from cnc.rollout.left_over import LeftOver
 from cnc.rollout.recovery import describe
 from cnc.rollout.starvation import Starvation
 from cnc.switch import tree
@@ -37,7 +38,8 @@ class Observer:
     def __init__(self, plan: Plan, is_known: Callable[[str], bool]) -> None:
         """`is_known` says whether the history has a rollout of this UUID."""
         network = plan.intent.network
-        self._desired = desired_nodes(plan)
+        self._settings = desired_nodes(plan)
+        self._desired = self._settings
         self._clock_error_ns = network.clock_error_ns
         # A full best-effort queue drops frames by design.
         self._no_drops = {
@@ -72,6 +74,10 @@ class Observer:
         if rollouts:
             found[WHOLE] = "; ".join(describe(each) for each in rollouts)
         return self._conditions.settle(WHOLE, {Kind.UNFINISHED_ROLLOUT: found}, at)
+
+    def note_left(self, left: LeftOver | None) -> None:
+        """Name from the next poll on what is left of earlier plans; None: nothing is."""
+        self._desired = left.noted(self._settings) if left else self._settings
 
     def snapshot(self) -> Snapshot:
         """The current state."""

@@ -10,8 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from cnc.errors import CncError
-from cnc.model import Plan
-from cnc.rollout import Report, unresolved
+from cnc.model import Forwarding, Plan
+from cnc.rollout import Report, left_over, unresolved
 from cnc.rollout.history import History
 from cnc.switch import ConnectOptions
 from cnc.switch.device import Managed
@@ -45,6 +45,9 @@ class Watcher:
         heal: Callable[[], Report] | None = None,
     ) -> None:
         self._nodes = list(plan.intent.network.managed.values())
+        self._is_bridged = plan.intent.network.forwarding is Forwarding.BRIDGED
+        self._name = plan.intent.name
+        self._completed = 0
         self._history = history
         self._interval_s = interval_s
         self._tell = tell
@@ -137,6 +140,18 @@ class Watcher:
         with self._lock:
             events = self._observer.unresolved(rollouts, datetime.now(UTC))
         self._tell_all(events)
+        if self._is_bridged:
+            self._note_left()
+
+    def _note_left(self) -> None:
+        """Look for former ways of streams that are left, when a rollout has been completed."""
+        completed = self._history.completed(self._name)
+        if completed == self._completed:
+            return
+        left = left_over(self._history, self._name)
+        with self._lock:
+            self._observer.note_left(left)
+        self._completed = completed
 
     def _tell_all(self, events: list[Event]) -> None:
         for event in events:

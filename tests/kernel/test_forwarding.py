@@ -248,6 +248,24 @@ def test_vlans_of_others_and_what_the_spanning_tree_does_are_reported(switch):
     }
 
 
+def test_entries_of_others_are_reported_and_those_of_the_agent_are_not(switch, bridge):
+    switch.apply(wanted())
+    by_hand(
+        bridge_entries.add_mdb(bridge, kernel_entry(Address(TO_GROUP, 1), "p3")),
+        bridge_entries.set_fdb(kernel_entry(Address(TO_ONE, 1), "p3")),
+    )
+    (reported,) = operational.bridges(MECHANISMS, switch.read())[BRIDGES]["bridge"]
+    (component,) = reported["component"]
+    places = component["tsn-linux:foreign-entries"]
+    assert {(TO_ONE, "p3", "1"), (TO_GROUP, "p3", "1")} == {
+        (row["address"], row["interface"], row["vids"])
+        for row in places
+        if row["address"] in (TO_ONE, TO_GROUP)
+    }
+    own = [row["address"] for row in places if row["interface"] == "p1"]
+    assert own == [switch.read()["p1"].mac_address.replace(":", "-").upper()]
+
+
 def monitors() -> list[socket.socket]:
     route = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK)
     route.bind((0, RTMGRP_LINK | RTMGRP_NEIGH | RTMGRP_TC))

@@ -14,6 +14,7 @@ from typing import Any
 
 from cnc import intent as intents
 from cnc.model import Intent
+from tests.intent_documents import DEFAULTS, ROUTED_CLASSES, stream
 
 PORTS = ("left", "right", "station")
 
@@ -35,20 +36,11 @@ def line(
     document: dict[str, Any] = {
         "name": f"line{count}",
         "defaults": {
-            "rate": "1Gbps",
-            "propagation": "100ns",
-            "processing": {"min": "1us", "max": "5us"},
-            "clock-error": "1us",
-            "gate-margin": "0ns",
-            "talker-interference": "none",
+            **DEFAULTS,
             "user": user,
             "netconf-port": port,
         },
-        "classes": {
-            "control": _class(7, 48, "control", "128B"),
-            "cyclic": _class(6, 46, "scheduled"),
-            "best-effort": _class(0, 0, "best-effort"),
-        },
+        "classes": ROUTED_CLASSES,
         "switches": {
             name: {"management": address, "ports": list(PORTS)}
             for name, address in addresses.items()
@@ -61,27 +53,10 @@ def line(
             *([f"s{i}/station", f"h{i}/eth0"] for i in range(1, count + 1)),
         ],
         "streams": {
-            f"{talker}-{listener}": {
-                "talker": talker,
-                "listeners": [listener],
-                "class": "cyclic",
-                "period": "1ms",
-                "payload": f"{payload_octets}B",
-                "max-latency": "200us",
-            }
+            f"{talker}-{listener}": stream(talker, listener, octets=payload_octets)
             for here, there in pairwise(stations)
             for talker, listener in ((here, there), (there, here))
             if f"{talker}-{listener}" not in without
         },
     }
     return intents.from_document(document, document["name"])
-
-
-def _class(number: int, dscp: int, role: str, max_frame: str = "1522B") -> dict[str, object]:
-    return {
-        "traffic-class": number,
-        "priority": number,
-        "dscp": dscp,
-        "role": role,
-        "max-frame": max_frame,
-    }

@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,6 +29,9 @@ from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.repository import Repository
 from tests.stack.shared_server import Place, SharedServer
 from tests.stack.sysrepo_client import NOW_NS, Client
+
+if TYPE_CHECKING:
+    from agent.datastore.subscriptions import Datastore
 
 FOLDER = Path(__file__).parent
 CHECKOUT = FOLDER.parents[1]
@@ -186,3 +189,14 @@ def data_switch(sysrepo_place: Place, sysrepo_template: Path) -> Iterator[Any]:
 def kernel() -> RecordingKernel:
     """A switch with two ports, p1 and p2, whose clock stands at `NOW_NS`."""
     return RecordingKernel(port("p1", 2), port("p2", 3), now_ns=NOW_NS)
+
+
+@pytest.fixture
+def agent(kernel: RecordingKernel, client: Client) -> Iterator[Datastore]:
+    """The agent of that switch, in this process."""
+    # A machine without sysrepo can still collect the tests.
+    from agent.datastore.subscriptions import Datastore  # noqa: PLC0415
+
+    serving = Datastore(kernel)
+    yield serving
+    serving.close()

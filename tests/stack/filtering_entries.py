@@ -1,8 +1,12 @@
-"""The configuration of a bridge with three ports, as ieee802-dot1q-bridge has it."""
+"""A switch with a bridge of three ports, and its configuration, as ieee802-dot1q-bridge has it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.model import LinuxBridge
+from tests.stack.recording_kernel import RecordingKernel, port
+from tests.stack.sysrepo_client import NOW_NS
 
 PORTS = ("p1", "p2", "p3")
 BRIDGE = LinuxBridge(
@@ -10,6 +14,12 @@ BRIDGE = LinuxBridge(
     multicast_snooping=True,
     ports={name: number for number, name in enumerate(PORTS, 1)},
 )
+
+
+def switch():
+    """A switch whose ports p1 to p3 are those of br0."""
+    ports = [replace(port(name, index), bridge="br0") for index, name in enumerate(PORTS, 2)]
+    return RecordingKernel(*ports, replace(port("br0", 9), as_bridge=BRIDGE), now_ns=NOW_NS)
 
 
 def rows(ports, content):

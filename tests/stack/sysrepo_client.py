@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 INTERFACES = "/ietf-interfaces:interfaces"
 BRIDGE_PORT = "ieee802-dot1q-bridge:bridge-port"
 GATES = "ieee802-dot1q-sched-bridge:gate-parameter-table"
@@ -75,6 +77,14 @@ class Client:
             session.edit_batch_ly(tree)
             tree.free()
             session.apply_changes()
+
+    def refusal(self, data):
+        """Why it is refused to merge these data."""
+        # A machine without it can still collect the tests.
+        sysrepo = pytest.importorskip("sysrepo")
+        with pytest.raises(sysrepo.SysrepoError) as refused:
+            self.merge(data)
+        return str(refused.value)
 
     def delete(self, xpath):
         """Delete a node of the running configuration."""

@@ -27,27 +27,21 @@ from cnc.watch.condition import Event, Kind
 from cnc.watch.following import Follower
 from cnc.watch.observation import Observation
 from cnc.watch.observer import Observer
+from tests.intent_documents import (
+    CLASSES,
+    ROUTED_CLASSES,
+    addresses_of,
+    defaults_of,
+    stream,
+    topology,
+)
 
 SWITCHES = ("s1", "s2", "s3")
 PORTS = ("s1", "s2", "s3", "t1", "l1", "l2")
 BRIDGE = "br0"
-CONTROL = {"traffic-class": 7, "priority": 7, "role": "control", "max-frame": "128B"}
-CYCLIC = {"traffic-class": 6, "priority": 6, "role": "scheduled"}
-BEST_EFFORT = {"traffic-class": 0, "priority": 0, "role": "best-effort"}
 # The two streams, and who listens to them.
 Listeners = dict[str, list[str]]
 BOTH: Listeners = {"camera": ["l1", "l2"], "motion": ["l1"]}
-
-
-def stream(listeners: list[str]) -> dict[str, Any]:
-    return {
-        "talker": "t1",
-        "listeners": listeners,
-        "class": "cyclic",
-        "period": "1ms",
-        "payload": "200B",
-        "max-latency": "200us",
-    }
 
 
 @dataclass(frozen=True)
@@ -65,48 +59,22 @@ class Network:
         bridge: str = BRIDGE,
         forwarding: str = "bridged",
     ) -> Plan:
-        managements = self.running.managements
-        (user,) = {each.user for each in managements.values()}
-        (port,) = {each.port for each in managements.values()}
-        ports = {"s1": ["t1", "s2", "s3"], "s2": ["s1", "s3", "l1"], "s3": ["s1", "s2", "l2"]}
-        is_bridged = forwarding == "bridged"
+        joins = [("s1", "s2"), ("s2", "s3"), ("s1", "s3")]
+        ends = {"t1": "s1", "l1": "s2", "l2": "s3"}
         document = {
             "name": "bridges",
             "forwarding": forwarding,
-            **({"addresses": {"vlans": [vlan]}} if is_bridged else {}),
-            "defaults": {
-                "rate": "1Gbps",
-                "propagation": "100ns",
-                "processing": {"min": "1us", "max": "5us"},
-                "clock-error": "1us",
-                "gate-margin": "0ns",
-                "talker-interference": "none",
-                "user": user,
-                "netconf-port": port,
-            },
-            "classes": {"control": CONTROL, "cyclic": CYCLIC, "best-effort": BEST_EFFORT},
-            "switches": {
-                name: {"management": managements[name].address, "ports": its}
-                | ({"bridge": bridge} if bridge != BRIDGE else {})
-                for name, its in ports.items()
-            },
-            "end-stations": ["t1", "l1", "l2"],
-            "links": [
-                ["t1/eth0", "s1/t1"],
-                ["s1/s2", "s2/s1"],
-                ["s2/s3", "s3/s2"],
-                ["s1/s3", "s3/s1"],
-                ["s2/l1", "l1/eth0"],
-                ["s3/l2", "l2/eth0"],
-            ],
-            "streams": {name: stream(its) for name, its in (listeners or BOTH).items()},
+            "defaults": defaults_of(self.running),
+            **topology(joins, ends, addresses_of(self.running)),
+            "streams": {name: stream("t1", *its) for name, its in (listeners or BOTH).items()},
         }
-        if not is_bridged:
-            classes = document["classes"]
-            assert isinstance(classes, dict)
-            for number, each in enumerate(classes.values()):
-                document["classes"] = classes | {}
-                each["dscp"] = [48, 46, 0][number]
+        if forwarding == "bridged":
+            document |= {"addresses": {"vlans": [vlan]}, "classes": CLASSES}
+        else:
+            document["classes"] = ROUTED_CLASSES
+        if bridge != BRIDGE:
+            for switch in document["switches"].values():
+                switch["bridge"] = bridge
         return compute(intents.from_document(document, "bridges"))
 
     def push(self, plan: Plan, **options: Any) -> Any:

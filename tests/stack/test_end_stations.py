@@ -20,25 +20,16 @@ from cnc.rollout.history import History, Outcome
 from cnc.rollout.preflight import Verdict
 from cnc.switch.device import Device
 from cnc.switch.payload import desired_ports
+from tests.intent_documents import ROUTED_CLASSES, addresses_of, defaults_of, stream, topology
 
 SWITCHES = ("s1", "s2")
 PORTS = ("s1", "s2", "t1", "l1", "eth0")
 
 
-def class_of(number: int, dscp: int, role: str) -> dict[str, Any]:
-    return {"traffic-class": number, "priority": number, "dscp": dscp, "role": role}
-
-
-def stream(earliest_us: int) -> dict[str, Any]:
-    return {
-        "talker": "t1",
-        "listeners": ["l1"],
-        "class": "cyclic",
-        "period": "1ms",
-        "payload": "200B",
-        "max-latency": "100us",
-        "window": {"earliest": f"{earliest_us}us"},
-    }
+def from_us(earliest_us: int, **keys: Any) -> dict[str, Any]:
+    """A stream with this place at the earliest."""
+    window = {"earliest": f"{earliest_us}us"}
+    return stream("t1", "l1", window=window, **{"max-latency": "100us", **keys})
 
 
 @dataclass(frozen=True)
@@ -50,37 +41,15 @@ class Network:
 
     def plan(self, moved_us: int, *, managed: bool = True, frames: int = 1) -> Plan:
         """With the stream "moved" at this place at the earliest, of so many frames in a period."""
-        managements = self.running.managements
-        (user,) = {each.user for each in managements.values()}
-        (port,) = {each.port for each in managements.values()}
-        switches = {"s1": ["t1", "s2"], "s2": ["s1", "l1"]}
+        addresses = addresses_of(self.running)
+        if not managed:
+            del addresses["t1"]
         document = {
             "name": "stations",
-            "defaults": {
-                "rate": "1Gbps",
-                "propagation": "100ns",
-                "processing": {"min": "1us", "max": "5us"},
-                "clock-error": "1us",
-                "gate-margin": "0ns",
-                "talker-interference": "none",
-                "user": user,
-                "netconf-port": port,
-            },
-            "classes": {
-                "control": class_of(7, 48, "control") | {"max-frame": "128B"},
-                "cyclic": class_of(6, 46, "scheduled"),
-                "best-effort": class_of(0, 0, "best-effort"),
-            },
-            "switches": {
-                name: {"management": managements[name].address, "ports": ports}
-                for name, ports in switches.items()
-            },
-            "end-stations": {
-                "t1": {"management": managements["t1"].address} if managed else {},
-                "l1": {},
-            },
-            "links": [["t1/eth0", "s1/t1"], ["s1/s2", "s2/s1"], ["s2/l1", "l1/eth0"]],
-            "streams": {"kept": stream(300), "moved": {**stream(moved_us), "frames": frames}},
+            "defaults": defaults_of(self.running),
+            "classes": ROUTED_CLASSES,
+            **topology([("s1", "s2")], {"t1": "s1", "l1": "s2"}, addresses),
+            "streams": {"kept": from_us(300), "moved": from_us(moved_us, frames=frames)},
         }
         return compute(intents.from_document(document, "stations"))
 

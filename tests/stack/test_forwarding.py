@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import sysrepo
 
 from agent.datastore.subscriptions import Datastore
 from agent.mechanisms.forwarding.model import (
@@ -16,9 +15,8 @@ from agent.mechanisms.forwarding.model import (
     Member,
 )
 from agent.mechanisms.gates.model import GateState
-from tests.stack.filtering_entries import BRIDGE, PORTS, bridges, entry, registration
-from tests.stack.recording_kernel import RecordingKernel, port
-from tests.stack.sysrepo_client import NOW_NS, gated
+from tests.stack.filtering_entries import PORTS, bridges, entry, registration, switch
+from tests.stack.sysrepo_client import gated
 
 BRIDGES = "/ieee802-dot1q-bridge:bridges"
 TO_ONE, TO_GROUP = "02-00-00-00-00-02", "91-E0-F0-00-FE-01"
@@ -28,16 +26,7 @@ pytestmark = pytest.mark.usefixtures("agent")
 
 @pytest.fixture
 def kernel():
-    """A switch whose ports p1 to p3 are those of br0."""
-    ports = [replace(port(name, index), bridge="br0") for index, name in enumerate(PORTS, 2)]
-    return RecordingKernel(*ports, replace(port("br0", 9), as_bridge=BRIDGE), now_ns=NOW_NS)
-
-
-@pytest.fixture
-def agent(kernel, client):
-    serving = Datastore(kernel)
-    yield serving
-    serving.close()
+    return switch()
 
 
 def interfaces(*ports):
@@ -46,12 +35,6 @@ def interfaces(*ports):
 
 def table(kernel):
     return kernel.states["br0"][ForwardingState].table
-
-
-def refusal(client, data):
-    with pytest.raises(sysrepo.SysrepoError) as refused:
-        client.merge(data)
-    return str(refused.value)
 
 
 def test_entries_reach_the_bridge(client, kernel):
@@ -73,14 +56,14 @@ def test_gates_and_entries_of_one_commit_are_one_change(client, kernel):
 
 
 def test_entries_that_are_refused_refuse_the_gates_of_their_commit(client, kernel):
-    why = refusal(client, interfaces("p1") | bridges(entry(TO_ONE, "p9")))
+    why = client.refusal(interfaces("p1") | bridges(entry(TO_ONE, "p9")))
     assert "port br0: p9 is no port of this bridge; its ports: p1, p2, p3" in why
     assert kernel.states["p1"][GateState].taprio is None
 
 
 def test_gates_that_are_refused_refuse_the_entries_of_their_commit(client, kernel):
     kernel.gates_refused = "no taprio here"
-    assert "no taprio here" in refusal(client, interfaces("p1") | bridges(entry(TO_ONE, "p2")))
+    assert "no taprio here" in client.refusal(interfaces("p1") | bridges(entry(TO_ONE, "p2")))
     assert table(kernel) == ForwardingTable()
 
 
@@ -112,7 +95,7 @@ def test_a_restarted_agent_finds_nothing_to_do(client, kernel, agent):
     ],
 )
 def test_what_the_bridge_cannot_do_is_refused_with_the_reason(client, kernel, data, why):
-    assert why in refusal(client, data)
+    assert why in client.refusal(data)
     assert table(kernel) == ForwardingTable()
 
 
@@ -145,7 +128,7 @@ def test_what_a_bridge_of_linux_is_not_is_refused(  # noqa: PLR0917
     nodes |= {name: rows[0] for name, rows in database.items()}
     nodes["port-map"] = nodes["filtering-entry"]["port-map"][0]
     nodes[of][leaf] = value
-    assert why in refusal(client, data)
+    assert why in client.refusal(data)
     assert table(kernel) == ForwardingTable()
 
 
@@ -160,7 +143,7 @@ def test_options_of_the_bridge_that_are_off_are_named_with_the_cure(client, kern
     state = kernel.states["br0"]
     off = replace(state.as_bridge, **{option: False})
     kernel.states["br0"] = replace(state, as_bridge=off)
-    assert why in refusal(client, bridges(entry(TO_GROUP, "p2", "p3")))
+    assert why in client.refusal(bridges(entry(TO_GROUP, "p2", "p3")))
 
 
 def test_what_others_have_made_is_neither_taken_nor_changed(client, kernel):
@@ -169,13 +152,13 @@ def test_what_others_have_made_is_neither_taken_nor_changed(client, kernel):
     )
     state = kernel.states["br0"]
     kernel.states["br0"] = state.with_part(ForwardingState(foreign=foreign))
-    why = refusal(client, bridges(entry(TO_ONE, "p2")))
+    why = client.refusal(bridges(entry(TO_ONE, "p2")))
     assert f"there is an entry for {TO_ONE} in VLAN 10 at p1 that the agent has not made" in why
     database = bridges()["ieee802-dot1q-bridge:bridges"]
     database["bridge"][0]["component"][0]["filtering-database"]["vlan-registration-entry"] = [
         registration("p1", vlan_id=20)
     ]
-    why = refusal(client, {"ieee802-dot1q-bridge:bridges": database})
+    why = client.refusal({"ieee802-dot1q-bridge:bridges": database})
     assert "p3: a member of VLAN 20 that the agent has not made" in why
 
 
@@ -197,10 +180,13 @@ def test_the_operational_datastore_has_the_entries_of_the_kernel(client, kernel)
 
 def test_the_operational_datastore_has_the_states_of_ports_and_the_vlans_of_others(client, kernel):
     state = kernel.states["br0"]
-    others = frozenset(Member(each, "p2") for each in (1, 20, 21, 22))
+    others = ForwardingTable(
+        frozenset(Entry(Address(TO_ONE, each), "p1") for each in (1, 2)),
+        frozenset(Member(each, "p2") for each in (1, 20, 21, 22)),
+    )
     blocked = replace(state.as_bridge, port_states={"p1": "forwarding", "p2": "blocking"})
     kernel.states["br0"] = replace(state, as_bridge=blocked).with_part(
-        ForwardingState(foreign=ForwardingTable(members=others))
+        ForwardingState(foreign=others)
     )
     (bridge,) = client.read(BRIDGES)["ieee802-dot1q-bridge:bridges"]["bridge"]
     (component,) = bridge["component"]
@@ -211,3 +197,6 @@ def test_the_operational_datastore_has_the_states_of_ports_and_the_vlans_of_othe
         "p2": "blocking",
     }
     assert component["tsn-linux:foreign-vlans"] == [{"interface": "p2", "vids": "1,20-22"}]
+    assert component["tsn-linux:foreign-entries"] == [
+        {"address": TO_ONE, "interface": "p1", "vids": "1-2"}
+    ]

@@ -32,14 +32,12 @@ from cnc.switch.device import Device, Managed
 from cnc.switch.payload import edit_config
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import TalkerReport
+from tests.intent_documents import CLASSES, addresses_of, defaults_of, stream, topology
 
 SWITCHES = ("s1", "s2", "s3")
 TALKER = "t1"
 BRIDGE = "br0"
-CABLE = ["s1/s2", "s2/s1"]
-CONTROL = {"traffic-class": 7, "priority": 7, "role": "control", "max-frame": "128B"}
-CYCLIC = {"traffic-class": 6, "priority": 6, "role": "scheduled"}
-BEST_EFFORT = {"traffic-class": 0, "priority": 0, "role": "best-effort"}
+CABLE = ("s1", "s2")
 MS = 1_000_000
 Forwardings = dict[str, BridgeForwarding]
 
@@ -57,45 +55,19 @@ class Network:
     steps: list[Step] = field(default_factory=list)
 
     def document(self, *, cable: bool = True, managed: bool = True, **keys: Any) -> dict[str, Any]:
-        managements = self.running.managements
-        (user,) = {each.user for each in managements.values()}
-        (port,) = {each.port for each in managements.values()}
-        ports = {"s1": ["t1", "s2", "s3"], "s2": ["s1", "s3", "l1"], "s3": ["s1", "s2", "l3"]}
-        stream = {"talker": TALKER, "class": "cyclic", "period": "1ms", "payload": "200B"}
-        stream["max-latency"] = "200us"
-        station = {"management": managements[TALKER].address} if managed else {}
+        joins = [CABLE] if cable else []
+        joins += [("s2", "s3"), ("s1", "s3")]
+        addresses = addresses_of(self.running)
+        if not managed:
+            del addresses[TALKER]
         return {
             "name": "hitless",
             "forwarding": "bridged",
             "addresses": {"vlans": [10]},
-            "defaults": {
-                "rate": "1Gbps",
-                "propagation": "100ns",
-                "processing": {"min": "1us", "max": "5us"},
-                "clock-error": "1us",
-                "gate-margin": "0ns",
-                "talker-interference": "none",
-                "user": user,
-                "netconf-port": port,
-            },
-            "classes": {"control": CONTROL, "cyclic": CYCLIC, "best-effort": BEST_EFFORT},
-            "switches": {
-                name: {"management": managements[name].address, "ports": its}
-                for name, its in ports.items()
-            },
-            "end-stations": {TALKER: station, "l1": {}, "l3": {}},
-            "links": [
-                ["t1/eth0", "s1/t1"],
-                *([CABLE] if cable else []),
-                ["s2/s3", "s3/s2"],
-                ["s1/s3", "s3/s1"],
-                ["s2/l1", "l1/eth0"],
-                ["s3/l3", "l3/eth0"],
-            ],
-            "streams": {
-                "motion": {**stream, "listeners": ["l1"]},
-                "torque": {**stream, "listeners": ["l3"]},
-            },
+            "defaults": defaults_of(self.running),
+            "classes": CLASSES,
+            **topology(joins, {TALKER: "s1", "l1": "s2", "l3": "s3"}, addresses),
+            "streams": {"motion": stream(TALKER, "l1"), "torque": stream(TALKER, "l3")},
             **keys,
         }
 

@@ -18,9 +18,9 @@ from agent.mechanisms.identification.model import (
     Match,
     Outgoing,
 )
-from tests.stack.filtering_entries import BRIDGE, PORTS, bridges, entry
+from tests.stack.filtering_entries import PORTS, bridges, entry, switch
 from tests.stack.netconfd_process import wait_until
-from tests.stack.recording_kernel import RecordingKernel, port
+from tests.stack.recording_kernel import port
 from tests.stack.stream_identities import (
     STREAM_IDENTITY,
     TO_LISTENER,
@@ -30,7 +30,7 @@ from tests.stack.stream_identities import (
     rewritten,
     stream_identities,
 )
-from tests.stack.sysrepo_client import NOW_NS, gated
+from tests.stack.sysrepo_client import gated
 
 STREAM_IDENTITIES = f"/{STREAM_IDENTITY}"
 ETHERNET = "iana-if-type:ethernetCsmacd"
@@ -43,16 +43,7 @@ pytestmark = pytest.mark.usefixtures("agent")
 
 @pytest.fixture
 def kernel():
-    """A switch whose ports p1 to p3 are those of br0."""
-    ports = [replace(port(name, index), bridge="br0") for index, name in enumerate(PORTS, 2)]
-    return RecordingKernel(*ports, replace(port("br0", 9), as_bridge=BRIDGE), now_ns=NOW_NS)
-
-
-@pytest.fixture
-def agent(kernel, client):
-    serving = Datastore(kernel)
-    yield serving
-    serving.close()
+    return switch()
 
 
 def interfaces(*ports):
@@ -65,12 +56,6 @@ WHOLE = interfaces(*PORTS) | stream_identities(identified(), rewritten(), restor
 
 def table(kernel, name):
     return kernel.states[name][IdentificationState].table
-
-
-def refusal(client, data):
-    with pytest.raises(sysrepo.SysrepoError) as refused:
-        client.merge(data)
-    return str(refused.value)
 
 
 def test_entries_reach_the_ports_that_they_name(client, kernel):
@@ -99,7 +84,7 @@ def test_entries_gates_and_forwarding_of_one_commit_are_one_change(client, kerne
 def test_entries_that_are_refused_refuse_the_rest_of_their_commit(client, kernel):
     client.merge(interfaces("p1"))
     gates = {"ietf-interfaces:interfaces": {"interface": [gated("p3")]}}
-    why = refusal(client, gates | bridges(entry(TO_STREAM, "p2")) | stream_identities(identified()))
+    why = client.refusal(gates | bridges(entry(TO_STREAM, "p2")) | stream_identities(identified()))
     assert "port p1: entry 1 of stream-identity: frames of stream 7 are identified, but no" in why
     assert kernel.states["p3"][GateState].taprio is None
     assert not kernel.states["br0"][ForwardingState].table
@@ -150,7 +135,7 @@ def test_a_port_that_joins_its_bridge_after_the_agent_has_started_gets_its_strea
     ],
 )
 def test_what_a_port_cannot_do_is_refused_with_the_reason(client, kernel, data, why):
-    assert why in refusal(client, data)
+    assert why in client.refusal(data)
     assert not any(table(kernel, name) for name in PORTS)
 
 
@@ -175,7 +160,7 @@ def test_nothing_but_frames_without_a_tag_are_identified(  # noqa: PLR0917
     for container in containers:
         node = node[container]
     node[leaf] = value
-    assert why in refusal(client, interfaces(*PORTS) | stream_identities(*entries))
+    assert why in client.refusal(interfaces(*PORTS) | stream_identities(*entries))
     assert not table(kernel, "p1")
 
 
@@ -188,7 +173,7 @@ def test_by_a_mac_address_nothing_but_frames_without_a_tag_are_identified(
     known = {address: "02-AA-00-00-00-01"}
     for beside in ({"tagged": "tagged"}, {"vlan": 10}):
         entry_ = identified(kind=kind, **known, **beside)
-        why = refusal(client, interfaces("p1") | stream_identities(entry_, rewritten()))
+        why = client.refusal(interfaces("p1") | stream_identities(entry_, rewritten()))
         assert "only frames without a VLAN tag are identified" in why
     client.merge(
         interfaces("p1") | stream_identities(identified(kind=kind, vlan=0, **known), rewritten())

@@ -23,6 +23,7 @@ from cnc.format import microseconds as us
 from cnc.model import Plan
 from cnc.planner import plan as compute
 from tests.stack.page_browser import HEIGHT, WIDTH, chromium, mesh, open_page
+from tests.unit.planner_networks import intent, network, stream
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 HOSTILE = "</script><script>window.taken = 1</script><img src=x onerror='window.taken = 1'>"
@@ -201,6 +202,21 @@ def test_a_selected_stream_shows_its_way_and_its_times(
     browser.save_screenshot(str(tmp_path / "selected.png"))
     ActionChains(browser).send_keys(Keys.ESCAPE).perform()
     assert not browser.find_elements(By.CSS_SELECTOR, "#topology .way, #streams tr.chosen")
+
+
+def test_frames_of_a_period_are_counted_beside_their_payload(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    streams = (
+        stream("picture", "t", "l", frames=3, payload_octets=1_400),
+        stream("single", "t", "l", payload_octets=1_500),
+    )
+    shown(browser, compute(intent(network("t-s1", "s1-l"), *streams)), tmp_path)
+    assert texts(browser, "#streams tbody tr td:nth-child(4)") == ["3 × 1400", "1500"]  # noqa: RUF001
+    choose(browser, "picture")
+    assert "3 × 1400 B; latency" in texts(browser, "#stream p")[0]  # noqa: RUF001
+    browser.find_element(By.XPATH, "//table[@id='streams']//th[4]/button").click()
+    assert texts(browser, "#streams tbody button") == ["single", "picture"]
 
 
 def test_a_click_on_a_frame_selects_its_stream(

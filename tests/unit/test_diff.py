@@ -43,6 +43,13 @@ def with_placement(plan: Plan, stream: str, placed: StreamPlan) -> Plan:
     return replace(plan, streams={**plan.streams, stream: placed})
 
 
+def with_mac(plan: Plan, station: str, mac: str) -> Plan:
+    stations = plan.intent.network.end_stations
+    stations = {**stations, station: replace(stations[station], mac=mac)}
+    network = replace(plan.intent.network, end_stations=stations)
+    return replace(plan, intent=replace(plan.intent, network=network))
+
+
 def later(placed: StreamPlan, by_ns: int, *, from_hop: int = 0) -> StreamPlan:
     (way,) = placed.paths
     moved = tuple(
@@ -167,6 +174,38 @@ def test_of_very_many_differences_a_hundred_are_shown(shown: Shown) -> None:
     text = shown(before, after)
     assert text.count("camera") == 100
     assert "and 150 more; --json has all" in text
+
+
+def test_a_bound_of_jitter_that_changes_is_shown_for_each_listener_that_it_changes_for(
+    shown: Shown,
+) -> None:
+    before = replace(LINE3, jitter_ns={"camera": {"l1": 900, "l2": 2_000}})
+    after = replace(LINE3, jitter_ns={"camera": {"l1": 900, "l2": 2_500}, "motion": {"l1": 40}})
+    text = shown(before, after)
+    assert "camera jitter bound at l2 2 µs 2.5 µs" in text
+    assert "motion jitter bound at l1 – 40 ns" in text  # noqa: RUF001
+    assert "camera jitter bound at l1" not in text
+
+
+def test_the_address_of_an_end_station_that_changes_is_shown(
+    shown: Shown, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = with_mac(LINE3, "l1", "02:00:5e:20:00:02")
+    after = with_mac(LINE3, "l1", "02:00:5e:20:00:03")
+    assert "end station l1 mac 02:00:5e:20:00:02 02:00:5e:20:00:03" in shown(before, after)
+    assert "end station l1 mac – 02:00:5e:20:00:02" in shown(LINE3, before)  # noqa: RUF001
+    render.plan_difference(difference(before, LINE3), as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["macs"] == {"l1": {"before": "02:00:5e:20:00:02", "after": None}}
+    assert not {"addresses", "jitter_ns"} & found.keys()
+
+
+def test_programs_get_bounds_of_jitter_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    after = replace(LINE3, jitter_ns={"camera": {"l1": 900}})
+    render.plan_difference(difference(LINE3, after), as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["jitter_ns"] == {"camera": {"before": None, "after": {"l1": 900}}}
+    assert "macs" not in found
 
 
 def test_programs_get_all_that_differs(capsys: pytest.CaptureFixture[str]) -> None:

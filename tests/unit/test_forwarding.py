@@ -137,3 +137,16 @@ def test_a_bridge_reports_the_vlans_that_others_have_made():
         {"interface": "p1", "vids": "1,10-12,20"},
     ]
     assert "tsn-linux:foreign-vlans" not in MECHANISM.operational_of_bridge(STATE)
+
+
+def test_a_bridge_reports_the_entries_that_others_have_made():
+    of_port = {Entry(Address(TO_ONE, each), "p1") for each in (1, 10, 11, 12)}
+    entries = frozenset({*of_port, Entry(GROUP, "p3"), Entry(GROUP, "br0")})
+    state = STATE.with_part(ForwardingState(TABLE, ForwardingTable(entries)))
+    vids = str(GROUP.vlan_id)
+    assert MECHANISM.operational_of_bridge(state)["tsn-linux:foreign-entries"] == [
+        {"address": TO_ONE, "interface": "p1", "vids": "1,10-12"},
+        {"address": GROUP.mac, "interface": "br0", "vids": vids},
+        {"address": GROUP.mac, "interface": "p3", "vids": vids},
+    ]
+    assert "tsn-linux:foreign-entries" not in MECHANISM.operational_of_bridge(STATE)

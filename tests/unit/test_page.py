@@ -23,7 +23,7 @@ from cnc.model import EndStation, Network, Plan
 from cnc.page.data import page_data
 from cnc.page.layout import positions
 from cnc.planner import plan as compute
-from tests.unit.planner_networks import network
+from tests.unit.planner_networks import intent, network, stream
 
 LINE3 = Path(__file__).parent / "data" / "line3-plan.json"
 RING6 = Path(__file__).parents[2] / "schedules" / "ring6.yaml"
@@ -118,6 +118,13 @@ def test_the_load_of_a_port_is_what_its_frames_take_of_the_time(line3: Plan) -> 
     expected = sum(length / period for length, period in frames_ns.values())
     assert isclose(port_of(data, "s1/s2")["load"], expected, abs_tol=1e-6)
     assert port_of(data, "s2/s1")["load"] == 0
+
+
+def test_several_frames_of_a_period_are_counted_and_a_single_one_goes_without_saying() -> None:
+    streams = (stream("picture", "t", "l", frames=3), stream("single", "t", "l"))
+    data = page_data(compute(intent(network("t-s1", "s1-l"), *streams)))
+    assert stream_of(data, "picture")["frames"] == 3
+    assert "frames" not in stream_of(data, "single")
 
 
 def test_each_class_of_a_port_has_the_times_its_gate_is_open(line3: Plan) -> None:

@@ -12,11 +12,12 @@ from cnc.rollout.preflight import Finding, Verdict
 from cnc.rollout.preflight.bridges import examine_bridge, examine_rings
 from cnc.spanning_tree import spanning_tree
 from cnc.switch.forwarding import bridge_reports
-from cnc.switch.tree import BridgeReport, PortReport
+from cnc.switch.tree import BridgeReport, ForeignEntry, PortReport
 from tests.bridged_networks import ring
 
 CAMERA = StreamAddress("91:e0:f0:00:fe:01", 10)
-DESIRED = BridgeForwarding({CAMERA: ("s2",)}, {10: ("s2", "t1")}, ())
+ALONE = StreamAddress("02:00:00:00:00:0a", 10)
+DESIRED = BridgeForwarding({CAMERA: ("s2",)}, {10: ("s2", "t1")}, (), {CAMERA: "camera"})
 BRIDGE = BridgeReport(("s2", "s3", "t1"), NO_FORWARDING)
 ANSWER = """
 <data xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">
@@ -33,6 +34,13 @@ ANSWER = """
       </t:port>
       <t:foreign-vlans><t:interface>br0</t:interface><t:vids>1</t:vids></t:foreign-vlans>
       <t:foreign-vlans><t:interface>p2</t:interface><t:vids>1,20-22</t:vids></t:foreign-vlans>
+      <t:foreign-entries>
+        <t:address>02-00-00-00-00-0A</t:address><t:interface>p1</t:interface><t:vids>1</t:vids>
+      </t:foreign-entries>
+      <t:foreign-entries>
+        <t:address>02-00-00-00-00-0A</t:address><t:interface>p2</t:interface>
+        <t:vids>10-12,20</t:vids>
+      </t:foreign-entries>
     </component>
   </bridge></bridges>
 </data>
@@ -52,6 +60,10 @@ def test_what_the_spanning_tree_and_others_do_is_read():
     report = bridge_reports(etree.fromstring(ANSWER), ["br0"])["br0"]
     assert report.held_back == {"p1": "blocking"}
     assert report.foreign_vlans == {"br0": {1}, "p2": {1, 20, 21, 22}}
+    (entries,) = report.foreign_entries.values()
+    assert [*report.foreign_entries] == [ALONE.destination_mac]
+    assert [each.port for each in entries] == ["p1", "p2"]
+    assert [n for n in range(4096) if entries[1].has(n)] == [10, 11, 12, 20]
 
 
 def test_a_port_that_the_spanning_tree_blocks_is_a_warning_with_the_way_out():
@@ -100,6 +112,40 @@ def test_a_default_pvid_that_is_a_stream_vlan_prevents_a_change():
 def test_a_vlan_that_streams_have_left_may_be_anybodys():
     left = BridgeForwarding({CAMERA: ("s2",)}, {10: ("s2", "t1"), 20: ()}, ())
     assert found(left, foreign_vlans={"s2": frozenset({20})}) == []
+
+
+def at(port: str, *vlan_ids: int) -> ForeignEntry:
+    return ForeignEntry(port, tuple(range(each, each + 1) for each in vlan_ids))
+
+
+def test_an_entry_of_others_for_the_address_of_a_stream_prevents_a_change():
+    alone = BridgeForwarding({ALONE: ("s2",)}, {10: ("s2", "t1")}, (), {ALONE: "motion"})
+    (foreign,) = found(alone, foreign_entries={ALONE.destination_mac: (at("s3", 10),)})
+    assert foreign.verdict is Verdict.FAILED
+    assert foreign.text == (
+        "has filtering entries that the agent has not made: for motion (02:00:00:00:00:0a, VLAN "
+        "10) at s3"
+    )
+    assert foreign.hint == (
+        "remove it on the switch: bridge fdb del 02:00:00:00:00:0a dev s3 master vlan 10; or "
+        "choose another address for the stream in the intent (destination-mac, addresses)"
+    )
+    itself = found(alone, foreign_entries={ALONE.destination_mac: (at("br0", 1, 10),)})
+    assert "bridge fdb del 02:00:00:00:00:0a dev br0 self vlan 10;" in (itself[0].hint or "")
+
+
+def test_an_entry_of_others_for_a_group_is_in_the_way_at_the_ports_of_the_stream_only():
+    mac = CAMERA.destination_mac
+    assert found(foreign_entries={mac: (at("s3", 10), at("br0", 10))}) == []
+    (foreign,) = found(foreign_entries={mac: (at("s3", 10), at("s2", 10))})
+    assert foreign.text.endswith(f"for camera ({mac}, VLAN 10) at s2")
+    assert f"bridge mdb del dev br0 port s2 grp {mac} vid 10" in (foreign.hint or "")
+
+
+def test_entries_of_others_for_other_addresses_and_vlans_are_nobodys_business():
+    mac = CAMERA.destination_mac
+    others = {mac: (at("s2", 1, 20),), "02:00:00:00:00:63": (at("s2", 10),)}
+    assert found(foreign_entries=others) == []
 
 
 # --- rings of ordinary VLANs ---------------------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
-from uuid import uuid4
 
 import pytest
 
@@ -27,11 +25,8 @@ from cnc.model import (
 )
 from cnc.planner import plan
 from cnc.rollout.goal import Goal
-from cnc.rollout.history import History, Phase, SwitchChange
-from cnc.rollout.left_over import left_over
 from cnc.switch.device import SwitchState
 from cnc.transition import Transition, joined, on_ports, transition
-from tests import bridged_networks
 from tests.unit.bridged_networks import RING5, bridged
 from tests.unit.planner_networks import network, stream
 
@@ -312,44 +307,3 @@ def test_two_ways_around_a_ring_close_no_circle(former: Plan) -> None:
     assert one.addresses == other.addresses
     assert one.streams != other.streams
     assert judge_transition(other, one, transition(one, other)) == []
-
-
-# --- what is left --------------------------------------------------------------------------------
-
-
-def test_what_a_bridge_kept_without_a_change_is_left_until_a_rollout_removes_it() -> None:
-    """s2 had the former way before, and is in no record of the rollout that kept it there."""
-    streams = {"around": bridged_networks.stream("t1", "l2")}
-    former = plan(bridged_networks.ring("t1", **streams))
-    new = plan(bridged_networks.ring("t1", without="s1-s2", **streams), keep=former)
-    confirm_by = datetime(2026, 3, 1, tzinfo=UTC)
-
-    def deploy(plan: Plan | None, switches: dict[str, SwitchChange]) -> None:
-        journal = history.begin(
-            id=str(uuid4()),
-            network=former.intent.name,
-            operator="o",
-            what="w",
-            plan=plan,
-            base_time_ns=1,
-            confirm_by=confirm_by,
-            switches=switches,
-        )
-        journal.end(Phase.DONE)
-
-    with History(None) as history:
-        deploy(former, {})
-        assert left_over(history, former.intent.name) is None
-        deploy(new, {})
-        left = left_over(history, former.intent.name)
-        assert left
-        assert {name: its.entries for name, its in left.by_switch.items()} == {
-            name: its.entries for name, its in transition(former, new).former.items()
-        }
-        removed = {
-            name: SwitchChange(Management("10.99.3.9"), {"br0": None}, {"br0": its})
-            for name, its in bridge_forwardings(new).items()
-        }
-        deploy(None, removed)
-        assert left_over(history, former.intent.name) is None
-        assert history.running_plan(former.intent.name) == new

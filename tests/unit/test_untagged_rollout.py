@@ -372,5 +372,5 @@ def test_a_change_that_was_recorded_before_there_were_translations_is_read() -> 
 
 
 def test_a_bridge_is_summed_up_with_its_translations() -> None:
-    assert settings_summary(None, told(camera=FIRST)).endswith("VLAN 10, 1 translation")
+    assert settings_summary(None, told(camera=FIRST)).endswith(", 1 translation, VLAN 10")
     assert settings_summary(None, told()).endswith("VLAN 10")

@@ -68,6 +68,14 @@ class ForwardingTable:
             vlans.setdefault(each.port, []).append(each.vlan_id)
         return vlans
 
+    @property
+    def vlans_by_place(self) -> Mapping[tuple[str, str], list[int]]:
+        """By MAC address and port the VLANs in which frames to it leave there, sorted."""
+        vlans: dict[tuple[str, str], list[int]] = {}
+        for (mac, vlan_id), port in sorted(self.entries):
+            vlans.setdefault((mac, port), []).append(vlan_id)
+        return vlans
+
 
 @dataclass(frozen=True, slots=True)
 class ForwardingConfig:

@@ -90,9 +90,15 @@ def operational(state: PortState) -> Node:
     if registrations:
         database["vlan-registration-entry"] = registrations
     node: Node = {"filtering-database": database}
-    if foreign := state[ForwardingState].foreign.vlans_by_port:
+    foreign = state[ForwardingState].foreign
+    if vlans := foreign.vlans_by_port:
         node["tsn-linux:foreign-vlans"] = [
-            {"interface": port, "vids": _ranges(vlan_ids)} for port, vlan_ids in foreign.items()
+            {"interface": port, "vids": _ranges(vlan_ids)} for port, vlan_ids in vlans.items()
+        ]
+    if places := foreign.vlans_by_place:
+        node["tsn-linux:foreign-entries"] = [
+            {"address": mac, "interface": port, "vids": _ranges(vlan_ids)}
+            for (mac, port), vlan_ids in places.items()
         ]
     return node
 

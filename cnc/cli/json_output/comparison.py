@@ -30,6 +30,20 @@ class Change(Document):
     after: _Fields | None
 
 
+class BoundChange(Document):
+    """By listener what the jitter of a stream was and is bounded by; null: not bounded."""
+
+    before: dict[str, int] | None
+    after: dict[str, int] | None
+
+
+class MacChange(Document):
+    """The address that an end station had and has; null: none that is stated."""
+
+    before: str | None
+    after: str | None
+
+
 class Difference(Document):
     """`cnc diff`. What is the same is not in it."""
 
@@ -51,3 +65,7 @@ class Difference(Document):
     addresses: dict[str, Change] = Field(default_factory=dict)
     """What the frames of streams are sent to. It is there if an address differs, which only streams
     of bridged networks have."""
+    jitter_ns: dict[str, BoundChange] = Field(default_factory=dict)
+    """By stream the bounds of its jitter. It is there if one differs."""
+    macs: dict[str, MacChange] = Field(default_factory=dict)
+    """The addresses of end stations. It is there if one differs."""

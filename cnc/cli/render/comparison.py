@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cnc.cli.render.output import new_table, print_json, print_table, some
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _ROWS_MAX = 100
 _NOTHING = "–"  # noqa: RUF001
+_MAY_BE_MISSING = ("addresses", "jitter_ns", "macs")  # of the JSON, where nothing differs in it
 
 
 class _Row(NamedTuple):
@@ -29,7 +30,7 @@ def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
     if as_json:
         from cnc.cli.json_output.comparison import Difference  # noqa: PLC0415
 
-        left_out = set() if found.addresses else {"addresses"}
+        left_out = {part for part in _MAY_BE_MISSING if not getattr(found, part)}
         print_json(Difference.model_validate(found).model_dump(exclude=left_out))
         return
     if found.same:
@@ -48,11 +49,14 @@ def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
         _Row(name, "address", str(its.before or _NOTHING), str(its.after or _NOTHING))
         for name, its in found.addresses.items()
     ]
-    _print_rows("stream", wanted + placed + sent)
-    _print_rows(
-        "rests on",
-        [row for name, its in found.foundations.items() for row in _foundation(name, its)],
-    )
+    jitter = [row for name, its in found.jitter_ns.items() for row in _jitter(name, its)]
+    _print_rows("stream", wanted + placed + sent + jitter)
+    macs = [
+        _Row(f"end station {name}", "mac", its.before or _NOTHING, its.after or _NOTHING)
+        for name, its in found.macs.items()
+    ]
+    foundations = (row for name, its in found.foundations.items() for row in _foundation(name, its))
+    _print_rows("rests on", [*foundations, *macs])
     _print_rows("port", [_gates(port, its) for port, its in found.gates.items()])
 
 
@@ -132,6 +136,16 @@ def _offsets(name: str, before: StreamPlan, after: StreamPlan) -> Iterator[_Row]
             f"at {duration(mine.offset_ns)}",
             f"at {duration(its.offset_ns)}",
         )
+
+
+def _jitter(name: str, change: Change[Mapping[str, int]]) -> Iterator[_Row]:
+    """A row for each listener whose bound differs."""
+    before, after = change.before or {}, change.after or {}
+    for listener in sorted(before.keys() | after.keys()):
+        bounds = [before.get(listener), after.get(listener)]
+        if bounds[0] != bounds[1]:
+            words = [_NOTHING if bound is None else duration(bound) for bound in bounds]
+            yield _Row(name, f"jitter bound at {listener}", *words)
 
 
 def _route(placed: StreamPlan) -> str:

@@ -143,6 +143,15 @@ class History:
         last = self.rollouts(network, phase=Phase.DONE, limit=1, with_plan=True)
         return self.plan_of(last[0].number) if last else None
 
+    def completed(self, network: str) -> int:
+        """How many rollouts of a network are complete; it costs less than to read them."""
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT COUNT(*) AS completed FROM rollout WHERE network = ? AND phase = ?",
+                (network, Phase.DONE),
+            ).fetchone()
+        return int(row["completed"])
+
     def unfinished(self, addresses: Collection[str] | None = None) -> list[Rollout]:
         """The rollouts that have not ended, newest first.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from cnc.format import counted
 from cnc.model import BridgeForwarding, Network, PortRef
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.rollout.translations import described
 from cnc.rollout.wording import named
 from cnc.switch.code_points import misleading
 from cnc.switch.identification import MODULE
@@ -74,6 +75,7 @@ def _failures(
         )
     for vlan_id in sorted(vlan_id for vlan_id, ports in desired.vlans.items() if ports):
         yield from _foreign_members(vlan_id, bridge, device)
+    yield from _foreign_entries(desired, bridge, device)
 
 
 def _recoded(
@@ -103,6 +105,34 @@ def _foreign_members(vlan_id: int, bridge: BridgeReport, device: str) -> Iterato
         own = " self" if ports[0] == device else ""
         cure = f"remove it on the switch: bridge vlan del dev {ports[0]} vid {vlan_id}{own}"
     yield text, f"{cure}; or {other_vlan}"
+
+
+def _foreign_entries(
+    desired: BridgeForwarding, bridge: BridgeReport, device: str
+) -> Iterator[tuple[str, str]]:
+    """Entries for the addresses of streams that others have made; the agent takes over none. Of a
+    group address each port has an entry of its own."""
+    in_the_way = [
+        (address, entry.port)
+        for address, ports in sorted(desired.entries.items(), key=str)
+        for entry in bridge.foreign_entries.get(address.destination_mac, ())
+        if entry.has(address.vlan_id) and (not address.is_group or entry.port in ports)
+    ]
+    if not in_the_way:
+        return
+    places = (f"{described(each, desired.names)} at {port}" for each, port in in_the_way)
+    (address, port), mac = in_the_way[0], in_the_way[0][0].destination_mac
+    if address.is_group:
+        command = f"bridge mdb del dev {device} port {port} grp {mac} vid {address.vlan_id}"
+    else:
+        kind = "self" if port == device else "master"
+        command = f"bridge fdb del {mac} dev {port} {kind} vlan {address.vlan_id}"
+    which = "each" if in_the_way[1:] else "it"
+    other = "choose another address for the stream in the intent (destination-mac, addresses)"
+    yield (
+        f"has filtering entries that the agent has not made: for {named(places)}",
+        f"remove {which} on the switch: {command}; or {other}",
+    )
 
 
 def _held_back(port: str, bridge: BridgeReport, device: str) -> tuple[str, str]:
