@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.model import AgentError
 
@@ -26,6 +26,7 @@ OBJECTS = Path(__file__).parents[1] / "bpf"
 _LIBRARY = "libbpf.so.1"
 _BPF_FS_MAGIC = 0xCAFE4A11
 _BPF_ANY = 0
+_HASH = 1  # BPF_MAP_TYPE_HASH
 _MAP_INFO, _PROGRAM_INFO = struct.Struct("=IIIIII"), struct.Struct("=II8s")
 _INFO_OCTETS = 256
 _LOG_LINES = 12  # of what the verifier says, the last of which name the reason
@@ -83,6 +84,13 @@ class Map:
         if len(key) != self.key_octets:
             raise ValueError(f"a key of {len(key)} octets, not {self.key_octets}")
         return key
+
+
+class MapShape(NamedTuple):
+    """How long keys and values of a map are, in octets."""
+
+    key_octets: int
+    value_octets: int
 
 
 class PinnedObject:
@@ -149,6 +157,36 @@ class PinnedObject:
     def map(self, name: str) -> Map:
         """A pinned map by its name in the source; raises OSError where there is none."""
         return Map(_opened(self._pins / name))
+
+    def new_map(self, name: str, like: MapShape, entries: int) -> Map:
+        """A hash map of its own for the maps of maps of the object; raises OSError."""
+        descriptor = _libbpf().bpf_map_create(
+            _HASH, name.encode(), like.key_octets, like.value_octets, max(1, entries), None
+        )
+        return Map(_check(descriptor))
+
+    def pin(self, each: Map, name: str) -> None:
+        """Let a map outlive this process under this name; raises OSError."""
+        _check(_libbpf().bpf_obj_pin(each.descriptor, os.fsencode(self._pins / name)))
+
+    def unpin(self, name: str) -> None:
+        (self._pins / name).unlink(missing_ok=True)
+
+    def pinned(self, prefix: str) -> list[str]:
+        """The names of what is pinned that begin so."""
+        return sorted(each.name for each in self._pins.glob(f"{prefix}*"))
+
+    def program(self) -> int | None:
+        """A descriptor of the pinned program, of whatever code; None where there is none."""
+        pins = self.pinned("program-")
+        return _opened(self._pins / pins[0]) if pins else None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the pinned program is of the code that would be loaded, if there is any."""
+        if not self._object.exists():
+            return True
+        return (self._pins / f"program-{self._code()}").exists()
 
     def remove(self) -> None:
         """Unpin all: program and maps end with their last user in the kernel."""
@@ -222,6 +260,8 @@ def _libbpf() -> ctypes.CDLL:
         ("bpf_program__pin", (handle, text), number),
         ("bpf_program__fd", (handle,), number),
         ("bpf_obj_get", (text,), number),
+        ("bpf_obj_pin", (number, text), number),
+        ("bpf_map_create", (number, text, *[ctypes.c_uint32] * 3, handle), number),
         ("bpf_obj_get_info_by_fd", (number, handle, ctypes.POINTER(ctypes.c_uint32)), number),
         ("bpf_map_lookup_elem", (number, text, handle), number),
         ("bpf_map_update_elem", (number, text, text, ctypes.c_uint64), number),

@@ -36,7 +36,7 @@ from agent.mechanisms.identification.model import (
 )
 from agent.model import PortConfig
 from agent.switch import Switch
-from tests.kernel.conftest import FAR, QUEUES, SWITCH, inside
+from tests.kernel.conftest import FAR, QUEUES, SO_RCVBUFFORCE, SWITCH, inside
 
 UNKNOWN = "02-00-00-00-00-09"
 STREAM, TALKER, LISTENER = "02-54-53-4E-00-07", "02-00-00-00-02-01", "02-00-00-00-01-03"
@@ -163,6 +163,7 @@ def wire(bridges) -> Iterator[Callable[[], list[OnTheWire]]]:
         capture.bind(("q2", ETH_P_ALL))
     with closing(capture):
         capture.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        capture.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 23)
         capture.setblocking(False)
         yield lambda: list(captured(capture))
 
