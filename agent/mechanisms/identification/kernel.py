@@ -27,7 +27,7 @@ from agent.kernel.flower_filters import (
     read_filters,
     set_filter,
 )
-from agent.kernel.frame_actions import PushVlan, SetDestination, SetPriority
+from agent.kernel.frame_actions import Continue, PushVlan, SetDestination, SetPriority
 from agent.kernel.netlink_batch import Message, raise_first
 from agent.kernel.refusal import reason
 from agent.mechanisms.identification.filters import (
@@ -35,7 +35,8 @@ from agent.mechanisms.identification.filters import (
     IPV6,
     VLAN,
     incoming_filter,
-    incoming_stream,
+    ingress_stream,
+    named_filter,
     outgoing_filter,
     outgoing_stream,
     protocol_of,
@@ -45,7 +46,9 @@ from agent.mechanisms.identification.model import (
     IdentificationState,
     IdentificationTable,
     Incoming,
+    Named,
     Outgoing,
+    Stream,
 )
 from agent.mechanisms.identification.rules import StreamFilters
 from agent.model import PortConfig
@@ -56,10 +59,11 @@ _PRIOS = {
     (INGRESS, 0x7900): IPV4,
     (INGRESS, 0x7901): IPV6,
     (INGRESS, 0x7902): ANY_PROTOCOL,
+    (INGRESS, 0x7903): VLAN,
     (EGRESS, 0x7900): VLAN,
 }
 _PRIO_BY_PROTOCOL = {(hook, protocol): prio for (hook, prio), protocol in _PRIOS.items()}
-_ACTIONS = (SetDestination.KIND, PushVlan.KIND, SetPriority.KIND)
+_ACTIONS = (SetDestination.KIND, PushVlan.KIND, SetPriority.KIND, Continue.KIND)
 _GONE = frozenset({errno.ENOENT})
 
 
@@ -120,15 +124,22 @@ class IdentificationAdapter(FilterAdapter):
         self, listed: Collection[Listed], *, in_switch: bool
     ) -> tuple[IdentificationState, bool]:
         """Disturbed where a filter is none of a stream."""
-        frames: dict[Incoming | Outgoing, int] = {}
+        frames: dict[Stream, int] = {}
         for each in listed:
-            parsed = incoming_stream if each.place.hook == INGRESS else outgoing_stream
-            filter_in_force = in_force(each, in_switch=in_switch)
-            if filter_in_force and (stream := parsed(filter_in_force)):
+            acting = in_force(each, in_switch=in_switch)
+            if acting is None:
+                continue
+            stream = (
+                ingress_stream(acting, in_switch=in_switch)
+                if each.place.hook == INGRESS
+                else outgoing_stream(acting)
+            )
+            if stream:
                 frames[stream] = each.frames
         table = IdentificationTable(
             frozenset(each for each in frames if isinstance(each, Incoming)),
             frozenset(each for each in frames if isinstance(each, Outgoing)),
+            frozenset(each for each in frames if isinstance(each, Named)),
         )
         return IdentificationState(table, frames), len(frames) < len(listed)
 
@@ -160,7 +171,7 @@ class IdentificationAdapter(FilterAdapter):
         free = {where: _free_handles(*where, present) for where in _PRIOS}
         changes: list[Message] = []
         places: set[Place] = set()
-        for wanted in _wanted(table):
+        for wanted in _wanted(table, in_switch=in_switch):
             there = by_match.get(wanted.matched)
             place = there.place if there else _new_place(wanted, free)
             places.add(place)
@@ -182,10 +193,12 @@ class IdentificationAdapter(FilterAdapter):
         )
 
 
-def _wanted(table: IdentificationTable) -> Iterator[_Wanted]:
+def _wanted(table: IdentificationTable, *, in_switch: bool) -> Iterator[_Wanted]:
     for stream in sorted(table.incoming, key=lambda each: each.index):
         prio = _PRIO_BY_PROTOCOL[INGRESS, protocol_of(stream.match)]
-        yield _Wanted(INGRESS, prio, incoming_filter(stream))
+        yield _Wanted(INGRESS, prio, incoming_filter(stream, in_switch=in_switch))
+    for named in sorted(table.named, key=lambda each: each.index):
+        yield _Wanted(INGRESS, _PRIO_BY_PROTOCOL[INGRESS, VLAN], named_filter(named))
     for other in sorted(table.outgoing, key=lambda each: each.index):
         yield _Wanted(EGRESS, _PRIO_BY_PROTOCOL[EGRESS, VLAN], outgoing_filter(other))
 
