@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -51,7 +52,6 @@ from agent.mechanisms.stream_filters.model import (
 from agent.mechanisms.stream_filters.rules import StreamFilters, repair, running_gates
 from agent.model import AgentError, Clock, PortConfig, PortState
 
-_NETLINK_ROUTE = 0
 _NAME = "stream_filters"
 _PRIO = 0x7B00
 # The second has the frames that stream identification has translated.
@@ -72,7 +72,7 @@ class StreamFilterAdapter(KernelAdapter):
     """Needs CAP_NET_ADMIN and CAP_BPF. Not to be used by two threads at once."""
 
     def __init__(self, directory: Path) -> None:
-        self._kernel = NetlinkSocket(_NETLINK_ROUTE)
+        self._kernel = NetlinkSocket(socket.NETLINK_ROUTE)
         self._object = PinnedObject(directory, _NAME, LAYOUT)
         self.objects = {StreamFilters: self._replace}
         self._states: Mapping[str, PortState] = {}
