@@ -28,6 +28,7 @@ _BPF_FS_MAGIC = 0xCAFE4A11
 _BPF_ANY = 0
 _HASH = 1  # BPF_MAP_TYPE_HASH
 _MAP_INFO, _PROGRAM_INFO = struct.Struct("=IIIIII"), struct.Struct("=II8s")
+_PROGRAM_NAME = slice(64, 80)  # of struct bpf_prog_info
 _INFO_OCTETS = 256
 _LOG_LINES = 12  # of what the verifier says, the last of which name the reason
 _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
@@ -110,6 +111,15 @@ class PinnedObject:
     def is_pinned(self) -> bool:
         """Whether a program of this layout, of whatever code, is there."""
         return self._pins.is_dir() and any(self._pins.glob("program-*"))
+
+    def program_ids(self) -> frozenset[int]:
+        """The numbers by which the kernel lists the pinned programs: one, but in a replacement."""
+        numbers = set()
+        for pin in self._pins.glob("program-*"):
+            descriptor = _opened(pin)
+            numbers.add(program_id(descriptor))
+            os.close(descriptor)
+        return frozenset(numbers)
 
     def capability(self) -> str | None:
         """None, or why no BPF program can be loaded, as far as that can be told beforehand."""
@@ -223,6 +233,19 @@ def program_id(descriptor: int) -> int:
     return int(number)
 
 
+def program_name(number: int) -> str | None:
+    """The name of a loaded program; None where it is not told: that takes CAP_SYS_ADMIN."""
+    try:
+        descriptor = _check(_libbpf().bpf_prog_get_fd_by_id(number))
+    except (AgentError, OSError):
+        return None
+    try:
+        name = _info(descriptor)[_PROGRAM_NAME]
+    finally:
+        os.close(descriptor)
+    return name.rstrip(b"\0").decode(errors="replace") or None
+
+
 class _Log:
     """What libbpf says, with the verifier's words in it, from now until the next one is made."""
 
@@ -262,6 +285,7 @@ def _libbpf() -> ctypes.CDLL:
         ("bpf_obj_get", (text,), number),
         ("bpf_obj_pin", (number, text), number),
         ("bpf_map_create", (number, text, *[ctypes.c_uint32] * 3, handle), number),
+        ("bpf_prog_get_fd_by_id", (ctypes.c_uint32,), number),
         ("bpf_obj_get_info_by_fd", (number, handle, ctypes.POINTER(ctypes.c_uint32)), number),
         ("bpf_map_lookup_elem", (number, text, handle), number),
         ("bpf_map_update_elem", (number, text, text, ctypes.c_uint64), number),

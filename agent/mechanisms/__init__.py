@@ -8,6 +8,7 @@ from agent.mechanism import Mechanism
 from agent.mechanisms.bridged_classification import BRIDGED_CLASSIFICATION
 from agent.mechanisms.classification import CLASSIFICATION
 from agent.mechanisms.forwarding import FORWARDING
+from agent.mechanisms.frer import frer
 from agent.mechanisms.gates import GATES
 from agent.mechanisms.identification import IDENTIFICATION
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
@@ -29,6 +30,7 @@ def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
         FORWARDING,
         IDENTIFICATION,
         stream_filters(state_dir / "bpf"),
+        frer(state_dir / "bpf"),
         talker_offsets(state_dir / "offsets.json"),
     )
 

@@ -40,6 +40,7 @@ def load():
 
 def test_all_standard_modules_of_ieee_have_facts():
     assert MODULES == [
+        "ieee802-dot1cb-frer",
         "ieee802-dot1cb-stream-identification",
         "ieee802-dot1cb-stream-identification-types",
         "ieee802-dot1dc-sched-if",
