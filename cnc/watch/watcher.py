@@ -46,7 +46,7 @@ class Watcher:
     ) -> None:
         self._nodes = list(plan.intent.network.managed.values())
         self._is_bridged = plan.intent.network.forwarding is Forwarding.BRIDGED
-        self._name = plan.intent.name
+        self._network = plan.intent.name
         self._completed = 0
         self._history = history
         self._interval_s = interval_s
@@ -145,10 +145,10 @@ class Watcher:
 
     def _note_left(self) -> None:
         """Look for former ways of streams that are left, when a rollout has been completed."""
-        completed = self._history.completed(self._name)
+        completed = self._history.completed(self._network)
         if completed == self._completed:
             return
-        left = left_over(self._history, self._name)
+        left = left_over(self._history, self._network)
         with self._lock:
             self._observer.note_left(left)
         self._completed = completed
