@@ -36,6 +36,7 @@ from cnc.check.lists import readable_lists
 from cnc.format import duration, rate
 from cnc.model import Plan, PortRef, Stream
 from cnc.page.layout import positions
+from cnc.sequencing import client_octets
 
 
 def page_data(plan: Plan) -> dict[str, Any]:
@@ -206,5 +207,6 @@ class _Data:
 
     def _occupation_ns(self, stream: Stream, port: PortRef) -> int:
         """How long the frames of a period keep a link busy."""
-        frame = self._network.occupation_ns(self._network.links[port], stream.payload_octets)
-        return stream.frames * frame
+        link = self._network.links[port]
+        octets = client_octets(self._network, stream, link)
+        return stream.frames * self._network.occupation_ns(link, octets)

@@ -63,6 +63,7 @@ class Motion:
         self._wakes: dict[PortRef, int] = {}
         # By the ports in and out and the class: a switch keeps such frames in order (802.1Q 8.6.6).
         self._last_queued: dict[tuple[PortRef, PortRef, int], int] = {}
+        self._recovered: set[tuple[str, Frame]] = set()
         self._record = Record()
         self._events: list[tuple[int, int, Link, Frame | None]] = []
         self._count = 0
@@ -104,6 +105,10 @@ class Motion:
             self._record.lost.append((frame, link))
             return
         flow, node = frame.flow, link.target.node
+        if node in flow.recovers:
+            if (node, frame) in self._recovered:
+                return
+            self._recovered.add((node, frame))
         received = start_ns + self._last_bit_ns(flow, link) + link.propagation_ns
         if node in flow.listeners:
             by_talker, by_listener = (
