@@ -7,7 +7,8 @@ first copy of each number, drops the others (sequence recovery, 7.4.2) and takes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 SEQUENCE_TAG_OCTETS = 6  # R-TAG: EtherType 2, reserved 2, sequence number 2 (802.1CB 7.8)
@@ -50,3 +51,16 @@ SequenceFunction = Generation | Recovery
 def ports_of(function: SequenceFunction) -> tuple[str, ...]:
     """The ports by which the frames of the stream come in."""
     return (function.port,) if isinstance(function, Generation) else function.ports
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSequencing:
+    """Which entries a switch has in its tables for numbered frames (802.1CB clause 10), by index,
+    or by port and whether out-facing, and the handles of their streams."""
+
+    generations: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    recoveries: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    identifications: Mapping[tuple[str, bool], tuple[int, ...]] = field(default_factory=dict)
+
+
+NO_SEQUENCING = StoredSequencing()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 
+from cnc.elimination import Generation, Recovery
 from cnc.model import NS_PER_S, BridgeForwarding, GateControlList, GateLimits
 
 
@@ -58,8 +60,14 @@ def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding
     vlans = [str(vlan_id) for vlan_id, ports in sorted(forwarding.vlans.items()) if ports]
     word = {0: "no VLAN", 1: "VLAN "}.get(len(vlans), "VLANs ")
     text = f"{counted(len(forwarding.entries), 'filtering entry')}, {word}{', '.join(vlans)}"
-    count = len(forwarding.translations)
-    return f"{text}, {counted(count, 'translation')}" if count else text
+    kinds = Counter(type(each) for each in forwarding.sequencing.values())
+    for count, what in (
+        (len(forwarding.translations), "translation"),
+        (kinds[Generation], "sequence generation"),
+        (kinds[Recovery], "sequence recovery"),
+    ):
+        text += f", {counted(count, what)}" if count else ""
+    return text
 
 
 def gate_limits(limits: GateLimits) -> str:

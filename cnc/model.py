@@ -14,7 +14,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from cnc.elimination import Elimination, SequenceFunction
+from cnc.elimination import (
+    NO_SEQUENCING,
+    Elimination,
+    SequenceFunction,
+    StoredSequencing,
+    ports_of,
+)
 from cnc.identification import Identification, IdentityPart, Translation
 
 NS_PER_S = 1_000_000_000
@@ -605,6 +611,11 @@ class BridgeForwarding:
     sequencing: Mapping[StreamAddress, SequenceFunction] = field(default_factory=dict)
 
     @property
+    def named(self) -> dict[StreamAddress, tuple[str, ...]]:
+        """The streams that other tables of the switch refer to, and the ports they enter by."""
+        return {address: ports_of(its) for address, its in self.sequencing.items()}
+
+    @property
     def members(self) -> set[str]:
         """The ports that are members of a VLAN of streams."""
         return {port for ports in self.vlans.values() for port in ports}
@@ -659,8 +670,8 @@ class StoredPort:
     `configuration` is None where gates are off or the stored values are no complete schedule;
     `dscps` are those of the stored rules, whatever else is there. `extras` says in words what is
     set that no rollout sets, and that changes what the port does with frames. `talker` is what a
-    port of an end station has, `forwarding` what a bridge has; `identities` is with it, the whole
-    table of stream identities of its switch.
+    port of an end station has, `forwarding` what a bridge has; `identities` and `sequencing` are
+    with it, the whole tables of stream identities and for numbered frames of its switch.
     """
 
     configuration: PortConfiguration | None
@@ -670,3 +681,4 @@ class StoredPort:
     talker: TalkerTable | None = None
     forwarding: BridgeForwarding | None = None
     identities: tuple[StoredIdentity, ...] = ()
+    sequencing: StoredSequencing = NO_SEQUENCING
