@@ -324,11 +324,6 @@ class Stream:
     frames: int = 1
     elimination: Elimination = Elimination.LISTENER
 
-    @property
-    def copies(self) -> int:
-        """How often a listener gets each frame."""
-        return 1 if self.elimination is Elimination.SWITCH else self.paths
-
 
 @dataclass(frozen=True, slots=True)
 class StreamAddress:

@@ -33,6 +33,7 @@ from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
 from cnc.check import judge
 from cnc.check.frames import Transmission, judge_streams
 from cnc.check.lists import readable_lists
+from cnc.elimination import Elimination
 from cnc.format import duration, rate
 from cnc.model import Plan, PortRef, Stream
 from cnc.page.layout import positions
@@ -148,6 +149,7 @@ class _Data:
             "period_ns": stream.period_ns,
             "payload": stream.payload_octets,
             "limit_ns": stream.max_latency_ns,
+            **({"elimination": "switch"} if stream.elimination is Elimination.SWITCH else {}),
         }
 
     def _stream(self, stream: Stream) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from cnc import page
 from cnc.check.transition import judge_transition
 from cnc.cli import render
 from cnc.elimination import (
@@ -462,3 +463,21 @@ def test_path_says_where_copies_are_not_taken_out() -> None:
     does["s3"] = replace(does["s3"], sequencing={})
     lacking = f"s3: frames are neither numbered nor recovered; planned is {PASSED}"
     assert followed(does, planned).deviations == (lacking, lacking)
+
+
+def test_the_table_of_a_plan_says_where_frames_are_numbered_and_passed_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    render.plan(plan(ring(Elimination.SWITCH)), None)
+    shown = capsys.readouterr().out.partition("second copies switches take out")[2]
+    (row,) = (line.split() for line in shown.splitlines() if " axis " in line)
+    assert row == ["axis", "s1/t", "s3", "4", "3", "ms"]
+    render.plan(plan(ring(Elimination.LISTENER)), None)
+    assert "second copies" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("elimination", Elimination)
+def test_the_page_of_a_plan_says_who_takes_copies_out(elimination: Elimination) -> None:
+    written = page.html(plan(ring(elimination)))
+    assert ('"elimination":"switch"' in written) is (elimination is Elimination.SWITCH)
