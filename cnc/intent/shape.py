@@ -346,7 +346,7 @@ class Stream(Shape):
     paths: Annotated[int, integer(1, 2, "1 or 2")] = Field(
         1,
         description="2: every frame is sent twice, over paths that share no link between switches, "
-        "and the listener keeps the first (IEEE 802.1CB)",
+        "and the listener keeps the first (IEEE 802.1CB), unless elimination says otherwise",
     )
     elimination: Annotated[Elimination, choice(Elimination)] | None = Field(
         None,
