@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from cnc.elimination import Elimination
+from cnc.elimination import Elimination, Recovery
+from cnc.forwarding import bridge_forwardings
 from cnc.model import ClassRole, GateControlList, Link, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Nobody
 from tests.simulator.motion import Motion, Record
@@ -29,6 +30,8 @@ def misses(plan: Plan, adversary: Adversary, *, duration_ns: int) -> list[str]:
     found = []
     for frame, listener, latency in missed(plan, adversary, duration_ns=duration_ns):
         how = f"{latency} ns, promised {bounds[frame.flow.name]} ns" if latency else "never came"
+        if latency and latency <= bounds[frame.flow.name]:
+            how = "came twice"
         found.append(f"{frame.flow.name}, frame {frame.number}, {listener}: {how}")
     return found
 
@@ -192,16 +195,21 @@ def flows_of(plan: Plan) -> list[tuple[Flow, list[tuple[int, Link]]]]:
             listeners = frozenset(stream.listeners)
             octets = max(stream.payload_octets, plan.intent.network.overhead.min_payload_octets)
             flow = Flow(name, stream.talker, number, octets, ways, listeners, stream.frames)
-            flows.append((flow if paths is planned.paths else _numbered(flow), roots))
+            flows.append((flow if paths is planned.paths else _numbered(plan, flow), roots))
     return flows
 
 
-def _numbered(flow: Flow) -> Flow:
+def _numbered(plan: Plan, flow: Flow) -> Flow:
     """The flow with numbers from its first switch to the last one before each listener."""
     ways = {each.source: each.target.node for links in flow.ports.values() for each in links}
     ends = {p for p, node in ways.items() if p.node == flow.talker or node in flow.listeners}
-    recovers = {port.node for port in ends} - {flow.talker}
-    return replace(flow, numbered=frozenset(ways.keys() - ends), recovers=frozenset(recovers))
+    told = bridge_forwardings(plan, {port.node for port in ends} - {flow.talker})
+    recovers = {
+        node: (its.history_length, its.reset_timeout_ms * 1_000_000)
+        for node, each in told.items()
+        if isinstance(its := each.sequencing.get(plan.addresses[flow.name]), Recovery)
+    }
+    return replace(flow, numbered=frozenset(ways.keys() - ends), recovers=recovers)
 
 
 def sent_by(

@@ -21,7 +21,8 @@ class Flow:
     """Frames of one size and class on one way: for each node on it the ports they leave by.
 
     Their talker sends `frames` of them back to back. On the ports `numbered` they have a number and
-    with it six octets more; each of the nodes `recovers` lets only the first copy of each pass.
+    with it six octets more. Each of the nodes `recovers` lets only the first copy of each pass,
+    with a history of so many numbers, and a pause in ns after which it takes any.
     """
 
     name: str
@@ -32,7 +33,7 @@ class Flow:
     listeners: frozenset[str]
     frames: int = 1
     numbered: frozenset[PortRef] = frozenset()
-    recovers: frozenset[str] = frozenset()
+    recovers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def octets_on(self, port: PortRef) -> int:
         """The payload of a frame that leaves by a port, with its number."""

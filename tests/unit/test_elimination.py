@@ -16,13 +16,13 @@ from cnc.check.forwarding import judge_forwarding
 from cnc.elimination import Elimination, Generation, Recovery
 from cnc.errors import Unschedulable
 from cnc.forwarding import bridge_forwarding, bridge_forwardings
-from cnc.model import BridgeForwarding, Network, Plan, PortRef, Stream
+from cnc.model import BridgeForwarding, Intent, Network, Plan, PortRef, Stream
 from cnc.packets import longest_packets
 from cnc.planner import plan
 from tests.simulator.adversary import Chance
 from tests.simulator.outcome import misses
 from tests.unit.bridged_networks import RING5, bridged
-from tests.unit.planner_networks import MS, RING, US, network, stream
+from tests.unit.planner_networks import MS, RING, US, network, seeded, stream
 
 TAG_NS = 6 * 8  # of the R-TAG at 1 Gb/s
 
@@ -226,3 +226,37 @@ def test_frames_of_a_ring_come_once_and_in_time_whatever_is_lost(seed: int) -> N
     planned = plan(bridged(RING5, *streams))
     assert judge(planned) == []
     assert misses(planned, Chance(seed, loss=0.2), duration_ns=6 * MS) == []
+
+
+def random_ring(seed: int) -> Intent:
+    """Five to seven switches in a ring, some cables of which are slow or long, two stations at
+    each; streams over both ways, some of several frames."""
+    random = seeded(seed)
+    size = random.randint(5, 7)
+    around = [f"s{n}-s{n % size + 1}" for n in range(1, size + 1)]
+    stations = [f"{kind}{n}" for kind in "ef" for n in range(1, size + 1)]
+    net = network(*around, *(f"{name}-s{name[1]}" for name in stations))
+    changes = [{}, {}, {}, {}, {"rate_bps": 10**8}, {"propagation_ns": random.randrange(2 * MS)}]
+    links = {port: replace(link, **random.choice(changes)) for port, link in net.links.items()}
+    net = replace(net, links=links, gate_margin_ns=random.choice((0, 2 * US)))
+    streams = []
+    for number in range(random.randint(2, 6)):
+        talker = random.choice(stations)
+        listener = random.choice([name for name in stations if name[1] != talker[1]])
+        its = {
+            "period_ns": random.choice((MS, 2 * MS)),
+            "payload_octets": random.choice((30, 46, 200, 1200)),
+            "max_latency_ns": random.choice((3 * MS, 8 * MS)),
+            "frames": random.choice((1, 1, 2, 4)),
+        }
+        streams.append(eliminated(f"x{number}", talker, listener, **its))
+    return bridged(net, *streams)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_histories_and_resets_of_random_rings_do_for_the_vector_algorithm(seed: int) -> None:
+    planned = plan(random_ring(seed), best_effort=True)
+    assert planned.streams
+    assert judge(planned) == []
+    for run in range(2):
+        assert misses(planned, Chance(2 * seed + run, loss=0.25), duration_ns=6 * MS) == []
