@@ -26,6 +26,9 @@ BRIDGE = "ieee802-dot1q-bridge:bridge"
 BRIDGES = "ieee802-dot1q-bridge:bridges"
 # The entries of the Stream identity table (IEEE Std 802.1CB-2017, 9.1) that name the interface.
 STREAM_IDENTITY = "ieee802-dot1cb-stream-identification:stream-identity"
+# What the tables of replication and elimination (IEEE Std 802.1CB-2017, 10.3 to 10.5) say of the
+# interface.
+FRER = "ieee802-dot1cb-frer:frer"
 
 Tree = Mapping[str, Any]
 Node = dict[str, Any]
@@ -116,12 +119,12 @@ class Mechanism:
     """
 
     name: str
-    # The nodes under an interface that say that the mechanism is configured there; `BRIDGE` and
-    # `STREAM_IDENTITY`, too.
+    # The nodes under an interface that say that the mechanism is configured there; `BRIDGE`,
+    # `STREAM_IDENTITY` and `FRER`, too.
     subtrees: tuple[str, ...]
     # The interface's configuration → the part of PortConfig; raises `Refused`. What is configured
     # of the bridge that has the name of the interface is its child `BRIDGE`, and what names it in
-    # the Stream identity table its child `STREAM_IDENTITY`.
+    # the Stream identity table its child `STREAM_IDENTITY`, in those of frame replication `FRER`.
     configured: Callable[[Tree, PortState | None], object]
     # The part of PortConfig that asks for what the port does already.
     as_is: Callable[[PortState], object]

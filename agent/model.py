@@ -102,7 +102,8 @@ class PortState:
     `link_speed_bps` is None while the kernel knows none; of an `emulated` link
     it is the rate that is emulated. `mtu_octets` is the longest packet that the port sends.
     `switch_id` names the hardware that forwards the frames of the port by itself (switchdev): the
-    kernel does not see them. None: the kernel forwards.
+    kernel does not see them. None: the kernel forwards. `xdp_program` is the number of the program
+    that sees frames before all else does (XDP).
     """
 
     name: str
@@ -123,6 +124,7 @@ class PortState:
     bridge_departures: int = 0
     mtu_octets: int | None = None
     switch_id: str | None = None
+    xdp_program: int | None = None
     parts: tuple[Any, ...] = ()
 
     def __getitem__(self, kind: type[Part]) -> Part:

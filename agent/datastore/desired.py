@@ -1,17 +1,19 @@
 """The configured tree → what every port is asked to do. Pure: neither sysrepo nor a kernel.
 
 The tree is the RFC 7951 encoding of `ietf-interfaces` with its augmentations, of the bridges of
-`ieee802-dot1q-bridge`, and of the Stream identity table of `ieee802-dot1cb-stream-identification`,
-as libyang prints it without implied defaults. (With them every interface would have a
-`bridge-port`: it is a non-presence container.) Each mechanism reads its own part of it: a bridge is
-the interface that has its name, and an entry of the table belongs to each interface that it names.
+`ieee802-dot1q-bridge`, of the Stream identity table of `ieee802-dot1cb-stream-identification`, and
+of the tables of `ieee802-dot1cb-frer`, as libyang prints it without implied defaults. (With them
+every interface would have a `bridge-port`: it is a non-presence container.) Each mechanism reads
+its own part of it: a bridge is the interface that has its name, and an entry of a table belongs to
+each interface that it names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agent.mechanism import BRIDGE, BRIDGES, STREAM_IDENTITY, Refused, Tree
+from agent.datastore.frer_tables import tables_by_port
+from agent.mechanism import BRIDGE, BRIDGES, FRER, STREAM_IDENTITY, Refused, Tree
 from agent.mechanisms import MECHANISMS
 from agent.model import AgentError, PortConfig, PortState
 
@@ -48,6 +50,8 @@ def _interfaces(tree: Tree) -> Iterable[Tree]:
         interfaces[name] = {"name": name, **interfaces.get(name, {}), BRIDGE: bridge}
     for name, entries in _entries_by_port(tree).items():
         interfaces[name] = {"name": name, **interfaces.get(name, {}), STREAM_IDENTITY: entries}
+    for name, tables in tables_by_port(tree).items():
+        interfaces[name] = {"name": name, **interfaces.get(name, {}), FRER: tables}
     return interfaces.values()
 
 

@@ -1,7 +1,7 @@
-"""The agent's sysrepo subscriptions: four for configuration, five for operational data. And what
+"""The agent's sysrepo subscriptions: five for configuration, six for operational data. And what
 it says of its own accord.
 
-Configuration is under the roots of three modules. A commit that changes several is as many events;
+Configuration is under the roots of four modules. A commit that changes several is as many events;
 each sees its own module as it is to be and the others as they were. The callback reads the whole
 tree, which is several times faster than walking the changes. The id of a rollout is one more: a
 controller that sends what is configured already, for a kernel that does something else, changes
@@ -30,7 +30,7 @@ from agent.datastore.open_change import Request
 from agent.datastore.requested import requested_ports
 from agent.datastore.watch import Watch
 from agent.events import AgentStarted
-from agent.mechanism import Tree
+from agent.mechanism import FRER, STREAM_IDENTITY, Tree
 from agent.model import AgentError
 from agent.switch import Switch
 from agent.sysrepo import (
@@ -48,7 +48,8 @@ LOG = logging.getLogger(__name__)
 INTERFACES = "/ietf-interfaces:interfaces"
 BRIDGES = "/ieee802-dot1q-bridge:bridges"
 STREAM_IDENTITIES = "/ieee802-dot1cb-stream-identification:stream-identity"
-CONFIGURATION = f"{INTERFACES} | {BRIDGES} | {STREAM_IDENTITIES}"
+FRER_TABLES = "/ieee802-dot1cb-frer:frer"
+CONFIGURATION = f"{INTERFACES} | {BRIDGES} | {STREAM_IDENTITIES} | {FRER_TABLES}"
 ROLLOUT = "/tsn-linux:rollout"
 AGENT = "/tsn-linux:agent"
 LLDP = "/tsn-linux:lldp"
@@ -58,6 +59,7 @@ MODULES = (
     "iana-if-type",
     "ieee802-dot1q-bridge",
     "ieee802-dot1cb-stream-identification",
+    "ieee802-dot1cb-frer",
     "ieee802-dot1q-sched",
     "ieee802-dot1q-sched-bridge",
     "tsn-linux",
@@ -146,6 +148,7 @@ class Datastore:
         self._subscribe(configuration, "tsn-linux", ROLLOUT)
         self._subscribe(configuration, "ieee802-dot1q-bridge", BRIDGES)
         self._subscribe(configuration, "ieee802-dot1cb-stream-identification", STREAM_IDENTITIES)
+        self._subscribe(configuration, "ieee802-dot1cb-frer", FRER_TABLES)
         # `enabled` delivers the running datastore first, an empty one too: that is the reconcile.
         self._subscribe(configuration, "ietf-interfaces", INTERFACES, enabled=True)
 
@@ -183,7 +186,16 @@ class Datastore:
                 state,
                 "ieee802-dot1cb-stream-identification",
                 STREAM_IDENTITIES,
-                self._stream_identities_json,
+                partial(self._of_switch_json, STREAM_IDENTITY),
+                merge=False,
+            )
+        )
+        self._open.enter_context(
+            provide(
+                state,
+                "ieee802-dot1cb-frer",
+                FRER_TABLES,
+                partial(self._of_switch_json, FRER),
                 merge=False,
             )
         )
@@ -239,11 +251,12 @@ class Datastore:
         tree = operational.bridges(self._switch.ports.mechanisms, states)
         return json.dumps(tree) if tree else ""
 
-    def _stream_identities_json(self, _xpath: str | None) -> str:
+    def _of_switch_json(self, node: str, _xpath: str | None) -> str:
+        """One of the top-level nodes that mechanisms fill from all ports."""
         with self._changes.lock:
             states = self._switch.read()
         tree = operational.of_switch(self._switch.ports.mechanisms, states)
-        return json.dumps(tree) if tree else ""
+        return json.dumps({node: tree[node]}) if node in tree else ""
 
     def _lldp_json(self, _xpath: str | None) -> str:
         tree = operational.lldp(lldp.read())

@@ -20,7 +20,8 @@ from pyroute2.netlink.generic.ethtool import (
 
 BPS_PER_MBPS = 1_000_000
 SPEED_UNKNOWN_MBPS = 0xFFFF_FFFF  # SPEED_UNKNOWN of linux/ethtool.h, read as unsigned
-ETHTOOL_GDRVINFO = 0x3
+ETHTOOL_GDRVINFO, ETHTOOL_GFLAGS = 0x3, 0x25
+ETH_FLAG_RXVLAN = 1 << 8
 ETHTOOL_MSG_MM_GET = 42  # since Linux 6.3; pyroute2 has no MAC merge
 
 
@@ -32,6 +33,12 @@ class _DriverInfo(ctypes.Structure):
         ("driver", ctypes.c_char * 32),
         ("others", ctypes.c_char * 160),
     )
+
+
+class _Flags(ctypes.Structure):
+    """struct ethtool_value."""
+
+    _fields_ = (("cmd", ctypes.c_uint32), ("data", ctypes.c_uint32))
 
 
 class _MacMerge(genlmsg):
@@ -65,6 +72,18 @@ class Ethtool:
             return str(info.driver, "ascii", "replace")
 
         return self._ask(name, ask) or None
+
+    def takes_vlan_tags_off(self, name: str) -> bool:
+        """Whether the driver takes the VLAN tag out of received frames and hands it over beside
+        them (`ethtool -k`: rx-vlan-offload)."""
+        flags = _Flags(cmd=ETHTOOL_GFLAGS)
+
+        def ask() -> bool:
+            self._ioctl.ifreq.gstrings = ctypes.addressof(flags)
+            self._ioctl.ioctl()
+            return bool(flags.data & ETH_FLAG_RXVLAN)
+
+        return bool(self._ask(name, ask))
 
     def _ask(self, name: str, question: Callable[[], Any]) -> Any:
         """None where the driver has no answer, or the interface went away."""

@@ -32,7 +32,8 @@ class Link:
 
     `bridge` is the name of the bridge that forwards the frames of this interface, `as_bridge` what
     the interface is set to if it is a bridge itself. `switch_id` is that of the hardware that
-    forwards the frames of this interface (switchdev), None where the kernel does.
+    forwards the frames of this interface (switchdev), None where the kernel does. `xdp_program` is
+    the number of the XDP program that is attached.
     """
 
     index: int
@@ -47,6 +48,7 @@ class Link:
     as_bridge: LinuxBridge | None
     mtu_octets: int | None
     switch_id: str | None
+    xdp_program: int | None
 
 
 def read(ipr: IPRoute) -> list[Link]:
@@ -67,6 +69,7 @@ def read(ipr: IPRoute) -> list[Link]:
             as_bridge=_as_bridge(message, messages),
             mtu_octets=message.get("IFLA_MTU"),
             switch_id=message.get("IFLA_PHYS_SWITCH_ID"),
+            xdp_program=message.get(("xdp", "xdp_prog_id")),
         )
         for message in messages
         if message.get("IFLA_IFNAME") not in ("lo", WAKE_UP_PROBE)

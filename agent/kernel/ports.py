@@ -99,6 +99,7 @@ class KernelPorts(MachineClocks):
             ),
             mtu_octets=port.mtu_octets,
             switch_id=port.switch_id,
+            xdp_program=port.xdp_program,
         )
 
     def execute(self, step: Step) -> None:

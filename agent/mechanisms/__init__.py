@@ -8,6 +8,7 @@ from agent.mechanism import Mechanism
 from agent.mechanisms.bridged_classification import BRIDGED_CLASSIFICATION
 from agent.mechanisms.classification import CLASSIFICATION
 from agent.mechanisms.forwarding import FORWARDING
+from agent.mechanisms.frer import frer
 from agent.mechanisms.gates import GATES
 from agent.mechanisms.identification import IDENTIFICATION
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
@@ -18,7 +19,7 @@ STATE_DIR = Path("/run/tsn-agent")
 
 
 def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
-    """Those of an agent that publishes for local programs in this directory."""
+    """Those of an agent that has this directory, to publish for local programs and to pin BPF."""
     return (
         GATES,
         CLASSIFICATION,
@@ -27,6 +28,7 @@ def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
         SENT_PRIORITY,
         FORWARDING,
         IDENTIFICATION,
+        frer(state_dir / "bpf"),
         talker_offsets(state_dir / "offsets.json"),
     )
 

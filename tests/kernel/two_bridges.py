@@ -30,7 +30,9 @@ from agent.mechanisms.identification.model import (
     IdentificationTable,
     Incoming,
     Match,
+    Named,
     Outgoing,
+    Stream,
 )
 from agent.model import PortConfig
 from agent.switch import Switch
@@ -56,6 +58,7 @@ UDP = Match(
 )
 INCOMING = Incoming(7, 1, 2, UDP, STREAM, VLAN_ID, PCP)
 OUTGOING = Outgoing(7, 3, STREAM, VLAN_ID, LISTENER)
+NAMED = Named(7, 4, STREAM, VLAN_ID, is_out_facing=True)
 
 
 class OnTheWire(NamedTuple):
@@ -70,11 +73,12 @@ TRANSLATED = OnTheWire(STREAM, VLAN_ID, PCP)
 AS_SENT = OnTheWire(LISTENER, None, None)
 
 
-def table(*streams: Incoming | Outgoing) -> IdentificationConfig:
+def table(*streams: Stream) -> IdentificationConfig:
     return IdentificationConfig(
         IdentificationTable(
             frozenset(each for each in streams if isinstance(each, Incoming)),
             frozenset(each for each in streams if isinstance(each, Outgoing)),
+            frozenset(each for each in streams if isinstance(each, Named)),
         )
     )
 

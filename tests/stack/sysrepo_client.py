@@ -76,10 +76,11 @@ class Client:
             tree.free()
             session.apply_changes()
 
-    def delete(self, xpath):
-        """Delete a node of the running configuration."""
+    def delete(self, *xpaths):
+        """Delete nodes of the running configuration in one commit."""
         with self._connection.start_session() as session:
-            session.delete_item(xpath)
+            for xpath in xpaths:
+                session.delete_item(xpath)
             session.apply_changes()
 
     def read(self, xpath, datastore="operational"):

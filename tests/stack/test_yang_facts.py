@@ -38,8 +38,9 @@ def load():
         context.destroy()
 
 
-def test_all_eight_modules_have_facts():
+def test_all_nine_modules_have_facts():
     assert MODULES == [
+        "ieee802-dot1cb-frer",
         "ieee802-dot1cb-stream-identification",
         "ieee802-dot1cb-stream-identification-types",
         "ieee802-dot1dc-sched-if",

@@ -112,8 +112,10 @@ def published_tree(module: str) -> dict[str, Facts]:
     """Path to properties of the nodes that the publisher's module compiles to.
 
     Paths are without prefixes, choices and cases. A grouping, which only compiles where it is used,
-    counts as a container of its name.
+    counts as a container of its name. The feature of a whole augment, which a tree shows at its
+    nodes and a compiler does not, is that of the augment statement alone.
     """
+    conditional = _conditional_augments(module)
     nodes: dict[str, Facts] = {}
     section = ""
     above: list[re.Match[str]] = []  # the lines that lead to this one
@@ -128,8 +130,20 @@ def published_tree(module: str) -> dict[str, Facts]:
             if not _is_choice(node):
                 names = [a["name"] for a in above if not _is_choice(a)]
                 retired = any(a["status"] == "x" for a in above)
-                nodes["/".join([section, *names])] = _tree_facts(node, retired=retired)
+                facts = _tree_facts(node, retired=retired)
+                if section in conditional and len(names) == 1:
+                    facts["if-feature"] = ""
+                nodes["/".join([section, *names])] = facts
     return nodes
+
+
+def _conditional_augments(module: str) -> set[str]:
+    """The targets of augments that need a feature, as paths of nodes."""
+    return {
+        PREFIX.sub("", path.partition(":")[2])
+        for path, facts in published(module)["statements"].items()
+        if facts["kind"] == "augment" and "if-feature" in facts
+    }
 
 
 def _is_choice(node: re.Match[str]) -> bool:

@@ -1,0 +1,159 @@
+"""Replication and elimination in the kernel: an XDP program on each port, and its maps.
+
+The program and the maps are pinned. The maps are what the agent has asked for; so one that is
+started again finds that, and sequence numbers, histories and counts go on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from pyroute2.netlink.exceptions import NetlinkError
+
+from agent.composition import Change, Contribution, KernelObject
+from agent.kernel import xdp
+from agent.kernel.bpf import PinnedObject, program_name
+from agent.kernel.ethtool import Ethtool
+from agent.kernel.netlink_batch import NetlinkSocket, raise_first
+from agent.kernel.refusal import reason
+from agent.mechanism import KernelAdapter
+from agent.mechanisms.frer.maps import LAYOUT, Maps
+from agent.mechanisms.frer.model import Address, Counts, FrerConfig, FrerState
+from agent.mechanisms.frer.rules import FrerFunctions, repair
+from agent.model import AgentError, PortConfig, PortState
+
+_NETLINK_ROUTE = 0
+
+
+class FrerAdapter(KernelAdapter):
+    """Needs CAP_NET_ADMIN and CAP_BPF. Not to be used by two threads at once."""
+
+    def __init__(self, pins: Path) -> None:
+        self._object = PinnedObject(pins, "frer", LAYOUT)
+        self._netlink = NetlinkSocket(_NETLINK_ROUTE)
+        self._ethtool = Ethtool()
+        self.objects = {FrerFunctions: self._replace}
+        # The ports that run a program of ours, by the numbers of their interfaces.
+        self._attached: dict[int, str] = {}
+
+    def capability(self) -> str | None:
+        return self._object.capability()
+
+    def close(self) -> None:
+        self._ethtool.close()
+        self._netlink.close()
+
+    def problems(self, config: PortConfig) -> Iterator[str]:
+        if not config[FrerConfig]:
+            return
+        if why := self.capability():
+            yield why
+        if self._ethtool.takes_vlan_tags_off(config.name):
+            yield (
+                "its driver takes VLAN tags off received frames (rx-vlan-offload), and streams "
+                f"are known by them; turn that off: ethtool -K {config.name} rxvlan off"
+            )
+
+    def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
+        found, self._attached = dict(states), {}
+        with_program = {name: each for name, each in states.items() if each.xdp_program is not None}
+        if not with_program:
+            return found
+        own = self._object.program_ids()
+        functions: Mapping[int, FrerConfig] = {}
+        counts: Mapping[int, Mapping[Address, Counts]] = {}
+        if own:
+            functions, counts = self._functions_and_counts()
+        for name, state in with_program.items():
+            if state.xdp_program in own:
+                self._attached[state.ifindex] = name
+                at_port = functions.get(state.ifindex, FrerConfig())
+                part = FrerState(
+                    at_port.generated, at_port.recovered, counts.get(state.ifindex, {})
+                )
+            else:
+                part = FrerState(foreign=_name(state.xdp_program))
+            found[name] = state.with_part(part)
+        return found
+
+    def repairs(self) -> Iterator[Change]:
+        if self._attached and not self._object.is_current:
+            for ifindex, port in self._attached.items():
+                yield repair(port, ifindex)
+
+    def _functions_and_counts(
+        self,
+    ) -> tuple[Mapping[int, FrerConfig], Mapping[int, Mapping[Address, Counts]]]:
+        with closing(Maps(self._object)) as maps:
+            return maps.functions(), maps.counts()
+
+    def _replace(
+        self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
+    ) -> None:
+        """Let the port have what `after` holds; if refused, `before` again and AgentError."""
+        if target.port is None or target.ifindex is None:
+            raise TypeError(f"{target} belongs to no port")
+        old, new = (
+            contributions[0].content if contributions else FrerConfig()
+            for contributions in (before, after)
+        )
+        try:
+            self._set(target.port, target.ifindex, new)
+        except (AgentError, NetlinkError, OSError) as refusal:
+            with suppress(AgentError, NetlinkError, OSError):
+                self._set(target.port, target.ifindex, old)
+            why = reason(refusal) if isinstance(refusal, NetlinkError) else str(refusal)
+            raise AgentError(
+                f"port {target.port}: the kernel refused frame replication and elimination: {why}"
+            ) from refusal
+
+    def _set(self, port: str, ifindex: int, functions: FrerConfig) -> None:
+        """The maps are right before the program runs, and until it has ended."""
+        if not functions:
+            self._remove(ifindex)
+            return
+        program = self._load()
+        try:
+            with closing(Maps(self._object)) as maps:
+                maps.replace(ifindex, functions)
+                maps.forget_unused({*self._attached, ifindex})
+            self._attach(port, ifindex, program)
+        finally:
+            os.close(program)
+
+    def _load(self) -> int:
+        """A descriptor of the program. Where it takes the place of one of a former version, it
+        does so at all ports."""
+        is_current = self._object.is_pinned and self._object.is_current
+        program = self._object.load()
+        if not is_current:
+            raise_first(
+                self._netlink.send(
+                    [xdp.attach(each, program, replaces=True) for each in self._attached]
+                )
+            )
+        return program
+
+    def _attach(self, port: str, ifindex: int, program: int) -> None:
+        if ifindex not in self._attached:
+            raise_first(self._netlink.send([xdp.attach(ifindex, program, replaces=False)]))
+            self._attached[ifindex] = port
+
+    def _remove(self, ifindex: int) -> None:
+        if self._attached.pop(ifindex, None) is not None:
+            raise_first(self._netlink.send([xdp.detach(ifindex)]))
+        if not self._object.is_pinned:
+            return
+        if not self._attached:
+            self._object.remove()
+            return
+        with closing(Maps(self._object)) as maps:
+            maps.forget_unused(self._attached.keys())
+
+
+def _name(number: int | None) -> str:
+    name = program_name(number) if number is not None else None
+    return f"{name} (number {number})" if name else f"with the number {number}"
