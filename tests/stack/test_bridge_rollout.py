@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
+from cnc.elimination import NO_SEQUENCING, Generation, Recovery
 from cnc.errors import RolloutError
 from cnc.forwarding import bridge_forwarding
 from cnc.lab.rehearsal import Rehearsal, rehearsal
@@ -64,7 +65,9 @@ class Network:
         vlan: int = 10,
         bridge: str = BRIDGE,
         forwarding: str = "bridged",
+        twice: dict[str, Any] | None = None,
     ) -> Plan:
+        """`twice` are keys of a stream from t1 to l1 by both ways, beside the others."""
         managements = self.running.managements
         (user,) = {each.user for each in managements.values()}
         (port,) = {each.port for each in managements.values()}
@@ -99,7 +102,10 @@ class Network:
                 ["s2/l1", "l1/eth0"],
                 ["s3/l2", "l2/eth0"],
             ],
-            "streams": {name: stream(its) for name, its in (listeners or BOTH).items()},
+            "streams": {
+                **{name: stream(its) for name, its in (listeners or BOTH).items()},
+                **({"twice": stream(["l1"]) | {"paths": 2} | twice} if twice else {}),
+            },
         }
         if not is_bridged:
             classes = document["classes"]
@@ -253,6 +259,48 @@ def test_what_another_client_configured_in_its_own_vlan_stays(network: Network):
     assert not network.push(plan).changes
     network.push(network.plan(vlan=20))
     assert network.configured("s2").within(others) == others
+
+
+BY_SWITCH = {"elimination": "switch"}
+
+
+def test_a_push_has_the_last_switch_take_out_second_copies(network: Network):
+    plan = network.plan(twice=BY_SWITCH)
+    network.push(plan)
+    assert {name: network.forwards(name) for name in SWITCHES} == told(plan)
+    assert {name: network.configured(name) for name in SWITCHES} == told(plan)
+    address = plan.addresses["twice"]
+    assert network.forwards("s1").sequencing == {address: Generation("t1")}
+    (recovery,) = network.forwards("s2").sequencing.values()
+    assert isinstance(recovery, Recovery)
+    assert recovery.ports == ("s1", "s3")
+    assert all(port.agrees for port in status(plan, connect=network.running.connect))
+    path = follow(plan, "twice", connect=network.running.connect)
+    assert path.deviations == ()
+    assert sum(hop.sequencing is not None for hop in path.hops) == 3
+
+
+def test_what_takes_out_copies_is_changed_and_removed_with_its_stream(network: Network):
+    network.push(network.plan(twice=BY_SWITCH))
+    assert not network.push(network.plan(twice=BY_SWITCH)).changes
+    slower = network.plan(twice=BY_SWITCH | {"period": "4ms"})
+    report = network.push(slower)
+    why = {str(each.port): each.why for each in report.changes}
+    assert "passed once from s1, s3 (history 3, reset after 9 ms) otherwise" in why["s2/br0"]
+    assert {name: network.forwards(name) for name in SWITCHES} == told(slower)
+    network.push(network.plan())
+    assert [network.forwards(name).sequencing for name in SWITCHES] == [{}, {}, {}]
+    left = [network.stored(name).ports[BRIDGE] for name in SWITCHES]
+    assert [(each.sequencing, each.identities) for each in left] == [(NO_SEQUENCING, ())] * 3
+
+
+def test_a_rollback_has_switches_take_out_copies_again(network: Network):
+    before = network.plan(twice=BY_SWITCH)
+    network.push(before)
+    network.push(network.plan(twice={"elimination": "listener"}))
+    assert [network.forwards(name).sequencing for name in SWITCHES] == [{}, {}, {}]
+    network.push(before, what="rollback")
+    assert {name: network.forwards(name) for name in SWITCHES} == told(before)
 
 
 def test_a_bridge_that_is_not_there_is_refused_before_any_change(network: Network):
