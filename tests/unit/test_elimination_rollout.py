@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -42,20 +43,30 @@ from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.path import StreamPath, walk
 from cnc.rollout.preflight import Verdict
 from cnc.rollout.preflight.bridges import examine_bridge
+from cnc.switch.counters import port_counters
 from cnc.switch.device import DeviceError
+from cnc.switch.filters import counter_filter, watch_filter
 from cnc.switch.forwarding import bridge_reports
 from cnc.switch.modules import IDENTIFICATION, SEQUENCING, needs_modules
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.tree import FRER, NETCONF, STREAM_IDENTIFICATION, BridgeReport, PortReport
+from cnc.switch.tree import (
+    FRER,
+    INTERFACES,
+    NETCONF,
+    STREAM_IDENTIFICATION,
+    BridgeReport,
+    PortReport,
+)
 from cnc.transition import joined, on_ports, transition
+from cnc.watch.metrics import Network
 from tests.json_documents import documented
 from tests.unit.bridged_networks import bridged
 from tests.unit.planner_networks import RING, stream
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
-SID, F = f"{{{STREAM_IDENTIFICATION}}}", f"{{{FRER}}}"
+SID, F, IF = (f"{{{each}}}" for each in (STREAM_IDENTIFICATION, FRER, INTERFACES))
 OPERATION = f"{{{NETCONF}}}operation"
 AXIS, VALVE = (StreamAddress(f"03:54:53:4e:00:0{n}", 10) for n in range(2))
 FIRST = Generation("t")
@@ -481,3 +492,55 @@ def test_the_table_of_a_plan_says_where_frames_are_numbered_and_passed_once(
 def test_the_page_of_a_plan_says_who_takes_copies_out(elimination: Elimination) -> None:
     written = page.html(plan(ring(elimination)))
     assert ('"elimination":"switch"' in written) is (elimination is Elimination.SWITCH)
+
+
+# --- counters ------------------------------------------------------------------------------------
+
+
+def counted(*rows: tuple[str, int, int]) -> etree._Element:
+    """What a last switch reports: whether out-facing, the handle, and how many frames passed."""
+    data = sent(told(axis=LAST))
+    interfaces = etree.SubElement(data, f"{IF}interfaces")
+    interface = etree.SubElement(interfaces, f"{IF}interface")
+    etree.SubElement(interface, f"{IF}name").text = "s2"
+    statistics = etree.SubElement(etree.SubElement(interface, f"{IF}statistics"), f"{F}frer")
+    for out_facing, handle, passed in rows:
+        row = etree.SubElement(statistics, f"{F}per-port-per-stream-counters")
+        for leaf, value in (
+            ("direction-out-facing", out_facing),
+            ("handle", handle),
+            ("rx-passed-pkts", passed),
+            ("rx-lost-pkts", 3),
+            ("rx-resets", 1),
+        ):
+            etree.SubElement(row, f"{F}{leaf}").text = str(value)
+    return data
+
+
+def test_copies_are_counted_by_the_address_of_their_stream() -> None:
+    data = counted(("true", 1, 40), ("false", 1, 50), ("true", 9, 60))
+    assert port_counters(data)["s2"].recovery == {AXIS: {"passed": 40, "lost": 3, "resets": 1}}
+
+
+def test_counters_of_copies_are_asked_for_where_bridges_forward() -> None:
+    for of in (watch_filter, counter_filter):
+        asked = [b"".join(map(etree.tostring, of(["s2"], bridges=its))) for its in ([], ["br0"])]
+        assert [b"<frer" in each for each in asked] == [False, True]
+        assert [b"<stream-identity" in each for each in asked] == [False, True]
+
+
+def test_metrics_have_what_became_of_copies() -> None:
+    poll = SimpleNamespace(
+        counters=port_counters(counted(("true", 1, 40))),
+        state=SimpleNamespace(ports={}, agent=None),
+    )
+    now = SimpleNamespace(polls={"s3": poll}, clocks={}, drifted={}, unresolved=0, conditions=())
+    families = {each.name: each for each in Network(lambda: now).collect()}
+    found = {
+        tuple(sample.labels.values()): sample.value
+        for sample in families["tsn_stream_recovery"].samples
+    }
+    of_stream = ("s3", "s2", "03:54:53:4e:00:00", "10")
+    assert found == {(*of_stream, "passed"): 40, (*of_stream, "lost"): 3, (*of_stream, "resets"): 1}
+    poll.counters = {}
+    assert "tsn_stream_recovery" not in {each.name for each in Network(lambda: now).collect()}
