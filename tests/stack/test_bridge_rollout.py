@@ -21,9 +21,11 @@ from cnc.rollout import doctor, follow, push, status
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History, Outcome
 from cnc.rollout.preflight import Verdict
+from cnc.switch.counters import RECOVERY_COUNTERS
 from cnc.switch.device import Device, Managed, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_nodes, edit_config
 from cnc.switch.rollout_id import RolloutId
+from cnc.switch.subscription import Subscription
 from cnc.watch.condition import Event, Kind
 from cnc.watch.following import Follower
 from cnc.watch.observation import Observation
@@ -278,6 +280,19 @@ def test_a_push_has_the_last_switch_take_out_second_copies(network: Network):
     path = follow(plan, "twice", connect=network.running.connect)
     assert path.deviations == ()
     assert sum(hop.sequencing is not None for hop in path.hops) == 3
+    node = Managed("s2", network.running.managements["s2"], bridges=frozenset({BRIDGE}))
+
+    def ignored(*_: object) -> None: ...
+
+    with Subscription(
+        node, network.running.connect, on_received=ignored, on_end=ignored
+    ) as session:
+        counted = session.counters(["s1", "s3", "l1", BRIDGE])
+    none = dict.fromkeys(RECOVERY_COUNTERS, 0)
+    assert {port: its.recovery for port, its in counted.items() if its.recovery} == {
+        "s1": {address: none},
+        "s3": {address: none},
+    }
 
 
 def test_what_takes_out_copies_is_changed_and_removed_with_its_stream(network: Network):
