@@ -222,7 +222,7 @@ static __always_inline int recover_stream(struct xdp_md *context, struct counter
 	return sequence < 0 ? XDP_PASS : decode(context);
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int tsn_frer(struct xdp_md *context)
 {
 	struct head *frame = (void *)(long)context->data;

@@ -1,32 +1,41 @@
 """The XDP program of an interface, by rtnetlink (IFLA_XDP of linux/if_link.h).
 
-In generic mode, which every driver has: the program sees a frame before filters and the bridge do.
+It sees a frame before filters and the bridge do: in generic mode, which every driver has, or in
+native mode in the driver itself.
 """
 
 from __future__ import annotations
 
 import struct
+from enum import IntEnum
 
 from agent.kernel.netlink_batch import Message, attribute
 
 _RTM_SETLINK = 19
 _INTERFACE = struct.Struct("=BxHiII")  # struct ifinfomsg
 _IFLA_XDP, _FD, _FLAGS = 43 | 0x8000, 1, 3  # nested
-_ONLY_IF_NONE, _GENERIC = 1 << 0, 1 << 1  # XDP_FLAGS_UPDATE_IF_NOEXIST, XDP_FLAGS_SKB_MODE
+_ONLY_IF_NONE = 1 << 0  # XDP_FLAGS_UPDATE_IF_NOEXIST
 _NO_PROGRAM = -1
 
 
-def attach(ifindex: int, program: int, *, replaces: bool) -> Message:
+class Mode(IntEnum):
+    """XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE."""
+
+    GENERIC = 1 << 1
+    NATIVE = 1 << 2
+
+
+def attach(ifindex: int, program: int, mode: Mode, *, replaces: bool) -> Message:
     """Run the program of this descriptor on received frames.
 
     Unless it `replaces` what is there, which no frame notices, the kernel refuses a second one.
     """
-    return _set(ifindex, program, _GENERIC if replaces else _GENERIC | _ONLY_IF_NONE)
+    return _set(ifindex, program, mode if replaces else mode | _ONLY_IF_NONE)
 
 
-def detach(ifindex: int) -> Message:
-    """Run none any more."""
-    return _set(ifindex, _NO_PROGRAM, _GENERIC)
+def detach(ifindex: int, mode: Mode) -> Message:
+    """Run none any more that runs in this mode."""
+    return _set(ifindex, _NO_PROGRAM, mode)
 
 
 def _set(ifindex: int, program: int, flags: int) -> Message:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.mechanisms.frer import kernel as frer_kernel
 from agent.mechanisms.frer.model import FrerConfig, FrerState, Generated
 from agent.mechanisms.gates.model import GateConfig
 from agent.model import AgentError, PortConfig
@@ -33,6 +34,7 @@ from tests.kernel.two_paths import (  # noqa: F401
     network,
     started_again,
     wire,
+    wire_action,
 )
 
 FRAMES = range(1000)
@@ -58,6 +60,35 @@ def test_each_frame_arrives_once_and_as_it_was_sent(network):
     assert [each.number for each in arrived] == list(FRAMES)
     assert all(each.is_as_sent and each.sequence is None for each in arrived)
     assert network.total("passed") == network.total("discarded") == len(FRAMES)
+
+
+class TestGenericMode:
+    """As on ports of other drivers than veth, which have the program outside of the driver."""
+
+    @pytest.fixture
+    def wire_action(self, monkeypatch) -> str:
+        """The generic mode leaves frames out that were redirected."""
+        monkeypatch.setattr(frer_kernel, "_NATIVE_DRIVERS", frozenset())
+        return "mirror"
+
+    def test_each_frame_arrives_once_and_as_it_was_sent(self, network):
+        network.send(FRAMES)
+        arrived = network.received()
+        assert [each.number for each in arrived] == list(FRAMES)
+        assert all(each.is_as_sent and each.sequence is None for each in arrived)
+
+    def test_nothing_is_left_once_it_is_removed(self, network, tmp_path):
+        test_nothing_is_left_once_it_is_removed(network, tmp_path)
+
+
+@pytest.mark.parametrize("octets", [1480, 8980])
+def test_a_long_frame_arrives_once_and_as_it_was_sent(network, octets):
+    for number in range(10):
+        network.talker.send(frame(number, octets=octets))
+        time.sleep(0.001)
+    arrived = network.received()
+    assert [each.number for each in arrived] == list(range(10))
+    assert all(each.is_as_sent and each.sequence is None for each in arrived)
 
 
 def test_no_frame_is_lost_while_one_of_two_gated_paths_is_cut(network, two_classes):

@@ -55,6 +55,7 @@ STREAM = Address(MAC, VLAN_ID)
 VLAN_TAG, RTAG, EXPERIMENTAL = 0x8100, 0xF1C1, 0x88B5
 SENDER = "02-00-00-00-00-AA"
 CONTENT_OCTETS = 178
+MTU_OCTETS = 9000
 ETH_P_ALL = 3
 SOL_PACKET, PACKET_AUXDATA = 263, 8
 RESET_TIMEOUT_MS = 200
@@ -73,12 +74,12 @@ class Arrived(NamedTuple):
     is_as_sent: bool
 
 
-def frame(number: int, sequence: int | None = None) -> bytes:
-    """A frame of the stream, with an R-TAG if a sequence number is given."""
+def frame(number: int, sequence: int | None = None, octets: int = CONTENT_OCTETS) -> bytes:
+    """A frame of the stream with so long a content, with an R-TAG if a sequence number is given."""
     rtag = b"" if sequence is None else struct.pack("!HHH", RTAG, 0, sequence)
     addresses = bytes.fromhex((MAC + SENDER).replace("-", ""))
     tag = struct.pack("!HH", VLAN_TAG, PCP << 13 | VLAN_ID)
-    content = struct.pack("!HI", EXPERIMENTAL, number).ljust(CONTENT_OCTETS, b"x")
+    content = struct.pack("!HI", EXPERIMENTAL, number).ljust(octets, b"x")
     return addresses + tag + rtag + content
 
 
@@ -89,7 +90,8 @@ def parsed(octets: bytes, at_ns: int) -> Arrived:
         (sequence,) = struct.unpack_from("!H", octets, 20)
         start = 22
     (number,) = struct.unpack_from("!I", octets, start + 2)
-    return Arrived(number, sequence, at_ns, octets == frame(number, sequence))
+    is_as_sent = octets == frame(number, sequence, len(octets) - start)
+    return Arrived(number, sequence, at_ns, is_as_sent)
 
 
 @dataclass
@@ -124,7 +126,7 @@ class Network:
         arrived = []
         while True:
             try:
-                octets, ancillary, _flags, _address = self.listener.recvmsg(2048, 256)
+                octets, ancillary, _flags, _address = self.listener.recvmsg(MTU_OCTETS + 100, 256)
             except BlockingIOError:
                 return arrived
             if octets[:6].hex("-").upper() == MAC:
@@ -232,7 +234,13 @@ def last_config(
 
 
 @pytest.fixture
-def network(tmp_path, eventually) -> Iterator[Network]:
+def wire_action() -> str:
+    """How a wire carries frames on, as an action of mirred: as in the lab."""
+    return "redirect"
+
+
+@pytest.fixture
+def network(tmp_path, eventually, wire_action) -> Iterator[Network]:
     """Both switches numbering, forwarding and eliminating."""
     with ExitStack() as cleanup:
         for namespace in (SWITCH, FAR, WIRES):
@@ -243,7 +251,7 @@ def network(tmp_path, eventually) -> Iterator[Network]:
         for path in PATHS:
             _cable((SWITCH, path), (WIRES, f"{path}0"))
             _cable((WIRES, f"{path}1"), (FAR, path))
-            _join(path)
+            _join(path, wire_action)
             wire(path)
         for namespace, bridge, members in (
             (SWITCH, "br0", ("t", *PATHS)),
@@ -287,16 +295,15 @@ def _cable(one: tuple[str, str], other: tuple[str, str]) -> None:
         with inside(namespace), IPRoute() as ipr:
             offload = ["txvlan", "off", "rxvlan", "off"]
             subprocess.run(["ethtool", "-K", name, *offload], check=True, capture_output=True)
-            ipr.link("set", index=ipr.link_lookup(ifname=name)[0], state="up")
+            ipr.link("set", index=ipr.link_lookup(ifname=name)[0], mtu=MTU_OCTETS, state="up")
 
 
-def _join(path: str) -> None:
+def _join(path: str, action: str) -> None:
     with inside(WIRES):
-        # Not redirected: generic XDP leaves out frames that were (netif_receive_generic_xdp).
-        mirrored = f"matchall action mirred egress mirror dev {path}1 action drop"
+        carried = f"matchall action mirred egress {action} dev {path}1 action drop"
         for words in (
             f"qdisc add dev {path}0 ingress",
-            f"filter add dev {path}0 ingress {mirrored}",
+            f"filter add dev {path}0 ingress {carried}",
         ):
             subprocess.run(["tc", *words.split()], check=True)
 

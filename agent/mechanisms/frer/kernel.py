@@ -19,6 +19,7 @@ from agent.kernel.bpf import PinnedObject, program_name
 from agent.kernel.ethtool import Ethtool
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
 from agent.kernel.refusal import reason
+from agent.kernel.xdp import Mode
 from agent.mechanism import KernelAdapter
 from agent.mechanisms.frer.maps import LAYOUT, Maps
 from agent.mechanisms.frer.model import Address, Counts, FrerConfig, FrerState
@@ -26,6 +27,11 @@ from agent.mechanisms.frer.rules import FrerFunctions, repair
 from agent.model import AgentError, PortConfig, PortState
 
 _NETLINK_ROUTE = 0
+# What has the program in its driver: a veth pair, which is a cable of a lab or of a container. The
+# generic mode leaves out frames that came to the pair redirected (netif_receive_generic_xdp), as
+# those of the lab's cables do. Other drivers may take their link down to change the mode, which
+# stops gates.
+_NATIVE_DRIVERS = frozenset({"veth"})
 
 
 class FrerAdapter(KernelAdapter):
@@ -38,6 +44,7 @@ class FrerAdapter(KernelAdapter):
         self.objects = {FrerFunctions: self._replace}
         # The ports that run a program of ours, by the numbers of their interfaces.
         self._attached: dict[int, str] = {}
+        self._modes: Mapping[int, Mode] = {}
 
     def capability(self) -> str | None:
         return self._object.capability()
@@ -59,6 +66,7 @@ class FrerAdapter(KernelAdapter):
 
     def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
         found, self._attached = dict(states), {}
+        self._modes = {each.ifindex: _mode(each) for each in states.values()}
         with_program = {name: each for name, each in states.items() if each.xdp_program is not None}
         if not with_program:
             return found
@@ -130,21 +138,22 @@ class FrerAdapter(KernelAdapter):
         is_current = self._object.is_pinned and self._object.is_current
         program = self._object.load()
         if not is_current:
-            raise_first(
-                self._netlink.send(
-                    [xdp.attach(each, program, replaces=True) for each in self._attached]
-                )
-            )
+            replacements = [
+                xdp.attach(each, program, self._modes[each], replaces=True)
+                for each in self._attached
+            ]
+            raise_first(self._netlink.send(replacements))
         return program
 
     def _attach(self, port: str, ifindex: int, program: int) -> None:
         if ifindex not in self._attached:
-            raise_first(self._netlink.send([xdp.attach(ifindex, program, replaces=False)]))
+            request = xdp.attach(ifindex, program, self._modes[ifindex], replaces=False)
+            raise_first(self._netlink.send([request]))
             self._attached[ifindex] = port
 
     def _remove(self, ifindex: int) -> None:
         if self._attached.pop(ifindex, None) is not None:
-            raise_first(self._netlink.send([xdp.detach(ifindex)]))
+            raise_first(self._netlink.send([xdp.detach(ifindex, self._modes[ifindex])]))
         if not self._object.is_pinned:
             return
         if not self._attached:
@@ -152,6 +161,10 @@ class FrerAdapter(KernelAdapter):
             return
         with closing(Maps(self._object)) as maps:
             maps.forget_unused(self._attached.keys())
+
+
+def _mode(port: PortState) -> Mode:
+    return Mode.NATIVE if port.driver in _NATIVE_DRIVERS else Mode.GENERIC
 
 
 def _name(number: int | None) -> str:
