@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 
+from cnc.elimination import Generation, Recovery
 from cnc.model import NS_PER_S, BridgeForwarding, GateControlList, GateLimits
 
 
@@ -57,9 +59,17 @@ def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding
         return gate_summary(gates)
     vlans = [str(vlan_id) for vlan_id, ports in sorted(forwarding.vlans.items()) if ports]
     word = {0: "no VLAN", 1: "VLAN "}.get(len(vlans), "VLANs ")
+    kinds = Counter(type(each) for each in forwarding.sequencing.values())
     parts = [counted(len(forwarding.entries), "filtering entry")]
-    if forwarding.translations:
-        parts.append(counted(len(forwarding.translations), "translation"))
+    parts += [
+        counted(count, what)
+        for count, what in (
+            (len(forwarding.translations), "translation"),
+            (kinds[Generation], "sequence generation"),
+            (kinds[Recovery], "sequence recovery"),
+        )
+        if count
+    ]
     # The numbers last: what follows them would read as one of them.
     return f"{', '.join(parts)}, {word}{', '.join(vlans)}"
 

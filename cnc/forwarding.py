@@ -1,5 +1,5 @@
 """What the bridges of a bridged network are told: filtering entries, VLAN members, trusted ports,
-and what they make of frames that talkers send untagged.
+what they make of frames that talkers send untagged, and of which they take out second copies.
 
 Derived from the hops of a plan; the judge walks frames through it, and a rollout writes it.
 """
@@ -11,8 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from cnc.elimination import SequenceFunction
 from cnc.identification import Inward, Outward, Translation
 from cnc.model import BridgeForwarding, Plan, StreamAddress
+from cnc.sequencing import sequence_functions
 
 _Key = TypeVar("_Key")
 
@@ -33,18 +35,18 @@ def bridge_forwardings(
     A stream has one filtering entry in each switch that it crosses, with all ports that its paths
     leave by; the ports that its frames enter or leave by are members of its VLAN (802.1Q 8.8).
     Where its talker sends it untagged, its first switch translates, and its last one back: a port
-    that it enters untagged need not trust its tag. A stream without an address, which the judge
-    refuses, has none.
+    that it enters untagged need not trust its tag. A stream without an address, or that is none of
+    the intent, has none: the judge refuses it.
     """
     links = plan.intent.network.links
     names = plan.intent.network.bridges if switches is None else switches
     tables = {name: _Tables() for name in names}
     for name, planned in plan.streams.items():
         address = plan.addresses.get(name)
-        if address is None:
-            continue
         stream = plan.intent.streams.get(name)
-        is_untagged = stream is not None and stream.identification is not None
+        if address is None or stream is None:
+            continue
+        is_untagged = stream.identification is not None
         for hop in planned.hops:
             if (sender := tables.get(hop.egress.node)) is not None:
                 sender.egress[address].add(hop.egress.port)
@@ -56,7 +58,10 @@ def bridge_forwardings(
                 receiver.members[address.vlan_id].add(link.target.port)
         if is_untagged:
             _translate(plan, name, tables)
-    return {name: its.forwarding() for name, its in tables.items()}
+        for switch, function in sequence_functions(plan, name).items():
+            if switch in tables:
+                tables[switch].sequencing[address] = function
+    return {name: table.forwarding() for name, table in tables.items()}
 
 
 def _translate(plan: Plan, name: str, tables: Mapping[str, _Tables]) -> None:
@@ -85,6 +90,7 @@ class _Tables:
     ingress: set[str] = field(default_factory=set)
     inward: dict[StreamAddress, Inward] = field(default_factory=dict)
     outward: dict[StreamAddress, Outward] = field(default_factory=dict)
+    sequencing: dict[StreamAddress, SequenceFunction] = field(default_factory=dict)
 
     def forwarding(self) -> BridgeForwarding:
         return BridgeForwarding(
@@ -95,6 +101,7 @@ class _Tables:
                 address: Translation(self.inward.get(address), self.outward.get(address))
                 for address in (self.inward | self.outward)
             },
+            sequencing=self.sequencing,
         )
 
 

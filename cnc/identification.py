@@ -104,6 +104,7 @@ class Translation:
 class IdentityPart(StrEnum):
     """What an entry of a switch's table of stream identities does (802.1CB 9.1)."""
 
+    NAME = "name"  # passive: by what a switch knows tagged frames, for its other tables
     IDENTIFY = "identify"  # passive: by what the first switch knows the frames
     INWARD = "inward"  # active: the address, VLAN and priority that it gives them
     OUTWARD = "outward"  # active: the address that the last switch gives them

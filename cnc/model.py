@@ -14,6 +14,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from cnc.elimination import (
+    NO_SEQUENCING,
+    Elimination,
+    SequenceFunction,
+    StoredSequencing,
+    ports_of,
+)
 from cnc.identification import Identification, IdentityPart, Translation
 
 NS_PER_S = 1_000_000_000
@@ -290,6 +297,7 @@ class Stream:
     A plan chooses one of `traffic_classes` for the whole way, since a frame's DSCP names it.
     With two `paths` each frame is sent twice, over trees that share no link between bridges, for
     the listener to keep the first copy (IEEE 802.1CB); the latency of both counts from the first.
+    Where `elimination` is by switches, the last one on the way keeps it, and the listener gets one.
     `destination_mac` and `vlan_id` are what the operator states of its address where forwarding is
     bridged; None: the plan assigns it. `identification` tells its frames from others of a talker
     that sends them untagged: the first switch gives them their address, VLAN and PCP, the last one
@@ -314,6 +322,7 @@ class Stream:
     identification: Identification | None = None
     max_jitter_ns: int | None = None
     frames: int = 1
+    elimination: Elimination = Elimination.LISTENER
 
 
 @dataclass(frozen=True, slots=True)
@@ -584,7 +593,8 @@ class BridgeForwarding:
     `vlans` are the VLANs of streams, each with the ports that are members, where frames are tagged.
     Ports in `trusting` give a tagged frame the priority of its PCP (802.1Q 6.9.3). All ports are
     sorted by name. A VLAN without a member is one that streams have left: nothing of it stays.
-    `translations` has the streams that talkers send untagged, at their first and last switch.
+    `translations` has the streams that talkers send untagged, at their first and last switch;
+    `sequencing` those of which switches take out second copies, at their first and last switches.
     `names` are the streams of the addresses, as far as they are known, for messages.
     """
 
@@ -593,6 +603,12 @@ class BridgeForwarding:
     trusting: tuple[str, ...]
     names: Mapping[StreamAddress, str] = field(default_factory=dict, compare=False)
     translations: Mapping[StreamAddress, Translation] = field(default_factory=dict)
+    sequencing: Mapping[StreamAddress, SequenceFunction] = field(default_factory=dict)
+
+    @property
+    def named(self) -> dict[StreamAddress, tuple[str, ...]]:
+        """The streams that other tables of the switch refer to, and the ports they enter by."""
+        return {address: ports_of(its) for address, its in self.sequencing.items()}
 
     @property
     def members(self) -> set[str]:
@@ -614,6 +630,7 @@ class BridgeForwarding:
             translations={
                 a: its for a, its in self.translations.items() if a.vlan_id in scope.vlans
             },
+            sequencing={a: its for a, its in self.sequencing.items() if a.vlan_id in scope.vlans},
         )
 
 
@@ -648,8 +665,8 @@ class StoredPort:
     `configuration` is None where gates are off or the stored values are no complete schedule;
     `dscps` are those of the stored rules, whatever else is there. `extras` says in words what is
     set that no rollout sets, and that changes what the port does with frames. `talker` is what a
-    port of an end station has, `forwarding` what a bridge has; `identities` is with it, the whole
-    table of stream identities of its switch.
+    port of an end station has, `forwarding` what a bridge has; `identities` and `sequencing` are
+    with it, the whole tables of stream identities and for numbered frames of its switch.
     """
 
     configuration: PortConfiguration | None
@@ -659,3 +676,4 @@ class StoredPort:
     talker: TalkerTable | None = None
     forwarding: BridgeForwarding | None = None
     identities: tuple[StoredIdentity, ...] = ()
+    sequencing: StoredSequencing = NO_SEQUENCING

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cnc.model import ClassRole, Intent, Plan, PortRef
+from cnc.sequencing import client_octets
 
 
 class Packets(NamedTuple):
@@ -21,9 +22,12 @@ def longest_packets(plan: Plan) -> dict[PortRef, Packets]:
     links, guarded = plan.intent.network.links, _best_effort_octets(plan.intent)
     found: dict[PortRef, Packets] = {}
     for name, planned in plan.streams.items():
-        its = Packets(plan.intent.streams[name].payload_octets, name, guarded)
+        stream = plan.intent.streams[name]
         for hop in planned.hops:
-            for port in (hop.egress, links[hop.egress].target):
+            link = links[hop.egress]
+            octets = client_octets(plan.intent.network, stream, link)
+            its = Packets(octets, name, guarded)
+            for port in (hop.egress, link.target):
                 if port not in found or found[port].octets < its.octets:
                     found[port] = its
     return found

@@ -5,15 +5,17 @@ send by the former plan until then. So a stream that gets another way gets anoth
 the new entries carry nothing before the talker changes, and the former ones stay until the last
 frame that was sent by them has arrived. Where a stream keeps its address on another way, its
 entries change when switches commit, and frames are lost in between: it is `exposed`. So is a stream
-whose untagged frames switches translate, which they do from the commit on.
+whose untagged frames switches translate, which they do from the commit on, and one with the same
+address of which switches begin or cease to take out second copies.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from cnc.elimination import Recovery, SequenceFunction, ports_of
 from cnc.forwarding import bridge_forwardings
 from cnc.model import (
     BridgeForwarding,
@@ -82,6 +84,7 @@ def joined(own: BridgeForwarding, former: BridgeForwarding) -> BridgeForwarding:
         trusting=tuple(sorted({*own.trusting, *former.trusting})),
         names={**former.names, **own.names},
         translations=own.translations,
+        sequencing={**former.sequencing, **own.sequencing},
     )
 
 
@@ -97,7 +100,19 @@ def on_ports(its: BridgeForwarding, ports: frozenset[str]) -> BridgeForwarding:
         entries={address: wanted for address, wanted in entries.items() if wanted},
         vlans={vlan_id: there(wanted) for vlan_id, wanted in its.vlans.items()},
         trusting=there(its.trusting),
+        sequencing=dict(_sequencing_on(its, ports)),
     )
+
+
+def _sequencing_on(
+    its: BridgeForwarding, ports: frozenset[str]
+) -> Iterator[tuple[StreamAddress, SequenceFunction]]:
+    for address, function in its.sequencing.items():
+        there = tuple(port for port in ports_of(function) if port in ports)
+        if isinstance(function, Recovery) and there:
+            yield address, replace(function, ports=there)
+        elif there:
+            yield address, function
 
 
 def _is_bridged(plan: Plan) -> bool:
@@ -112,6 +127,7 @@ def _of_streams(its: BridgeForwarding, ways: Mapping[StreamAddress, str]) -> Bri
         entries=entries,
         vlans={vlan_id: ports for vlan_id, ports in its.vlans.items() if vlan_id in vlan_ids},
         trusting=its.trusting if entries else (),
+        sequencing={address: each for address, each in its.sequencing.items() if address in ways},
         names={address: ways[address] for address in entries},
     )
 
@@ -141,6 +157,11 @@ def _exposed(former: Plan, plan: Plan, moved: set[str]) -> dict[str, str]:
         elif name in moved:
             if unmanaged := _unmanaged(plan, name):
                 found[name] = f"{unmanaged}: it has to send to {now} from the base time on"
+        elif former.intent.streams[name].elimination is not plan.intent.streams[name].elimination:
+            found[name] = (
+                "switches number its frames, or cease to, as they commit, one after the other; "
+                f"{_why_it_stays(plan, name, owners[address], address)}"
+            )
         elif before[address] != after[address]:
             found[name] = _why_it_stays(plan, name, owners[address], address)
     return found

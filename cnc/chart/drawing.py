@@ -14,6 +14,7 @@ from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns,
 from cnc.format import counted
 from cnc.format import microseconds as us
 from cnc.model import ClassRole, Hop, Plan, PortRef, Stream, TrafficClass
+from cnc.sequencing import client_octets
 
 _WIDTH = 1200
 _LEFT, _RIGHT = 150, 24
@@ -220,8 +221,9 @@ class _Drawing:
     def _frames_of(self, stream: Stream, hop: Hop) -> Iterator[tuple[float, float, str, str]]:
         """The frames of a hop that lie in the picture: left edge, width, stream and tooltip."""
         network = self._plan.intent.network
-        frame = network.occupation_ns(network.links[hop.egress], stream.payload_octets)
-        busy = stream.frames * frame
+        link = network.links[hop.egress]
+        octets = client_octets(network, stream, link)
+        busy = stream.frames * network.occupation_ns(link, octets)
         width = max(busy * _TIME_WIDTH / self._span_ns, _FRAME_MIN_WIDTH)
         for start in range(hop.offset_ns % stream.period_ns, self._span_ns, stream.period_ns):
             title = f"{stream.name} on {hop.egress}: planned at {us(start)} µs, {us(busy)} µs long"

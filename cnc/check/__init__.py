@@ -29,6 +29,9 @@ worst and best cases itself, and looks whether each rule holds:
     forwarding-priority              switches give them the priority of their VLAN tag
     identification                   of streams that talkers send untagged the first switch knows
                                      each frame, and the last gives it back as it was sent
+    sequence, sequence-tag           where switches take out second copies, each listener gets one
+                                     of each frame without a tag, whichever cable is cut
+    sequence-history, sequence-reset they remember numbers for as long as copies may come
     filtering-entries                no switch has more filtering entries than it holds
 
 A gate may open before the planned time, so that a frame that comes early leaves early. How early
@@ -46,6 +49,7 @@ from cnc.check.lists import judge_lists, readable_lists
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import judge_recovery
 from cnc.check.seams import judge_seams
+from cnc.check.sequencing import judge_histories
 from cnc.check.violation import Violation
 from cnc.check.windows import judge_windows
 from cnc.collector import paused
@@ -64,7 +68,9 @@ def judge(plan: Plan) -> list[Violation]:
     violations += judge_links(transmissions)
     violations += judge_queues(transmissions)
     violations += judge_lists(plan, lists)
-    violations += judge_forwarding(plan, bridge_forwardings(plan))
+    forwarding = bridge_forwardings(plan)
+    violations += judge_forwarding(plan, forwarding)
+    violations += judge_histories(plan, forwarding, transmissions)
     violations += judge_limits(plan.intent.network, plan.gates)
     violations += judge_windows(plan, lists, transmissions)
     violations += judge_seams(plan, lists, transmissions)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from cnc.check.sequencing import judge_sequencing
 from cnc.check.translations import Translations
 from cnc.check.violation import Violation
 from cnc.format import counted
@@ -47,6 +48,7 @@ def judge_forwarding(plan: Plan, forwarding: Mapping[str, BridgeForwarding]) -> 
             text = f"is told {len(its.entries)} filtering entries, and holds {limit}"
             yield Violation("filtering-entries", name, text)
     yield from Translations(plan, forwarding).judge()
+    yield from judge_sequencing(plan, forwarding)
     bridges = _Bridges(plan, forwarding)
     for name in plan.streams:
         if name in plan.addresses and name in plan.intent.streams:
@@ -114,7 +116,10 @@ class _Bridges:
         }
 
     def judge_ways(self, name: str, address: StreamAddress) -> Iterator[Violation]:
-        """What is wrong with the ways of one frame of a stream, all its copies together."""
+        """What is wrong with the ways of one frame of a stream, all its copies together.
+
+        Copies that switches take out go on here, too: if the other is lost, each goes its way.
+        """
         stream, planned = self._plan.intent.streams[name], self._plan.streams[name]
         sent = self._sent(stream.talker, planned.hops)
         expected = Counter(hop.egress for hop in planned.hops if hop.egress.node != stream.talker)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from cnc.check.openings import GateCycle
 from cnc.check.violation import Violation
 from cnc.check.wire import blocking_ns, control_between_ns
+from cnc.elimination import Elimination
 from cnc.format import counted
 from cnc.model import Forwarding, Hop, Intent, Link, Plan, PortRef, Stream, StreamPlan
 
@@ -184,12 +185,13 @@ class _Travel:
         self, stream: Stream, hop: Hop, link: Link, before: Transmission | None
     ) -> Transmission:
         network = self.intent.network
-        occupation = network.occupation_ns(link, stream.payload_octets)
+        octets = self._octets(stream, link, before)
+        occupation = network.occupation_ns(link, octets)
         spread = (stream.frames - 1) * occupation
         blocking = self.blocking_ns[hop.egress]
         if spread:
             blocking += control_between_ns(self.intent, link, spread)
-        flight = network.reception_ns(link, stream.payload_octets) + link.propagation_ns
+        flight = network.reception_ns(link, octets) + link.propagation_ns
         # What the talker sends without a tag is shorter, and sooner at the first switch.
         is_untagged = before is None and stream.identification is not None
         lead = network.untagged_lead_ns(link, stream.payload_octets) if is_untagged else 0
@@ -228,6 +230,15 @@ class _Travel:
             latest_ns=latest,
             all_there_ns=all_there,
         )
+
+    def _octets(self, stream: Stream, link: Link, before: Transmission | None) -> int:
+        """What a frame carries on a link. The switch that it comes to first puts a sequence tag of
+        six octets before the payload where switches take out second copies, and padding stays; the
+        switch that sends it to a listener has taken the tag away."""
+        is_tagged = before is not None and link.target.node not in stream.listeners
+        if stream.elimination is Elimination.LISTENER or not is_tagged:
+            return stream.payload_octets
+        return max(stream.payload_octets, self.intent.network.overhead.min_payload_octets) + 6
 
     def _earliest_start_ns(self, stream: Stream, hop: Hop, earliest_ns: int) -> int:
         """By the bridge's clock, whatever other frames there are or are lost."""

@@ -61,6 +61,23 @@ def check_addresses(document: shape.Document, intent: Intent, problems: Problems
 
 def _bridged_keys(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
     """The keys of a document that only bridged networks have, and what they hold."""
+    if document.defaults.elimination is not None:
+        yield ("defaults", "elimination"), document.defaults.elimination
+    yield from _bridged_keys_of_nodes(document)
+    for name, stream in document.streams.items():
+        identification = None if stream.identification is None else "an identification"
+        for key, value in (
+            ("destination-mac", stream.destination_mac),
+            ("vlan", stream.vlan),
+            ("pcp", stream.pcp),
+            ("identification", identification),
+            ("elimination", stream.elimination),
+        ):
+            if value is not None:
+                yield ("streams", name, key), value
+
+
+def _bridged_keys_of_nodes(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
     if document.addresses is not None:
         yield ("addresses",), "a range of addresses"
     for name, switch in document.switches.items():
@@ -73,16 +90,6 @@ def _bridged_keys(document: shape.Document) -> Iterator[tuple[KeyPath, object]]:
     for name, station in document.end_stations.items():
         if station.mac is not None:
             yield ("end-stations", name, "mac"), station.mac
-    for name, stream in document.streams.items():
-        identification = None if stream.identification is None else "an identification"
-        for key, value in (
-            ("destination-mac", stream.destination_mac),
-            ("vlan", stream.vlan),
-            ("pcp", stream.pcp),
-            ("identification", identification),
-        ):
-            if value is not None:
-                yield ("streams", name, key), value
 
 
 def _check_range(intent: Intent, problems: Problems) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cnc.intent import shape
 from cnc.intent.addresses import address_range, check_addresses, classes_of_pcp
+from cnc.intent.elimination import check_elimination, elimination
 from cnc.intent.identification import identification, individual_range
 from cnc.intent.network import network, refuse_preemption
 from cnc.intent.problems import Problems
@@ -21,7 +22,12 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
         network(document, problems),
         classes,
         {
-            name: _stream(name, its, classes_of_pcp(its, classes, its.class_ or scheduled))
+            name: _stream(
+                name,
+                its,
+                classes_of_pcp(its, classes, its.class_ or scheduled),
+                document.defaults,
+            )
             for name, its in document.streams.items()
         },
         problems.document,
@@ -32,6 +38,7 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
     if not of_plan:
         refuse_preemption(document, problems)
     _check_classes(intent, problems)
+    check_elimination(document, intent, problems)
     check_streams(intent, problems)
     problems.raise_if_any()
     return intent
@@ -50,7 +57,9 @@ def _class(name: str, its: shape.Class) -> TrafficClass:
     )
 
 
-def _stream(name: str, its: shape.Stream, classes: tuple[str, ...]) -> Stream:
+def _stream(
+    name: str, its: shape.Stream, classes: tuple[str, ...], defaults: shape.Defaults
+) -> Stream:
     return Stream(
         name,
         talker=its.talker,
@@ -68,6 +77,7 @@ def _stream(name: str, its: shape.Stream, classes: tuple[str, ...]) -> Stream:
         identification=identification(its),
         max_jitter_ns=its.max_jitter_ns,
         frames=its.frames,
+        elimination=elimination(its, defaults),
     )
 
 

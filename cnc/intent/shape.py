@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from cnc.elimination import Elimination
 from cnc.intent.identification_shape import Identification
 from cnc.intent.mapping import Shape
 from cnc.intent.units import DURATION, SIZE
@@ -113,6 +114,11 @@ class Defaults(Shape):
         description="maximum time that a disturbance, such as a burst of control frames or a "
         "missed window, keeps a port from sending; after any one of them all streams come back "
         "within their bounds; a duration such as 100us, or none: frames may stay late",
+    )
+    elimination: Annotated[Elimination, choice(Elimination)] | None = Field(
+        None,
+        description="in a bridged network, of all streams with two paths: who takes out second "
+        "copies, listener or switch; default: listener",
     )
     gates: Gates = Field(
         "software",
@@ -340,7 +346,14 @@ class Stream(Shape):
     paths: Annotated[int, integer(1, 2, "1 or 2")] = Field(
         1,
         description="2: every frame is sent twice, over paths that share no link between switches, "
-        "and the listener keeps the first (IEEE 802.1CB)",
+        "and the listener keeps the first (IEEE 802.1CB), unless elimination says otherwise",
+    )
+    elimination: Annotated[Elimination, choice(Elimination)] | None = Field(
+        None,
+        description="in a bridged network, of a stream with two paths: who takes out second "
+        "copies; listener: both come to it; switch: the first switch numbers the frames, the last "
+        "one before each listener passes the first copy of each (IEEE 802.1CB); default: "
+        "defaults.elimination",
     )
     destination_mac: Mac | None = Field(
         None,

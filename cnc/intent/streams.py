@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from math import lcm
 
+from cnc.elimination import SEQUENCE_TAG_OCTETS, Elimination
 from cnc.intent.cuts import Cuts
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.reach import FastestPaths
@@ -68,15 +69,19 @@ def _check_payload(intent: Intent, stream: Stream, problems: Problems) -> None:
         headers = f"{SIZE.format(headers_octets)}, the headers of UDP over IPv{stream.ip_version}"
         problems.add(path, payload, f"at least {headers}")
     overhead = intent.network.overhead
+    tag_octets = SEQUENCE_TAG_OCTETS if stream.elimination is Elimination.SWITCH else 0
     frame_octets = (
-        max(stream.payload_octets, overhead.min_payload_octets) + overhead.link_layer_octets
+        max(stream.payload_octets, overhead.min_payload_octets)
+        + overhead.link_layer_octets
+        + tag_octets
     )
+    between = " with its R-TAG between switches" if tag_octets else ""
     for name in dict.fromkeys(stream.traffic_classes):
         its_class = intent.classes.get(name)
         if its_class and frame_octets > its_class.max_frame_octets:
             problems.add(
                 path,
-                f"{payload}, which makes a frame of {SIZE.format(frame_octets)}",
+                f"{payload}, which makes a frame of {SIZE.format(frame_octets)}{between}",
                 f"a frame of at most {SIZE.format(its_class.max_frame_octets)}, the max-frame of "
                 f"class {name}",
             )

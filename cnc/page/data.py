@@ -35,9 +35,11 @@ from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
 from cnc.check import judge
 from cnc.check.frames import Transmission, judge_streams
 from cnc.check.lists import readable_lists
+from cnc.elimination import Elimination
 from cnc.format import duration, rate
 from cnc.model import Plan, PortRef, Stream
 from cnc.page.layout import positions
+from cnc.sequencing import client_octets
 
 
 def page_data(plan: Plan) -> dict[str, Any]:
@@ -150,6 +152,7 @@ class _Data:
             "payload": stream.payload_octets,
             **({"frames": stream.frames} if stream.frames > 1 else {}),
             "limit_ns": stream.max_latency_ns,
+            **({"elimination": "switch"} if stream.elimination is Elimination.SWITCH else {}),
         }
 
     def _stream(self, stream: Stream) -> dict[str, Any]:
@@ -209,5 +212,6 @@ class _Data:
 
     def _occupation_ns(self, stream: Stream, port: PortRef) -> int:
         """How long the frames of a period keep a link busy."""
-        frame = self._network.occupation_ns(self._network.links[port], stream.payload_octets)
-        return stream.frames * frame
+        link = self._network.links[port]
+        octets = client_octets(self._network, stream, link)
+        return stream.frames * self._network.occupation_ns(link, octets)

@@ -52,6 +52,7 @@ function streamDetails(stream) {
   const facts = `${stream.class}, every ${duration(stream.period_ns)}, ${payloadText(stream)} B; latency ≤ ${us(stream.bound_ns)} of ` +
     `${us(stream.limit_ns)} µs allowed` +
     (stream.jitter_ns === undefined ? "" : `; jitter ≤ ${us(stream.jitter_ns)} of ${us(stream.jitter_limit_ns)} µs allowed`) +
+    (stream.elimination === undefined ? "" : "; the last switch takes out second copies") +
     (stream.recovery_ns === null ? "" : `; in time again within ${duration(stream.recovery_ns)} of a disturbance`);
   const head = element("tr", {}, ...HOP_COLUMNS.map(([title]) => element("th", { scope: "col" }, title)));
   const rows = stream.hops.map(hopRow);

@@ -199,9 +199,7 @@ def _routes(
     trees = router.route_all(reachable)
     for stream in reachable:
         if stream.name not in trees:
-            impossible[stream.name] = explain.no_second_path(
-                stream.talker, stream.listeners, router.forwarding
-            )
+            impossible[stream.name] = explain.no_second_path(stream, router.forwarding)
     return trees, impossible
 
 

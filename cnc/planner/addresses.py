@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
+from cnc.elimination import Elimination
 from cnc.errors import InputError, Unschedulable
 from cnc.format import counted
 from cnc.model import (
@@ -65,12 +66,13 @@ def for_moved(
     running: Plan | None,
 ) -> dict[str, StreamAddress]:
     """The addresses, with another one for each stream that switches are to forward otherwise than
-    in the plan `running`.
+    in the plan `running`, or of which they begin or cease to take out second copies.
 
     So the filtering entries of both ways can lie beside each other, and the talker takes the one or
-    the other by the address that it sends to. A stream keeps its address where nobody would tell
-    its talker, where the first switch gives it to untagged frames, where the operator states all of
-    it, and where no other is left.
+    the other by the address that it sends to; and no frame that is numbered comes to a switch that
+    does not take the number away. A stream keeps its address where nobody would tell its talker,
+    where the first switch gives it to untagged frames, where the operator states all of it, and
+    where no other is left.
     """
     result = dict(assigned)
     if running is None:
@@ -85,7 +87,7 @@ def for_moved(
             or running.addresses.get(name) != assigned.get(name)
             or stream.talker not in intent.network.managed
             or stream.identification
-            or _forwarded(intent, its) == _forwarded(running.intent, before)
+            or _treatment(intent, name, its) == _treatment(running.intent, name, before)
         ):
             continue
         if address := unused.next_for(stream):
@@ -94,9 +96,11 @@ def for_moved(
     return result
 
 
-def _forwarded(intent: Intent, planned: StreamPlan) -> set[PortRef]:
-    """The ports by which switches forward the frames of a stream."""
-    return {hop.egress for hop in planned.hops if hop.egress.node in intent.network.bridges}
+def _treatment(intent: Intent, name: str, planned: StreamPlan) -> tuple[set[PortRef], Elimination]:
+    """The ports by which switches forward the frames of a stream, and who takes out copies."""
+    bridges = intent.network.bridges
+    egresses = {hop.egress for hop in planned.hops if hop.egress.node in bridges}
+    return egresses, intent.streams[name].elimination
 
 
 def _range(intent: Intent, stream: Stream) -> AddressRange:

@@ -51,6 +51,18 @@ def keep_apart(graph: Graph, trees: Sequence[Tree]) -> bool:
     return crossed == planned
 
 
+def end_at_last_switches(graph: Graph, trees: Sequence[Tree]) -> bool:
+    """Whether no switch that sends frames to a listener sends them to a switch, too: where it takes
+    out second copies, it takes the R-TAG off, and the next could not."""
+    to_stations: set[int] = set()
+    to_bridges: set[int] = set()
+    for link in (link for tree in trees for link in tree):
+        node = graph.source[link]
+        if graph.is_bridge[node]:
+            (to_bridges if graph.is_bridge[graph.target[link]] else to_stations).add(node)
+    return to_stations.isdisjoint(to_bridges)
+
+
 def node_disjoint_pair(
     graph: Graph, source: int, target: int, prices: Sequence[float]
 ) -> tuple[Path, Path] | None:

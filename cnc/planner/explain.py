@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from cnc.elimination import Elimination
 from cnc.format import microseconds
 from cnc.model import Forwarding, PortRef, Stream
 from cnc.planner import jitter
@@ -31,16 +32,23 @@ def unreachable(talker: str, listeners: tuple[str, ...]) -> str:
     return f"no path from {talker} to {', '.join(listeners)}; add the missing link"
 
 
-def no_second_path(talker: str, listeners: tuple[str, ...], forwarding: Forwarding) -> str:
+def no_second_path(stream: Stream, forwarding: Forwarding) -> str:
+    ends = f"{stream.talker} to {', '.join(stream.listeners)}"
+    if stream.elimination is Elimination.SWITCH and len(stream.listeners) > 1:
+        return (
+            f"no two paths from {ends} of which the last switch before each listener is the end: "
+            "one that takes out second copies takes the R-TAG off, so that no switch behind it "
+            "could; choose elimination: listener, or a stream for each listener"
+        )
     if forwarding is Forwarding.BRIDGED:
         return (
-            f"no two paths from {talker} to {', '.join(listeners)} that switches of a bridged "
+            f"no two paths from {ends} that switches of a bridged "
             "network keep apart: each sends a frame on by all ports of its filtering entry, so "
             "that copies would multiply where paths meet before their last switch; add a link that "
             "closes a ring, or ask for one path"
         )
     return (
-        f"no two paths from {talker} to {', '.join(listeners)} without a common link between "
+        f"no two paths from {ends} without a common link between "
         "switches; add a link that closes a ring, or ask for one path"
     )
 

@@ -116,9 +116,7 @@ class Live:
             for member in search.unplaced
         }
         refused |= {
-            stream.name: explain.no_second_path(
-                stream.talker, stream.listeners, self._router.forwarding
-            )
+            stream.name: explain.no_second_path(stream, self._router.forwarding)
             for stream in streams
             if stream.name not in trees
         }

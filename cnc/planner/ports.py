@@ -11,6 +11,7 @@ from cnc.model import (
     TalkerInterference,
     transmission_ns,
 )
+from cnc.sequencing import client_octets
 
 SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
 CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
@@ -36,7 +37,8 @@ def control_between_ns(intent: Intent, link: Link, stream: Stream) -> int:
     if stream.frames == 1:
         return 0
     rate_bps = intent.control_rate_bps(link)
-    between_ns = (stream.frames - 1) * intent.network.occupation_ns(link, stream.payload_octets)
+    octets = client_octets(intent.network, stream, link)
+    between_ns = (stream.frames - 1) * intent.network.occupation_ns(link, octets)
     span_ns = start_delay_ns(intent, link) + between_ns
     # What control takes makes the span longer, in which more of it comes. Where control may take
     # all of the link, the sum is beyond any period.

@@ -49,6 +49,7 @@ from cnc.planner.graph import Tree
 from cnc.planner.ports import control_between_ns, interval_min_ns, round_up, start_delay_ns
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
+from cnc.sequencing import client_octets
 
 _CLASSES_TO_PACE = 3  # with fewer, frames of all sizes get in each other's way in the queue
 
@@ -297,16 +298,18 @@ class Problem:
         return self.intent.network.untagged_lead_ns(self.links[number], stream.payload_octets)
 
     def _hop(self, number: int, stream: Stream) -> _HopTimes:
-        key = number, stream.payload_octets, stream.frames
+        link = self.links[number]
+        key = number, client_octets(self.intent.network, stream, link), stream.frames
         if key not in self._hop_times:
-            self._hop_times[key] = self._compute_hop(self.links[number], stream)
+            self._hop_times[key] = self._compute_hop(link, stream)
         return self._hop_times[key]
 
     def _compute_hop(self, link: Link, stream: Stream) -> _HopTimes:
         network = self.intent.network
         delay = self.delay_ns(link, stream)
-        flight = network.reception_ns(link, stream.payload_octets) + link.propagation_ns
-        occupation = network.occupation_ns(link, stream.payload_octets)
+        octets = client_octets(network, stream, link)
+        flight = network.reception_ns(link, octets) + link.propagation_ns
+        occupation = network.occupation_ns(link, octets)
         spread = (stream.frames - 1) * occupation
         bridge = network.bridges.get(link.target.node)
         rounding = link.gate_tick_ns - 1
@@ -340,7 +343,8 @@ class Problem:
     def _longest_frame(self) -> Stream:
         """A stream of the longest frames, one in a period."""
         streams = self.intent.streams.values()
-        return replace(max(streams, key=lambda stream: stream.payload_octets), frames=1)
+        longest = max(streams, key=lambda its: (its.payload_octets, its.elimination.value))
+        return replace(longest, frames=1)
 
     @cached_property
     def _loose_links(self) -> frozenset[int]:

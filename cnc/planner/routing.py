@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from cnc.elimination import Elimination
 from cnc.model import Forwarding, Hop, Intent, Link, Stream
-from cnc.planner.copies import keep_apart, node_disjoint_pair
+from cnc.planner.copies import end_at_last_switches, keep_apart, node_disjoint_pair
 from cnc.planner.graph import Graph, Tree
+from cnc.sequencing import client_octets
 
 _COMFORTABLE = 0.8  # load at which a link is no obstacle yet: below it no stream makes a detour
 _TRIES_MAX = 30  # streams tried, the greatest first, before a full link is left as it is
@@ -99,16 +101,20 @@ class Router:
         graph, prices = self._graph, self._prices(stream)
         ends = graph.node[stream.talker], graph.node[stream.listeners[0]]
         pair = graph.disjoint_pair(*ends, prices)
-        if pair is None or self._go_together(pair):
+        if pair is None or self._go_together(stream, pair):
             return pair
         pair = node_disjoint_pair(graph, *ends, prices)
-        return pair if pair and self._go_together(pair) else None
+        return pair if pair and self._go_together(stream, pair) else None
 
-    def _go_together(self, trees: Sequence[Tree]) -> bool:
-        """Whether frames stay on the trees if all switches forward over both."""
+    def _go_together(self, stream: Stream, trees: Sequence[Tree]) -> bool:
+        """Whether frames stay on the trees if all switches forward over both, and second copies can
+        be taken out of them where switches do that."""
         if self.forwarding is Forwarding.ROUTED:
             return True
-        return keep_apart(self._graph, trees)
+        ends_there = stream.elimination is Elimination.LISTENER or end_at_last_switches(
+            self._graph, trees
+        )
+        return ends_there and keep_apart(self._graph, trees)
 
     def _shortest(self, stream: Stream) -> Tree | None:
         """The least loaded of the shortest trees between stations with one link each."""
@@ -181,7 +187,7 @@ class Router:
             if one is None:
                 continue
             other = self._grow(stream, prices, {link for link in one if is_inner[link]})
-            if other is not None and self._go_together((one, other)):
+            if other is not None and self._go_together(stream, (one, other)):
                 return one, other
         return None
 
@@ -238,10 +244,10 @@ class Router:
 
     def _share(self, stream: Stream, link: int) -> float:
         its = self._graph.links[link]
-        key = its.rate_bps, stream.payload_octets
+        network = self.intent.network
+        key = its.rate_bps, client_octets(network, stream, its)
         if key not in self._occupations_ns:
-            network = self.intent.network
-            self._occupations_ns[key] = network.occupation_ns(its, stream.payload_octets)
+            self._occupations_ns[key] = network.occupation_ns(its, key[1])
         return stream.frames * self._occupations_ns[key] / stream.period_ns
 
 

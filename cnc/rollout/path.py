@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cnc.elimination import ports_of
 from cnc.errors import InputError
 from cnc.forwarding import bridge_forwardings
 from cnc.identification import Translation
@@ -18,6 +19,7 @@ from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortR
 from cnc.rollout.compare import agent_down
 from cnc.rollout.forwarding import NO_BRIDGE
 from cnc.rollout.parallel import answers
+from cnc.rollout.sequencing import done
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
 from cnc.switch.payload import desired_nodes
 from cnc.switch.tree import BridgeReport
@@ -31,8 +33,8 @@ class PathHop:
     """What a switch does with the frames that come in by `ingress`.
 
     `leaves_by` are the ports that they leave by, `planned` those of the plan. `deviation` says how
-    they leave the plan; None: they do not. `translation` is what becomes of address and tag; None:
-    nothing.
+    they leave the plan; None: they do not. `translation` is what becomes of address and tag,
+    `sequencing` what is done with second copies and their numbers; None: nothing.
     """
 
     switch: str
@@ -41,6 +43,7 @@ class PathHop:
     planned: tuple[str, ...]
     deviation: str | None
     translation: str | None = None
+    sequencing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ class _Walk:
         planned = _leaving(desired, self._address, ingress.port)
         report = self._reports[ingress.node]
         leaving: tuple[str, ...] = ()
-        translation = None
+        translation = sequencing = None
         deviation: str | None
         if isinstance(report, DeviceError):
             deviation = report.reason
@@ -179,12 +182,17 @@ class _Walk:
         else:
             leaving = _leaving(report.forwarding, self._address, ingress.port)
             translation = self._translation(ingress, report.forwarding)
-            deviation = _deviation(
-                report.forwarding, self._address, ingress.port, leaving, planned
-            ) or self._not_back(ingress.node, report.forwarding)
+            sequencing = _sequencing(report.forwarding, self._address, ingress.port)
+            deviation = (
+                _deviation(report.forwarding, self._address, ingress.port, leaving, planned)
+                or self._not_back(ingress.node, report.forwarding)
+                or _not_sequenced(report.forwarding, desired, self._address, ingress.port)
+            )
         cabled = [PortRef(ingress.node, port) for port in leaving]
         self._hops.append(
-            PathHop(ingress.node, ingress.port, leaving, planned, deviation, translation)
+            PathHop(
+                ingress.node, ingress.port, leaving, planned, deviation, translation, sequencing
+            )
         )
         if deviation:
             self._deviations.append(f"{ingress.node}: {deviation}")
@@ -250,6 +258,26 @@ def _leaving(forwarding: BridgeForwarding, address: StreamAddress, ingress: str)
         return ()
     ports = forwarding.entries.get(address, ())
     return tuple(port for port in ports if port in members and port != ingress)
+
+
+def _sequencing(does: BridgeForwarding, address: StreamAddress, ingress: str) -> str | None:
+    """What a switch does with numbers and copies of frames that come in by `ingress`, in words."""
+    function = does.sequencing.get(address)
+    return done(function) if function and ingress in ports_of(function) else None
+
+
+def _not_sequenced(
+    does: BridgeForwarding, planned: BridgeForwarding, address: StreamAddress, ingress: str
+) -> str | None:
+    """How a switch does otherwise than planned with them; None: it does not."""
+    running, wanted = does.sequencing.get(address), planned.sequencing.get(address)
+    touched = {*(ports_of(running) if running else ()), *(ports_of(wanted) if wanted else ())}
+    if running == wanted or ingress not in touched:
+        return None
+    does_so = (
+        f"frames are {done(running)}" if running else "frames are neither numbered nor recovered"
+    )
+    return f"{does_so}; planned is {done(wanted)}" if wanted else f"{does_so}, not as planned"
 
 
 def _deviation(

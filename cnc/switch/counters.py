@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from cnc.model import StreamAddress
 from cnc.switch import reply
+from cnc.switch.identification import known_by_tag
 from cnc.switch.reply import Element
-from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
+from cnc.switch.tree import BRIDGE, FRER, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
-_NAMESPACES = {"if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
+RECOVERY_COUNTERS = ("passed", "discarded", "out-of-order", "rogue", "lost", "tagless", "resets")
+
+_RECOVERY_COUNTERS = {
+    name: "rx-resets" if name == "resets" else f"rx-{name}-pkts" for name in RECOVERY_COUNTERS
+}
+_NAMESPACES = {"f": FRER, "if": INTERFACES, "b": BRIDGE, "g": SCHED_BRIDGE, "t": TSN_LINUX}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +30,21 @@ class PortCounters:
     `config_change_errors`: schedules whose base time had passed when they were set (802.1Q
     12.29.1). `overruns`: frames that were still being sent when their gate closed
     (transmission-overrun). `drops`: frames dropped before they were sent; `window_drops` those of
-    them for which the list has no window.
+    them for which the list has no window. `recovery` is by the address of a stream of which the
+    port recovers the sequence, and by the name of the counter (802.1CB 10.8, without `rx-`).
     """
 
     config_change_errors: int | None = None
     overruns: Mapping[int, int] = field(default_factory=dict)
     drops: Mapping[int, int] = field(default_factory=dict)
     window_drops: Mapping[int, int] = field(default_factory=dict)
+    recovery: Mapping[StreamAddress, Mapping[str, int]] = field(default_factory=dict)
 
 
 def port_counters(data: Element) -> dict[str, PortCounters]:
     """The counters by port name, from the reply to a get."""
-    counters = {}
+    counters: dict[str, PortCounters] = {}
+    named = known_by_tag(data)
     for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         table = "b:bridge-port/g:gate-parameter-table"
         statistics = "b:bridge-port/t:taprio/t:kernel/t:class-statistics"
@@ -48,8 +58,26 @@ def port_counters(data: Element) -> dict[str, PortCounters]:
             ),
             drops=dict(_by_class(interface, statistics, "t:", "drops")),
             window_drops=dict(_by_class(interface, statistics, "t:", "window-drops")),
+            recovery={
+                named[handle].address: counts
+                for handle, counts in _recovery(interface)
+                if handle in named
+            },
         )
     return counters
+
+
+def _recovery(interface: Element) -> Iterator[tuple[int, dict[str, int]]]:
+    """The counters of copies that come in from the wire, by the handle of their stream."""
+    path = "if:statistics/f:frer/f:per-port-per-stream-counters"
+    for row in reply.rows(interface, path, _NAMESPACES):
+        if row.leaves.get("direction-out-facing") == "true":
+            counts = {
+                name: row.number(leaf)
+                for name, leaf in _RECOVERY_COUNTERS.items()
+                if leaf in row.leaves
+            }
+            yield row.number("handle"), counts
 
 
 def _by_class(interface: Element, rows: str, prefix: str, leaf: str) -> Iterator[tuple[int, int]]:

@@ -9,12 +9,14 @@ from lxml.builder import ElementMaker
 
 from cnc.switch.end_station import published_filter, talker_filter
 from cnc.switch.forwarding import configured_filters, state_filters
+from cnc.switch.identification import identity_filter
 from cnc.switch.reply import Element
-from cnc.switch.tree import BRIDGE, INTERFACES, SCHED_BRIDGE, TSN_LINUX
+from cnc.switch.tree import BRIDGE, FRER, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
 _IF = ElementMaker(namespace=INTERFACES, nsmap={None: INTERFACES})
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _GATES = ElementMaker(namespace=SCHED_BRIDGE, nsmap={None: SCHED_BRIDGE})
+_FRER = ElementMaker(namespace=FRER, nsmap={None: FRER})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 
 # Nodes of a gate table.
@@ -52,7 +54,9 @@ def watch_filter(
     ports: Iterable[str], *, talker: bool = False, bridges: Collection[str] = ()
 ) -> list[Element]:
     """All state that may change while the schedules stay: without the limits, with counters."""
-    return _state_filter(ports, (*_CLOCK, *_COUNTERS), talker=talker) + state_filters(bridges)
+    ports = [*ports]
+    state = _state_filter(ports, (*_CLOCK, *_COUNTERS), talker=talker) + state_filters(bridges)
+    return [*state, *(_interfaces(ports, _of_copies()) if bridges else [])]
 
 
 def clock_filter(port: str) -> list[Element]:
@@ -60,10 +64,18 @@ def clock_filter(port: str) -> list[Element]:
     return _interfaces([port], _bridge_port(_CLOCK, _TSNL("kernel", _TSNL("clock"))))
 
 
-def counter_filter(ports: Iterable[str]) -> list[Element]:
-    """The counters of these bridge ports."""
+def counter_filter(ports: Iterable[str], bridges: Collection[str] = ()) -> list[Element]:
+    """The counters of these bridge ports; where they belong to `bridges`, those of streams, too."""
     kernel = _TSNL("kernel", _TSNL("class-statistics"))
-    return _interfaces(ports, _bridge_port(_COUNTERS, kernel))
+    of_port = _bridge_port(_COUNTERS, kernel)
+    if not bridges:
+        return _interfaces(ports, of_port)
+    return [*_interfaces(ports, of_port, _of_copies()), identity_filter()]
+
+
+def _of_copies() -> Element:
+    """What a port has done with the copies of streams."""
+    return _IF("statistics", _FRER("frer"))
 
 
 def _state_filter(

@@ -18,9 +18,11 @@ from lxml.builder import ElementMaker
 
 from cnc.model import NO_FORWARDING, BridgeForwarding, StreamAddress
 from cnc.switch import code_points, reply
-from cnc.switch.identification import identity_filter, is_installed, translations
+from cnc.switch.identification import identity_filter, translations
 from cnc.switch.mac_addresses import from_tree, to_tree
+from cnc.switch.modules import IDENTIFICATION, SEQUENCING, is_installed
 from cnc.switch.reply import Element
+from cnc.switch.sequencing import sequence_functions, sequencing_filter
 from cnc.switch.tree import BRIDGE, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport, ForeignEntry
 
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
@@ -167,12 +169,12 @@ def state_filters(bridges: Collection[str]) -> list[Element]:
 
 
 def bridge_filters(bridges: Collection[str]) -> list[Element]:
-    """Subtree filters: these bridges, and what their switch makes of untagged frames; none without
-    any. A server that does not know the module of the latter selects nothing of it."""
+    """Subtree filters: these bridges, and what their switch makes of untagged frames and of copies;
+    none without any. A server that does not know the modules of the latter selects nothing."""
     if not bridges:
         return []
     names = (_BRIDGE("bridge", _BRIDGE("name", bridge)) for bridge in sorted(bridges))
-    return [_BRIDGE("bridges", *names), identity_filter()]
+    return [_BRIDGE("bridges", *names), identity_filter(), sequencing_filter()]
 
 
 def settings_filter() -> Element:
@@ -186,9 +188,14 @@ def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, BridgeFor
     """What is configured of these bridges, from the reply to a get-config; without those of which
     nothing is."""
     components = _components(data)
-    trusting, translated = code_points.configured_trust(data), translations(data)
+    trusting = code_points.configured_trust(data)
+    of_switch = _of_switch(data)
     return {
-        name: replace(_forwarding(components[name], trusting), translations=translated)
+        name: replace(
+            _forwarding(components[name], trusting),
+            translations=of_switch.translations,
+            sequencing=of_switch.sequencing,
+        )
         for name in bridges
         if name in components
     }
@@ -199,16 +206,29 @@ def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeRep
     components = _components(data)
     if not components:
         return {}
-    translated, can_translate = translations(data), is_installed(data)
+    of_switch = _of_switch(data)
+    identifies, recovers = (is_installed(data, each) for each in (IDENTIFICATION, SEQUENCING))
     return {
         name: replace(
             report,
-            forwarding=replace(report.forwarding, translations=translated),
-            identifies_streams=can_translate,
+            forwarding=replace(
+                report.forwarding,
+                translations=of_switch.translations,
+                sequencing=of_switch.sequencing,
+            ),
+            identifies_streams=identifies,
+            recovers_sequences=recovers,
         )
         for name in bridges
         if name in components and (report := _report(components[name], data))
     }
+
+
+def _of_switch(data: Element) -> BridgeForwarding:
+    """What a switch does with frames where they come in and leave, whatever their bridge."""
+    return replace(
+        NO_FORWARDING, translations=translations(data), sequencing=sequence_functions(data)
+    )
 
 
 def all_bridge_reports(data: Element) -> dict[str, BridgeReport]:

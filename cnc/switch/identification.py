@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
-from itertools import count
+from typing import NamedTuple
 
 from lxml.builder import ElementMaker
 
@@ -30,11 +30,10 @@ from cnc.identification import (
 )
 from cnc.model import BridgeForwarding, StoredIdentity, StreamAddress
 from cnc.switch import reply
+from cnc.switch.identity_numbers import Number, Numbers
 from cnc.switch.mac_addresses import from_tree, to_tree
 from cnc.switch.reply import Element
 from cnc.switch.tree import NETCONF, STREAM_IDENTIFICATION
-
-MODULE = "ieee802-dot1cb-stream-identification"
 
 _SID = ElementMaker(namespace=STREAM_IDENTIFICATION, nsmap={None: STREAM_IDENTIFICATION})
 _NAMESPACES = {"s": STREAM_IDENTIFICATION}
@@ -50,91 +49,82 @@ _TAGGED, _UNTAGGED = "tagged", "priority"
 # --- to the tree ---------------------------------------------------------------------------------
 
 
-def identity_elements(
+class IdentityEdit(NamedTuple):
+    """The entries of the list that an edit sets and removes; by address the handles that streams
+    have by it, and those that it removes."""
+
+    elements: list[Element]
+    handles: dict[StreamAddress, int]
+    removed: set[int]
+
+
+def identity_edit(
     changes: Iterable[BridgeForwarding], stored: Iterable[StoredIdentity]
-) -> list[Element]:
-    """The entries of the list that set the translations of a switch's bridges, and remove what is
-    `stored`, of all of its list, in the VLANs of streams beside them.
+) -> IdentityEdit:
+    """What sets the translations of a switch's bridges and names the streams that other tables
+    refer to, and removes what is `stored`, of all of its list, in the VLANs of streams beside them.
 
     What is stored keeps its index and handle, so that only what changes is edited. What is new gets
     the first numbers that no entry has, not even one that is removed in the same edit.
     """
     changes, stored = [*changes], [*stored]
     desired = {a: its for each in changes for a, its in each.translations.items()}
+    named = {a: ports for each in changes for a, ports in each.named.items()}
     vlan_ids = {vlan_id for each in changes for vlan_id in each.vlans}
-    numbers = _Numbers(stored)
-    wanted = {
-        numbers.of(address, part): (address, translation, part)
-        for address, translation in sorted(desired.items(), key=lambda each: str(each[0]))
-        for part in parts_of(translation)
-    }
+    numbers = Numbers(stored)
+    wanted: dict[Number, list[Element]] = {}
+    for address in sorted(desired.keys() | named.keys(), key=str):
+        if address in named:
+            number = numbers.of(address, IdentityPart.NAME)
+            wanted[number] = [*_name(address, named[address])]
+        translation = desired.get(address, Translation())
+        for part in parts_of(translation):
+            wanted[numbers.of(address, part)] = [*_parameters(address, translation, part)]
     kept = {each.index for each in wanted}
-    removed = (
-        each.index
+    removed = [
+        each
         for each in stored
         if each.address and each.address.vlan_id in vlan_ids and each.index not in kept
-    )
-    return [
-        *(
-            _SID("stream-identity", {_OPERATION: "remove"}, _SID("index", str(index)))
-            for index in sorted(removed)
-        ),
-        *(_entry(number, *wanted[number]) for number in sorted(wanted)),
     ]
+    elements = [
+        *(
+            _SID("stream-identity", {_OPERATION: "remove"}, _SID("index", str(each.index)))
+            for each in sorted(removed, key=lambda each: each.index)
+        ),
+        *(_entry(number, wanted[number]) for number in sorted(wanted)),
+    ]
+    handles = {address: numbers.handle(address) for address in desired.keys() | named.keys()}
+    return IdentityEdit(elements, handles, {each.handle for each in removed} - {*handles.values()})
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Number:
-    """What tells an entry apart, and what ties it to the others of its stream."""
-
-    index: int
-    handle: int
-
-
-class _Numbers:
-    """The numbers of the entries of a switch."""
-
-    def __init__(self, stored: Iterable[StoredIdentity]) -> None:
-        self._indexes: dict[tuple[StreamAddress, IdentityPart], int] = {}
-        self._handles: dict[StreamAddress, int] = {}
-        taken_indexes, taken_handles = set(), set()
-        for each in stored:
-            taken_indexes.add(each.index)
-            taken_handles.add(each.handle)
-            if each.address and each.part:
-                self._indexes.setdefault((each.address, each.part), each.index)
-                self._handles.setdefault(each.address, each.handle)
-        self._free_indexes = (number for number in count(1) if number not in taken_indexes)
-        self._free_handles = (number for number in count(1) if number not in taken_handles)
-
-    def of(self, address: StreamAddress, part: IdentityPart) -> _Number:
-        """Those that the entry has, or new ones."""
-        if address not in self._handles:
-            self._handles[address] = next(self._free_handles)
-        index = self._indexes.get((address, part))
-        return _Number(next(self._free_indexes) if index is None else index, self._handles[address])
-
-
-def _entry(
-    number: _Number, address: StreamAddress, translation: Translation, part: IdentityPart
-) -> Element:
+def _entry(number: Number, parameters: list[Element]) -> Element:
     return _SID(
         "stream-identity",
         {_OPERATION: "replace"},
         _SID("index", str(number.index)),
         _SID("handle", str(number.handle)),
-        *_parameters(address, translation, part),
+        *parameters,
     )
+
+
+def _address_leaves(address: StreamAddress) -> list[Element]:
+    return [
+        _SID("destination-mac", to_tree(address.destination_mac)),
+        _SID("tagged", _TAGGED),
+        _SID("vlan", str(address.vlan_id)),
+    ]
+
+
+def _name(address: StreamAddress, ports: Iterable[str]) -> Iterator[Element]:
+    """By what frames are known that come in with their tag: the address itself (802.1CB 6.4)."""
+    yield _SID("out-facing", *(_SID("input-port", port) for port in ports))
+    yield _SID(_NULL, *_address_leaves(address))
 
 
 def _parameters(
     address: StreamAddress, translation: Translation, part: IdentityPart
 ) -> Iterator[Element]:
-    down = [
-        _SID("destination-mac", to_tree(address.destination_mac)),
-        _SID("tagged", _TAGGED),
-        _SID("vlan", str(address.vlan_id)),
-    ]
+    down = _address_leaves(address)
     inward, outward = translation.inward, translation.outward
     if part is IdentityPart.OUTWARD and outward:
         yield _SID("in-facing", _SID("input-port", outward.port))
@@ -221,6 +211,25 @@ def translations(data: Element) -> dict[StreamAddress, Translation]:
     return found
 
 
+class Named(NamedTuple):
+    """A stream that a switch knows by its tag, and the ports where it does."""
+
+    address: StreamAddress
+    ports: frozenset[str]
+
+
+def known_by_tag(data: Element) -> dict[int, Named]:
+    """The streams that other tables of a switch may refer to, by handle."""
+    found = {}
+    for entry in _entries(data):
+        parsed = _Parsed.of(entry)
+        if parsed.part is IdentityPart.NAME and parsed.address:
+            ports = reply.entries(entry, "s:out-facing/s:input-port", _NAMESPACES)
+            names = frozenset(reply.short(each.text or "", "input-port") for each in ports)
+            found[parsed.handle] = Named(parsed.address, names)
+    return found
+
+
 def _entries(data: Element) -> Iterator[Element]:
     return reply.entries(data, "s:stream-identity", _NAMESPACES)
 
@@ -247,6 +256,8 @@ class _Parsed:
         active = entry.find(f"s:{_ACTIVE}", _NAMESPACES)
         if active is None:
             is_passive = part is IdentityPart.IDENTIFY
+            if is_passive and (address := _tagged_address(entry)):
+                return cls(index, handle, IdentityPart.NAME, port, address=address)
             known_by = _identification(entry) if is_passive else None
             return cls(index, handle, part if is_passive else None, port, known_by=known_by)
         if part is None:  # both ways in one entry, or at ports that are gone
@@ -286,8 +297,19 @@ _FACINGS = (
 )
 
 
+def _tagged_address(entry: Element) -> StreamAddress | None:
+    """The address by which an entry knows frames with a tag; None where it knows others."""
+    null = entry.find(f"s:{_NULL}", _NAMESPACES)
+    if null is None or _leaf(null, "tagged") != _TAGGED:
+        return None
+    return _address_of(_leaf(null, "destination-mac"), _leaf(null, "vlan"))
+
+
 def _address(active: Element) -> StreamAddress | None:
-    mac, vlan = _leaf(active, "down/s:destination-mac"), _leaf(active, "down/s:vlan")
+    return _address_of(_leaf(active, "down/s:destination-mac"), _leaf(active, "down/s:vlan"))
+
+
+def _address_of(mac: str | None, vlan: str | None) -> StreamAddress | None:
     if mac is None or vlan is None:
         return None
     return StreamAddress(from_tree(mac), reply.number(vlan, "vlan"))
@@ -338,31 +360,3 @@ def _number(entry: Element, leaf: str) -> int:
 def _optional_number(parent: Element, leaf: str) -> int | None:
     text = _leaf(parent, leaf)
     return None if text is None else reply.number(text, leaf)
-
-
-# --- what a switch can ---------------------------------------------------------------------------
-
-_LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
-_YANG = ElementMaker(namespace=_LIBRARY, nsmap={None: _LIBRARY})
-_BRIDGE_MODULE = "ieee802-dot1q-bridge"
-
-
-def module_filter() -> Element:
-    """A subtree filter: whether the module of stream identification is installed. One that is in
-    use is asked for as well: without it nobody may read what is."""
-    return _YANG(
-        "yang-library",
-        _YANG(
-            "module-set",
-            *(_YANG("module", _YANG("name", name)) for name in (MODULE, _BRIDGE_MODULE)),
-        ),
-    )
-
-
-def is_installed(data: Element) -> bool:
-    """Whether the reply to `module_filter` has the module; True where it has no other, either."""
-    path = "y:yang-library/y:module-set/y:module"
-    namespaces = {"y": _LIBRARY}
-    modules = reply.entries(data, path, namespaces)
-    found = {reply.text(module, "y:name", namespaces) for module in modules}
-    return MODULE in found or not found

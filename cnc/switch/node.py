@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cnc.model import BridgeForwarding, EndStation, Management, PortSettings
+from cnc.switch.modules import needs_modules
 
 
 class ManagedNode(Protocol):
@@ -23,29 +24,23 @@ class Managed:
     """Name and management address of a node, without the rest of the network.
 
     `bridges` are its Linux bridges whose forwarding is configured; it is asked for no other.
-    `translates`: it is asked whether it can translate frames that talkers send untagged.
+    `needs_modules`: it is asked whether it has the YANG modules that not every switch needs.
     """
 
     name: str
     management: Management | None
     is_end_station: bool = False
     bridges: frozenset[str] = frozenset()
-    translates: bool = False
+    needs_modules: bool = False
 
     @classmethod
     def of(cls, node: ManagedNode, settings: Mapping[str, PortSettings | None]) -> Managed:
         """A node whose ports, and bridges, are to be configured with `settings`."""
         is_end_station = isinstance(node, EndStation)
-        bridges, translates = bridges_in(settings), translates_by(settings)
-        return cls(node.name, node.management, is_end_station, bridges, translates)
+        bridges = bridges_in(settings)
+        return cls(node.name, node.management, is_end_station, bridges, needs_modules(settings))
 
 
 def bridges_in(settings: Mapping[str, PortSettings | None]) -> frozenset[str]:
     """Which of the configured are bridges, not ports."""
     return frozenset(name for name, each in settings.items() if isinstance(each, BridgeForwarding))
-
-
-def translates_by(settings: Mapping[str, PortSettings | None]) -> bool:
-    """Whether one of the configured is a bridge that is to translate frames."""
-    bridges = (each for each in settings.values() if isinstance(each, BridgeForwarding))
-    return any(each.translations for each in bridges)

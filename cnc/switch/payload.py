@@ -9,6 +9,7 @@ from fractions import Fraction
 from lxml import etree
 from lxml.builder import ElementMaker
 
+from cnc.elimination import NO_SEQUENCING
 from cnc.forwarding import bridge_forwarding, bridge_forwardings
 from cnc.model import (
     NO_FORWARDING,
@@ -25,8 +26,9 @@ from cnc.model import (
 )
 from cnc.switch.end_station import talker_element, talker_ports
 from cnc.switch.forwarding import bridges_element, regeneration_element, regenerations
-from cnc.switch.identification import identity_elements
+from cnc.switch.identification import identity_edit
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
+from cnc.switch.sequencing import sequencing_elements
 from cnc.switch.tree import (
     BRIDGE,
     IF_TYPE,
@@ -137,14 +139,21 @@ def edit_config(
         if not isinstance(desired, BridgeForwarding)
     }
     before = {name: at.forwarding if (at := stored.get(name)) else None for name in bridges}
-    # Each has the whole table of the switch.
-    table = next((at.identities for name in bridges if (at := stored.get(name))), ())
+    # Each has the whole tables of the switch.
+    whole = next((at for name in bridges if (at := stored.get(name))), None)
+    streams = identity_edit(bridges.values(), whole.identities if whole else ())
     _add_bridge_ports(interfaces, bridges, before)
     return _NC(
         "config",
         _IF("interfaces", *(interface for _, interface in sorted(interfaces.items()))),
         *([bridges_element(bridges, before)] if bridges else []),
-        *identity_elements(bridges.values(), table),
+        *streams.elements,
+        *sequencing_elements(
+            bridges.values(),
+            streams.handles,
+            streams.removed,
+            whole.sequencing if whole else NO_SEQUENCING,
+        ),
         rollout_id_element(rollout_id),
     )
 

@@ -30,6 +30,7 @@ from cnc.switch.extras import kernel_extras, stored_extras
 from cnc.switch.forwarding import bridge_reports, stored_bridges
 from cnc.switch.identification import identities
 from cnc.switch.reply import Element, Row
+from cnc.switch.sequencing import stored_sequencing
 from cnc.switch.tree import (
     BRIDGE,
     DATASTORES,
@@ -85,12 +86,15 @@ def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, Stored
             ports[_require(interface, "if:name")] = replace(stored, talker=talker)
     if not bridges:
         return ports
-    forwardings, table = stored_bridges(data, bridges), tuple(identities(data))
+    forwardings = stored_bridges(data, bridges)
+    empty = replace(
+        _NO_BRIDGE_PORT, identities=tuple(identities(data)), sequencing=stored_sequencing(data)
+    )
     # A bridge is an interface, too; what matters of it is how it forwards.
     return ports | {
-        name: replace(_NO_BRIDGE_PORT, forwarding=forwardings.get(name), identities=table)
+        name: replace(empty, forwarding=forwardings.get(name))
         for name in bridges
-        if name in forwardings or table
+        if name in forwardings or empty.identities
     }
 
 

@@ -160,9 +160,10 @@ class Subscription(Device):
 
     def counters(self, ports: Collection[str]) -> dict[str, PortCounters]:
         """The counters of these ports."""
+        parts = self._parts(ports)
         with self._request("get"):
             counters = port_counters(
-                self._operational(filters.counter_filter(self._parts(ports)["ports"]))
+                self._operational(filters.counter_filter(parts["ports"], parts["bridges"]))
             )
         return of_ports(ports, counters)
 

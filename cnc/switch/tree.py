@@ -28,6 +28,7 @@ BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge"
 SCHED = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
 SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
 STREAM_IDENTIFICATION = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-stream-identification"
+FRER = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-frer"
 TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 END_STATION = "urn:tsn-control-plane:yang:tsn-end-station"
 
@@ -98,8 +99,8 @@ class BridgeReport:
     `recoded` is by port what its tables change of code points, empty where they change nothing.
     Without VLAN filtering a bridge forwards by address alone; without multicast snooping it sends
     frames of a group address to all ports. `identifies_streams`: whether it can translate frames
-    that talkers send untagged, where it was asked. All three are True where the switch does not
-    report it.
+    that talkers send untagged, `recovers_sequences` whether it can take out second copies, where it
+    was asked. All four are True where the switch does not report it.
 
     `held_back` are the ports with a link that the spanning tree protocol does not let forward, with
     their state; `foreign_vlans` those that the agent has not registered, by port, or by the bridge
@@ -112,6 +113,7 @@ class BridgeReport:
     snoops_multicast: bool = True
     recoded: Mapping[str, tuple[Recoding, ...]] = field(default_factory=dict)
     identifies_streams: bool = True
+    recovers_sequences: bool = True
     held_back: Mapping[str, str] = field(default_factory=dict)
     foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
     foreign_entries: Mapping[str, tuple[ForeignEntry, ...]] = field(default_factory=dict)

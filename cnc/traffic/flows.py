@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from cnc.addressing import next_hops
+from cnc.elimination import Elimination
 from cnc.errors import InputError
 from cnc.lab.supported import check_streams
 from cnc.model import NS_PER_S, ClassRole, Forwarding, Intent, Plan, Stream
@@ -220,7 +221,7 @@ def _bridged_stream_flows(plan: Plan, stream: Stream) -> Iterator[BridgedFlow]:
             period_ns=stream.period_ns,
             offset_ns=first.offset_ns,
             latency_bound_ns=planned.latency_bound_ns,
-            copies=len(planned.paths),
+            copies=1 if stream.elimination is Elimination.SWITCH else len(planned.paths),
             frames=stream.frames,
         )
         yield _untagged(plan, stream, flow) if stream.identification else flow

@@ -28,7 +28,7 @@ def serve(address: str, port: int, snapshot: Callable[[], Snapshot]) -> Callable
     Raises InputError if the address cannot be listened on.
     """
     registry = CollectorRegistry()
-    registry.register(_Network(snapshot))
+    registry.register(Network(snapshot))
     try:
         server, _ = start_http_server(port, address, registry)
     except OSError as error:
@@ -48,7 +48,9 @@ def serve(address: str, port: int, snapshot: Callable[[], Snapshot]) -> Callable
     return close
 
 
-class _Network(Collector):
+class Network(Collector):
+    """The metrics of a network, as they are when they are scraped."""
+
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         self._snapshot = snapshot
 
@@ -58,6 +60,7 @@ class _Network(Collector):
         yield from _switches(now, answers)
         yield from _ports(now, answers)
         yield from _counters(answers)
+        yield from _copies(answers)
         unfinished = GaugeMetricFamily(
             "tsn_rollout_unfinished", "Unfinished rollouts that wait for an operator."
         )
@@ -160,3 +163,22 @@ def _counters(answers: Mapping[str, Poll]) -> Iterator[Metric]:
                 sent.add_metric([name, port, str(number)], traffic.sent_frames)
                 backlog.add_metric([name, port, str(number)], traffic.backlog_frames)
     yield from (errors, drops, window_drops, overruns, sent, backlog)
+
+
+def _copies(answers: Mapping[str, Poll]) -> Iterator[Metric]:
+    """What switches have done with the copies of streams; nothing where none takes any out."""
+    labels = ["switch", "port", "destination_mac", "vlan_id", "counter"]
+    family = CounterMetricFamily(
+        "tsn_stream_recovery",
+        "Frames of a stream that came in by a port to have their sequence recovered, by what "
+        "became of them; and resets of the sequence.",
+        labels=labels,
+    )
+    for name, poll in answers.items():
+        for port, counted in poll.counters.items():
+            for address, counts in counted.recovery.items():
+                for counter, count in counts.items():
+                    of = [name, port, address.destination_mac, str(address.vlan_id), counter]
+                    family.add_metric(of, count)
+    if family.samples:
+        yield family

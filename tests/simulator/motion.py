@@ -10,6 +10,7 @@ from typing import Protocol
 from cnc.model import Link, Network, PortRef
 from tests.simulator.adversary import Adversary
 from tests.simulator.ports import Flow, Frame, Step
+from tests.simulator.recovery import VectorRecovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Motion:
         self._wakes: dict[PortRef, int] = {}
         # By the ports in and out and the class: a switch keeps such frames in order (802.1Q 8.6.6).
         self._last_queued: dict[tuple[PortRef, PortRef, int], int] = {}
+        self._recoveries: dict[tuple[str, str], VectorRecovery] = {}
         self._record = Record()
         self._events: list[tuple[int, int, Link, Frame | None]] = []
         self._count = 0
@@ -105,6 +107,12 @@ class Motion:
             return
         flow, node = frame.flow, link.target.node
         received = start_ns + self._last_bit_ns(flow, link) + link.propagation_ns
+        if node in flow.recovers:
+            recovery = self._recoveries.setdefault(
+                (node, flow.name), VectorRecovery(*flow.recovers[node])
+            )
+            if not recovery.passes(frame.number * flow.frames + frame.place, received):
+                return
         if node in flow.listeners:
             by_talker, by_listener = (
                 received + self._clocks[end] - frame.begin_ns for end in (flow.talker, node)

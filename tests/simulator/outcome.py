@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
+from cnc.elimination import Elimination, Recovery
+from cnc.forwarding import bridge_forwardings
 from cnc.model import ClassRole, GateControlList, Link, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Nobody
 from tests.simulator.motion import Motion, Record
@@ -26,6 +30,8 @@ def misses(plan: Plan, adversary: Adversary, *, duration_ns: int) -> list[str]:
     found = []
     for frame, listener, latency in missed(plan, adversary, duration_ns=duration_ns):
         how = f"{latency} ns, promised {bounds[frame.flow.name]} ns" if latency else "never came"
+        if latency and latency <= bounds[frame.flow.name]:
+            how = "came twice"
         found.append(f"{frame.flow.name}, frame {frame.number}, {listener}: {how}")
     return found
 
@@ -38,8 +44,8 @@ def missed(
     disturbance: Disturbance | None = None,
     late_frame: LateFrame | None = None,
 ) -> list[Miss]:
-    """The frames of all periods that begin within the duration and come late, or never although no
-    link lost them."""
+    """The frames of all periods that begin within the duration and come late, twice, or never
+    although no link lost them."""
     flows = flows_of(plan)
     sent = [
         (at + late_frame.by_ns, link, frame)
@@ -52,10 +58,14 @@ def missed(
     arrived: dict[tuple[Frame, str], int] = {}
     for each in record.arrivals:
         arrived[each.frame, each.listener] = each.latency_ns
+    counts = Counter((each.frame, each.listener) for each in record.arrivals)
+    lost: dict[Frame, set[PortRef]] = {}
+    for frame, link in record.lost:
+        lost.setdefault(frame, set()).add(link.source)
     excused = {
         (frame, listener)
-        for frame, link in record.lost
-        for listener in _beyond(frame.flow, link, set())
+        for frame, ports in lost.items()
+        for listener in frame.flow.listeners - _reached(frame.flow, frame.flow.talker, ports)
     }
     bounds = {name: planned.latency_bound_ns for name, planned in plan.streams.items()}
     found = []
@@ -65,7 +75,7 @@ def missed(
             latency = arrived.get((frame, listener))
             is_lost = latency is None and (frame, listener) in excused
             is_in_time = latency is not None and latency <= bounds[frame.flow.name]
-            if not is_lost and not is_in_time:
+            if (not is_lost and not is_in_time) or counts[frame, listener] > 1:
                 found.append(Miss(frame, listener, latency))
     return found
 
@@ -152,7 +162,7 @@ def run(
         return Port(intent, link, list_of(plan, link.source), adversary, disturbance)
 
     def last_bit_ns(flow: Flow, link: Link) -> int:
-        return times.last_bit_ns(flow.payload_octets, link.rate_bps)
+        return times.last_bit_ns(flow.octets_on(link.source), link.rate_bps)
 
     return Motion(intent.network, adversary, port, last_bit_ns).run(sent, end_ns)
 
@@ -163,12 +173,16 @@ def list_of(plan: Plan, port: PortRef) -> GateControlList | None:
 
 
 def flows_of(plan: Plan) -> list[tuple[Flow, list[tuple[int, Link]]]]:
-    """A flow for each path of each stream, with the offsets of the talker's ports."""
+    """A flow for each path of each stream, with the offsets of the talker's ports; one for both
+    where switches take out second copies, so that the talker sends each frame once."""
     flows = []
     links = plan.intent.network.links
     for name, planned in plan.streams.items():
         stream = plan.intent.streams[name]
-        for hops in planned.paths:
+        paths = planned.paths
+        if stream.elimination is Elimination.SWITCH:
+            paths = (tuple({hop.egress: hop for hops in paths for hop in hops}.values()),)
+        for hops in paths:
             ways: dict[str, tuple[Link, ...]] = {}
             roots = []
             for hop in hops:
@@ -181,8 +195,21 @@ def flows_of(plan: Plan) -> list[tuple[Flow, list[tuple[int, Link]]]]:
             listeners = frozenset(stream.listeners)
             octets = max(stream.payload_octets, plan.intent.network.overhead.min_payload_octets)
             flow = Flow(name, stream.talker, number, octets, ways, listeners, stream.frames)
-            flows.append((flow, roots))
+            flows.append((flow if paths is planned.paths else _numbered(plan, flow), roots))
     return flows
+
+
+def _numbered(plan: Plan, flow: Flow) -> Flow:
+    """The flow with numbers from its first switch to the last one before each listener."""
+    ways = {each.source: each.target.node for links in flow.ports.values() for each in links}
+    ends = {p for p, node in ways.items() if p.node == flow.talker or node in flow.listeners}
+    told = bridge_forwardings(plan, {port.node for port in ends} - {flow.talker})
+    recovers = {
+        node: (its.history_length, its.reset_timeout_ms * 1_000_000)
+        for node, each in told.items()
+        if isinstance(its := each.sequencing.get(plan.addresses[flow.name]), Recovery)
+    }
+    return replace(flow, numbered=frozenset(ways.keys() - ends), recovers=recovers)
 
 
 def sent_by(
@@ -202,14 +229,10 @@ def sent_by(
                     yield begin + offset, link, frame
 
 
-def _beyond(flow: Flow, link: Link, seen: set[str]) -> set[str]:
-    """The listeners whose frames come by a link."""
-    node = link.target.node
-    if node in seen:
-        return set()
-    seen.add(node)
-    below = {node} & flow.listeners
-    return below.union(*(_beyond(flow, each, seen) for each in flow.ports.get(node, ())))
+def _reached(flow: Flow, node: str, lost: set[PortRef]) -> set[str]:
+    """The nodes that frames come to from a node on, if those that leave by some ports are lost."""
+    onward = [link for link in flow.ports.get(node, ()) if link.source not in lost]
+    return {node}.union(*(_reached(flow, link.target.node, lost) for link in onward))
 
 
 def _end_ns(plan: Plan, duration_ns: int) -> int:

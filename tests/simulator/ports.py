@@ -20,7 +20,9 @@ _NOT_PREEMPTABLE_OCTETS = 123  # IEEE 802.3br: of so few left nothing gives way
 class Flow:
     """Frames of one size and class on one way: for each node on it the ports they leave by.
 
-    Their talker sends `frames` of them back to back.
+    Their talker sends `frames` of them back to back. On the ports `numbered` they have a number and
+    with it six octets more. Each of the nodes `recovers` lets only the first copy of each pass,
+    with a history of so many numbers, and a pause in ns after which it takes any.
     """
 
     name: str
@@ -30,6 +32,12 @@ class Flow:
     ports: Mapping[str, tuple[Link, ...]]
     listeners: frozenset[str]
     frames: int = 1
+    numbered: frozenset[PortRef] = frozenset()
+    recovers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def octets_on(self, port: PortRef) -> int:
+        """The payload of a frame that leaves by a port, with its number."""
+        return self.payload_octets + 6 * (port in self.numbered)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +117,7 @@ class Port:
         is_here = disturbance is not None and disturbance.egress == link.source
         self._disturbance = disturbance if is_here else None
         self._rate_bps = link.rate_bps
+        self._port = link.source
         self._times = FrameTimes.of(intent.network.overhead)
         self._margin_ns = intent.network.gate_margin_ns
         self._adversary = adversary
@@ -167,7 +176,7 @@ class Port:
             if not queue:
                 continue
             frame = queue[0]
-            takes = self._times.link_ns(frame.flow.payload_octets, self._rate_bps)
+            takes = self._times.link_ns(frame.flow.octets_on(self._port), self._rate_bps)
             stretch = self._gates[number].stretch(now_ns, takes)
             if stretch is None:
                 continue

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cnc import intent as intents
+from cnc.elimination import NO_SEQUENCING, Generation, Recovery
 from cnc.errors import RolloutError
 from cnc.forwarding import bridge_forwarding
 from cnc.lab.rehearsal import Rehearsal, rehearsal
@@ -20,9 +21,11 @@ from cnc.rollout import doctor, follow, push, status
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import History, Outcome
 from cnc.rollout.preflight import Verdict
+from cnc.switch.counters import RECOVERY_COUNTERS
 from cnc.switch.device import Device, Managed, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_nodes, edit_config
 from cnc.switch.rollout_id import RolloutId
+from cnc.switch.subscription import Subscription
 from cnc.watch.condition import Event, Kind
 from cnc.watch.following import Follower
 from cnc.watch.observation import Observation
@@ -58,15 +61,20 @@ class Network:
         vlan: int = 10,
         bridge: str = BRIDGE,
         forwarding: str = "bridged",
+        twice: dict[str, Any] | None = None,
     ) -> Plan:
+        """`twice` are keys of a stream from t1 to l1 by both ways, beside the others."""
         joins = [("s1", "s2"), ("s2", "s3"), ("s1", "s3")]
         ends = {"t1": "s1", "l1": "s2", "l2": "s3"}
+        streams = {name: stream("t1", *its) for name, its in (listeners or BOTH).items()}
+        if twice:
+            streams["twice"] = stream("t1", "l1") | {"paths": 2} | twice
         document = {
             "name": "bridges",
             "forwarding": forwarding,
             "defaults": defaults_of(self.running),
             **topology(joins, ends, addresses_of(self.running)),
-            "streams": {name: stream("t1", *its) for name, its in (listeners or BOTH).items()},
+            "streams": streams,
         }
         if forwarding == "bridged":
             document |= {"addresses": {"vlans": [vlan]}, "classes": CLASSES}
@@ -221,6 +229,61 @@ def test_what_another_client_configured_in_its_own_vlan_stays(network: Network):
     assert not network.push(plan).changes
     network.push(network.plan(vlan=20))
     assert network.configured("s2").within(others) == others
+
+
+BY_SWITCH = {"elimination": "switch"}
+
+
+def test_a_push_has_the_last_switch_take_out_second_copies(network: Network):
+    plan = network.plan(twice=BY_SWITCH)
+    network.push(plan)
+    assert {name: network.forwards(name) for name in SWITCHES} == told(plan)
+    assert {name: network.configured(name) for name in SWITCHES} == told(plan)
+    address = plan.addresses["twice"]
+    assert network.forwards("s1").sequencing == {address: Generation("t1")}
+    (recovery,) = network.forwards("s2").sequencing.values()
+    assert isinstance(recovery, Recovery)
+    assert recovery.ports == ("s1", "s3")
+    assert all(port.agrees for port in status(plan, connect=network.running.connect))
+    path = follow(plan, "twice", connect=network.running.connect)
+    assert path.deviations == ()
+    assert sum(hop.sequencing is not None for hop in path.hops) == 3
+    node = Managed("s2", network.running.managements["s2"], bridges=frozenset({BRIDGE}))
+
+    def ignored(*_: object) -> None: ...
+
+    with Subscription(
+        node, network.running.connect, on_received=ignored, on_end=ignored
+    ) as session:
+        counted = session.counters(["s1", "s3", "l1", BRIDGE])
+    none = dict.fromkeys(RECOVERY_COUNTERS, 0)
+    assert {port: its.recovery for port, its in counted.items() if its.recovery} == {
+        "s1": {address: none},
+        "s3": {address: none},
+    }
+
+
+def test_what_takes_out_copies_is_changed_and_removed_with_its_stream(network: Network):
+    network.push(network.plan(twice=BY_SWITCH))
+    assert not network.push(network.plan(twice=BY_SWITCH)).changes
+    slower = network.plan(twice=BY_SWITCH | {"period": "4ms"})
+    report = network.push(slower)
+    why = {str(each.port): each.why for each in report.changes}
+    assert "passed once from s1, s3 (history 3, reset after 9 ms) otherwise" in why["s2/br0"]
+    assert {name: network.forwards(name) for name in SWITCHES} == told(slower)
+    network.push(network.plan())
+    assert [network.forwards(name).sequencing for name in SWITCHES] == [{}, {}, {}]
+    left = [network.stored(name).ports[BRIDGE] for name in SWITCHES]
+    assert [(each.sequencing, each.identities) for each in left] == [(NO_SEQUENCING, ())] * 3
+
+
+def test_a_rollback_has_switches_take_out_copies_again(network: Network):
+    before = network.plan(twice=BY_SWITCH)
+    network.push(before)
+    network.push(network.plan(twice={"elimination": "listener"}))
+    assert [network.forwards(name).sequencing for name in SWITCHES] == [{}, {}, {}]
+    network.push(before, what="rollback")
+    assert {name: network.forwards(name) for name in SWITCHES} == told(before)
 
 
 def test_a_bridge_that_is_not_there_is_refused_before_any_change(network: Network):

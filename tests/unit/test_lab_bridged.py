@@ -146,6 +146,12 @@ def test_a_stream_of_two_paths_is_sent_once_and_is_to_arrive_twice():
     assert {flow.offset_ns} == set(plan.streams["twice"].talker_offsets_ns)
 
 
+def test_a_stream_whose_second_copies_switches_take_out_is_to_arrive_once():
+    plan = compute(ring(once=stream("t1", "l4", paths=2, elimination="switch")))
+    (flow,) = (flow for flow in flows(plan) if flow.latency_bound_ns)
+    assert (flow.name, flow.copies) == ("once", 1)
+
+
 @pytest.mark.parametrize("port", ["br0", "mgmt"])
 def test_a_port_called_as_another_interface_of_its_switch_is_refused(port: str):
     with pytest.raises(InputError, match=f"port s1/{port}: a node of the lab has an interface"):

@@ -30,7 +30,7 @@ from cnc.rollout.preflight import Verdict
 from cnc.rollout.preflight.bridges import examine_bridge
 from cnc.switch.filters import configuration_filter, state_filter
 from cnc.switch.forwarding import bridge_reports
-from cnc.switch.identification import MODULE, module_filter
+from cnc.switch.modules import IDENTIFICATION, module_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
@@ -323,14 +323,18 @@ def failures(desired: BridgeForwarding, report: PortReport) -> list[str]:
 def test_a_switch_without_the_module_prevents_a_change_that_needs_it() -> None:
     report = kernel(told(), identifies_streams=False)
     assert failures(told(camera=FIRST), report) == [
-        f"cannot translate frames of camera: the YANG module {MODULE} is not installed"
+        f"cannot translate frames of camera: the YANG module {IDENTIFICATION} is not installed"
     ]
     assert failures(told(), report) == []
 
 
 @pytest.mark.parametrize(
     ("names", "can"),
-    [((MODULE, "ieee802-dot1q-bridge"), True), (("ieee802-dot1q-bridge",), False), ((), True)],
+    [
+        ((IDENTIFICATION, "ieee802-dot1q-bridge"), True),
+        (("ieee802-dot1q-bridge",), False),
+        ((), True),
+    ],
 )
 def test_a_switch_tells_of_its_modules_if_it_may(names: Sequence[str], can: bool) -> None:
     """A user who may not read the YANG library learns it from the refusal of the edit."""
@@ -362,7 +366,9 @@ def test_a_change_that_was_recorded_before_there_were_translations_is_read() -> 
     document = json.loads(zlib.decompress(encoding.change_to_octets(change)))
     for forwarding in document["bridges"]["br0"].values():
         assert forwarding.pop("translations") == []
+        assert forwarding.pop("sequencing") == []
     document["before"]["br0"].pop("identities")
+    document["before"]["br0"].pop("sequencing")
     octets = zlib.compress(json.dumps(document).encode())
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
     assert (found.before, found.after) == (change.before, change.after)

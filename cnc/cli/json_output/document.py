@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import to_jsonable_python
 
+from cnc.elimination import Generation, Recovery
 from cnc.identification import Inward, Outward
 from cnc.model import BridgeForwarding, GateEntry, PortRef
 
@@ -87,6 +88,17 @@ def _stream_entries(forwarding: BridgeForwarding | object) -> object:
             for address, translation in sorted(forwarding.translations.items(), key=str)
         ]
         or None,
+        "sequencing": [
+            {
+                "stream": forwarding.names.get(address),
+                "destination_mac": address.destination_mac,
+                "vlan_id": address.vlan_id,
+                "generation": function if isinstance(function, Generation) else None,
+                "recovery": function if isinstance(function, Recovery) else None,
+            }
+            for address, function in sorted(forwarding.sequencing.items(), key=str)
+        ]
+        or None,
     }
 
 
@@ -125,6 +137,20 @@ class Translation(Document):
     instead."""
 
 
+class Sequencing(Document):
+    """What a switch does with the copies of the frames of a stream."""
+
+    stream: str | None
+    """null: not known, as of one that is in no plan."""
+    destination_mac: str
+    vlan_id: int
+    generation: Generation | None
+    """At the first switch: the port where it numbers them."""
+    recovery: Recovery | None
+    """At a last switch: the ports from which it passes the first copy of each; how many numbers it
+    remembers, and the pause in ms after which it takes any number."""
+
+
 class Forwarding(Document):
     """How a bridge forwards the frames of streams."""
 
@@ -136,6 +162,8 @@ class Forwarding(Document):
     """The ports that take the priority of a tagged frame from its PCP."""
     translations: list[Translation] | None = Field(None, exclude_if=is_none)
     """Left out where no frames are translated."""
+    sequencing: list[Sequencing] | None = Field(None, exclude_if=is_none)
+    """Left out where no frames are numbered or recovered."""
 
 
 BridgeTables = Annotated[Forwarding, BeforeValidator(_stream_entries)]

@@ -21,6 +21,8 @@ class PathHop(Document):
     """How they leave the plan here, in words; null: they do not."""
     translation: str | None = Field(None, exclude_if=is_none)
     """What becomes of their address and tag, in words; left out where nothing does."""
+    sequencing: str | None = Field(None, exclude_if=is_none)
+    """What is done with their numbers and copies, in words; left out where nothing is."""
 
 
 class Path(Document):

@@ -12,6 +12,7 @@ import click
 from cnc import margin
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
+from cnc.elimination import Elimination, Generation, Recovery
 from cnc.format import counted, duration, gate_limits
 from cnc.model import (
     ORDINARY_MTU_OCTETS,
@@ -24,6 +25,7 @@ from cnc.model import (
     StreamPlan,
 )
 from cnc.packets import longest_packets
+from cnc.sequencing import sequence_functions
 
 if TYPE_CHECKING:
     from cnc.check import Violation
@@ -118,6 +120,7 @@ def plan(computed: Plan, output: Path | None) -> None:
         )
     print_table(table, len(computed.streams))
     _print_untagged(computed)
+    _print_sequencing(computed)
     ports = new_table("gate control lists", "port", ">cycle", ">entries")
     for port, gates in islice(computed.gates.items(), _ROWS_MAX):
         ports.add_row(str(port), duration(gates.cycle_ns), str(len(gates.entries)))
@@ -149,6 +152,33 @@ def _print_untagged(computed: Plan) -> None:
         first, *_, last = computed.streams[name].hops
         table.add_row(name, str(known_by), str(links[first.egress].target), str(last.egress))
     print_table(table, len(untagged))
+
+
+def _print_sequencing(computed: Plan) -> None:
+    """Where switches number frames and take out second copies; nothing where none does."""
+    eliminated = [
+        name
+        for name in computed.streams
+        if computed.intent.streams[name].elimination is Elimination.SWITCH
+    ]
+    if not eliminated:
+        return
+    table = new_table(
+        "streams whose second copies switches take out",
+        *("stream", "numbered at", "passed once by", ">history", ">reset after"),
+    )
+    for name in islice(eliminated, _ROWS_MAX):
+        functions = sequence_functions(computed, name)
+        first = [f"{s}/{its.port}" for s, its in functions.items() if isinstance(its, Generation)]
+        last = {s: its for s, its in sorted(functions.items()) if isinstance(its, Recovery)}
+        table.add_row(
+            name,
+            ", ".join(first),
+            ", ".join(last),
+            ", ".join(str(its.history_length) for its in last.values()),
+            ", ".join(f"{its.reset_timeout_ms} ms" for its in last.values()),
+        )
+    print_table(table, len(eliminated))
 
 
 def _jitter(computed: Plan, stream: str) -> list[str]:

@@ -6,7 +6,7 @@
      "bridges": {bridge: {"before": Forwarding or null, "after": Forwarding}, ...}}
 
 The keys are the names of the fields; a new one needs a default, or a new format. JSON has no
-objects as keys: of a bridge `entries`, `names` and `translations` are lists.
+objects as keys: of a bridge `entries`, `names`, `translations` and `sequencing` are lists.
 Both are deflated: gate control lists are repetitive.
 """
 
@@ -21,6 +21,7 @@ from typing import Any, Literal
 from pydantic import create_model
 
 from cnc import planfile
+from cnc.elimination import NO_SEQUENCING, SequenceFunction
 from cnc.identification import Translation
 from cnc.model import (
     BridgeForwarding,
@@ -47,14 +48,16 @@ def change_to_octets(change: SwitchChange) -> bytes:
     document = _document()(
         format=_FORMAT,
         management=change.management,
-        before={
-            name: stored and replace(stored, forwarding=None, identities=())
-            for name, stored in change.before.items()
-        },
+        before={name: stored and _of_port(stored) for name, stored in change.before.items()},
         after={name: None if name in bridges else its for name, its in change.after.items()},
         bridges=bridges,
     )
     return zlib.compress(document.model_dump_json().encode())
+
+
+def _of_port(stored: StoredPort) -> StoredPort:
+    """Without what is encoded for itself, and without the tables of its switch."""
+    return replace(stored, forwarding=None, identities=(), sequencing=NO_SEQUENCING)
 
 
 def change_from_octets(octets: bytes, outcome: Outcome, detail: str) -> SwitchChange:
@@ -103,6 +106,14 @@ class _Translated:
 
 
 @dataclass(frozen=True, slots=True)
+class _Sequenced:
+    """What a switch does with the copies of the frames of a stream."""
+
+    address: StreamAddress
+    function: SequenceFunction
+
+
+@dataclass(frozen=True, slots=True)
 class _Forwarding:
     """`BridgeForwarding` without objects as keys."""
 
@@ -110,6 +121,7 @@ class _Forwarding:
     vlans: Mapping[int, tuple[str, ...]]
     trusting: tuple[str, ...]
     translations: tuple[_Translated, ...] = ()
+    sequencing: tuple[_Sequenced, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +141,14 @@ def _encoded(forwarding: BridgeForwarding) -> _Forwarding:
         for address, ports in forwarding.entries.items()
     )
     translated = (_Translated(*each) for each in forwarding.translations.items())
-    return _Forwarding(tuple(entries), forwarding.vlans, forwarding.trusting, tuple(translated))
+    sequenced = (_Sequenced(*each) for each in forwarding.sequencing.items())
+    return _Forwarding(
+        tuple(entries),
+        forwarding.vlans,
+        forwarding.trusting,
+        tuple(translated),
+        tuple(sequenced),
+    )
 
 
 def _decoded(stored: _Forwarding) -> BridgeForwarding:
@@ -139,6 +158,7 @@ def _decoded(stored: _Forwarding) -> BridgeForwarding:
         trusting=stored.trusting,
         names={each.address: each.name for each in stored.entries if each.name is not None},
         translations={each.address: each.translation for each in stored.translations},
+        sequencing={each.address: each.function for each in stored.sequencing},
     )
 
 

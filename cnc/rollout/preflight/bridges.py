@@ -10,7 +10,7 @@ from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.translations import described
 from cnc.rollout.wording import named
 from cnc.switch.code_points import misleading
-from cnc.switch.identification import MODULE
+from cnc.switch.modules import IDENTIFICATION, SEQUENCING
 from cnc.switch.tree import PRIORITIES, BridgeReport, PortReport
 
 EACH_PRIORITY = tuple(range(PRIORITIES))
@@ -66,16 +66,29 @@ def _failures(
             "its multicast snooping is off: frames of a group address would leave by all ports",
             f"turn it on, on the switch: ip link set {device} type bridge mcast_snooping 1",
         )
-    if desired.translations and not bridge.identifies_streams:
-        addresses = sorted(desired.translations, key=str)
-        streams = named(desired.names.get(address, str(address)) for address in addresses)
-        yield (
-            f"cannot translate frames of {streams}: the YANG module {MODULE} is not installed",
-            "update the switch's agent and its YANG modules, or let the talkers tag their frames",
-        )
+    yield from _lacking_modules(desired, bridge)
     for vlan_id in sorted(vlan_id for vlan_id, ports in desired.vlans.items() if ports):
         yield from _foreign_members(vlan_id, bridge, device)
     yield from _foreign_entries(desired, bridge, device)
+
+
+def _lacking_modules(desired: BridgeForwarding, bridge: BridgeReport) -> Iterator[tuple[str, str]]:
+    """What the switch has no YANG module for."""
+    identification = [] if bridge.identifies_streams else [IDENTIFICATION]
+    sequencing = identification or ([] if bridge.recovers_sequences else [SEQUENCING])
+    for task, addresses, lacking, otherwise in (
+        (
+            "translate frames",
+            [*desired.translations],
+            identification,
+            "let the talkers tag their frames",
+        ),
+        ("take out second copies", [*desired.sequencing], sequencing, "elimination: listener"),
+    ):
+        if addresses and lacking:
+            names = (desired.names.get(its, str(its)) for its in sorted(addresses, key=str))
+            text = f"cannot {task} of {named(names)}: the YANG module {lacking[0]} is not installed"
+            yield text, f"update the switch's agent and its YANG modules, or {otherwise}"
 
 
 def _recoded(

@@ -1,0 +1,66 @@
+"""Streams with two paths whose second copies the last switch takes out: what switches do for that.
+
+Terms are those of IEEE 802.1CB-2017 clause 7: the first switch gives each frame a number (sequence
+generation, 7.4.1) and writes it into a redundancy tag (R-TAG, 7.8); the last switch passes the
+first copy of each number, drops the others (sequence recovery, 7.4.2) and takes the tag away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+SEQUENCE_TAG_OCTETS = 6  # R-TAG: EtherType 2, reserved 2, sequence number 2 (802.1CB 7.8)
+HISTORY_LENGTH_MIN = 2  # 802.1CB 10.4.1.6
+HISTORY_LENGTH_MAX = 64  # how many numbers a switch remembers: bits of a machine word
+
+
+class Elimination(StrEnum):
+    """Who takes out the second copies of the frames of a stream with two paths."""
+
+    LISTENER = "listener"  # both copies come to it
+    SWITCH = "switch"  # the last switch on the way to each listener
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """At the first switch: frames that come in by `port`, from their talker, get a number."""
+
+    port: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """At a last switch: of the frames that come in by any of `ports`, sorted by name, the first
+    with each number goes on, without its tag.
+
+    A frame whose number differs from the highest one so far by `history_length` or more is
+    dropped as rogue; after `reset_timeout_ms` without a frame that went on any number is taken.
+    """
+
+    ports: tuple[str, ...]
+    history_length: int
+    reset_timeout_ms: int
+
+
+SequenceFunction = Generation | Recovery
+"""What a switch does for a stream: it is its first switch, or one of its last."""
+
+
+def ports_of(function: SequenceFunction) -> tuple[str, ...]:
+    """The ports by which the frames of the stream come in."""
+    return (function.port,) if isinstance(function, Generation) else function.ports
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSequencing:
+    """Which entries a switch has in its tables for numbered frames (802.1CB clause 10), by index,
+    or by port and whether out-facing, and the handles of their streams."""
+
+    generations: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    recoveries: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    identifications: Mapping[tuple[str, bool], tuple[int, ...]] = field(default_factory=dict)
+
+
+NO_SEQUENCING = StoredSequencing()

@@ -1,0 +1,48 @@
+"""Compares what a switch is to do with the copies of frames with what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cnc.elimination import Generation, SequenceFunction
+from cnc.model import BridgeForwarding
+from cnc.rollout.translations import Whose, described
+from cnc.rollout.wording import named
+
+
+def sequencing_differences(
+    desired: BridgeForwarding, actual: BridgeForwarding, whose: Whose
+) -> Iterator[str]:
+    """What differs, in words. Of the configuration they say what a rollout would change, of the
+    kernel what it does."""
+    for address in sorted(desired.sequencing.keys() | actual.sequencing.keys(), key=str):
+        before, after = actual.sequencing.get(address), desired.sequencing.get(address)
+        if before == after:
+            continue
+        frames = f"frames of {described(address, desired.names)}"
+        words = _configured if whose == "configuration" else _running
+        yield f"{frames} are {words(before, after)}"
+
+
+def _configured(before: SequenceFunction | None, after: SequenceFunction | None) -> str:
+    if after:
+        return f"{done(after)}{' otherwise than before' if before else ''}"
+    return f"no longer {done(before)}" if before else "as before"
+
+
+def _running(before: SequenceFunction | None, after: SequenceFunction | None) -> str:
+    if before and after:
+        return f"{done(before)}; planned is {done(after)}"
+    if before:
+        return f"{done(before)}, which is not planned"
+    return f"not {done(after)}: the kernel has no such function" if after else "as planned"
+
+
+def done(function: SequenceFunction) -> str:
+    """What is done with frames, as a participle."""
+    if isinstance(function, Generation):
+        return f"numbered at {function.port}"
+    return (
+        f"passed once from {named(function.ports)} (history {function.history_length}, reset "
+        f"after {function.reset_timeout_ms} ms)"
+    )

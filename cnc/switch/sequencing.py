@@ -1,0 +1,232 @@
+"""Copies of frames that a switch numbers, and of which it takes second ones out: to the YANG tree,
+and read back.
+
+`/frer` of IEEE 802.1CB's module refers to streams by the handles of `/stream-identity`
+(`cnc.switch.identification`). `sequence-generation` gives the frames of a stream their numbers, in
+the direction into the relay, and `sequence-recovery` drops second copies as they come from the
+wire; `sequence-identification` says at which ports numbers are written and read as R-TAG. Of each
+table one entry is one stream's, but of the last, which has one for each port and direction.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+
+from lxml.builder import ElementMaker
+
+from cnc.elimination import (
+    Generation,
+    Recovery,
+    SequenceFunction,
+    StoredSequencing,
+    ports_of,
+)
+from cnc.model import BridgeForwarding, StreamAddress
+from cnc.switch import reply
+from cnc.switch.identification import known_by_tag
+from cnc.switch.reply import Element
+from cnc.switch.tree import FRER, NETCONF
+
+_FRER = ElementMaker(namespace=FRER, nsmap={None: FRER})
+_NAMESPACES = {"f": FRER}
+_OPERATION = f"{{{NETCONF}}}operation"
+_REPLACE = {_OPERATION: "replace"}
+_REMOVE = {_OPERATION: "remove"}
+_GENERATION = "sequence-generation"
+_RECOVERY = "sequence-recovery"
+_IDENTIFICATION = "sequence-identification"
+
+
+# --- to the tree ---------------------------------------------------------------------------------
+
+
+def sequencing_elements(
+    changes: Iterable[BridgeForwarding],
+    handles: Mapping[StreamAddress, int],
+    obsolete: Iterable[int],
+    stored: StoredSequencing,
+) -> list[Element]:
+    """The `<frer>` that sets the sequence functions of a switch's bridges; none where there is
+    nothing to set and nothing to remove.
+
+    `handles` are those of all streams with a function, `obsolete` those of streams that may have
+    had one and have none now. What others have `stored` of other streams stays.
+    """
+    desired = {a: its for each in changes for a, its in each.sequencing.items()}
+    functions = {handles[address]: its for address, its in desired.items()}
+    ours = {*functions, *obsolete}
+    elements = [
+        *_entries(_GENERATION, Generation, functions, ours, stored.generations),
+        *_entries(_RECOVERY, Recovery, functions, ours, stored.recoveries),
+        *_identifications(functions, ours, stored),
+    ]
+    return [_FRER("frer", *elements)] if elements else []
+
+
+def _entries(
+    table: str,
+    kind: type[SequenceFunction],
+    functions: Mapping[int, SequenceFunction],
+    ours: set[int],
+    stored: Mapping[int, tuple[int, ...]],
+) -> Iterator[Element]:
+    """The entries of a table: those that are there keep their index."""
+    indexes = {its[0]: index for index, its in stored.items() if len(its) == 1 and its[0] in ours}
+    wanted = {handle for handle, its in functions.items() if isinstance(its, kind)}
+    kept = {indexes[handle] for handle in wanted & indexes.keys()}
+    for index, its in sorted(stored.items()):
+        if ours.issuperset(its) and index not in kept:
+            yield _FRER(table, _REMOVE, _FRER("index", str(index)))
+    free = (number for number in count(1) if number not in stored)
+    for handle in sorted(wanted):
+        index = indexes[handle] if handle in indexes else next(free)
+        yield _FRER(
+            table,
+            _REPLACE,
+            _FRER("index", str(index)),
+            _FRER("stream", str(handle)),
+            *_parameters(functions[handle]),
+        )
+
+
+def _parameters(function: SequenceFunction) -> Iterator[Element]:
+    if isinstance(function, Generation):
+        yield _FRER("direction-out-facing", "false")
+        return
+    yield from (_FRER("port", port) for port in function.ports)
+    yield _FRER("direction-out-facing", "true")
+    yield _FRER("algorithm", _FRER("vector"))
+    yield _FRER("history-length", str(function.history_length))
+    yield _FRER("reset-timeout", str(function.reset_timeout_ms))
+    # Where a first switch fails to number frames, two copies are better than none.
+    yield _FRER("take-no-sequence", "true")
+
+
+def _identifications(
+    functions: Mapping[int, SequenceFunction], ours: set[int], stored: StoredSequencing
+) -> Iterator[Element]:
+    wanted: defaultdict[tuple[str, bool], set[int]] = defaultdict(set)
+    for handle, function in functions.items():
+        for port in ports_of(function):
+            wanted[port, isinstance(function, Recovery)].add(handle)
+    for place, handles in stored.identifications.items():
+        if place in wanted or not ours.isdisjoint(handles):
+            wanted[place] |= {*handles} - ours
+    for (port, is_out_facing), its in sorted(wanted.items()):
+        key = _FRER("port", port), _FRER("direction-out-facing", str(is_out_facing).lower())
+        if its:
+            yield _FRER(
+                _IDENTIFICATION,
+                _REPLACE,
+                *key,
+                *(_FRER("stream", str(handle)) for handle in sorted(its)),
+                _FRER("active", "true"),
+                _FRER("encapsulation", _FRER("r-tag")),
+            )
+        else:
+            yield _FRER(_IDENTIFICATION, _REMOVE, *key)
+
+
+# --- from the tree -------------------------------------------------------------------------------
+
+
+def sequencing_filter() -> Element:
+    """A subtree filter: all tables of a switch."""
+    return _FRER("frer")
+
+
+def stored_sequencing(data: Element) -> StoredSequencing:
+    """Which entries the tables of a switch have, and of which streams."""
+    return StoredSequencing(
+        {_number(entry, "index"): _streams(entry) for entry in _table(data, _GENERATION)},
+        {_number(entry, "index"): _streams(entry) for entry in _table(data, _RECOVERY)},
+        {
+            (_text(entry, "port"), _is_out_facing(entry)): _streams(entry)
+            for entry in _table(data, _IDENTIFICATION)
+        },
+    )
+
+
+def sequence_functions(data: Element) -> dict[StreamAddress, SequenceFunction]:
+    """What a switch does with the copies of streams, by address.
+
+    A function of which something is missing, or is otherwise than any rollout sets it, is left out.
+    """
+    places: defaultdict[int, set[tuple[str, bool]]] = defaultdict(set)
+    for entry in _table(data, _IDENTIFICATION):
+        if _leaf(entry, "active") == "true" and _has(entry, "encapsulation/f:r-tag"):
+            for handle in _streams(entry):
+                places[handle].add((_text(entry, "port"), _is_out_facing(entry)))
+    by_handle: dict[int, SequenceFunction] = {}
+    for entry in _table(data, _GENERATION):
+        for handle in _streams(entry):
+            ports = sorted(port for port, out_facing in places[handle] if not out_facing)
+            if not _is_out_facing(entry) and len(ports) == 1:
+                by_handle[handle] = Generation(ports[0])
+    for entry in _table(data, _RECOVERY):
+        for handle in _streams(entry):
+            read = {port for port, out_facing in places[handle] if out_facing}
+            if function := _recovery(entry, read):
+                by_handle[handle] = function
+    known = known_by_tag(data)
+    return {
+        known[handle].address: function
+        for handle, function in by_handle.items()
+        if handle in known and {*ports_of(function)} <= {*known[handle].ports}
+    }
+
+
+def _recovery(entry: Element, read: set[str]) -> Recovery | None:
+    """`read` are the ports where the numbers of the stream are read."""
+    ports = {
+        reply.short(each.text or "", "port") for each in reply.entries(entry, "f:port", _NAMESPACES)
+    }
+    history, reset_timeout = _leaf(entry, "history-length"), _leaf(entry, "reset-timeout")
+    is_ours = (
+        _is_out_facing(entry)
+        and _has(entry, "algorithm/f:vector")
+        and _leaf(entry, "take-no-sequence") == "true"
+        and _leaf(entry, "individual-recovery") != "true"
+        and ports <= read
+    )
+    if not is_ours or history is None or reset_timeout is None:
+        return None
+    return Recovery(
+        tuple(sorted(ports)),
+        reply.number(history, "history-length"),
+        reply.number(reset_timeout, "reset-timeout"),
+    )
+
+
+def _table(data: Element, table: str) -> Iterator[Element]:
+    return reply.entries(data, f"f:frer/f:{table}", _NAMESPACES)
+
+
+def _streams(entry: Element) -> tuple[int, ...]:
+    found = reply.entries(entry, "f:stream", _NAMESPACES)
+    return tuple(reply.number(each.text or "", "stream") for each in found)
+
+
+def _is_out_facing(entry: Element) -> bool:
+    return _leaf(entry, "direction-out-facing") == "true"
+
+
+def _has(entry: Element, path: str) -> bool:
+    return entry.find(f"f:{path}", _NAMESPACES) is not None
+
+
+def _leaf(entry: Element, leaf: str) -> str | None:
+    return reply.text(entry, f"f:{leaf}", _NAMESPACES)
+
+
+def _text(entry: Element, leaf: str) -> str:
+    text = _leaf(entry, leaf)
+    if text is None:
+        raise ValueError(f"the reply has no {leaf} in {entry.tag!s}")
+    return text
+
+
+def _number(entry: Element, leaf: str) -> int:
+    return reply.number(_text(entry, leaf), leaf)

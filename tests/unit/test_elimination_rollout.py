@@ -1,0 +1,546 @@
+"""Numbered and recovered streams as a part of rollouts: sent, read back, compared, refused,
+recorded, moved, and followed by `cnc path`."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from cnc import page
+from cnc.check.transition import judge_transition
+from cnc.cli import render
+from cnc.elimination import (
+    Elimination,
+    Generation,
+    Recovery,
+    SequenceFunction,
+    StoredSequencing,
+)
+from cnc.format import settings_summary
+from cnc.forwarding import bridge_forwarding, bridge_forwardings
+from cnc.identification import Inward, SourceMacIdentification, Translation
+from cnc.model import (
+    BridgeForwarding,
+    EndStation,
+    Intent,
+    Management,
+    Plan,
+    PortRef,
+    StoredPort,
+    StreamAddress,
+)
+from cnc.planner import plan
+from cnc.rollout.compare import difference_of, needs_change
+from cnc.rollout.history import Outcome, SwitchChange, encoding
+from cnc.rollout.path import StreamPath, walk
+from cnc.rollout.preflight import Verdict
+from cnc.rollout.preflight.bridges import examine_bridge
+from cnc.switch.counters import port_counters
+from cnc.switch.device import DeviceError
+from cnc.switch.filters import counter_filter, watch_filter
+from cnc.switch.forwarding import bridge_reports
+from cnc.switch.modules import IDENTIFICATION, SEQUENCING, needs_modules
+from cnc.switch.payload import edit_config
+from cnc.switch.readback import stored_ports
+from cnc.switch.rollout_id import RolloutId
+from cnc.switch.tree import (
+    FRER,
+    INTERFACES,
+    NETCONF,
+    STREAM_IDENTIFICATION,
+    BridgeReport,
+    PortReport,
+)
+from cnc.transition import joined, on_ports, transition
+from cnc.watch.metrics import Network
+from tests.json_documents import documented
+from tests.unit.bridged_networks import bridged
+from tests.unit.planner_networks import RING, stream
+
+ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
+SID, F, IF = (f"{{{each}}}" for each in (STREAM_IDENTIFICATION, FRER, INTERFACES))
+OPERATION = f"{{{NETCONF}}}operation"
+AXIS, VALVE = (StreamAddress(f"03:54:53:4e:00:0{n}", 10) for n in range(2))
+FIRST = Generation("t")
+LAST = Recovery(("s2", "s4"), history_length=4, reset_timeout_ms=3)
+FRAMES = "frames of axis (03:54:53:4e:00:00, VLAN 10) are"
+PASSED = "passed once from s2, s4 (history 4, reset after 3 ms)"
+
+
+def told(**sequencing: SequenceFunction) -> BridgeForwarding:
+    """A bridge with streams axis and valve in VLAN 10, of which some are numbered or recovered."""
+    addresses = {"axis": AXIS, "valve": VALVE}
+    return BridgeForwarding(
+        dict.fromkeys(addresses.values(), ("l",)),
+        {10: ("l", "s2", "s4", "t")},
+        ("s2", "s4", "t"),
+        {address: name for name, address in addresses.items()},
+        sequencing={addresses[name]: its for name, its in sequencing.items()},
+    )
+
+
+def sent(desired: BridgeForwarding, before: StoredPort | None = None) -> etree._Element:
+    return edit_config({"br0": desired}, 0, {"br0": before}, ID)
+
+
+def read(config: etree._Element) -> StoredPort:
+    return stored_ports(config, ["br0"])["br0"]
+
+
+# --- the tree ------------------------------------------------------------------------------------
+
+
+def text(element: etree._Element) -> str:
+    """An element in one line, without namespaces."""
+    tag, operation = etree.QName(element).localname, element.get(OPERATION)
+    inner = ",".join(map(text, element)) or (element.text or "")
+    mark = f"!{operation}" if operation else ""
+    return f"{tag}{mark}({inner})"
+
+
+def identified(port: str, out_facing: str, stream: int) -> str:
+    """An entry of sequence-identification as it is sent."""
+    return (
+        f"sequence-identification!replace(port({port}),direction-out-facing({out_facing}),"
+        f"stream({stream}),active(true),encapsulation(r-tag()))"
+    )
+
+
+def frer(config: etree._Element) -> list[str]:
+    """The entries of all tables for numbered frames."""
+    return [text(each) for tables in config.iter(f"{F}frer") for each in tables]
+
+
+def test_the_first_switch_names_the_stream_at_its_port_and_numbers_it_there() -> None:
+    config = sent(told(axis=FIRST))
+    (identity,) = config.iter(f"{SID}stream-identity")
+    known_by = "destination-mac(03-54-53-4E-00-00),tagged(tagged),vlan(10)"
+    assert text(identity) == (
+        "stream-identity!replace(index(1),handle(1),out-facing(input-port(t)),"
+        f"null-stream-identification({known_by}))"
+    )
+    assert frer(config) == [
+        "sequence-generation!replace(index(1),stream(1),direction-out-facing(false))",
+        identified("t", "false", 1),
+    ]
+
+
+def test_the_last_switch_recovers_what_comes_by_both_ports() -> None:
+    config = sent(told(axis=LAST))
+    (identity,) = config.iter(f"{SID}stream-identity")
+    assert [each.text for each in identity.iter(f"{SID}input-port")] == ["s2", "s4"]
+    first, *others = frer(config)
+    assert first == (
+        "sequence-recovery!replace(index(1),stream(1),port(s2),port(s4),"
+        "direction-out-facing(true),algorithm(vector()),history-length(4),reset-timeout(3),"
+        "take-no-sequence(true))"
+    )
+    assert others == [identified("s2", "true", 1), identified("s4", "true", 1)]
+
+
+def test_a_bridge_without_numbered_streams_is_told_nothing_of_them() -> None:
+    assert not list(sent(told()).iter(f"{F}frer", f"{SID}stream-identity"))
+
+
+def test_what_others_have_in_the_tables_stays() -> None:
+    stored = replace(
+        read(sent(told(axis=LAST))),
+        sequencing=StoredSequencing(
+            {7: (70,)}, {1: (80,), 2: (1,)}, {("s2", True): (1, 80), ("p9", False): (70,)}
+        ),
+    )
+    assert frer(sent(told(), stored)) == [
+        "sequence-recovery!remove(index(2))",
+        identified("s2", "true", 80),
+    ]
+
+
+ports = st.sampled_from(["s2", "s4", "t", "l"])
+functions = st.one_of(
+    st.builds(Generation, ports),
+    st.builds(
+        Recovery,
+        st.sets(ports, min_size=1).map(lambda its: tuple(sorted(its))),
+        st.integers(2, 64),
+        st.integers(1, 10_000),
+    ),
+)
+tables = st.fixed_dictionaries({}, optional={"axis": functions, "valve": functions}).map(
+    lambda its: told(**its)
+)
+
+
+@given(tables)
+def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
+    assert read(sent(desired)).forwarding == desired
+    report = bridge_reports(sent(desired), ["br0"])["br0"]
+    assert report.forwarding.sequencing == desired.sequencing
+
+
+@given(tables, tables)
+def test_the_next_push_leaves_exactly_what_it_wants(
+    before: BridgeForwarding, after: BridgeForwarding
+) -> None:
+    """The edit is applied to what was stored, as a datastore does."""
+    data = _applied(sent(before), sent(after, read(sent(before))))
+    stored = read(data)
+    assert stored.forwarding
+    assert stored.forwarding.sequencing == after.sequencing
+    count = len(after.sequencing)
+    assert len(stored.sequencing.generations) + len(stored.sequencing.recoveries) == count
+    assert len(stored.identities) == count
+    assert all(stored.sequencing.identifications.values())
+
+
+def _applied(first: etree._Element, edit: etree._Element) -> etree._Element:
+    """What a datastore with the entries of `first` has after an edit."""
+    tags = {f"{SID}stream-identity", *(f"{F}sequence-{each}" for each in _TABLES)}
+    entries = {_key(entry): entry for config in (first, edit) for entry in config.iter(*tags)}
+    kept = [each for each in entries.values() if each.get(OPERATION) != "remove"]
+    data = etree.Element("data")
+    data.extend([each for each in edit if each.tag not in {*tags, f"{F}frer"}])
+    data.extend([each for each in kept if each.tag not in {f"{F}sequence-{t}" for t in _TABLES}])
+    frer = etree.SubElement(data, f"{F}frer")
+    frer.extend([each for each in kept if each.tag in {f"{F}sequence-{t}" for t in _TABLES}])
+    return data
+
+
+_TABLES = ("generation", "recovery", "identification")
+
+
+def _key(entry: etree._Element) -> tuple[object, ...]:
+    leaves = ("index", "port", "direction-out-facing")
+    if entry.tag != f"{F}sequence-identification":
+        leaves = ("index",)
+    namespace = SID if entry.tag.startswith(SID) else F
+    return entry.tag, *(entry.findtext(f"{namespace}{leaf}") for leaf in leaves)
+
+
+@pytest.mark.parametrize(
+    ("of", "leaf", "value"),
+    [
+        (FIRST, "active", "false"),
+        (FIRST, "direction-out-facing", "true"),
+        (LAST, "take-no-sequence", "false"),
+        (LAST, "direction-out-facing", "false"),
+        (LAST, "port", "t"),
+    ],
+)
+def test_a_function_that_no_rollout_sets_so_is_none_and_is_set_anew(
+    of: SequenceFunction, leaf: str, value: str
+) -> None:
+    config = sent(told(axis=of))
+    next(config.iter(f"{F}{leaf}")).text = value
+    stored = read(config)
+    assert stored.forwarding
+    assert stored.forwarding.sequencing == {}
+    assert read(sent(told(axis=of), stored)).forwarding == told(axis=of)
+
+
+def test_individual_recovery_and_another_algorithm_are_none_of_a_rollout() -> None:
+    for change in ("individual-recovery", "match"):
+        config = sent(told(axis=LAST))
+        recovery = next(config.iter(f"{F}sequence-recovery"))
+        if change == "match":
+            next(config.iter(f"{F}vector")).tag = f"{F}match"
+        else:
+            etree.SubElement(recovery, f"{F}individual-recovery").text = "true"
+        assert bridge_reports(config, ["br0"])["br0"].forwarding.sequencing == {}
+
+
+def test_a_stream_that_is_not_named_where_it_enters_is_not_recovered() -> None:
+    config = sent(told(axis=LAST))
+    facing = next(config.iter(f"{SID}out-facing"))
+    facing.remove(facing[1])
+    assert bridge_reports(config, ["br0"])["br0"].forwarding.sequencing == {}
+
+
+def test_translations_and_numbers_of_a_switch_have_handles_of_their_own() -> None:
+    translated = Translation(Inward("t", SourceMacIdentification("02:00:00:00:00:01"), 6))
+    both = replace(told(axis=LAST), translations={VALVE: translated})
+    config = sent(both)
+    assert read(config).forwarding == both
+    handles = [each.text for each in config.iter(f"{SID}handle")]
+    assert sorted(handles) == ["1", "2", "2"]
+
+
+# --- the comparison ------------------------------------------------------------------------------
+
+
+def kernel(does: BridgeForwarding, **options: bool) -> PortReport:
+    return PortReport.of_bridge(BridgeReport(("l", "s2", "s4", "t"), does, **options))
+
+
+def stored(its: BridgeForwarding) -> StoredPort:
+    return StoredPort(None, 0, frozenset(), forwarding=its)
+
+
+SHORTER = replace(LAST, history_length=2)
+
+
+@pytest.mark.parametrize(
+    ("running", "desired", "difference"),
+    [
+        (told(), told(axis=FIRST), "not numbered at t: the kernel has no such function"),
+        (told(), told(axis=LAST), f"not {PASSED}: the kernel has no such function"),
+        (
+            told(axis=SHORTER),
+            told(axis=LAST),
+            f"{PASSED.replace('history 4', 'history 2')}; planned is {PASSED}",
+        ),
+        (told(axis=LAST), told(), f"{PASSED}, which is not planned"),
+    ],
+)
+def test_a_kernel_that_drifted_is_described_by_what_becomes_of_copies(
+    running: BridgeForwarding, desired: BridgeForwarding, difference: str
+) -> None:
+    assert difference_of(desired, kernel(running), None) == f"{FRAMES} {difference}"
+    reason = needs_change(desired, stored(desired), kernel(running))
+    assert reason == f"the kernel drifted: {FRAMES} {difference}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (told(), told(axis=FIRST), "numbered at t"),
+        (told(axis=SHORTER), told(axis=LAST), f"{PASSED} otherwise than before"),
+        (told(axis=FIRST), told(), "no longer numbered at t"),
+    ],
+)
+def test_a_change_says_which_frames_are_numbered_or_recovered(
+    before: BridgeForwarding, after: BridgeForwarding, change: str
+) -> None:
+    assert needs_change(after, stored(before), kernel(before)) == f"{FRAMES} {change}"
+
+
+def test_what_is_as_desired_is_not_changed_whatever_others_have_in_other_vlans() -> None:
+    desired = told(axis=FIRST, valve=LAST)
+    others = {**desired.sequencing, StreamAddress("03:00:00:00:00:63", 99): LAST}
+    whole = replace(desired, sequencing=others)
+    assert needs_change(desired, stored(whole), kernel(whole)) is None
+
+
+# --- the checks before a change ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lacking", "module"),
+    [({"recovers_sequences": False}, SEQUENCING), ({"identifies_streams": False}, IDENTIFICATION)],
+)
+def test_a_switch_without_a_module_prevents_a_change_that_needs_it(
+    lacking: dict[str, bool], module: str
+) -> None:
+    def failures(desired: BridgeForwarding) -> list[tuple[str, str | None]]:
+        found = examine_bridge(PortRef("s1", "br0"), desired, kernel(told(), **lacking))
+        return [(each.text, each.hint) for each in found if each.verdict is Verdict.FAILED]
+
+    assert failures(told(axis=FIRST)) == [
+        (
+            f"cannot take out second copies of axis: the YANG module {module} is not installed",
+            "update the switch's agent and its YANG modules, or elimination: listener",
+        )
+    ]
+    assert failures(told()) == []
+
+
+def test_a_switch_is_asked_for_its_modules_only_where_it_needs_them() -> None:
+    assert needs_modules({"br0": told(axis=FIRST)})
+    assert not needs_modules({"br0": told(), "s2": None})
+
+
+# --- history -------------------------------------------------------------------------------------
+
+
+def test_what_was_numbered_survives_the_way_through_the_history() -> None:
+    before, after = told(axis=LAST), told(axis=FIRST, valve=LAST)
+    was = replace(read(sent(before)), forwarding=before)
+    change = SwitchChange(Management("10.99.0.1"), {"br0": was}, {"br0": after})
+    octets = encoding.change_to_octets(change)
+    found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
+    assert found.after["br0"] == after
+    assert found.previous("br0") == before
+
+
+def test_a_change_that_was_recorded_before_there_were_numbers_is_read() -> None:
+    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
+    document = json.loads(zlib.decompress(encoding.change_to_octets(change)))
+    for forwarding in document["bridges"]["br0"].values():
+        assert forwarding.pop("sequencing") == []
+    document["before"]["br0"].pop("sequencing")
+    octets = zlib.compress(json.dumps(document).encode())
+    found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
+    assert (found.before, found.after) == (change.before, change.after)
+
+
+# --- from one plan to the next -------------------------------------------------------------------
+
+
+def ring(elimination: Elimination, *managed: str, **facts: object) -> Intent:
+    wanted = bridged(RING, stream("axis", "t", "l", paths=2, elimination=elimination, **facts))
+    stations = {
+        **wanted.network.end_stations,
+        **{name: EndStation(name, Management("10.99.3.1")) for name in managed},
+    }
+    return replace(wanted, network=replace(wanted.network, end_stations=stations))
+
+
+def test_a_stream_that_switches_begin_to_number_gets_another_address() -> None:
+    former = plan(ring(Elimination.LISTENER, "t"))
+    changed = plan(ring(Elimination.SWITCH, "t"), addressed=former)
+    assert changed.addresses["axis"] != former.addresses["axis"]
+    between = transition(former, changed)
+    assert (between.moved, between.exposed) == (("axis",), {})
+    assert judge_transition(changed, former, between) == []
+
+
+def test_the_functions_of_a_former_way_stay_until_its_last_frame_has_come() -> None:
+    former = plan(ring(Elimination.SWITCH, "t"))
+    changed = plan(ring(Elimination.LISTENER, "t"), addressed=former)
+    between = transition(former, changed)
+    both = joined(bridge_forwarding(changed, "s3"), between.former["s3"])
+    assert both.sequencing == bridge_forwarding(former, "s3").sequencing
+    assert judge_transition(changed, former, between) == []
+    without = {
+        switch: replace(its, sequencing={}) if switch == "s3" else its
+        for switch, its in between.former.items()
+    }
+    codes = {
+        each.code for each in judge_transition(changed, former, replace(between, former=without))
+    }
+    assert codes == {"sequence", "sequence-tag"}
+
+
+def test_a_stream_that_keeps_its_address_is_exposed_while_switches_commit() -> None:
+    former = plan(ring(Elimination.LISTENER))
+    changed = plan(ring(Elimination.SWITCH), addressed=former)
+    assert changed.addresses == former.addresses
+    assert transition(former, changed).exposed == {
+        "axis": "switches number its frames, or cease to, as they commit, one after the other; no "
+        "push reaches its talker t, which has no `management`: the stream keeps its address"
+    }
+
+
+def test_of_ports_that_are_gone_a_bridge_is_told_nothing() -> None:
+    left = on_ports(told(axis=FIRST, valve=LAST), frozenset({"s2", "l"}))
+    assert left.sequencing == {VALVE: replace(LAST, ports=("s2",))}
+
+
+# --- what commands print -------------------------------------------------------------------------
+
+
+def test_a_bridge_is_summed_up_with_its_functions() -> None:
+    summary = settings_summary(None, told(axis=FIRST, valve=LAST))
+    assert summary.endswith("VLAN 10, 1 sequence generation, 1 sequence recovery")
+
+
+def followed(does: Mapping[str, BridgeForwarding], planned: Plan) -> StreamPath:
+    def ask(names: Sequence[str]) -> Mapping[str, BridgeReport | DeviceError]:
+        return {name: BridgeReport((), does[name]) for name in names}
+
+    return walk(planned, "axis", ask)
+
+
+def test_path_shows_where_frames_are_numbered_and_which_copies_pass(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    planned = plan(ring(Elimination.SWITCH))
+    found = followed(bridge_forwardings(planned), planned)
+    assert found.deviations == ()
+    assert {(hop.switch, hop.ingress): hop.sequencing for hop in found.hops} == {
+        ("s1", "t"): "numbered at t",
+        ("s2", "s1"): None,
+        ("s4", "s1"): None,
+        ("s3", "s2"): PASSED,
+        ("s3", "s4"): PASSED,
+    }
+    render.path(found, as_json=True)
+    hops = documented("path", capsys.readouterr().out)["hops"]
+    assert sum("sequencing" in hop for hop in hops) == 3
+    render.path(found, as_json=False)
+    assert "copies" in capsys.readouterr().out
+
+
+def test_path_says_where_copies_are_not_taken_out() -> None:
+    planned = plan(ring(Elimination.SWITCH))
+    does = bridge_forwardings(planned)
+    does["s3"] = replace(does["s3"], sequencing={})
+    lacking = f"s3: frames are neither numbered nor recovered; planned is {PASSED}"
+    assert followed(does, planned).deviations == (lacking, lacking)
+
+
+def test_the_table_of_a_plan_says_where_frames_are_numbered_and_passed_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    render.plan(plan(ring(Elimination.SWITCH)), None)
+    shown = capsys.readouterr().out.partition("second copies switches take out")[2]
+    (row,) = (line.split() for line in shown.splitlines() if " axis " in line)
+    assert row == ["axis", "s1/t", "s3", "4", "3", "ms"]
+    render.plan(plan(ring(Elimination.LISTENER)), None)
+    assert "second copies" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("elimination", Elimination)
+def test_the_page_of_a_plan_says_who_takes_copies_out(elimination: Elimination) -> None:
+    written = page.html(plan(ring(elimination)))
+    assert ('"elimination":"switch"' in written) is (elimination is Elimination.SWITCH)
+
+
+# --- counters ------------------------------------------------------------------------------------
+
+
+def counted(*rows: tuple[str, int, int]) -> etree._Element:
+    """What a last switch reports: whether out-facing, the handle, and how many frames passed."""
+    data = sent(told(axis=LAST))
+    interfaces = etree.SubElement(data, f"{IF}interfaces")
+    interface = etree.SubElement(interfaces, f"{IF}interface")
+    etree.SubElement(interface, f"{IF}name").text = "s2"
+    statistics = etree.SubElement(etree.SubElement(interface, f"{IF}statistics"), f"{F}frer")
+    for out_facing, handle, passed in rows:
+        row = etree.SubElement(statistics, f"{F}per-port-per-stream-counters")
+        for leaf, value in (
+            ("direction-out-facing", out_facing),
+            ("handle", handle),
+            ("rx-passed-pkts", passed),
+            ("rx-lost-pkts", 3),
+            ("rx-resets", 1),
+        ):
+            etree.SubElement(row, f"{F}{leaf}").text = str(value)
+    return data
+
+
+def test_copies_are_counted_by_the_address_of_their_stream() -> None:
+    data = counted(("true", 1, 40), ("false", 1, 50), ("true", 9, 60))
+    assert port_counters(data)["s2"].recovery == {AXIS: {"passed": 40, "lost": 3, "resets": 1}}
+
+
+def test_counters_of_copies_are_asked_for_where_bridges_forward() -> None:
+    for of in (watch_filter, counter_filter):
+        asked = [b"".join(map(etree.tostring, of(["s2"], bridges=its))) for its in ([], ["br0"])]
+        assert [b"<frer" in each for each in asked] == [False, True]
+        assert [b"<stream-identity" in each for each in asked] == [False, True]
+
+
+def test_metrics_have_what_became_of_copies() -> None:
+    poll = SimpleNamespace(
+        counters=port_counters(counted(("true", 1, 40))),
+        state=SimpleNamespace(ports={}, agent=None),
+    )
+    now = SimpleNamespace(polls={"s3": poll}, clocks={}, drifted={}, unresolved=0, conditions=())
+    families = {each.name: each for each in Network(lambda: now).collect()}
+    found = {
+        tuple(sample.labels.values()): sample.value
+        for sample in families["tsn_stream_recovery"].samples
+    }
+    of_stream = ("s3", "s2", "03:54:53:4e:00:00", "10")
+    assert found == {(*of_stream, "passed"): 40, (*of_stream, "lost"): 3, (*of_stream, "resets"): 1}
+    poll.counters = {}
+    assert "tsn_stream_recovery" not in {each.name for each in Network(lambda: now).collect()}
