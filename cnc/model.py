@@ -15,6 +15,13 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from cnc.identification import Identification, IdentityPart, Translation
+from cnc.policing import (
+    DEFAULT_STREAM_FILTERS_MAX,
+    NO_POLICING,
+    PolicingRules,
+    Strangers,
+    StreamFilter,
+)
 
 NS_PER_S = 1_000_000_000
 CONTROL_SHARE = 10  # a control class that states no rate takes up to one part in so many of a link
@@ -99,7 +106,8 @@ class Bridge:
     """A switch. Processing runs from the last bit received to the frame lying in its queue.
 
     Where forwarding is bridged, its ports belong to the Linux bridge `bridge_device`, which holds
-    up to `filtering_entries_max` static filtering entries, one for each address and VLAN.
+    up to `filtering_entries_max` static filtering entries, one for each address and VLAN, and up to
+    `stream_filters_max` stream filters.
     """
 
     name: str
@@ -109,6 +117,7 @@ class Bridge:
     gate_mode: GateMode = GateMode.SOFTWARE
     bridge_device: str = DEFAULT_BRIDGE_DEVICE
     filtering_entries_max: int = DEFAULT_FILTERING_ENTRIES_MAX
+    stream_filters_max: int = DEFAULT_STREAM_FILTERS_MAX
 
 
 class TalkerInterference(StrEnum):
@@ -126,12 +135,15 @@ class EndStation:
     """A talker or listener. Without `management` no rollout configures it.
 
     `mac` is the address by which it takes frames of streams that switches translate; None: unknown.
+    `lateness_ns` is how much later than planned its frames may start for reasons of the talker
+    itself, other frames apart; None: the gate margin of the network.
     """
 
     name: str
     management: Management | None = None
     interference: TalkerInterference = TalkerInterference.NONE
     mac: str | None = None
+    lateness_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +229,8 @@ class Network:
     """Nodes and directed links.
 
     `clock_error_ns` bounds the difference between any two clocks; `gate_margin_ns` how much later
-    than planned a frame may start for reasons of its sender, other frames apart.
+    than planned a frame may start for reasons of its sender, other frames apart, unless that is an
+    end station with a lateness of its own.
     `disturbance_ns` is the longest time that a disturbance keeps a port from sending scheduled
     frames, after which every stream must come back within its bound; None: none need.
     """
@@ -392,6 +405,7 @@ class Intent:
     measured_margin: MeasuredMargin | None = None
     assignable: AddressRange = DEFAULT_ADDRESS_RANGE
     individual: AddressRange = DEFAULT_INDIVIDUAL_RANGE
+    policing: PolicingRules = NO_POLICING
 
     @property
     def states_gate_margin(self) -> bool:
@@ -585,7 +599,8 @@ class BridgeForwarding:
     Ports in `trusting` give a tagged frame the priority of its PCP (802.1Q 6.9.3). All ports are
     sorted by name. A VLAN without a member is one that streams have left: nothing of it stays.
     `translations` has the streams that talkers send untagged, at their first and last switch.
-    `names` are the streams of the addresses, as far as they are known, for messages.
+    `filters` are those by which it looks at what end stations send, in the order in which they are
+    asked. `names` are the streams of the addresses, as far as they are known, for messages.
     """
 
     entries: Mapping[StreamAddress, tuple[str, ...]]
@@ -593,6 +608,7 @@ class BridgeForwarding:
     trusting: tuple[str, ...]
     names: Mapping[StreamAddress, str] = field(default_factory=dict, compare=False)
     translations: Mapping[StreamAddress, Translation] = field(default_factory=dict)
+    filters: tuple[StreamFilter, ...] = ()
 
     @property
     def members(self) -> set[str]:
@@ -602,7 +618,8 @@ class BridgeForwarding:
     def within(self, scope: BridgeForwarding) -> BridgeForwarding:
         """What of this belongs to the VLANs of `scope` and to their members, here or there.
 
-        The rest of a bridge is not a rollout's: what other clients configured in other VLANs.
+        The rest of a bridge is not a rollout's: what other clients configured in other VLANs. All
+        filters of strangers are: they look at frames of all VLANs.
         """
         vlans = {vlan_id: self.vlans.get(vlan_id, ()) for vlan_id in scope.vlans}
         ports = scope.members.union(*vlans.values())
@@ -614,6 +631,11 @@ class BridgeForwarding:
             translations={
                 a: its for a, its in self.translations.items() if a.vlan_id in scope.vlans
             },
+            filters=tuple(
+                its
+                for its in self.filters
+                if isinstance(its.of, Strangers) or its.of.vlan_id in scope.vlans
+            ),
         )
 
 
