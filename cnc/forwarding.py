@@ -1,5 +1,5 @@
 """What the bridges of a bridged network are told: filtering entries, VLAN members, trusted ports,
-and what they make of frames that talkers send untagged.
+what they make of frames that talkers send untagged, and by what filters they look at frames.
 
 Derived from the hops of a plan; the judge walks frames through it, and a rollout writes it.
 """
@@ -13,6 +13,8 @@ from typing import TypeVar
 
 from cnc.identification import Inward, Outward, Translation
 from cnc.model import BridgeForwarding, Plan, StreamAddress
+from cnc.policing import StreamFilter
+from cnc.stream_filters import stream_filters
 
 _Key = TypeVar("_Key")
 
@@ -56,7 +58,8 @@ def bridge_forwardings(
                 receiver.members[address.vlan_id].add(link.target.port)
         if is_untagged:
             _translate(plan, name, tables)
-    return {name: its.forwarding() for name, its in tables.items()}
+    filters = stream_filters(plan, names)
+    return {name: its.forwarding(filters[name]) for name, its in tables.items()}
 
 
 def _translate(plan: Plan, name: str, tables: Mapping[str, _Tables]) -> None:
@@ -86,7 +89,7 @@ class _Tables:
     inward: dict[StreamAddress, Inward] = field(default_factory=dict)
     outward: dict[StreamAddress, Outward] = field(default_factory=dict)
 
-    def forwarding(self) -> BridgeForwarding:
+    def forwarding(self, filters: tuple[StreamFilter, ...]) -> BridgeForwarding:
         return BridgeForwarding(
             entries=_sorted(self.egress),
             vlans=_sorted(self.members),
@@ -95,6 +98,7 @@ class _Tables:
                 address: Translation(self.inward.get(address), self.outward.get(address))
                 for address in (self.inward | self.outward)
             },
+            filters=filters,
         )
 
 
