@@ -58,8 +58,11 @@ def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding
     vlans = [str(vlan_id) for vlan_id, ports in sorted(forwarding.vlans.items()) if ports]
     word = {0: "no VLAN", 1: "VLAN "}.get(len(vlans), "VLANs ")
     text = f"{counted(len(forwarding.entries), 'filtering entry')}, {word}{', '.join(vlans)}"
-    count = len(forwarding.translations)
-    return f"{text}, {counted(count, 'translation')}" if count else text
+    if count := len(forwarding.translations):
+        text += f", {counted(count, 'translation')}"
+    if count := len(forwarding.filters):
+        text += f", {counted(count, 'stream filter')}"
+    return text
 
 
 def gate_limits(limits: GateLimits) -> str:

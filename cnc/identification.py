@@ -107,6 +107,7 @@ class IdentityPart(StrEnum):
     IDENTIFY = "identify"  # passive: by what the first switch knows the frames
     INWARD = "inward"  # active: the address, VLAN and priority that it gives them
     OUTWARD = "outward"  # active: the address that the last switch gives them
+    NAME = "name"  # passive: frames that come in with the address of their stream
 
 
 def parts_of(translation: Translation) -> tuple[IdentityPart, ...]:

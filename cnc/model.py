@@ -18,6 +18,7 @@ from cnc.identification import Identification, IdentityPart, Translation
 from cnc.policing import (
     DEFAULT_STREAM_FILTERS_MAX,
     NO_POLICING,
+    FilteredStream,
     PolicingRules,
     Strangers,
     StreamFilter,
@@ -615,6 +616,19 @@ class BridgeForwarding:
         """The ports that are members of a VLAN of streams."""
         return {port for ports in self.vlans.values() for port in ports}
 
+    @property
+    def named(self) -> dict[StreamAddress, tuple[str, ...]]:
+        """The streams whose frames filters have to know by the address that they come in with, and
+        the ports, sorted, by which they do."""
+        ports: dict[StreamAddress, set[str]] = {}
+        for its in self.filters:
+            if isinstance(its.of, FilteredStream):
+                address = StreamAddress(its.of.destination_mac, its.of.vlan_id)
+                if (translation := self.translations.get(address)) and translation.inward:
+                    continue  # its entries identify it
+                ports.setdefault(address, set()).add(its.of.port)
+        return {address: tuple(sorted(its)) for address, its in ports.items()}
+
     def within(self, scope: BridgeForwarding) -> BridgeForwarding:
         """What of this belongs to the VLANs of `scope` and to their members, here or there.
 
@@ -664,6 +678,16 @@ class StoredIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFilter:
+    """A stream filter of a bridge, with its number and that of its gate; `filter` is None where it
+    is none that a rollout sets."""
+
+    number: int
+    gate: int
+    filter: StreamFilter | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredPort:
     """A port as the running datastore has it.
 
@@ -671,7 +695,7 @@ class StoredPort:
     `dscps` are those of the stored rules, whatever else is there. `extras` says in words what is
     set that no rollout sets, and that changes what the port does with frames. `talker` is what a
     port of an end station has, `forwarding` what a bridge has; `identities` is with it, the whole
-    table of stream identities of its switch.
+    table of stream identities of its switch, and `filters`, all stream filters of the bridge.
     """
 
     configuration: PortConfiguration | None
@@ -681,3 +705,4 @@ class StoredPort:
     talker: TalkerTable | None = None
     forwarding: BridgeForwarding | None = None
     identities: tuple[StoredIdentity, ...] = ()
+    filters: tuple[StoredFilter, ...] = ()

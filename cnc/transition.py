@@ -22,6 +22,7 @@ from cnc.model import (
     PortRef,
     StreamAddress,
 )
+from cnc.policing import FilteredStream, Policing, Strangers, StreamFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,22 @@ def joined(own: BridgeForwarding, former: BridgeForwarding) -> BridgeForwarding:
         trusting=tuple(sorted({*own.trusting, *former.trusting})),
         names={**former.names, **own.names},
         translations=own.translations,
+        filters=_joined_filters(own, former),
     )
+
+
+def _joined_filters(own: BridgeForwarding, former: BridgeForwarding) -> tuple[StreamFilter, ...]:
+    """Those of strangers last, so that former streams are none; of both kinds `own` comes first."""
+    shut = {its.priority for its in own.filters if isinstance(its.of, Strangers)}
+    of_streams = [its for its in own.filters if isinstance(its.of, FilteredStream)]
+    known = {its.of for its in of_streams}
+    of_streams += [
+        its
+        for its in former.filters
+        if isinstance(its.of, FilteredStream) and its.of not in known
+        if its.priority in shut or its.policing is not Policing.OFF
+    ]
+    return (*of_streams, *(its for its in own.filters if isinstance(its.of, Strangers)))
 
 
 def on_ports(its: BridgeForwarding, ports: frozenset[str]) -> BridgeForwarding:
@@ -97,6 +113,9 @@ def on_ports(its: BridgeForwarding, ports: frozenset[str]) -> BridgeForwarding:
         entries={address: wanted for address, wanted in entries.items() if wanted},
         vlans={vlan_id: there(wanted) for vlan_id, wanted in its.vlans.items()},
         trusting=there(its.trusting),
+        filters=tuple(
+            each for each in its.filters if isinstance(each.of, Strangers) or each.of.port in ports
+        ),
     )
 
 
@@ -113,6 +132,12 @@ def _of_streams(its: BridgeForwarding, ways: Mapping[StreamAddress, str]) -> Bri
         vlans={vlan_id: ports for vlan_id, ports in its.vlans.items() if vlan_id in vlan_ids},
         trusting=its.trusting if entries else (),
         names={address: ways[address] for address in entries},
+        filters=tuple(
+            each
+            for each in its.filters
+            if isinstance(each.of, FilteredStream)
+            and StreamAddress(each.of.destination_mac, each.of.vlan_id) in entries
+        ),
     )
 
 

@@ -29,7 +29,7 @@ from cnc.switch.connection import (
     open_to,
     shortened,
 )
-from cnc.switch.identification import module_filter
+from cnc.switch.modules import module_filter
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
 from cnc.switch.node import Managed, ManagedNode, bridges_in
 from cnc.switch.reply import Element
@@ -141,7 +141,7 @@ class Device:
             isinstance(switch, Managed) and switch.is_end_station
         )
         self._bridges = switch.bridges if isinstance(switch, Managed) else frozenset()
-        self._translates = isinstance(switch, Managed) and switch.translates
+        self._asks_modules = isinstance(switch, Managed) and switch.asks_modules
         self._user = switch.management.user or getpass.getuser()  # as ncclient does
         self._has_get_data = True  # until the server refuses it
         self._locked: list[str] = []
@@ -202,7 +202,7 @@ class Device:
     def state(self, ports: Collection[str]) -> SwitchState:
         """The present state of the agent and of the kernel on these ports."""
         wanted = filters.state_filter(**self._parts(ports))
-        if self._translates:
+        if self._asks_modules:
             wanted.append(module_filter())
         return self._state(wanted, ports)
 

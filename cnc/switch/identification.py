@@ -4,6 +4,8 @@
 `out-facing/input-port` tells by what the first switch knows a stream's frames; one at
 `in-facing/output-port`, on their way into the bridge, gives them the address, VLAN and priority of
 the stream; one at `in-facing/input-port`, on their way out, gives them back the listener's address.
+Where frames come in with the address of their stream, and something refers to it by its handle, an
+entry at `out-facing/input-port` names it, and changes nothing of them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
-from itertools import count
 
 from lxml.builder import ElementMaker
 
@@ -31,9 +32,9 @@ from cnc.identification import (
 from cnc.model import BridgeForwarding, StoredIdentity, StreamAddress
 from cnc.switch import reply
 from cnc.switch.reply import Element
+from cnc.switch.stream_names import name_parameters, named_stream
+from cnc.switch.stream_numbers import Number, Numbers
 from cnc.switch.tree import NETCONF, STREAM_IDENTIFICATION
-
-MODULE = "ieee802-dot1cb-stream-identification"
 
 _SID = ElementMaker(namespace=STREAM_IDENTIFICATION, nsmap={None: STREAM_IDENTIFICATION})
 _NAMESPACES = {"s": STREAM_IDENTIFICATION}
@@ -50,22 +51,18 @@ _TAGGED, _UNTAGGED = "tagged", "priority"
 
 
 def identity_elements(
-    changes: Iterable[BridgeForwarding], stored: Iterable[StoredIdentity]
+    changes: Iterable[BridgeForwarding], stored: Iterable[StoredIdentity], numbers: Numbers
 ) -> list[Element]:
-    """The entries of the list that set the translations of a switch's bridges, and remove what is
-    `stored`, of all of its list, in the VLANs of streams beside them.
-
-    What is stored keeps its index and handle, so that only what changes is edited. What is new gets
-    the first numbers that no entry has, not even one that is removed in the same edit.
-    """
+    """The entries of the list that set the translations of a switch's bridges and name streams, and
+    remove what is `stored`, of all of its list, in the VLANs of streams beside them."""
     changes, stored = [*changes], [*stored]
-    desired = {a: its for each in changes for a, its in each.translations.items()}
     vlan_ids = {vlan_id for each in changes for vlan_id in each.vlans}
-    numbers = _Numbers(stored)
     wanted = {
-        numbers.of(address, part): (address, translation, part)
-        for address, translation in sorted(desired.items(), key=lambda each: str(each[0]))
-        for part in parts_of(translation)
+        numbers.of(address, part): [*parameters]
+        for address, part, parameters in sorted(
+            (entry for each in changes for entry in _desired(each)),
+            key=lambda entry: (str(entry[0]), _ORDER.index(entry[1])),
+        )
     }
     kept = {each.index for each in wanted}
     removed = (
@@ -78,51 +75,31 @@ def identity_elements(
             _SID("stream-identity", {_OPERATION: "remove"}, _SID("index", str(index)))
             for index in sorted(removed)
         ),
-        *(_entry(number, *wanted[number]) for number in sorted(wanted)),
+        *(_entry(number, wanted[number]) for number in sorted(wanted)),
     ]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Number:
-    """What tells an entry apart, and what ties it to the others of its stream."""
-
-    index: int
-    handle: int
+_ORDER = (*IdentityPart,)
 
 
-class _Numbers:
-    """The numbers of the entries of a switch."""
-
-    def __init__(self, stored: Iterable[StoredIdentity]) -> None:
-        self._indexes: dict[tuple[StreamAddress, IdentityPart], int] = {}
-        self._handles: dict[StreamAddress, int] = {}
-        taken_indexes, taken_handles = set(), set()
-        for each in stored:
-            taken_indexes.add(each.index)
-            taken_handles.add(each.handle)
-            if each.address and each.part:
-                self._indexes.setdefault((each.address, each.part), each.index)
-                self._handles.setdefault(each.address, each.handle)
-        self._free_indexes = (number for number in count(1) if number not in taken_indexes)
-        self._free_handles = (number for number in count(1) if number not in taken_handles)
-
-    def of(self, address: StreamAddress, part: IdentityPart) -> _Number:
-        """Those that the entry has, or new ones."""
-        if address not in self._handles:
-            self._handles[address] = next(self._free_handles)
-        index = self._indexes.get((address, part))
-        return _Number(next(self._free_indexes) if index is None else index, self._handles[address])
+def _desired(
+    forwarding: BridgeForwarding,
+) -> Iterator[tuple[StreamAddress, IdentityPart, Iterator[Element]]]:
+    """The entries that a bridge needs, each with the stream and what it does for it."""
+    for address, translation in forwarding.translations.items():
+        for part in parts_of(translation):
+            yield address, part, _parameters(address, translation, part)
+    for address, ports in forwarding.named.items():
+        yield address, IdentityPart.NAME, name_parameters(address, ports)
 
 
-def _entry(
-    number: _Number, address: StreamAddress, translation: Translation, part: IdentityPart
-) -> Element:
+def _entry(number: Number, parameters: Iterable[Element]) -> Element:
     return _SID(
         "stream-identity",
         {_OPERATION: "replace"},
         _SID("index", str(number.index)),
         _SID("handle", str(number.handle)),
-        *_parameters(address, translation, part),
+        *parameters,
     )
 
 
@@ -225,6 +202,21 @@ def translations(data: Element) -> dict[StreamAddress, Translation]:
     return found
 
 
+def known_streams(data: Element) -> dict[int, tuple[StreamAddress, tuple[str, ...]]]:
+    """By handle the streams that a switch knows where they come in, and the ports, sorted."""
+    found = {}
+    translated = translations(data)
+    for each in map(_Parsed.of, _entries(data)):
+        if each.address is None:
+            continue
+        inward = translated.get(each.address, Translation()).inward
+        if each.part is IdentityPart.NAME:
+            found[each.handle] = each.address, each.named_at
+        elif each.part is IdentityPart.INWARD and inward:
+            found[each.handle] = each.address, (inward.port,)
+    return found
+
+
 def _entries(data: Element) -> Iterator[Element]:
     return reply.entries(data, "s:stream-identity", _NAMESPACES)
 
@@ -243,6 +235,7 @@ class _Parsed:
     pcp: int | None = None
     listener_mac: str | None = None
     is_whole: bool = True
+    named_at: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entry: Element) -> _Parsed:
@@ -250,6 +243,10 @@ class _Parsed:
         part, port = _place(entry)
         active = entry.find(f"s:{_ACTIVE}", _NAMESPACES)
         if active is None:
+            if named := named_stream(entry):
+                address, ports = named
+                name = IdentityPart.NAME
+                return cls(index, handle, name, None, address=address, named_at=ports)
             is_passive = part is IdentityPart.IDENTIFY
             known_by = _identification(entry) if is_passive else None
             return cls(index, handle, part if is_passive else None, port, known_by=known_by)
@@ -347,31 +344,3 @@ def _number(entry: Element, leaf: str) -> int:
 def _optional_number(parent: Element, leaf: str) -> int | None:
     text = _leaf(parent, leaf)
     return None if text is None else reply.number(text, leaf)
-
-
-# --- what a switch can ---------------------------------------------------------------------------
-
-_LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
-_YANG = ElementMaker(namespace=_LIBRARY, nsmap={None: _LIBRARY})
-_BRIDGE_MODULE = "ieee802-dot1q-bridge"
-
-
-def module_filter() -> Element:
-    """A subtree filter: whether the module of stream identification is installed. One that is in
-    use is asked for as well: without it nobody may read what is."""
-    return _YANG(
-        "yang-library",
-        _YANG(
-            "module-set",
-            *(_YANG("module", _YANG("name", name)) for name in (MODULE, _BRIDGE_MODULE)),
-        ),
-    )
-
-
-def is_installed(data: Element) -> bool:
-    """Whether the reply to `module_filter` has the module; True where it has no other, either."""
-    path = "y:yang-library/y:module-set/y:module"
-    namespaces = {"y": _LIBRARY}
-    modules = reply.entries(data, path, namespaces)
-    found = {reply.text(module, "y:name", namespaces) for module in modules}
-    return MODULE in found or not found

@@ -23,21 +23,22 @@ class Managed:
     """Name and management address of a node, without the rest of the network.
 
     `bridges` are its Linux bridges whose forwarding is configured; it is asked for no other.
-    `translates`: it is asked whether it can translate frames that talkers send untagged.
+    `asks_modules`: it is asked whether it can translate frames that talkers send untagged, and
+    filter what end stations send.
     """
 
     name: str
     management: Management | None
     is_end_station: bool = False
     bridges: frozenset[str] = frozenset()
-    translates: bool = False
+    asks_modules: bool = False
 
     @classmethod
     def of(cls, node: ManagedNode, settings: Mapping[str, PortSettings | None]) -> Managed:
         """A node whose ports, and bridges, are to be configured with `settings`."""
         is_end_station = isinstance(node, EndStation)
-        bridges, translates = bridges_in(settings), translates_by(settings)
-        return cls(node.name, node.management, is_end_station, bridges, translates)
+        bridges, asks_modules = bridges_in(settings), needs_modules(settings)
+        return cls(node.name, node.management, is_end_station, bridges, asks_modules)
 
 
 def bridges_in(settings: Mapping[str, PortSettings | None]) -> frozenset[str]:
@@ -45,7 +46,7 @@ def bridges_in(settings: Mapping[str, PortSettings | None]) -> frozenset[str]:
     return frozenset(name for name, each in settings.items() if isinstance(each, BridgeForwarding))
 
 
-def translates_by(settings: Mapping[str, PortSettings | None]) -> bool:
-    """Whether one of the configured is a bridge that is to translate frames."""
+def needs_modules(settings: Mapping[str, PortSettings | None]) -> bool:
+    """Whether one of the configured is a bridge that is to translate or to filter frames."""
     bridges = (each for each in settings.values() if isinstance(each, BridgeForwarding))
-    return any(each.translations for each in bridges)
+    return any(each.translations or each.filters for each in bridges)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -20,6 +20,7 @@ from cnc.model import (
     Plan,
     PortConfiguration,
     PortSettings,
+    StoredFilter,
     StoredPort,
     TalkerConfiguration,
 )
@@ -27,6 +28,8 @@ from cnc.switch.end_station import talker_element, talker_ports
 from cnc.switch.forwarding import bridges_element, regeneration_element, regenerations
 from cnc.switch.identification import identity_elements
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
+from cnc.switch.stream_filters import filter_elements
+from cnc.switch.stream_numbers import Numbers
 from cnc.switch.tree import (
     BRIDGE,
     IF_TYPE,
@@ -139,14 +142,30 @@ def edit_config(
     before = {name: at.forwarding if (at := stored.get(name)) else None for name in bridges}
     # Each has the whole table of the switch.
     table = next((at.identities for name in bridges if (at := stored.get(name))), ())
+    numbers = Numbers(table)
+    filters = {
+        name: filter_elements(
+            desired.filters, _own_filters(stored.get(name), desired), numbers, base_time_ns
+        )
+        for name, desired in bridges.items()
+    }
     _add_bridge_ports(interfaces, bridges, before)
     return _NC(
         "config",
         _IF("interfaces", *(interface for _, interface in sorted(interfaces.items()))),
-        *([bridges_element(bridges, before)] if bridges else []),
-        *identity_elements(bridges.values(), table),
+        *([bridges_element(bridges, before, filters)] if bridges else []),
+        *identity_elements(bridges.values(), table, numbers),
         rollout_id_element(rollout_id),
     )
+
+
+def _own_filters(stored: StoredPort | None, desired: BridgeForwarding) -> Iterator[StoredFilter]:
+    """The stored stream filters of a bridge; those that are no rollout's are not recognised."""
+    if stored is None or stored.forwarding is None:
+        return
+    own = stored.forwarding.within(desired).filters
+    for each in stored.filters:
+        yield each if each.filter in own else replace(each, filter=None)
 
 
 def _add_bridge_ports(

@@ -87,11 +87,13 @@ def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, Stored
         return ports
     forwardings, table = stored_bridges(data, bridges), tuple(identities(data))
     # A bridge is an interface, too; what matters of it is how it forwards.
-    return ports | {
-        name: replace(_NO_BRIDGE_PORT, forwarding=forwardings.get(name), identities=table)
-        for name in bridges
-        if name in forwardings or table
-    }
+    for name in bridges:
+        if name in forwardings or table:
+            forwarding, filters = forwardings.get(name, (None, ()))
+            ports[name] = replace(
+                _NO_BRIDGE_PORT, forwarding=forwarding, identities=table, filters=filters
+            )
+    return ports
 
 
 _NO_BRIDGE_PORT = StoredPort(None, 0, frozenset())

@@ -18,6 +18,7 @@ from cnc.model import (
     TalkerTable,
     WakeUps,
 )
+from cnc.policing import StreamFilter
 
 NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
 NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"
@@ -28,6 +29,8 @@ BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge"
 SCHED = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
 SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
 STREAM_IDENTIFICATION = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-stream-identification"
+PSFP = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-psfp"
+PSFP_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-psfp-bridge"
 TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 END_STATION = "urn:tsn-control-plane:yang:tsn-end-station"
 
@@ -78,6 +81,21 @@ class Recoding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class FilterCounts:
+    """Frames that a stream filter has taken, and those of them that did not pass: out of their
+    window or too many, and too long (802.1Q 12.31.2). Where a filter counts only, they did."""
+
+    matching: int
+    not_passing: int
+    not_passing_sdu: int
+
+    @property
+    def refused(self) -> int:
+        """All that did not come as planned."""
+        return self.not_passing + self.not_passing_sdu
+
+
+@dataclass(frozen=True, slots=True)
 class BridgeReport:
     """A Linux bridge of a switch: the interfaces that are its ports, sorted, and how its kernel
     forwards frames by static entries.
@@ -85,12 +103,12 @@ class BridgeReport:
     `recoded` is by port what its tables change of code points, empty where they change nothing.
     Without VLAN filtering a bridge forwards by address alone; without multicast snooping it sends
     frames of a group address to all ports. `identifies_streams`: whether it can translate frames
-    that talkers send untagged, where it was asked. All three are True where the switch does not
-    report it.
+    that talkers send untagged, `filters_streams`: whether it can have stream filters, where it was
+    asked. All four are True where the switch does not report it.
 
     `held_back` are the ports with a link that the spanning tree protocol does not let forward, with
     their state; `foreign_vlans` those that the agent has not registered, by port, or by the bridge
-    itself.
+    itself. `filter_counts` is by stream filter what it has counted.
     """
 
     ports: tuple[str, ...]
@@ -99,8 +117,10 @@ class BridgeReport:
     snoops_multicast: bool = True
     recoded: Mapping[str, tuple[Recoding, ...]] = field(default_factory=dict)
     identifies_streams: bool = True
+    filters_streams: bool = True
     held_back: Mapping[str, str] = field(default_factory=dict)
     foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    filter_counts: Mapping[StreamFilter, FilterCounts] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,4 +100,4 @@ def test_path_says_where_frames_are_translated_otherwise(
 def test_a_session_asks_for_the_module_where_frames_are_to_be_translated(plan: Plan) -> None:
     bridges = plan.intent.network.bridges
     asked = {name: Managed.of(its, desired_ports(plan, name)) for name, its in bridges.items()}
-    assert [asked[name].translates for name in ("s1", "s2", "s3")] == [True, False, True]
+    assert [asked[name].asks_modules for name in ("s1", "s2", "s3")] == [True, False, True]

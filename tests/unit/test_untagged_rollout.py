@@ -30,7 +30,8 @@ from cnc.rollout.preflight import Verdict
 from cnc.rollout.preflight.bridges import examine_bridge
 from cnc.switch.filters import configuration_filter, state_filter
 from cnc.switch.forwarding import bridge_reports
-from cnc.switch.identification import MODULE, module_filter
+from cnc.switch.modules import STREAM_IDENTIFICATION_MODULE as MODULE
+from cnc.switch.modules import module_filter
 from cnc.switch.payload import edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId

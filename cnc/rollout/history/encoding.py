@@ -32,6 +32,7 @@ from cnc.model import (
     StreamAddress,
     TalkerConfiguration,
 )
+from cnc.policing import StreamFilter
 from cnc.rollout.history.record import Outcome, SwitchChange
 
 _FORMAT = "cnc-change/1"
@@ -48,7 +49,7 @@ def change_to_octets(change: SwitchChange) -> bytes:
         format=_FORMAT,
         management=change.management,
         before={
-            name: stored and replace(stored, forwarding=None, identities=())
+            name: stored and replace(stored, forwarding=None, identities=(), filters=())
             for name, stored in change.before.items()
         },
         after={name: None if name in bridges else its for name, its in change.after.items()},
@@ -110,6 +111,7 @@ class _Forwarding:
     vlans: Mapping[int, tuple[str, ...]]
     trusting: tuple[str, ...]
     translations: tuple[_Translated, ...] = ()
+    filters: tuple[StreamFilter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,13 @@ def _encoded(forwarding: BridgeForwarding) -> _Forwarding:
         for address, ports in forwarding.entries.items()
     )
     translated = (_Translated(*each) for each in forwarding.translations.items())
-    return _Forwarding(tuple(entries), forwarding.vlans, forwarding.trusting, tuple(translated))
+    return _Forwarding(
+        tuple(entries),
+        forwarding.vlans,
+        forwarding.trusting,
+        tuple(translated),
+        forwarding.filters,
+    )
 
 
 def _decoded(stored: _Forwarding) -> BridgeForwarding:
@@ -139,6 +147,7 @@ def _decoded(stored: _Forwarding) -> BridgeForwarding:
         trusting=stored.trusting,
         names={each.address: each.name for each in stored.entries if each.name is not None},
         translations={each.address: each.translation for each in stored.translations},
+        filters=stored.filters,
     )
 
 

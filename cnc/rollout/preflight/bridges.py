@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cnc.format import counted
 from cnc.model import BridgeForwarding, Network, PortRef
+from cnc.policing import Strangers
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.wording import named
 from cnc.switch.code_points import misleading
-from cnc.switch.identification import MODULE
+from cnc.switch.modules import POLICING_MODULE, STREAM_IDENTIFICATION_MODULE
 from cnc.switch.tree import PRIORITIES, BridgeReport, PortReport
 
 EACH_PRIORITY = tuple(range(PRIORITIES))
@@ -26,7 +27,8 @@ def examine_bridge(
     `classes` are the traffic classes of its ports, by priority.
     """
     bridge = report.forwarding if report else None
-    failures = list(_failures(ref, desired, bridge)) if desired.members else []
+    is_needed = bool(desired.members or desired.filters)
+    failures = list(_failures(ref, desired, bridge)) if is_needed else []
     if bridge and desired.members:
         failures += _recoded(desired, bridge, classes)
     for text, hint in failures:
@@ -60,6 +62,16 @@ def _failures(
             f"is not the bridge of {named(missing)}, by which frames of streams pass",
             f"add each on the switch: ip link set PORT master {device}",
         )
+    policed = {
+        port
+        for its in desired.filters
+        for port in (its.of.ports if isinstance(its.of, Strangers) else (its.of.port,))
+    }
+    if missing := sorted(policed - desired.members - {*bridge.ports}):
+        yield (
+            f"is not the bridge of {named(missing)}, where frames of end stations are policed",
+            f"add each on the switch: ip link set PORT master {device}",
+        )
     if not bridge.snoops_multicast and any(address.is_group for address in desired.entries):
         yield (
             "its multicast snooping is off: frames of a group address would leave by all ports",
@@ -69,11 +81,20 @@ def _failures(
         addresses = sorted(desired.translations, key=str)
         streams = named(desired.names.get(address, str(address)) for address in addresses)
         yield (
-            f"cannot translate frames of {streams}: the YANG module {MODULE} is not installed",
+            f"cannot translate frames of {streams}: {_lacks(STREAM_IDENTIFICATION_MODULE)}",
             "update the switch's agent and its YANG modules, or let the talkers tag their frames",
+        )
+    if desired.filters and not bridge.filters_streams:
+        yield (
+            f"cannot police what end stations send: {_lacks(POLICING_MODULE)}",
+            "update the switch's agent and its YANG modules, or state `policing: off`",
         )
     for vlan_id in sorted(vlan_id for vlan_id, ports in desired.vlans.items() if ports):
         yield from _foreign_members(vlan_id, bridge, device)
+
+
+def _lacks(module: str) -> str:
+    return f"the YANG module {module} is not installed"
 
 
 def _recoded(
