@@ -89,10 +89,10 @@ class FilteredStream:
 
 @dataclass(frozen=True, slots=True)
 class Strangers:
-    """Whose frames a stream filter takes: all that come in by `ports`, sorted, and that no filter
-    of a stream takes."""
+    """Whose frames a stream filter takes: all that come in by `port`, and that no filter of a
+    stream takes."""
 
-    ports: tuple[str, ...]
+    port: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from the earliest such moment to the latest.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from cnc.delays import control_between_ns, start_delay_ns
 from cnc.model import ClassRole, Forwarding, Hop, Intent, Link, Network, Plan, Stream
@@ -33,7 +33,7 @@ def stream_filters(
 
     A stream has a filter at each port of a switch that its talker sends to, if it is policed, or if
     strangers of its class are: then a filter without an effect of its own tells it from them. A
-    scheduled class whose strangers are policed has one filter for all ports to end stations.
+    scheduled class whose strangers are policed has a filter at each port to an end station.
     """
     network = plan.intent.network
     names = network.bridges if switches is None else switches
@@ -44,10 +44,7 @@ def stream_filters(
         for switch, its in _of_stream(plan, name):
             of_streams[switch].append(its)
     ports = _station_ports(network)
-    return {
-        name: (*of_streams[name], *_of_strangers(plan, tuple(ports.get(name, ()))))
-        for name in names
-    }
+    return {name: (*of_streams[name], *_of_strangers(plan, ports.get(name, ()))) for name in names}
 
 
 def _of_stream(plan: Plan, name: str) -> Iterator[tuple[str, StreamFilter]]:
@@ -102,14 +99,14 @@ def _window(intent: Intent, stream: Stream, link: Link, hop: Hop) -> WindowGate:
     )
 
 
-def _of_strangers(plan: Plan, ports: tuple[str, ...]) -> Iterator[StreamFilter]:
+def _of_strangers(plan: Plan, ports: Iterable[str]) -> Iterator[StreamFilter]:
     """The filters of a switch with `ports` to end stations for frames of no stream."""
-    if not ports:
-        return
     for its_class in plan.intent.classes_with(ClassRole.SCHEDULED):
         policing = plan.intent.policing.of_class(its_class.name)
-        if policing is not Policing.OFF:
-            yield StreamFilter(Strangers(ports), its_class.priority, 0, FixedGate.CLOSED, policing)
+        if policing is Policing.OFF:
+            continue
+        for port in ports:
+            yield StreamFilter(Strangers(port), its_class.priority, 0, FixedGate.CLOSED, policing)
 
 
 def _station_ports(network: Network) -> dict[str, list[str]]:

@@ -89,14 +89,14 @@ def joined(own: BridgeForwarding, former: BridgeForwarding) -> BridgeForwarding:
 
 def _joined_filters(own: BridgeForwarding, former: BridgeForwarding) -> tuple[StreamFilter, ...]:
     """Those of strangers last, so that former streams are none; of both kinds `own` comes first."""
-    shut = {its.priority for its in own.filters if isinstance(its.of, Strangers)}
+    shut = {(its.of.port, its.priority) for its in own.filters if isinstance(its.of, Strangers)}
     of_streams = [its for its in own.filters if isinstance(its.of, FilteredStream)]
     known = {its.of for its in of_streams}
     of_streams += [
         its
         for its in former.filters
         if isinstance(its.of, FilteredStream) and its.of not in known
-        if its.priority in shut or its.policing is not Policing.OFF
+        if (its.of.port, its.priority) in shut or its.policing is not Policing.OFF
     ]
     return (*of_streams, *(its for its in own.filters if isinstance(its.of, Strangers)))
 
@@ -113,9 +113,7 @@ def on_ports(its: BridgeForwarding, ports: frozenset[str]) -> BridgeForwarding:
         entries={address: wanted for address, wanted in entries.items() if wanted},
         vlans={vlan_id: there(wanted) for vlan_id, wanted in its.vlans.items()},
         trusting=there(its.trusting),
-        filters=tuple(
-            each for each in its.filters if isinstance(each.of, Strangers) or each.of.port in ports
-        ),
+        filters=tuple(each for each in its.filters if each.of.port in ports),
     )
 
 

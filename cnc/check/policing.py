@@ -71,8 +71,7 @@ class _Filters:
         for switch, its in filters.items():
             for place, each in enumerate(its):
                 if isinstance(each.of, Strangers):
-                    for port in each.of.ports:
-                        self._of_strangers[PortRef(switch, port)].append((place, each))
+                    self._of_strangers[PortRef(switch, each.of.port)].append((place, each))
                 else:
                     self._of_streams[_key(switch, each.of)].append((place, each))
 

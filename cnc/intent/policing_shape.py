@@ -35,7 +35,8 @@ StreamFiltersMax = Annotated[
     Annotated[int, integer(1, _STREAM_FILTERS_MAX)] | None,
     Field(
         description="in a bridged network: the most stream filters that it may hold, one for each "
-        "policed stream at its first switch and one for each scheduled class; default: "
+        "policed stream at its first switch, and one for each scheduled class at each port to an "
+        "end station; default: "
         f"{DEFAULT_STREAM_FILTERS_MAX}"
     ),
 ]

@@ -34,7 +34,7 @@ def frames_of(its: StreamFilter | None, names: Mapping[StreamAddress, str]) -> s
     if isinstance(its.of, FilteredStream):
         address = StreamAddress(its.of.destination_mac, its.of.vlan_id)
         return f"frames of {described(address, names)} at {its.of.port}"
-    return f"frames of no stream with priority {its.priority} at {', '.join(its.of.ports)}"
+    return f"frames of no stream with priority {its.priority} at {its.of.port}"
 
 
 def _configured(was: StreamFilter | None, now: StreamFilter | None) -> str:

@@ -62,6 +62,7 @@ def filter_elements(
     obsolete = {_whose(each.filter): each for each in stored if each.filter}
     taken = {number for each in stored for number in (each.number, each.gate)}
     free = (number for number in count(1) if number not in taken)
+    last = (number for number in count(_STRANGERS_FIRST) if number not in taken)
     filters: list[Element] = []
     gates: list[Element] = []
     for wanted in desired:
@@ -71,8 +72,7 @@ def filter_elements(
         if before:
             number, gate = before.number, before.gate
         else:
-            is_stream = isinstance(wanted.of, FilteredStream)
-            number = gate = next(free) if is_stream else _STRANGERS_FIRST + wanted.priority
+            number = gate = next(free if isinstance(wanted.of, FilteredStream) else last)
         filters.append(_filter(number, gate, wanted, numbers))
         gates.append(_gate(gate, wanted.gate, base_time_ns))
     for each in obsolete.values():
@@ -94,9 +94,10 @@ def normal(its: StreamFilter) -> StreamFilter:
     return replace(its, gate=replace(its.gate, start_ns=start_ns))
 
 
-def _whose(its: StreamFilter) -> FilteredStream | int:
-    """What tells a filter from the others of its switch: a priority has one of strangers."""
-    return its.of if isinstance(its.of, FilteredStream) else its.priority
+def _whose(its: StreamFilter) -> tuple[FilteredStream | Strangers, int | None]:
+    """What tells a filter from the others of its switch: a port has one of strangers for each
+    priority."""
+    return its.of, its.priority if isinstance(its.of, Strangers) else None
 
 
 def _removed(instance: str, number: int) -> Element:
@@ -109,7 +110,7 @@ def _filter(number: int, gate: int, its: StreamFilter, numbers: Numbers) -> Elem
         handle = numbers.handle(StreamAddress(its.of.destination_mac, its.of.vlan_id))
         whose = [_PSFP("stream-handle", str(handle))]
     else:
-        whose = [_PSFP("wildcard"), *(_TSNL("interface", port) for port in its.of.ports)]
+        whose = [_PSFP("wildcard"), _TSNL("interface", its.of.port)]
     return _PSFP(
         f"{_FILTER}-table",
         {_OPERATION: "replace"},
@@ -227,8 +228,8 @@ def _of(
 ) -> FilteredStream | Strangers | None:
     handle = _text(row, "stream-handle")
     if handle is None:
-        found = reply.entries(row, "t:interface", _NAMESPACES)
-        return Strangers(tuple(sorted(reply.short(each.text or "", "interface") for each in found)))
+        found = [*reply.entries(row, "t:interface", _NAMESPACES)]
+        return Strangers(reply.short(found[0].text or "", "interface")) if len(found) == 1 else None
     address, ports = known.get(reply.number(handle, "stream-handle"), (None, ()))
     if address is None or len(ports) != 1:
         return None

@@ -143,8 +143,8 @@ def test_a_filter_for_frames_that_nobody_sends_there_is_found() -> None:
 def test_strangers_that_get_in_by_one_port_are_found() -> None:
     expected = f"has policing off of strangers with priority {FAST.priority}, drop is asked for"
     assert found(told(ONCE, TWICE, SLOW)) == [f"policing s1/t: {expected}"]
-    slower = replace(SLOW, of=Strangers(("m",)))
-    assert found(told(replace(FAST, of=Strangers(("s3",))), slower, switch="s2")) == [
+    slower = replace(SLOW, of=Strangers("m"))
+    assert found(told(replace(FAST, of=Strangers("s3")), slower, switch="s2")) == [
         "policing s2/s3: polices strangers, and leads to no end station",
         f"policing s2/m: {expected}",
     ]

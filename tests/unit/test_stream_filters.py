@@ -27,6 +27,7 @@ from cnc.policing import (
 from tests.bridged_networks import line, stream
 
 FAST, SLOW = 6, 5
+SHUT_OUT = [("t1", FAST), ("t2", FAST), ("t1", SLOW), ("t2", SLOW)]
 OFF, COUNT, DROP = Policing.OFF, Policing.COUNT, Policing.DROP
 # t1's link: 252 octets at 1 Gb/s, then 100 ns of cable.
 FLIGHT_NS = (200 + 22 + 8) * 8 + 100
@@ -60,10 +61,10 @@ def planned(
 
 
 def filters(of: Plan, switch: str = "s1") -> dict[object, StreamFilter]:
-    """By the name of the stream, or by the priority of strangers."""
+    """By the name of the stream, or by the port and priority of strangers."""
     names = {(a.destination_mac, a.vlan_id): name for name, a in of.addresses.items()}
     return {
-        its.priority
+        (its.of.port, its.priority)
         if isinstance(its.of, Strangers)
         else names[its.of.destination_mac, its.of.vlan_id]: its
         for its in bridge_forwardings(of)[switch].filters
@@ -85,7 +86,7 @@ def test_each_stream_has_a_filter_at_the_port_of_its_talker(policing: Policing) 
     made = planned(policing)
     assert judge(made) == []
     found = filters(made)
-    assert [*found] == ["picture", "report", "set-point", FAST, SLOW]
+    assert [*found] == ["picture", "report", "set-point", *SHUT_OUT]
     address = made.addresses["set-point"]
     assert found["set-point"].of == FilteredStream(address.destination_mac, address.vlan_id, "t1")
     assert {its.policing for its in found.values()} == {policing}
@@ -94,14 +95,10 @@ def test_each_stream_has_a_filter_at_the_port_of_its_talker(policing: Policing) 
 
 def test_strangers_are_shut_out_wherever_a_station_is_connected() -> None:
     made = planned("drop")
-    of_switches = {name: filters(made, name) for name in ("s1", "s2", "s3")}
-    assert {name: its[SLOW].of for name, its in of_switches.items()} == {
-        "s1": Strangers(("t1", "t2")),
-        "s2": Strangers(("l3",)),
-        "s3": Strangers(("l1", "l2")),
-    }
-    assert {its[FAST].gate for its in of_switches.values()} == {FixedGate.CLOSED}
-    assert [*of_switches["s2"]] == [FAST, SLOW]
+    assert [*filters(made, "s2")] == [("l3", FAST), ("l3", SLOW)]
+    of_s3 = filters(made, "s3")
+    assert [*of_s3] == [(port, number) for number in (FAST, SLOW) for port in ("l1", "l2")]
+    assert {its.gate for its in of_s3.values()} == {FixedGate.CLOSED}
 
 
 def test_a_gate_is_open_from_the_earliest_to_the_latest_arrival_at_any_clock() -> None:
@@ -148,7 +145,8 @@ def test_the_nearest_of_stream_class_and_network_is_what_holds() -> None:
     assert {name: its.policing for name, its in found.items()} == {
         "picture": DROP,
         "set-point": COUNT,
-        FAST: COUNT,
+        ("t1", FAST): COUNT,
+        ("t2", FAST): COUNT,
     }
 
 
@@ -186,12 +184,12 @@ def limited(most: int) -> dict[str, Any]:
 
 
 def test_more_filters_than_a_switch_holds_are_refused_with_the_count() -> None:
-    assert len(filters(planned("drop", switches=limited(5)))) == 5
+    assert len(filters(planned("drop", switches=limited(7)))) == 7
     with pytest.raises(Unschedulable) as refused:
-        planned("drop", switches=limited(4))
+        planned("drop", switches=limited(6))
     assert refused.value.reasons == {
-        "switch s1": "needs 5 stream filters, 3 for streams of its end stations and 2 for "
-        "strangers, and holds 4 (stream-filters-max)"
+        "switch s1": "needs 7 stream filters, 3 for streams of its end stations and 4 for "
+        "strangers, and holds 6 (stream-filters-max)"
     }
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cnc.format import counted
 from cnc.model import BridgeForwarding, Network, PortRef
-from cnc.policing import Strangers
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.wording import named
 from cnc.switch.code_points import misleading
@@ -62,11 +61,7 @@ def _failures(
             f"is not the bridge of {named(missing)}, by which frames of streams pass",
             f"add each on the switch: ip link set PORT master {device}",
         )
-    policed = {
-        port
-        for its in desired.filters
-        for port in (its.of.ports if isinstance(its.of, Strangers) else (its.of.port,))
-    }
+    policed = {its.of.port for its in desired.filters}
     if missing := sorted(policed - desired.members - {*bridge.ports}):
         yield (
             f"is not the bridge of {named(missing)}, where frames of end stations are policed",
