@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from cnc.errors import InputError
 from cnc.model import NS_PER_S
+from cnc.policing import FilteredStream
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Snapshot
 
@@ -58,6 +59,7 @@ class _Network(Collector):
         yield from _switches(now, answers)
         yield from _ports(now, answers)
         yield from _counters(answers)
+        yield from _stream_filters(answers)
         unfinished = GaugeMetricFamily(
             "tsn_rollout_unfinished", "Unfinished rollouts that wait for an operator."
         )
@@ -160,3 +162,27 @@ def _counters(answers: Mapping[str, Poll]) -> Iterator[Metric]:
                 sent.add_metric([name, port, str(number)], traffic.sent_frames)
                 backlog.add_metric([name, port, str(number)], traffic.backlog_frames)
     yield from (errors, drops, window_drops, overruns, sent, backlog)
+
+
+def _stream_filters(answers: Mapping[str, Poll]) -> Iterator[Metric]:
+    labels = ["switch", "port", "priority", "destination_mac", "vlan"]
+    matching = CounterMetricFamily(
+        "tsn_stream_filter_frames",
+        "Frames that a stream filter has looked at; without an address those of no stream.",
+        labels=labels,
+    )
+    refused = CounterMetricFamily(
+        "tsn_stream_filter_refused_frames",
+        "Frames out of their window, too many or too long, or of no stream; dropped or counted.",
+        labels=labels,
+    )
+    for name, poll in answers.items():
+        reports = (each.forwarding for each in poll.state.ports.values() if each.forwarding)
+        for its, counts in (pair for each in reports for pair in each.filter_counts.items()):
+            address = ("", "")
+            if isinstance(its.of, FilteredStream):
+                address = its.of.destination_mac, str(its.of.vlan_id)
+            values = [name, its.of.port, str(its.priority), *address]
+            matching.add_metric(values, counts.matching)
+            refused.add_metric(values, counts.refused)
+    yield from (matching, refused)

@@ -21,6 +21,9 @@ class PathHop(Document):
     """How they leave the plan here, in words; null: they do not."""
     translation: str | None = Field(None, exclude_if=is_none)
     """What becomes of their address and tag, in words; left out where nothing does."""
+    filters: str | None = Field(None, exclude_if=is_none)
+    """What the stream filter does that their first switch has for them, in words; left out where it
+    has none."""
 
 
 class Path(Document):

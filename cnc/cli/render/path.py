@@ -23,10 +23,12 @@ def path(found: StreamPath, *, as_json: bool) -> None:
         return
     where = f"{found.address.destination_mac}, VLAN {found.address.vlan_id}"
     translates = any(hop.translation for hop in found.hops)
+    filters = any(hop.filters for hop in found.hops)
     table = new_table(
         f"{found.stream} ({where})",
         *("switch", "enters by", "leaves by", "planned"),
         *(["translation"] if translates else []),
+        *(["stream filter"] if filters else []),
         "verdict",
     )
     for hop in found.hops:
@@ -36,6 +38,7 @@ def path(found: StreamPath, *, as_json: bool) -> None:
             ", ".join(hop.leaves_by) or _NONE,
             ", ".join(hop.planned) or _NONE,
             *([hop.translation or _NONE] if translates else []),
+            *([hop.filters or _NONE] if filters else []),
             hop.deviation or "as planned",
             style="bold red" if hop.deviation else None,
         )
