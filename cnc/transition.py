@@ -166,7 +166,23 @@ def _exposed(former: Plan, plan: Plan, moved: set[str]) -> dict[str, str]:
                 found[name] = f"{unmanaged}: it has to send to {now} from the base time on"
         elif before[address] != after[address]:
             found[name] = _why_it_stays(plan, name, owners[address], address)
+        elif refused := _refused_by_filter(former, plan, name):
+            found[name] = refused
     return found
+
+
+def _refused_by_filter(former: Plan, plan: Plan, name: str) -> str | None:
+    """Why the new stream filter of a stream that keeps its address drops frames that its talker
+    sends by the former plan; None if it does not. Windows change at the base time, the rest from
+    the commit on."""
+    before, after = former.class_of(name), plan.class_of(name)
+    if plan.intent.policing.of_stream(name, after.name) is not Policing.DROP:
+        return None
+    if plan.intent.streams[name].payload_octets < former.intent.streams[name].payload_octets:
+        return "its first switch drops frames as long as they were, from the commit on"
+    if before.priority != after.priority:
+        return "its first switch knows its frames by their new priority, from the commit on"
+    return None
 
 
 def _why_it_stays(plan: Plan, name: str, owner: str, address: StreamAddress) -> str:

@@ -226,6 +226,34 @@ def test_the_filter_of_a_former_way_stays_until_its_last_frame_has_come(made: Pl
     assert [each.code for each in judge_transition(small, made, between)] == ["stream-filters"]
 
 
+def changed(made: Plan, **keys: object) -> Plan:
+    """The plan of the same streams, one of them with other requirements."""
+    streams = {**made.intent.streams, "around": stream("around", "e1", "e2", **keys)}
+    return plan(replace(made.intent, streams=streams), keep=made)
+
+
+@pytest.mark.parametrize(
+    ("keys", "exposed"),
+    [
+        ({"payload_octets": 99}, "its first switch drops frames as long as they were"),
+        (
+            {"traffic_classes": ("slower",)},
+            "its first switch knows its frames by their new priority",
+        ),
+        ({"payload_octets": 101}, None),
+        ({"period_ns": 2_000_000}, None),
+    ],
+)
+def test_frames_that_a_new_filter_drops_before_the_base_time_are_told_beforehand(
+    made: Plan, keys: dict[str, object], exposed: str | None
+) -> None:
+    found = transition(made, changed(made, **keys)).exposed
+    assert found == ({"around": f"{exposed}, from the commit on"} if exposed else {})
+    counting = replace(made.intent, policing=PolicingRules(Policing.COUNT))
+    counted = changed(replace(made, intent=counting), **keys)
+    assert transition(made, counted).exposed == {}
+
+
 def test_base_times_are_multiples_of_the_periods_of_stream_gates(made: Plan) -> None:
     ports = {"s1": {"br0": desired_ports(made, "s1")["br0"]}}
     goal = replace(Goal.of(made), ports=ports)
