@@ -66,8 +66,8 @@ def parser() -> argparse.ArgumentParser:
         "--state-dir",
         type=Path,
         default=STATE_DIR,
-        help="what must outlive a restart, and offsets.json for local talkers; one directory for "
-        "each agent (default: %(default)s)",
+        help="what must outlive a restart, offsets.json for local talkers, and BPF objects in bpf; "
+        "one directory for each agent (default: %(default)s)",
     )
     result.add_argument(
         "--rehearse",

@@ -27,6 +27,9 @@ BRIDGES = "ieee802-dot1q-bridge:bridges"
 # The entries of the Stream identity table (IEEE Std 802.1CB-2017, 9.1) that name the interface.
 STREAM_IDENTITY = "ieee802-dot1cb-stream-identification:stream-identity"
 
+# All entries of that table, where the interface is a bridge.
+STREAM_IDENTITIES = "stream-identities"
+
 Tree = Mapping[str, Any]
 Node = dict[str, Any]
 Contributions = Iterable[tuple[KernelObject, Contribution]]
@@ -121,7 +124,8 @@ class Mechanism:
     subtrees: tuple[str, ...]
     # The interface's configuration → the part of PortConfig; raises `Refused`. What is configured
     # of the bridge that has the name of the interface is its child `BRIDGE`, and what names it in
-    # the Stream identity table its child `STREAM_IDENTITY`.
+    # the Stream identity table its child `STREAM_IDENTITY`; a bridge has the whole table as its
+    # child `STREAM_IDENTITIES`.
     configured: Callable[[Tree, PortState | None], object]
     # The part of PortConfig that asks for what the port does already.
     as_is: Callable[[PortState], object]

@@ -4,14 +4,22 @@ The tree is the RFC 7951 encoding of `ietf-interfaces` with its augmentations, o
 `ieee802-dot1q-bridge`, and of the Stream identity table of `ieee802-dot1cb-stream-identification`,
 as libyang prints it without implied defaults. (With them every interface would have a
 `bridge-port`: it is a non-presence container.) Each mechanism reads its own part of it: a bridge is
-the interface that has its name, and an entry of the table belongs to each interface that it names.
+the interface that has its name, and an entry of the table belongs to each interface that it names
+and to every bridge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agent.mechanism import BRIDGE, BRIDGES, STREAM_IDENTITY, Refused, Tree
+from agent.mechanism import (
+    BRIDGE,
+    BRIDGES,
+    STREAM_IDENTITIES,
+    STREAM_IDENTITY,
+    Refused,
+    Tree,
+)
 from agent.mechanisms import MECHANISMS
 from agent.model import AgentError, PortConfig, PortState
 
@@ -45,7 +53,8 @@ def _interfaces(tree: Tree) -> Iterable[Tree]:
     }
     for bridge in tree.get(BRIDGES, {}).get("bridge", []):
         name = bridge["name"]
-        interfaces[name] = {"name": name, **interfaces.get(name, {}), BRIDGE: bridge}
+        streams = {STREAM_IDENTITIES: tree.get(STREAM_IDENTITY, [])}
+        interfaces[name] = {"name": name, **interfaces.get(name, {}), BRIDGE: bridge, **streams}
     for name, entries in _entries_by_port(tree).items():
         interfaces[name] = {"name": name, **interfaces.get(name, {}), STREAM_IDENTITY: entries}
     return interfaces.values()

@@ -58,6 +58,7 @@ MODULES = (
     "iana-if-type",
     "ieee802-dot1q-bridge",
     "ieee802-dot1cb-stream-identification",
+    "ieee802-dot1q-psfp-bridge",
     "ieee802-dot1q-sched",
     "ieee802-dot1q-sched-bridge",
     "tsn-linux",

@@ -3,7 +3,7 @@
 Each action is a kind (`TCA_ACT_KIND`) with attributes of its own (`TCA_ACT_OPTIONS`), from
 linux/tc_act/tc_pedit.h, tc_vlan.h and tc_skbedit.h. An action is encoded as tc(8) does it, and read
 back from what the kernel lists, which adds an index and counters. After each the next one follows
-(TC_ACT_PIPE).
+(TC_ACT_PIPE), where it does not say else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import ClassVar
 from agent.kernel.netlink_batch import attribute, attributes
 
 NLA_F_NESTED = 0x8000
-_TC_ACT_PIPE = 3
+_TC_ACT_UNSPEC, _TC_ACT_PIPE, _TC_ACT_GOTO_CHAIN = -1, 3, 0x20000000
+_CHAINS = range(1 << 28)
 _GENERIC = struct.Struct("=IIiii")  # tc_gen: index, capab, action, refcnt, bindcnt
 _PIPE = _GENERIC.pack(0, 0, _TC_ACT_PIPE, 0, 0)
 
@@ -31,8 +32,10 @@ _POP, _PUSH = 1, 2
 _8021Q = struct.pack("!H", 0x8100)
 
 _SKBEDIT_PARMS, _SKBEDIT_PRIORITY = 2, 3
+_GACT_PARMS = 2
 # What the kernel lists beside: the instants of an action's life, and padding.
 _PEDIT_TM, _PEDIT_PAD, _VLAN_TM, _VLAN_PAD, _SKBEDIT_TM, _SKBEDIT_PAD = 1, 3, 1, 5, 1, 6
+_GACT_TM, _GACT_PAD = 1, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +91,34 @@ class PopVlan:
 
 @dataclass(frozen=True, slots=True)
 class SetPriority:
-    """The frame gets this skb priority, by which queueing disciplines class it (act_skbedit)."""
+    """The frame gets this skb priority, by which queueing disciplines class it (act_skbedit).
+
+    With a `chain` the filters of that chain of the same hook see it next, and no other.
+    """
 
     priority: int
+    chain: int | None = None
 
     KIND: ClassVar = "skbedit"
 
     def options(self) -> bytes:
-        return attribute(_SKBEDIT_PARMS, _PIPE) + attribute(
+        control = _TC_ACT_PIPE if self.chain is None else _TC_ACT_GOTO_CHAIN | self.chain
+        return attribute(_SKBEDIT_PARMS, _GENERIC.pack(0, 0, control, 0, 0)) + attribute(
             _SKBEDIT_PRIORITY, struct.pack("=I", self.priority)
         )
 
 
-FrameAction = SetDestination | PushVlan | PopVlan | SetPriority
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The frame is counted, and the filters that follow see it, too (act_gact)."""
+
+    KIND: ClassVar = "gact"
+
+    def options(self) -> bytes:
+        return attribute(_GACT_PARMS, _GENERIC.pack(0, 0, _TC_ACT_UNSPEC, 0, 0))
+
+
+FrameAction = SetDestination | PushVlan | PopVlan | SetPriority | Continue
 
 
 def parse(kind: str, options: bytes) -> FrameAction | None:
@@ -121,18 +139,29 @@ def _candidate(kind: str, found: Mapping[int, bytes]) -> FrameAction | None:
         )
         return SetDestination(_PEDIT_KEY.unpack(first)[1] + _PEDIT_KEY.unpack(second)[1][:2])
     if kind == SetPriority.KIND and _SKBEDIT_PRIORITY in found:
-        return SetPriority(struct.unpack("=I", found[_SKBEDIT_PRIORITY])[0])
+        _index, _capab, control, _refcnt, _bindcnt = _GENERIC.unpack(found[_SKBEDIT_PARMS])
+        chain = control ^ _TC_ACT_GOTO_CHAIN
+        (priority,) = struct.unpack("=I", found[_SKBEDIT_PRIORITY])
+        return SetPriority(priority, chain if chain in _CHAINS else None)
+    if kind == Continue.KIND:
+        return Continue()
     if kind == PushVlan.KIND and _VLAN_ID in found and _VLAN_PRIORITY in found:
         return PushVlan(struct.unpack("=H", found[_VLAN_ID])[0], found[_VLAN_PRIORITY][0])
     return PopVlan() if kind == PopVlan.KIND else None
 
 
 _PEDIT_OCTETS = _GENERIC.size + _PEDIT_SIZE.size + 2 * _PEDIT_KEY.size
-_PARAMETERS = {"pedit": _PEDIT_PARMS_EX, "vlan": _VLAN_PARMS, "skbedit": _SKBEDIT_PARMS}
+_PARAMETERS = {
+    "pedit": _PEDIT_PARMS_EX,
+    "vlan": _VLAN_PARMS,
+    "skbedit": _SKBEDIT_PARMS,
+    "gact": _GACT_PARMS,
+}
 _LIFE = {
     "pedit": {_PEDIT_TM, _PEDIT_PAD},
     "vlan": {_VLAN_TM, _VLAN_PAD},
     "skbedit": {_SKBEDIT_TM, _SKBEDIT_PAD},
+    "gact": {_GACT_TM, _GACT_PAD},
 }
 
 

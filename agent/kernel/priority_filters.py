@@ -6,8 +6,10 @@ that no frame finds none. Filters of several mechanisms see a frame one after an
 `prio` first: each ends in `continue`.
 
     hook     prio             filters
-    ingress  0x7900 - 0x7902  identification of streams: no other filter sees their frames
+    ingress  0x7900 - 0x7902  identification of streams: frames that it translates go on in chain 1
+    ingress  0x7903           streams of tagged frames are named and counted
     ingress  0x7A00, 0x7A01   the priority of received frames: of all, then of those with a tag
+    ingress  0x7B00           filters of streams, in chain 0 and in chain 1
     egress   0x7900           identification of streams: no other filter sees their frames
     egress   0x7A00 - 0x7A02  the priority of bridged frames by their DSCP
     egress   0x7C00           the code point in the tag, by the priority that a frame then has

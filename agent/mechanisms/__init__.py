@@ -12,13 +12,14 @@ from agent.mechanisms.gates import GATES
 from agent.mechanisms.identification import IDENTIFICATION
 from agent.mechanisms.received_priority import RECEIVED_PRIORITY
 from agent.mechanisms.sent_priority import SENT_PRIORITY
+from agent.mechanisms.stream_filters import stream_filters
 from agent.mechanisms.talker_offsets import talker_offsets
 
 STATE_DIR = Path("/run/tsn-agent")
 
 
 def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
-    """Those of an agent that publishes for local programs in this directory."""
+    """Those of an agent that has this directory, for local programs and for BPF objects."""
     return (
         GATES,
         CLASSIFICATION,
@@ -27,6 +28,7 @@ def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
         SENT_PRIORITY,
         FORWARDING,
         IDENTIFICATION,
+        stream_filters(state_dir / "bpf"),
         talker_offsets(state_dir / "offsets.json"),
     )
 

@@ -121,8 +121,11 @@ class Switch:
         return "\n".join(tails)
 
     def forget(self) -> None:
-        """End every process of the switch and remove its shared memory."""
+        """End every process of the switch, and remove its shared memory and its BPF objects."""
         stop(dict.fromkeys(members(self.namespace), self.namespace))
+        bpf_objects = self.agent_state / "bpf"
+        if bpf_objects.is_mount():
+            subprocess.run(["umount", bpf_objects], check=True)
         # Only now: sysrepo's segments must not be removed while a process is connected to them.
         for segment in SHARED_MEMORY.glob(f"{self.shm_prefix}*"):
             segment.unlink(missing_ok=True)

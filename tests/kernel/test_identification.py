@@ -40,6 +40,7 @@ from tests.kernel.two_bridges import (  # noqa: F401
     LISTENER,
     LISTENER_IP,
     LISTENER_IPV6,
+    NAMED,
     OTHER_PORT,
     OUTGOING,
     PAYLOAD,
@@ -61,6 +62,7 @@ from tests.kernel.two_bridges import (  # noqa: F401
     send_frames,
     send_udp,
     table,
+    tc,
     wire,
 )
 from tests.stack.recording_kernel import configured
@@ -143,6 +145,37 @@ def test_frames_with_a_tag_of_their_own_keep_it(first, wire, match):
     assert wire() == []  # no entry for the address of the listener in this VLAN
     send_frames(to=STREAM, tci=5 << 13 | VLAN_ID)
     assert wire() == [OnTheWire(STREAM, VLAN_ID, 5)] * FRAMES
+
+
+def test_tagged_frames_of_a_stream_are_counted_and_pass_as_they_are(first, wire):
+    named = replace(NAMED, is_out_facing=False)
+    by_code_point = ReceivedPriorityConfig(PriorityTable(regenerated=(0, 0, 0, 0, 0, 3, 0, 0)))
+    wanted = FIRST | asked("p1", table(named), by_code_point)
+    first.apply(wanted)
+    send_frames(to=STREAM, tci=5 << 13 | VLAN_ID)
+    send_frames(to=STREAM)
+    send_frames(to=UNKNOWN, tci=5 << 13 | VLAN_ID)
+    untagged = [OnTheWire(STREAM, None, None)] * FRAMES  # of another VLAN, where it is flooded
+    assert wire() == [OnTheWire(STREAM, VLAN_ID, 5)] * FRAMES + untagged
+    state = first.read()["p1"]
+    assert state[IdentificationState].frames == {named: FRAMES}
+    assert first.apply(wanted).steps == ()
+
+
+def test_translated_frames_pass_the_filters_of_chain_1_and_not_those_for_received_frames(
+    first, wire
+):
+    first.apply(FIRST)
+    everything = ("u32", "match", "u32", "0", "0", "action", "drop")
+    last_of_chain_0 = ("prio", str(0x7FFF), "protocol", "all")
+    tc("filter", "add", "dev", "p1", "ingress", *last_of_chain_0, *everything)
+    send_udp()
+    assert wire() == [TRANSLATED] * FRAMES
+    in_chain_1 = ("chain", "1", "prio", "1", "protocol", "802.1q", "flower")
+    keys = ("dst_mac", STREAM.replace("-", ":"), "vlan_id", str(VLAN_ID), "action", "drop")
+    tc("filter", "add", "dev", "p1", "ingress", *in_chain_1, *keys)
+    send_udp()
+    assert wire() == []
 
 
 def test_a_group_address_leads_other_frames_to_their_listeners_and_packets_of_ip_nowhere(

@@ -24,7 +24,7 @@ from agent.kernel.flower_filters import probe_action, read_filters, set_filter
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms import MECHANISMS
-from agent.mechanisms.identification.filters import incoming_filter, outgoing_filter
+from agent.mechanisms.identification.filters import incoming_filter, named_filter, outgoing_filter
 from agent.mechanisms.identification.model import (
     IdentificationConfig,
     IdentificationState,
@@ -41,6 +41,7 @@ from tests.kernel.two_bridges import (  # noqa: F401
     LAST,
     LISTENER,
     LISTENER_IP,
+    NAMED,
     OUTGOING,
     PCP,
     RTMGRP_TC,
@@ -190,7 +191,11 @@ TC_INCOMING = (
     *("src_ip", TALKER_IP, "dst_ip", LISTENER_IP, "ip_proto", "udp", "dst_port", str(UDP_PORT)),
     *("action", "pedit", "ex", "munge", "eth", "dst", "set", STREAM.replace("-", ":"), "pipe"),
     *("action", "vlan", "push", "id", str(VLAN_ID), "priority", str(PCP), "pipe"),
-    *("action", "skbedit", "priority", str(PCP)),
+    *("action", "skbedit", "priority", str(PCP), "goto", "chain", "1"),
+)
+TC_NAMED = (
+    *("dst_mac", STREAM.replace("-", ":"), "vlan_id", str(VLAN_ID)),
+    *("action", "gact", "continue"),
 )
 TC_OUTGOING = (
     *("dst_mac", STREAM.replace("-", ":"), "vlan_id", str(VLAN_ID)),
@@ -204,6 +209,7 @@ TC_OUTGOING = (
     [
         ("ingress", "ip", TC_INCOMING, incoming_filter(INCOMING)),
         ("egress", "802.1q", TC_OUTGOING, outgoing_filter(OUTGOING)),
+        ("ingress", "802.1q", TC_NAMED, named_filter(NAMED)),
     ],
 )
 def test_a_filter_is_the_one_that_tc_makes_of_the_same(bridges, hook, protocol, words, ours):

@@ -30,11 +30,13 @@ from agent.mechanisms.identification.model import (
     IdentificationTable,
     Incoming,
     Match,
+    Named,
     Outgoing,
+    Stream,
 )
 from agent.model import PortConfig
 from agent.switch import Switch
-from tests.kernel.conftest import FAR, QUEUES, SWITCH, inside
+from tests.kernel.conftest import FAR, QUEUES, SO_RCVBUFFORCE, SWITCH, inside
 
 UNKNOWN = "02-00-00-00-00-09"
 STREAM, TALKER, LISTENER = "02-54-53-4E-00-07", "02-00-00-00-02-01", "02-00-00-00-01-03"
@@ -56,6 +58,7 @@ UDP = Match(
 )
 INCOMING = Incoming(7, 1, 2, UDP, STREAM, VLAN_ID, PCP)
 OUTGOING = Outgoing(7, 3, STREAM, VLAN_ID, LISTENER)
+NAMED = Named(7, 4, STREAM, VLAN_ID, is_out_facing=True)
 
 
 class OnTheWire(NamedTuple):
@@ -70,11 +73,12 @@ TRANSLATED = OnTheWire(STREAM, VLAN_ID, PCP)
 AS_SENT = OnTheWire(LISTENER, None, None)
 
 
-def table(*streams: Incoming | Outgoing) -> IdentificationConfig:
+def table(*streams: Stream) -> IdentificationConfig:
     return IdentificationConfig(
         IdentificationTable(
             frozenset(each for each in streams if isinstance(each, Incoming)),
             frozenset(each for each in streams if isinstance(each, Outgoing)),
+            frozenset(each for each in streams if isinstance(each, Named)),
         )
     )
 
@@ -159,6 +163,7 @@ def wire(bridges) -> Iterator[Callable[[], list[OnTheWire]]]:
         capture.bind(("q2", ETH_P_ALL))
     with closing(capture):
         capture.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        capture.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 23)
         capture.setblocking(False)
         yield lambda: list(captured(capture))
 

@@ -17,6 +17,17 @@ def identified(index=1, handle=7, port="p1", kind="ip", **parameters):
     }
 
 
+def named(index=1, handle=7, port="p1", facing="out-facing", **parameters):
+    """Tagged frames that come in by `port` are of the stream."""
+    usual = {"destination-mac": TO_STREAM, "tagged": "tagged", "vlan": 10}
+    return {
+        "index": index,
+        "handle": handle,
+        facing: {"input-port": [port]},
+        "null-stream-identification": usual | parameters,
+    }
+
+
 def rewritten(index=2, handle=7, port="p1", **down):
     """What the frames of the stream get that come in by `port`."""
     usual = {"destination-mac": TO_STREAM, "tagged": "tagged", "vlan": 10, "priority": 1}

@@ -16,6 +16,7 @@ from agent.mechanisms.identification.model import (
     IdentificationTable,
     Incoming,
     Match,
+    Named,
     Outgoing,
 )
 from tests.stack.filtering_entries import BRIDGE, PORTS, bridges, entry
@@ -26,6 +27,7 @@ from tests.stack.stream_identities import (
     TO_LISTENER,
     TO_STREAM,
     identified,
+    named,
     restored,
     rewritten,
     stream_identities,
@@ -180,21 +182,33 @@ def test_nothing_but_frames_without_a_tag_are_identified(  # noqa: PLR0917
 
 
 @pytest.mark.parametrize(
-    ("kind", "address"), [("null", "destination-mac"), ("smac-vlan", "source-mac")]
+    ("kind", "address", "beside", "reason"),
+    [
+        ("null", "destination-mac", {"tagged": "all"}, "tagged is tagged or priority"),
+        ("null", "destination-mac", {"vlan": 10}, "frames without a VLAN tag are of no VLAN"),
+        ("smac-vlan", "source-mac", {"tagged": "tagged"}, "only frames without a VLAN tag are"),
+        ("smac-vlan", "source-mac", {"vlan": 10}, "only frames without a VLAN tag are"),
+    ],
 )
-def test_by_a_mac_address_nothing_but_frames_without_a_tag_are_identified(
-    client, kernel, kind, address
+def test_by_a_mac_address_no_other_frames_are_identified(  # noqa: PLR0917
+    client, kernel, kind, address, beside, reason
 ):
     known = {address: "02-AA-00-00-00-01"}
-    for beside in ({"tagged": "tagged"}, {"vlan": 10}):
-        entry_ = identified(kind=kind, **known, **beside)
-        why = refusal(client, interfaces("p1") | stream_identities(entry_, rewritten()))
-        assert "only frames without a VLAN tag are identified" in why
+    entry_ = identified(kind=kind, **known, **beside)
+    assert reason in refusal(client, interfaces("p1") | stream_identities(entry_, rewritten()))
     client.merge(
         interfaces("p1") | stream_identities(identified(kind=kind, vlan=0, **known), rewritten())
     )
     (stream,) = table(kernel, "p1").incoming
     assert "02-AA-00-00-00-01" in stream.match
+
+
+def test_an_entry_that_only_names_tagged_frames_reaches_its_port(client, kernel):
+    client.merge(interfaces("p1") | stream_identities(named()))
+    assert table(kernel, "p1").named == {Named(7, 1, TO_STREAM, 10, is_out_facing=True)}
+    (listed,) = client.read(STREAM_IDENTITIES)[STREAM_IDENTITY]
+    assert listed["out-facing"] == {"input-port": ["p1"]}
+    assert listed["null-stream-identification"]["vlan"] == 10
 
 
 def test_the_operational_datastore_has_the_entries_of_the_kernel(client, kernel):

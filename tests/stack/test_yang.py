@@ -124,6 +124,7 @@ CHOICE_AND_CASE = re.compile(r"/[\w-]+:(map-type|parameters)/[^/]+")
 PREFIXES = {
     "if:": "ietf-interfaces:",
     "dot1q:": "ieee802-dot1q-bridge:",
+    "psfp-bridge:": "ieee802-dot1q-psfp-bridge:",
     "dot1cb-sid:": "ieee802-dot1cb-stream-identification:",
 }
 

@@ -38,14 +38,17 @@ def load():
         context.destroy()
 
 
-def test_all_eight_modules_have_facts():
+def test_all_standard_modules_of_ieee_have_facts():
     assert MODULES == [
         "ieee802-dot1cb-stream-identification",
         "ieee802-dot1cb-stream-identification-types",
         "ieee802-dot1dc-sched-if",
         "ieee802-dot1q-bridge",
+        "ieee802-dot1q-psfp",
+        "ieee802-dot1q-psfp-bridge",
         "ieee802-dot1q-sched",
         "ieee802-dot1q-sched-bridge",
+        "ieee802-dot1q-stream-filters-gates",
         "ieee802-dot1q-types",
         "ieee802-types",
     ]

@@ -21,6 +21,8 @@ from agent.mechanisms.identification.filters import (
     IPV6,
     incoming_filter,
     incoming_stream,
+    ingress_stream,
+    named_filter,
     outgoing_filter,
     outgoing_stream,
     protocol_of,
@@ -32,6 +34,7 @@ from agent.mechanisms.identification.model import (
     IdentificationTable,
     Incoming,
     Match,
+    Named,
     Outgoing,
 )
 from agent.mechanisms.identification.rules import StreamFilters
@@ -43,6 +46,7 @@ from tests.stack.stream_identities import (
     TO_STREAM,
     UDP,
     identified,
+    named,
     restored,
     rewritten,
     stream_identities,
@@ -51,6 +55,7 @@ from tests.stack.stream_identities import (
 TO_UDP = Match(ip_destination="10.0.1.77", protocol="udp", destination_port=5000)
 INCOMING = Incoming(7, 1, 2, TO_UDP, TO_STREAM, 10, 1)
 OUTGOING = Outgoing(7, 3, TO_STREAM, 10, TO_LISTENER)
+NAMED = Named(7, 1, TO_STREAM, 10, is_out_facing=True)
 TALKER = replace(port("p1"), bridge="br0")
 LISTENER = replace(port("p2"), bridge="br0")
 ZEROS = str(IPv4Address(0))
@@ -70,7 +75,9 @@ def refusal(*entries):
 def asked(*streams):
     incoming = frozenset(each for each in streams if isinstance(each, Incoming))
     outgoing = frozenset(each for each in streams if isinstance(each, Outgoing))
-    return PortConfig("p1", (IdentificationConfig(IdentificationTable(incoming, outgoing)),))
+    tagged = frozenset(each for each in streams if isinstance(each, Named))
+    table = IdentificationTable(incoming, outgoing, tagged)
+    return PortConfig("p1", (IdentificationConfig(table),))
 
 
 def problems(*streams, state=TALKER):
@@ -118,6 +125,14 @@ def test_a_stream_that_enters_and_leaves_one_bridge_needs_one_active_entry():
 def test_a_stream_is_known_by_what_is_given_and_zero_stands_for_any(entry, match):
     (stream,) = configured(entry, rewritten()).incoming
     assert stream.match == match
+
+
+def test_tagged_frames_are_named_where_they_come_in_on_either_side_of_the_port():
+    assert configured(named()).named == {NAMED}
+    inner = configured(named(facing="in-facing"))
+    assert inner.named == {replace(NAMED, is_out_facing=False)}
+    assert not inner.incoming
+    assert not inner.outgoing
 
 
 OUT_FACING = {"out-facing": {"input-port": ["p1"]}}
@@ -231,6 +246,20 @@ def without(entry, leaf):
                 f"{GROUP} is a group address, and the bridge "
                 "forwards IP packets to a group by their IP address, whatever the MAC address; "
                 "choose an individual one"
+            ),
+        ),
+        ([without(named(), "vlan")], 1, "null-stream-identification has no vlan"),
+        (
+            [named() | IN_FACING],
+            1,
+            "p1 is both in-facing and out-facing, and would count each frame twice; name it once",
+        ),
+        (
+            [named() | {"in-facing": {"output-port": ["p1"]}}],
+            1,
+            (
+                "p1 is an in-facing output-port, where "
+                "null-stream-identification has no effect; name it as input-port"
             ),
         ),
     ],
@@ -394,6 +423,58 @@ def in_memory(state, *streams):
     return MECHANISM.memory.applied(state, [each.content for each in change.after], lambda _c: 0)
 
 
+def test_tagged_frames_cannot_have_two_names():
+    assert problems(NAMED, replace(NAMED, handle=8, index=2)) == [
+        (
+            f"entries 1 and 2 of stream-identity: frames to {TO_STREAM} in VLAN 10 cannot be of "
+            "two streams; remove one"
+        )
+    ]
+    assert problems(NAMED, replace(NAMED, handle=8, index=2, vlan_id=11)) == []
+    assert problems(replace(NAMED, vlan_id=4095)) == [
+        (
+            "stream 7 (entry 1 of stream-identity): VLAN 4095 is none that a tag can name; choose "
+            "one of 1 to 4094"
+        )
+    ]
+
+
+@pytest.mark.parametrize("is_out_facing", [True, False])
+def test_a_filter_that_counts_tells_the_name_of_its_frames(is_out_facing):
+    stream = replace(NAMED, is_out_facing=is_out_facing)
+    assert ingress_stream(named_filter(stream)) == stream
+    assert ingress_stream(incoming_filter(INCOMING)) == INCOMING
+    other_address = named_filter(replace(stream, vlan_id=11)).keys
+    assert ingress_stream(named_filter(stream)._replace(keys=other_address, cookie=b"")) is None
+
+
+def test_translated_frames_go_on_to_the_filters_of_streams_but_not_in_hardware():
+    in_software = incoming_filter(INCOMING)
+    in_hardware = incoming_filter(INCOMING, in_switch=True)
+    assert [each.actions[-1].chain for each in (in_software, in_hardware)] == [1, None]
+    assert incoming_stream(in_hardware) is None
+    assert incoming_stream(in_hardware, in_switch=True) == INCOMING
+
+
+def test_frames_with_a_name_are_counted_on_the_side_of_their_entry_and_reported():
+    inner = replace(NAMED, handle=8, index=2, vlan_id=11, is_out_facing=False)
+    state = in_memory(TALKER, NAMED, inner)
+    entries = named(), named(index=2, handle=8, facing="in-facing", vlan=11)
+    reported = MECHANISM.operational_of_switch([state])
+    for each in reported[STREAM_IDENTITY]:
+        assert each["null-stream-identification"].pop("identification-type")
+    assert reported == stream_identities(*entries)
+    part = IdentificationState(state[IdentificationState].table, {NAMED: 3, inner: 4})
+    shown = MECHANISM.operational(state.with_part(part), ReportContext(lambda _clock: 0))
+    counters = shown["statistics"]["ieee802-dot1cb-stream-identification:stream-id"]
+    assert counters["per-port-counters"] == {"input-pkts": "7", "output-pkts": "0"}
+    rows = counters["per-port-per-stream-counters"]
+    assert [(row["direction-out-facing"], row["handle"], row["input-pkts"]) for row in rows] == [
+        (False, 8, "4"),
+        (True, 7, "3"),
+    ]
+
+
 def test_what_is_reported_is_what_was_configured():
     entries = identified(), rewritten(), restored()
     states = [in_memory(TALKER, INCOMING), in_memory(LISTENER, OUTGOING)]
@@ -436,7 +517,7 @@ def test_frames_are_counted_by_stream_and_side():
     assert MECHANISM.operational(TALKER, context) == {}
 
 
-@pytest.mark.parametrize("missing", ["pedit", "vlan", "skbedit"])
+@pytest.mark.parametrize("missing", ["pedit", "vlan", "skbedit", "gact"])
 def test_a_kernel_without_an_action_is_refused_before_anything_is_made(monkeypatch, missing):
     def refused(_socket, messages):
         number = errno.ENOENT if missing.encode() in messages[0].payload else errno.EINVAL

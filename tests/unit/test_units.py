@@ -116,8 +116,11 @@ def test_a_daemon_is_nobody_else_and_cannot_become_root(name):
     assert service["NoNewPrivileges"] == "yes"
 
 
-def test_the_agent_may_change_the_network_and_nothing_else():
-    assert unit(AGENT)["Service"]["CapabilityBoundingSet"] == "CAP_NET_ADMIN"
+def test_the_agent_may_change_the_network_load_bpf_programs_and_nothing_else():
+    service = unit(AGENT)["Service"]
+
+    assert service["CapabilityBoundingSet"] == "CAP_NET_ADMIN CAP_BPF"
+    assert service["AmbientCapabilities"] == service["CapabilityBoundingSet"]
 
 
 def test_what_parses_strangers_input_reaches_sysrepo_in_no_way_and_writes_one_directory():

@@ -11,13 +11,16 @@ import struct
 from collections.abc import Iterator, Mapping
 
 from agent.kernel.flower_filters import ANY_PROTOCOL, FlowerFilter, Key
-from agent.kernel.frame_actions import PopVlan, PushVlan, SetDestination, SetPriority
+from agent.kernel.frame_actions import Continue, PopVlan, PushVlan, SetDestination, SetPriority
 from agent.mac_addresses import octets, text
-from agent.mechanisms.identification.model import IP_PROTOCOLS, Incoming, Match, Outgoing
+from agent.mechanisms.identification.model import IP_PROTOCOLS, Incoming, Match, Named, Outgoing
 
 IPV4, IPV6, VLAN = 0x0800, 0x86DD, 0x8100
 _COOKIE = struct.Struct("!4sIII")
-_INCOMING, _OUTGOING = b"sidI", b"sidO"
+_INCOMING, _OUTGOING, _NAMED = b"sidI", b"sidO", b"sidN"
+# Where the filters are that see a frame once it is translated: those for frames as their talkers
+# have sent them, such as the priority of their code points, are passed by.
+TRANSLATED_CHAIN = 1
 _DSCP_MASK = bytes([0xFC])
 _PORTS = {
     "tcp": (Key.TCP_SRC, Key.TCP_SRC_MASK, Key.TCP_DST, Key.TCP_DST_MASK),
@@ -33,39 +36,63 @@ def protocol_of(match: Match) -> int:
     return IPV6 if ":" in match.ip_destination else IPV4
 
 
-def incoming_filter(stream: Incoming) -> FlowerFilter:
+def incoming_filter(stream: Incoming, *, in_switch: bool = False) -> FlowerFilter:
+    """`in_switch`: for hardware that forwards, where no other filter follows."""
     return FlowerFilter(
         dict(_keys(stream.match)),
         (
             SetDestination(octets(stream.mac)),
             PushVlan(stream.vlan_id, stream.pcp),
-            SetPriority(stream.pcp),
+            SetPriority(stream.pcp, None if in_switch else TRANSLATED_CHAIN),
         ),
         _COOKIE.pack(_INCOMING, stream.handle, stream.index, stream.active_index),
     )
 
 
 def outgoing_filter(stream: Outgoing) -> FlowerFilter:
-    keys = {
-        Key.ETH_DST: octets(stream.mac),
-        Key.ETH_DST_MASK: b"\xff" * 6,
-        Key.VLAN_ID: struct.pack("=H", stream.vlan_id),
-    }
     return FlowerFilter(
-        keys,
+        _address_keys(stream),
         (PopVlan(), SetDestination(octets(stream.restored_mac))),
         _COOKIE.pack(_OUTGOING, stream.handle, stream.index, 0),
     )
 
 
-def incoming_stream(found: FlowerFilter) -> Incoming | None:
+def named_filter(stream: Named) -> FlowerFilter:
+    cookie = _COOKIE.pack(_NAMED, stream.handle, stream.index, stream.is_out_facing)
+    return FlowerFilter(_address_keys(stream), (Continue(),), cookie)
+
+
+def _address_keys(stream: Outgoing | Named) -> dict[Key, bytes]:
+    return {
+        Key.ETH_DST: octets(stream.mac),
+        Key.ETH_DST_MASK: b"\xff" * 6,
+        Key.VLAN_ID: struct.pack("=H", stream.vlan_id),
+    }
+
+
+def ingress_stream(found: FlowerFilter, *, in_switch: bool = False) -> Incoming | Named | None:
+    """The stream of a filter at the ingress; None where the filter is none of ours."""
+    return named_stream(found) or incoming_stream(found, in_switch=in_switch)
+
+
+def incoming_stream(found: FlowerFilter, *, in_switch: bool = False) -> Incoming | None:
     """The stream of a filter; None where the filter is none of `incoming_filter`."""
     cookie = _numbers(found.cookie)
     match found.actions:
         case (SetDestination(mac), PushVlan(vlan_id, pcp), SetPriority()) if cookie:
             stream = Incoming(*cookie, _match(found.keys), text(mac), vlan_id, pcp)
-            return stream if incoming_filter(stream) == found else None
+            return stream if incoming_filter(stream, in_switch=in_switch) == found else None
     return None
+
+
+def named_stream(found: FlowerFilter) -> Named | None:
+    """The stream of a filter; None where the filter is none of `named_filter`."""
+    cookie = _numbers(found.cookie)
+    if cookie is None or Key.ETH_DST not in found.keys or Key.VLAN_ID not in found.keys:
+        return None
+    handle, index, is_out_facing = cookie
+    stream = Named(handle, index, *_address(found.keys), is_out_facing=bool(is_out_facing))
+    return stream if named_filter(stream) == found else None
 
 
 def outgoing_stream(found: FlowerFilter) -> Outgoing | None:
@@ -75,11 +102,14 @@ def outgoing_stream(found: FlowerFilter) -> Outgoing | None:
         return None
     match found.actions:
         case (PopVlan(), SetDestination(restored)):
-            (vlan_id,) = struct.unpack("=H", found.keys[Key.VLAN_ID])
-            mac = text(found.keys[Key.ETH_DST])
-            stream = Outgoing(cookie[0], cookie[1], mac, vlan_id, text(restored))
+            stream = Outgoing(cookie[0], cookie[1], *_address(found.keys), text(restored))
             return stream if outgoing_filter(stream) == found else None
     return None
+
+
+def _address(keys: Mapping[Key, bytes]) -> tuple[str, int]:
+    (vlan_id,) = struct.unpack("=H", keys[Key.VLAN_ID])
+    return text(keys[Key.ETH_DST]), vlan_id
 
 
 def _numbers(cookie: bytes) -> tuple[int, int, int] | None:

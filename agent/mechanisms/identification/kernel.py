@@ -31,7 +31,7 @@ from agent.kernel.flower_filters import (
     read_filters,
     set_filter,
 )
-from agent.kernel.frame_actions import PushVlan, SetDestination, SetPriority
+from agent.kernel.frame_actions import Continue, PushVlan, SetDestination, SetPriority
 from agent.kernel.netlink_batch import Message, NetlinkSocket, raise_first
 from agent.kernel.refusal import reason
 from agent.mechanism import KernelAdapter
@@ -40,7 +40,8 @@ from agent.mechanisms.identification.filters import (
     IPV6,
     VLAN,
     incoming_filter,
-    incoming_stream,
+    ingress_stream,
+    named_filter,
     outgoing_filter,
     outgoing_stream,
     protocol_of,
@@ -50,7 +51,9 @@ from agent.mechanisms.identification.model import (
     IdentificationState,
     IdentificationTable,
     Incoming,
+    Named,
     Outgoing,
+    Stream,
 )
 from agent.mechanisms.identification.rules import StreamFilters, repair
 from agent.model import AgentError, PortConfig, PortState
@@ -62,10 +65,11 @@ _PRIOS = {
     (INGRESS, 0x7900): IPV4,
     (INGRESS, 0x7901): IPV6,
     (INGRESS, 0x7902): ANY_PROTOCOL,
+    (INGRESS, 0x7903): VLAN,
     (EGRESS, 0x7900): VLAN,
 }
 _PRIO_BY_PROTOCOL = {(hook, protocol): prio for (hook, prio), protocol in _PRIOS.items()}
-_ACTIONS = (SetDestination.KIND, PushVlan.KIND, SetPriority.KIND)
+_ACTIONS = (SetDestination.KIND, PushVlan.KIND, SetPriority.KIND, Continue.KIND)
 _GONE = frozenset({errno.ENOENT})
 
 
@@ -192,7 +196,7 @@ class IdentificationAdapter(KernelAdapter):
         changes: list[Message] = []
         kept: set[tuple[int, Place]] = set()
         free = {where: _free_handles(where, present) for where in _PRIOS}
-        for wanted in _wanted(table):
+        for wanted in _wanted(table, in_switch=in_switch):
             hook, there = by_match.get(wanted.matched, (wanted.hook, None))
             place = there.place if there else _new_place(wanted, free)
             kept.add((hook, place))
@@ -222,10 +226,12 @@ def _in_force(there: Listed, *, in_switch: bool) -> FlowerFilter | None:
     return there.filter if not in_switch or there.flags & IN_HW else None
 
 
-def _wanted(table: IdentificationTable) -> Iterator[_Wanted]:
+def _wanted(table: IdentificationTable, *, in_switch: bool) -> Iterator[_Wanted]:
     for stream in sorted(table.incoming, key=lambda each: each.index):
         prio = _PRIO_BY_PROTOCOL[INGRESS, protocol_of(stream.match)]
-        yield _Wanted(INGRESS, prio, incoming_filter(stream))
+        yield _Wanted(INGRESS, prio, incoming_filter(stream, in_switch=in_switch))
+    for named in sorted(table.named, key=lambda each: each.index):
+        yield _Wanted(INGRESS, _PRIO_BY_PROTOCOL[INGRESS, VLAN], named_filter(named))
     for other in sorted(table.outgoing, key=lambda each: each.index):
         yield _Wanted(EGRESS, _PRIO_BY_PROTOCOL[EGRESS, VLAN], outgoing_filter(other))
 
@@ -260,14 +266,21 @@ def _part(
     listed: Mapping[tuple[int, Place], Listed], *, in_switch: bool
 ) -> tuple[IdentificationState, bool]:
     """The streams that filters make, and whether there is a filter that makes none."""
-    frames: dict[Incoming | Outgoing, int] = {}
+    frames: dict[Stream, int] = {}
     for (hook, _place), each in listed.items():
-        parsed = incoming_stream if hook == INGRESS else outgoing_stream
         in_force = _in_force(each, in_switch=in_switch)
-        if in_force and (stream := parsed(in_force)):
+        if in_force is None:
+            continue
+        stream = (
+            ingress_stream(in_force, in_switch=in_switch)
+            if hook == INGRESS
+            else outgoing_stream(in_force)
+        )
+        if stream:
             frames[stream] = each.frames
     table = IdentificationTable(
         frozenset(each for each in frames if isinstance(each, Incoming)),
         frozenset(each for each in frames if isinstance(each, Outgoing)),
+        frozenset(each for each in frames if isinstance(each, Named)),
     )
     return IdentificationState(table, frames), len(frames) < len(listed)

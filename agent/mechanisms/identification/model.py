@@ -1,4 +1,4 @@
-"""Streams of frames without a VLAN tag: by what a port knows them, and what becomes of them."""
+"""Streams: by what a port knows their frames, and what becomes of those without a VLAN tag."""
 
 from __future__ import annotations
 
@@ -62,14 +62,34 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """Frames to `mac` in this VLAN that come in by the port are those of the stream: they are
+    counted, and pass as they are (null stream identification, 6.4).
+
+    `is_out_facing`: the port is in the entry's list of out-facing input-ports, where the talker is;
+    else in that of the in-facing ones.
+    """
+
+    handle: int
+    index: int
+    mac: str
+    vlan_id: int
+    is_out_facing: bool
+
+
+Stream = Incoming | Outgoing | Named
+
+
+@dataclass(frozen=True, slots=True)
 class IdentificationTable:
     """What one port does with the frames of streams; no two of the same kind match one frame."""
 
     incoming: frozenset[Incoming] = frozenset()
     outgoing: frozenset[Outgoing] = frozenset()
+    named: frozenset[Named] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.incoming or self.outgoing)
+        return bool(self.incoming or self.outgoing or self.named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +104,4 @@ class IdentificationState:
     """What the port does. `frames` counts, since its filter was made, what each stream has met."""
 
     table: IdentificationTable = field(default_factory=IdentificationTable)
-    frames: Mapping[Incoming | Outgoing, int] = field(default_factory=dict)
+    frames: Mapping[Stream, int] = field(default_factory=dict)

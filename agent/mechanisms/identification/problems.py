@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import combinations
 from typing import Any
 
@@ -13,7 +13,9 @@ from agent.mechanisms.identification.model import (
     IdentificationTable,
     Incoming,
     Match,
+    Named,
     Outgoing,
+    Stream,
 )
 from agent.model import PortConfig, PortState
 
@@ -33,14 +35,15 @@ def problems(config: PortConfig, state: PortState) -> Iterator[str]:
     for stream in sorted(_streams(table), key=lambda each: (each.index, each.handle)):
         yield from _stream_problems(stream)
     yield from _overlaps(table.incoming)
-    yield from _repeated(table.outgoing)
+    for alike in (table.outgoing, table.named):
+        yield from _repeated(list(alike))
 
 
-def _streams(table: IdentificationTable) -> Iterable[Incoming | Outgoing]:
-    return (*table.incoming, *table.outgoing)
+def _streams(table: IdentificationTable) -> Iterable[Stream]:
+    return (*table.incoming, *table.outgoing, *table.named)
 
 
-def _stream_problems(stream: Incoming | Outgoing) -> Iterator[str]:
+def _stream_problems(stream: Stream) -> Iterator[str]:
     name = f"stream {stream.handle} (entry {stream.index} of stream-identity)"
     if problem := problem_of_destination(stream.mac):
         yield f"{name}: {problem}"
@@ -49,7 +52,11 @@ def _stream_problems(stream: Incoming | Outgoing) -> Iterator[str]:
     if isinstance(stream, Outgoing):
         if problem := problem_of_destination(stream.restored_mac):
             yield f"{name}: {problem}"
-    elif stream.match.source_mac and is_group(stream.match.source_mac):
+    elif (
+        isinstance(stream, Incoming)
+        and stream.match.source_mac
+        and is_group(stream.match.source_mac)
+    ):
         yield f"{name}: {stream.match.source_mac} is a group address, which no frame comes from"
 
 
@@ -96,8 +103,8 @@ def _overlap(one: Incoming, other: Incoming) -> str:
     )
 
 
-def _repeated(streams: Iterable[Outgoing]) -> Iterator[str]:
-    seen: dict[tuple[str, int], Outgoing] = {}
+def _repeated(streams: Collection[Outgoing | Named]) -> Iterator[str]:
+    seen: dict[tuple[str, int], Outgoing | Named] = {}
     for stream in sorted(streams, key=lambda each: each.index):
         first = seen.setdefault((stream.mac, stream.vlan_id), stream)
         if first is not stream:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from agent.mechanism import STREAM_IDENTITY, Node, ReportContext
 from agent.mechanisms.identification.model import (
     IdentificationState,
     Incoming,
     Match,
+    Named,
     Outgoing,
+    Stream,
 )
 from agent.mechanisms.identification.tree import ACTIVE, IP, NULL, SOURCE_MAC
 from agent.model import PortState
@@ -54,19 +56,15 @@ def counters(state: PortState, _context: ReportContext) -> Node:
     """What the filters of the port have met (IEEE Std 802.1CB-2017, 9.2 and 9.3).
 
     A frame of the talker is identified by the function that faces the port, and passed on by the
-    one that faces the relay, which is where a frame to the listener is identified.
+    one that faces the relay, which is where a frame to the listener is identified. One that is only
+    named is identified where its entry says.
     """
     frames = state[IdentificationState].frames
     if not frames:
         return {}
     by_stream: dict[tuple[bool, int], dict[str, int]] = {}
     for stream, count in frames.items():
-        sides = (
-            ((True, "input-pkts"), (False, "output-pkts"))
-            if isinstance(stream, Incoming)
-            else ((False, "input-pkts"),)
-        )
-        for is_out_facing, name in sides:
+        for is_out_facing, name in _counted_at(stream):
             row = by_stream.setdefault(
                 (is_out_facing, stream.handle), {"input-pkts": 0, "output-pkts": 0}
             )
@@ -87,6 +85,13 @@ def counters(state: PortState, _context: ReportContext) -> Node:
     return {"statistics": {_COUNTERS: node}}
 
 
+def _counted_at(stream: Stream) -> Sequence[tuple[bool, str]]:
+    """On which side, out-facing or not, and in which counter a frame of the stream is counted."""
+    if isinstance(stream, Incoming):
+        return (True, "input-pkts"), (False, "output-pkts")
+    return ((isinstance(stream, Named) and stream.is_out_facing, "input-pkts"),)
+
+
 def _parts(state: IdentificationState) -> Iterator[tuple[int, int, str, str, Node]]:
     """Handle and index of each entry, which list of it names the port, and its parameters."""
     for each in sorted(state.table.incoming, key=lambda each: each.index):
@@ -100,6 +105,10 @@ def _parts(state: IdentificationState) -> Iterator[tuple[int, int, str, str, Nod
         yield each.handle, each.active_index, "in-facing", "output-port", {ACTIVE: {"down": down}}
     for stream in sorted(state.table.outgoing, key=lambda each: each.index):
         yield stream.handle, stream.index, "in-facing", "input-port", _restoring(stream)
+    for named in sorted(state.table.named, key=lambda each: each.index):
+        facing = "out-facing" if named.is_out_facing else "in-facing"
+        known_by = {"destination-mac": named.mac, "tagged": "tagged", "vlan": named.vlan_id}
+        yield named.handle, named.index, facing, "input-port", {NULL: known_by}
 
 
 def _restoring(stream: Outgoing) -> Node:

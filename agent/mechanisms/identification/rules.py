@@ -12,8 +12,7 @@ from agent.mechanisms.identification.model import (
     IdentificationConfig,
     IdentificationState,
     IdentificationTable,
-    Incoming,
-    Outgoing,
+    Stream,
 )
 from agent.model import Clock, PortConfig, PortState
 from agent.wording import counted
@@ -73,7 +72,7 @@ def applied(
 ) -> PortState:
     """The port in memory with these streams, of which it has met no frame."""
     table = contents[0] if contents else IdentificationTable()
-    streams: tuple[Incoming | Outgoing, ...] = (*table.incoming, *table.outgoing)
+    streams: tuple[Stream, ...] = (*table.incoming, *table.outgoing, *table.named)
     frames = dict.fromkeys(streams, 0)
     return state.with_part(IdentificationState(table, frames))
 
@@ -90,7 +89,11 @@ def _extent(table: IdentificationTable) -> str:
     if not table:
         return "none"
     incoming, outgoing = len(table.incoming), len(table.outgoing)
-    return f"{counted(incoming, 'stream')} of the talker, {outgoing} to the listener"
+    translated = f"{counted(incoming, 'stream')} of the talker, {outgoing} to the listener"
+    named = f"{counted(len(table.named), 'stream')} named"
+    if not table.named:
+        return translated
+    return f"{translated}, {named}" if incoming or outgoing else named
 
 
 def _difference(kernel: IdentificationTable, desired: IdentificationTable) -> str:
@@ -122,8 +125,11 @@ def _done_to_frames(table: IdentificationTable) -> dict[str, str]:
     for other in sorted(table.outgoing, key=_numbers):
         frames = f"frames of stream {other.handle} ({other.mac} in VLAN {other.vlan_id})"
         done[frames] = f"{other.restored_mac} and no tag"
+    for named in sorted(table.named, key=_numbers):
+        frames = f"frames to {named.mac} in VLAN {named.vlan_id}"
+        done[frames] = f"the handle {named.handle}"
     return done
 
 
-def _numbers(stream: Incoming | Outgoing) -> tuple[int, int]:
+def _numbers(stream: Stream) -> tuple[int, int]:
     return stream.handle, stream.index

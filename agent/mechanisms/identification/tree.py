@@ -17,6 +17,7 @@ from agent.mechanisms.identification.model import (
     IdentificationTable,
     Incoming,
     Match,
+    Named,
     Outgoing,
 )
 from agent.model import PortState
@@ -29,9 +30,11 @@ _KINDS = (NULL, SOURCE_MAC, IP, ACTIVE)
 
 def configured(interface: Tree, _state: PortState | None) -> IdentificationConfig:
     """What the entries ask of this port; raises `Refused`, naming the entry."""
-    port, entries = interface["name"], interface.get(STREAM_IDENTITY, [])
-    for entry in entries:
+    port, listed = interface["name"], interface.get(STREAM_IDENTITY, [])
+    for entry in listed:
         _refuse_misplaced(entry, port)
+    named = [each for each in listed if is_naming(each)]
+    entries = [each for each in listed if not is_naming(each)]
     identifying = [each for each in entries if port in _ports(each, "out-facing", "input-port")]
     rewriting = _rewriting(entries, port)
     for entry in identifying:
@@ -51,8 +54,14 @@ def configured(interface: Tree, _state: PortState | None) -> IdentificationConfi
         IdentificationTable(
             frozenset(_incoming(each, rewriting[each["handle"]]) for each in identifying),
             frozenset(_outgoing(each) for each in restoring),
+            frozenset(_named(each, port) for each in named),
         )
     )
+
+
+def is_naming(entry: Tree) -> bool:
+    """Whether the entry only says which tagged frames are those of a stream."""
+    return bool(entry.get(NULL, {}).get("tagged") == "tagged")
 
 
 def _rewriting(entries: Sequence[Tree], port: str) -> dict[int, Tree]:
@@ -72,6 +81,9 @@ def _rewriting(entries: Sequence[Tree], port: str) -> dict[int, Tree]:
 
 def _refuse_misplaced(entry: Tree, port: str) -> None:
     kind = _kind(entry)
+    if is_naming(entry):
+        _refuse_twice(entry, port)
+        return
     is_active = kind == ACTIVE
     facing = "out-facing" if is_active else "in-facing"
     if any(port in _ports(entry, facing, side) for side in ("input-port", "output-port")):
@@ -86,6 +98,25 @@ def _refuse_misplaced(entry: Tree, port: str) -> None:
         raise Refused(
             f"{_name(entry)}: the priority of down has no effect without an in-facing output-port"
         )
+
+
+def _refuse_twice(entry: Tree, port: str) -> None:
+    if port in _ports(entry, "in-facing", "output-port"):
+        raise Refused(
+            f"{_name(entry)}: {port} is an in-facing output-port, where {NULL} has no effect; name "
+            "it as input-port"
+        )
+    if all(port in _ports(entry, facing, "input-port") for facing in ("in-facing", "out-facing")):
+        raise Refused(
+            f"{_name(entry)}: {port} is both in-facing and out-facing, and would count each frame "
+            "twice; name it once"
+        )
+
+
+def _named(entry: Tree, port: str) -> Named:
+    mac, vlan_id = (_given(entry, entry[NULL], leaf) for leaf in ("destination-mac", "vlan"))
+    is_out_facing = port in _ports(entry, "out-facing", "input-port")
+    return Named(entry["handle"], entry["index"], mac.upper(), vlan_id, is_out_facing)
 
 
 def _incoming(entry: Tree, active: Tree) -> Incoming:

@@ -1,0 +1,192 @@
+"""The stream filters of a bridge: compared with what is asked, and put into words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from agent.composition import Change, Contribution, KernelObject, Stage
+from agent.mechanism import Contributions
+from agent.mechanisms.stream_filters.model import (
+    PRIORITIES,
+    FilterCounters,
+    FilterTable,
+    Frames,
+    GateList,
+    PortTable,
+    RunningGate,
+    Setting,
+    StreamFilter,
+    StreamFilterConfig,
+    StreamFilterState,
+)
+from agent.model import Clock, PortConfig, PortState
+from agent.wording import counted
+
+NAME = "stream filters"
+_NAMED = 3  # of many differences
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFilters(KernelObject):
+    """The stream filters at the ports of one bridge; their content is a `FilterTable`.
+
+    They are there before streams are forwarded and before gates close, and go after both have
+    ended: no frame of a talker that does what it likes gets among those that are planned.
+    """
+
+    removed_in: ClassVar[Stage] = Stage.IDENTIFY
+    set_in: ClassVar[Stage] = Stage.CLASSIFY
+
+
+def as_is(state: PortState) -> FilterTable:
+    """What the bridge does already, which `diff` takes as what is asked."""
+    return state[StreamFilterState].table
+
+
+def contributions(state: PortState) -> Contributions:
+    if table := state[StreamFilterState].table:
+        yield _filters(state), _contribution(state, table)
+
+
+def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
+    before, after = state[StreamFilterState].table, table_of(config, state)
+    if before == after:
+        return
+    yield Change(
+        port=state.name,
+        target=_filters(state),
+        before=(_contribution(state, before),) if before else (),
+        after=(_contribution(state, after),) if after else (),
+        description=f"port {state.name}: stream filters: {_extent(after)}",
+        difference=_difference(before, after),
+    )
+
+
+def table_of(config: PortConfig, state: PortState) -> FilterTable:
+    """What is asked of the ports that the bridge has."""
+    if as_found := config[FilterTable]:
+        return as_found
+    asked = config[StreamFilterConfig]
+    ports = state.as_bridge.ports if state.as_bridge else ()
+    tables = {port: _port_table(asked, port) for port in sorted(ports)}
+    return FilterTable({port: table for port, table in tables.items() if table})
+
+
+def _port_table(asked: StreamFilterConfig, port: str) -> PortTable:
+    """Which stream filter has which frames: of those that match the one with the lowest number."""
+    filters = sorted(asked.filters, key=lambda each: each.id)
+    addresses = {
+        (each.mac, each.vlan_id): each.handle for each in asked.addresses if each.port == port
+    }
+    table: dict[Frames, StreamFilter] = {}
+    for (mac, vlan_id), handle in addresses.items():
+        matching = [each for each in filters if each.handle in {None, handle}]
+        table |= _by_priority(matching, mac, vlan_id)
+    return table | _by_priority([each for each in filters if each.handle is None], None, 0)
+
+
+def _by_priority(
+    matching: Sequence[StreamFilter], mac: str | None, vlan_id: int
+) -> dict[Frames, StreamFilter]:
+    """One entry where all priorities have the same stream filter, else one for each."""
+    had = {
+        priority: next((each for each in matching if each.priority in {None, priority}), None)
+        for priority in PRIORITIES
+    }
+    if len({each.id if each else None for each in had.values()}) == 1:
+        return {Frames(mac, vlan_id): each for each in matching[:1]}
+    return {Frames(mac, vlan_id, priority): each for priority, each in had.items() if each}
+
+
+def repair(bridge: str, ifindex: int) -> Change:
+    """The stream filters of the bridge are right, but the program is of another version."""
+    return Change(
+        port=None,
+        target=StreamFilters(bridge, ifindex),
+        before=(),
+        after=(),
+        description=f"port {bridge}: filter streams by the program of this version",
+        difference="the program that filters streams is of another version",
+    )
+
+
+def applied(
+    state: PortState, contents: Sequence[FilterTable], now_ns: Callable[[Clock], int]
+) -> PortState:
+    """The bridge in memory with these stream filters, which have met no frame."""
+    table, known = contents[0] if contents else FilterTable(), state[StreamFilterState]
+    running = running_gates(known, table, now_ns(Clock.TAI))
+    counters = {each.id: known.counters.get(each.id, FilterCounters()) for each in table.filters}
+    return state.with_part(StreamFilterState(table, running, counters))
+
+
+def running_gates(
+    known: StreamFilterState, table: FilterTable, now_ns: int
+) -> Mapping[int, RunningGate]:
+    """What each gate does until its list takes over: what it does now, or what was first asked."""
+    present = {each.id: each for each in known.table.gates}
+    found: dict[int, RunningGate] = {}
+    for gate in table.gates:
+        former = present.get(gate.id)
+        if former == gate:
+            found[gate.id] = known.running[gate.id]
+            continue
+        if former is None:
+            before: GateList | Setting = gate.first
+        else:
+            running = known.running[gate.id]
+            before = running.before if running.is_pending(now_ns) else former.rule
+        change_ns = gate.list.start_ns(now_ns) if gate.list else 0
+        found[gate.id] = RunningGate(before, change_ns)
+    return found
+
+
+def _filters(state: PortState) -> StreamFilters:
+    return StreamFilters(state.name, state.ifindex)
+
+
+def _contribution(state: PortState, table: FilterTable) -> Contribution:
+    return Contribution(NAME, state.name, 0, table)
+
+
+def _extent(table: FilterTable) -> str:
+    if not table:
+        return "none"
+    ports = counted(len(table.ports), "port")
+    return f"{counted(len(table.filters), 'filter')} at {ports}"
+
+
+def _difference(kernel: FilterTable, desired: FilterTable) -> str:
+    """The first differences, by port and frames."""
+    wanted, present = dict(_entries(desired)), dict(_entries(kernel))
+    differences = [
+        *(
+            f"{_words(frames)} at {port} are not filtered by stream filter {each.id} as configured"
+            for (port, frames), each in wanted.items()
+            if present.get((port, frames)) != each
+        ),
+        *(
+            f"{_words(frames)} at {port} are filtered by stream filter {each.id}, which is not "
+            "configured"
+            for (port, frames), each in present.items()
+            if (port, frames) not in wanted
+        ),
+    ]
+    more = len(differences) - _NAMED
+    named = ", ".join(differences[:_NAMED])
+    return f"{named}, and {counted(more, 'more difference')}" if more > 0 else named
+
+
+def _entries(table: FilterTable) -> Iterable[tuple[tuple[str, Frames], StreamFilter]]:
+    for port, entries in table.ports.items():
+        for frames, each in entries.items():
+            yield (port, frames), each
+
+
+def _words(frames: Frames) -> str:
+    which = "other frames"
+    if frames.mac is not None:
+        which = f"frames to {frames.mac} in VLAN {frames.vlan_id}"
+    return which if frames.priority is None else f"{which} of priority {frames.priority}"
