@@ -121,10 +121,12 @@ def a_filter(gate: Gate, **details) -> StreamFilter:
     )
 
 
-def filtered(*filters: StreamFilter, addresses=(AT_P1,)) -> dict[str, PortConfig]:
+def filtered(
+    *filters: StreamFilter, addresses=(AT_P1,), places=frozenset()
+) -> dict[str, PortConfig]:
     """The bridge forwards the stream from p1 to p2, with these stream filters."""
     (forwarding,) = forwarded("br0", "p1", "p2", to="p2")["br0"].parts
-    wanted = StreamFilterConfig(frozenset(filters), frozenset(addresses))
+    wanted = StreamFilterConfig(frozenset(filters), frozenset(addresses), places)
     return asked("br0", forwarding, wanted)
 
 
@@ -258,6 +260,17 @@ def test_of_the_filters_that_match_the_one_with_the_lowest_number_has_the_frame(
     state = switch.read()["br0"][StreamFilterState]
     assert {n: each.matching for n, each in state.counters.items()} == {1: 0, 2: 3, 3: 4}
     assert state.table.ports["p1"][Frames(STREAM, VLAN_ID, 5)].id == 1
+
+
+def test_a_filter_of_no_stream_is_at_the_ports_that_it_names(switch, wire):
+    closed = a_filter(Gate(1, CLOSED), handle=None)
+    switch.apply(filtered(closed, addresses=(), places=frozenset({(1, "p2")})))
+    send([None] * 3)
+    assert len(wire()) == 3
+    switch.apply(filtered(closed, addresses=(), places=frozenset({(1, "p1")})))
+    send([None] * 4)
+    assert wire() == []
+    assert counters(switch).not_passing == 4
 
 
 def test_frames_that_identification_has_translated_are_filtered_too(switch, wire):

@@ -64,6 +64,7 @@ class Network:
         vlan: int = 10,
         bridge: str = BRIDGE,
         forwarding: str = "bridged",
+        policing: str = "",
     ) -> Plan:
         managements = self.running.managements
         (user,) = {each.user for each in managements.values()}
@@ -74,6 +75,7 @@ class Network:
             "name": "bridges",
             "forwarding": forwarding,
             **({"addresses": {"vlans": [vlan]}} if is_bridged else {}),
+            **({"policing": policing} if policing else {}),
             "defaults": {
                 "rate": "1Gbps",
                 "propagation": "100ns",

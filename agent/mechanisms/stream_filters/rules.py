@@ -76,7 +76,12 @@ def table_of(config: PortConfig, state: PortState) -> FilterTable:
 
 def _port_table(asked: StreamFilterConfig, port: str) -> PortTable:
     """Which stream filter has which frames: of those that match the one with the lowest number."""
-    filters = sorted(asked.filters, key=lambda each: each.id)
+    restricted = {number for number, _ in asked.places}
+    here = {number for number, where in asked.places if where == port}
+    filters = sorted(
+        (each for each in asked.filters if each.id in here or each.id not in restricted),
+        key=lambda each: each.id,
+    )
     addresses = {
         (each.mac, each.vlan_id): each.handle for each in asked.addresses if each.port == port
     }
