@@ -12,8 +12,10 @@ import pytest
 from cnc.check.transition import judge_transition
 from cnc.cli import render
 from cnc.cli.json_output.document import Forwarding as ForwardingDocument
+from cnc.cli.render import comparison
 from cnc.forwarding import bridge_forwardings
 from cnc.model import NS_PER_S, BridgeForwarding, EndStation, Intent, Management, Plan, PortRef
+from cnc.plandiff import difference
 from cnc.planner import plan
 from cnc.policing import FilteredStream, Policing, PolicingRules, Strangers, StreamFilter
 from cnc.rollout.compare import _port_status as port_status
@@ -252,6 +254,17 @@ def test_frames_that_a_new_filter_drops_before_the_base_time_are_told_beforehand
     counting = replace(made.intent, policing=PolicingRules(Policing.COUNT))
     counted = changed(replace(made, intent=counting), **keys)
     assert transition(made, counted).exposed == {}
+
+
+def test_diff_shows_what_is_policed_otherwise(made: Plan) -> None:
+    rules = PolicingRules(Policing.COUNT, streams={"stays": Policing.OFF})
+    found = difference(made, replace(made, intent=replace(made.intent, policing=rules)))
+    assert [*found.foundations] == ["policing"]
+    rows = [tuple(row) for row in comparison._foundation("policing", found.foundations["policing"])]
+    assert rows == [
+        ("policing", "network", "drop", "count"),
+        ("policing", "streams", "–", "stays off"),  # noqa: RUF001
+    ]
 
 
 def test_base_times_are_multiples_of_the_periods_of_stream_gates(made: Plan) -> None:
