@@ -28,6 +28,7 @@
 #define TAG_OCTETS 4
 #define FCS_OCTETS 4
 #define VLAN_MASK 0xfff
+#define PCP_SHIFT 13
 #define ANY_PRIORITY 8
 #define KEEP_PRIORITY 0xff /* an internal priority value of null */
 #define NS_PER_S 1000000000ull
@@ -144,7 +145,10 @@ static __always_inline void count(__u64 *counter)
 	__sync_fetch_and_add(counter, 1);
 }
 
-/* What is asked of the frame's stream, else of frames of no stream; first for its very priority. */
+/*
+ * What is asked of the frame's stream, else of frames of no stream; first for its very priority: that
+ * of its tag, by which the next switch goes, also where this port gives the frame another.
+ */
 static __always_inline const struct stream *stream_of(void *table, const struct __sk_buff *skb)
 {
 	const __u8 *frame = (void *)(long)skb->data;
@@ -157,7 +161,7 @@ static __always_inline const struct stream *stream_of(void *table, const struct 
 	for (int is_of_none = 0; is_of_none < 2; is_of_none++) {
 		if (is_of_none)
 			__builtin_memset(&key, 0, sizeof(key));
-		key.priority = skb->priority & 7;
+		key.priority = (skb->vlan_present ? skb->vlan_tci >> PCP_SHIFT : skb->priority) & 7;
 		found = bpf_map_lookup_elem(table, &key);
 		if (found)
 			return found;

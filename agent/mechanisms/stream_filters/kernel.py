@@ -81,7 +81,8 @@ class StreamFilterAdapter(KernelAdapter):
         self._parsed: dict[int, _Streams] = {}
 
     def problems(self, config: PortConfig) -> Iterator[str]:
-        """What is missing is found before anything changes: the program is loaded for it."""
+        """What is missing is found before anything changes: where no program is, one is loaded and
+        removed again."""
         if not config[StreamFilterConfig].filters:
             return
         state = self._states.get(config.name)
@@ -91,14 +92,14 @@ class StreamFilterAdapter(KernelAdapter):
                     f"the hardware of the switch forwards the frames of {port}, and the program "
                     "that filters streams would not see them"
                 )
-        was_pinned = self._object.is_pinned
+        if self._object.is_pinned:
+            return
         try:
             os.close(self._object.load())
         except (AgentError, OSError) as refusal:
             yield f"streams cannot be filtered: {refusal}"
             return
-        if not was_pinned:
-            self._object.remove()
+        self._object.remove()
 
     def close(self) -> None:
         self._kernel.close()
@@ -127,10 +128,20 @@ class StreamFilterAdapter(KernelAdapter):
             found[name] = state.with_part(part)
             if part.table and not self._object.is_current:
                 self._disturbed[name] = state.ifindex
+        bridges = {name: state.ifindex for name, state in states.items() if state.as_bridge}
+        if bridges and self._strays(states):
+            self._disturbed |= dict(list(bridges.items())[:1])
         return found
 
+    def _strays(self, states: Mapping[str, PortState]) -> bool:
+        """Whether a port that has left its bridge still filters."""
+        bridged = {PORT.pack(each.ifindex) for each in states.values() if each.bridge}
+        with closing(self._object.map("ports")) as ports:
+            return bool(set(ports.keys()) - bridged)
+
     def repairs(self) -> Iterator[Change]:
-        """A program of another version of the agent, which does the same until it is replaced."""
+        """A program of another version of the agent, which does the same until it is replaced, and
+        what is left at a port that is in no bridge any more."""
         for bridge, ifindex in self._disturbed.items():
             yield repair(bridge, ifindex)
 
@@ -191,15 +202,16 @@ class StreamFilterAdapter(KernelAdapter):
         both go after it."""
         known = self.read(self._states)[bridge][StreamFilterState]
         running = running_gates(known, wanted, now_ns(Clock.TAI))
-        if not wanted and not self._object.is_pinned:
+        if wanted:
+            program = self._object.load()
+            try:
+                self._add_instances(ifindex, wanted)
+                for port, table in wanted.ports.items():
+                    self._set_port(ifindex, self._states[port].ifindex, table, running, program)
+            finally:
+                os.close(program)
+        elif not self._object.is_pinned:
             return
-        program = self._object.load()
-        try:
-            self._add_instances(ifindex, wanted)
-            for port, table in wanted.ports.items():
-                self._set_port(ifindex, self._states[port].ifindex, table, running, program)
-        finally:
-            os.close(program)
         for each in self._states.values():
             if each.name not in wanted.ports and each.bridge in {bridge, None}:
                 self._remove_port(each.ifindex)

@@ -78,18 +78,19 @@ def _port_table(asked: StreamFilterConfig, port: str) -> PortTable:
     """Which stream filter has which frames: of those that match the one with the lowest number."""
     restricted = {number for number, _ in asked.places}
     here = {number for number, where in asked.places if where == port}
-    filters = sorted(
-        (each for each in asked.filters if each.id in here or each.id not in restricted),
-        key=lambda each: each.id,
-    )
+    by_handle: dict[int | None, list[StreamFilter]] = {}
+    for each in sorted(asked.filters, key=lambda each: each.id):
+        if each.id in here or each.id not in restricted:
+            by_handle.setdefault(each.handle, []).append(each)
+    of_any = by_handle.get(None, [])
     addresses = {
         (each.mac, each.vlan_id): each.handle for each in asked.addresses if each.port == port
     }
     table: dict[Frames, StreamFilter] = {}
     for (mac, vlan_id), handle in addresses.items():
-        matching = [each for each in filters if each.handle in {None, handle}]
+        matching = sorted([*by_handle.get(handle, []), *of_any], key=lambda each: each.id)
         table |= _by_priority(matching, mac, vlan_id)
-    return table | _by_priority([each for each in filters if each.handle is None], None, 0)
+    return table | _by_priority(of_any, None, 0)
 
 
 def _by_priority(
@@ -106,14 +107,15 @@ def _by_priority(
 
 
 def repair(bridge: str, ifindex: int) -> Change:
-    """The stream filters of the bridge are right, but the program is of another version."""
+    """The stream filters of the bridge are right, but the program is of another version, or is left
+    at a port that is in no bridge any more."""
     return Change(
         port=None,
         target=StreamFilters(bridge, ifindex),
         before=(),
         after=(),
-        description=f"port {bridge}: filter streams by the program of this version",
-        difference="the program that filters streams is of another version",
+        description=f"port {bridge}: filter streams by the program of this version, at its ports",
+        difference="the program that filters streams is of another version, or left at a port",
     )
 
 
