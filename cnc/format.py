@@ -67,6 +67,7 @@ def settings_summary(gates: GateControlList | None, forwarding: BridgeForwarding
             (len(forwarding.translations), "translation"),
             (kinds[Generation], "sequence generation"),
             (kinds[Recovery], "sequence recovery"),
+            (len(forwarding.filters), "stream filter"),
         )
         if count
     ]

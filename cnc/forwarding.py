@@ -1,5 +1,6 @@
 """What the bridges of a bridged network are told: filtering entries, VLAN members, trusted ports,
-what they make of frames that talkers send untagged, and of which they take out second copies.
+what they make of frames that talkers send untagged, of which they take out second copies, and by
+what filters they look at frames.
 
 Derived from the hops of a plan; the judge walks frames through it, and a rollout writes it.
 """
@@ -14,7 +15,9 @@ from typing import TypeVar
 from cnc.elimination import SequenceFunction
 from cnc.identification import Inward, Outward, Translation
 from cnc.model import BridgeForwarding, Plan, StreamAddress
+from cnc.policing import StreamFilter
 from cnc.sequencing import sequence_functions
+from cnc.stream_filters import stream_filters
 
 _Key = TypeVar("_Key")
 
@@ -61,7 +64,8 @@ def bridge_forwardings(
         for switch, function in sequence_functions(plan, name).items():
             if switch in tables:
                 tables[switch].sequencing[address] = function
-    return {name: table.forwarding() for name, table in tables.items()}
+    filters = stream_filters(plan, names)
+    return {name: its.forwarding(filters[name]) for name, its in tables.items()}
 
 
 def _translate(plan: Plan, name: str, tables: Mapping[str, _Tables]) -> None:
@@ -92,7 +96,7 @@ class _Tables:
     outward: dict[StreamAddress, Outward] = field(default_factory=dict)
     sequencing: dict[StreamAddress, SequenceFunction] = field(default_factory=dict)
 
-    def forwarding(self) -> BridgeForwarding:
+    def forwarding(self, filters: tuple[StreamFilter, ...]) -> BridgeForwarding:
         return BridgeForwarding(
             entries=_sorted(self.egress),
             vlans=_sorted(self.members),
@@ -102,6 +106,7 @@ class _Tables:
                 for address in (self.inward | self.outward)
             },
             sequencing=self.sequencing,
+            filters=filters,
         )
 
 

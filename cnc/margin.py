@@ -159,8 +159,13 @@ def source(intent: Intent) -> str:
 
 
 def cost_ns(plan: Plan, planned: StreamPlan) -> int:
-    """How much of a stream's latency bound is gate margin: once for each sender on the way."""
-    return plan.intent.network.gate_margin_ns * max(map(len, _branches(plan, planned)), default=0)
+    """How much of a stream's latency bound is gate margin: once for each sender on the way, the
+    talker not among them where its own lateness is stated."""
+    network = plan.intent.network
+    senders = max(map(len, _branches(plan, planned)), default=0)
+    if senders and network.end_stations[planned.hops[0].egress.node].lateness_ns is not None:
+        senders -= 1
+    return network.gate_margin_ns * senders
 
 
 def _in_intent(time_ns: int) -> str:

@@ -22,6 +22,14 @@ from cnc.elimination import (
     ports_of,
 )
 from cnc.identification import Identification, IdentityPart, Translation
+from cnc.policing import (
+    DEFAULT_STREAM_FILTERS_MAX,
+    NO_POLICING,
+    FilteredStream,
+    PolicingRules,
+    Strangers,
+    StreamFilter,
+)
 
 NS_PER_S = 1_000_000_000
 CONTROL_SHARE = 10  # a control class that states no rate takes up to one part in so many of a link
@@ -106,7 +114,8 @@ class Bridge:
     """A switch. Processing runs from the last bit received to the frame lying in its queue.
 
     Where forwarding is bridged, its ports belong to the Linux bridge `bridge_device`, which holds
-    up to `filtering_entries_max` static filtering entries, one for each address and VLAN.
+    up to `filtering_entries_max` static filtering entries, one for each address and VLAN, and up to
+    `stream_filters_max` stream filters.
     """
 
     name: str
@@ -116,6 +125,7 @@ class Bridge:
     gate_mode: GateMode = GateMode.SOFTWARE
     bridge_device: str = DEFAULT_BRIDGE_DEVICE
     filtering_entries_max: int = DEFAULT_FILTERING_ENTRIES_MAX
+    stream_filters_max: int = DEFAULT_STREAM_FILTERS_MAX
 
 
 class TalkerInterference(StrEnum):
@@ -133,12 +143,15 @@ class EndStation:
     """A talker or listener. Without `management` no rollout configures it.
 
     `mac` is the address by which it takes frames of streams that switches translate; None: unknown.
+    `lateness_ns` is how much later than planned its frames may start for reasons of the talker
+    itself, other frames apart; None: the gate margin of the network.
     """
 
     name: str
     management: Management | None = None
     interference: TalkerInterference = TalkerInterference.NONE
     mac: str | None = None
+    lateness_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +237,8 @@ class Network:
     """Nodes and directed links.
 
     `clock_error_ns` bounds the difference between any two clocks; `gate_margin_ns` how much later
-    than planned a frame may start for reasons of its sender, other frames apart.
+    than planned a frame may start for reasons of its sender, other frames apart, unless that is an
+    end station with a lateness of its own.
     `disturbance_ns` is the longest time that a disturbance keeps a port from sending scheduled
     frames, after which every stream must come back within its bound; None: none need.
     """
@@ -401,6 +415,7 @@ class Intent:
     measured_margin: MeasuredMargin | None = None
     assignable: AddressRange = DEFAULT_ADDRESS_RANGE
     individual: AddressRange = DEFAULT_INDIVIDUAL_RANGE
+    policing: PolicingRules = NO_POLICING
 
     @property
     def states_gate_margin(self) -> bool:
@@ -595,7 +610,8 @@ class BridgeForwarding:
     sorted by name. A VLAN without a member is one that streams have left: nothing of it stays.
     `translations` has the streams that talkers send untagged, at their first and last switch;
     `sequencing` those of which switches take out second copies, at their first and last switches.
-    `names` are the streams of the addresses, as far as they are known, for messages.
+    `filters` are those by which it looks at what end stations send, in the order in which they are
+    asked. `names` are the streams of the addresses, as far as they are known, for messages.
     """
 
     entries: Mapping[StreamAddress, tuple[str, ...]]
@@ -604,11 +620,20 @@ class BridgeForwarding:
     names: Mapping[StreamAddress, str] = field(default_factory=dict, compare=False)
     translations: Mapping[StreamAddress, Translation] = field(default_factory=dict)
     sequencing: Mapping[StreamAddress, SequenceFunction] = field(default_factory=dict)
+    filters: tuple[StreamFilter, ...] = ()
 
     @property
     def named(self) -> dict[StreamAddress, tuple[str, ...]]:
-        """The streams that other tables of the switch refer to, and the ports they enter by."""
-        return {address: ports_of(its) for address, its in self.sequencing.items()}
+        """The streams that other tables of the switch refer to by the address that their frames
+        come in with, and the ports, sorted, by which they do."""
+        ports = {address: {*ports_of(its)} for address, its in self.sequencing.items()}
+        for its in self.filters:
+            if isinstance(its.of, FilteredStream):
+                address = StreamAddress(its.of.destination_mac, its.of.vlan_id)
+                if (translation := self.translations.get(address)) and translation.inward:
+                    continue  # its entries identify it
+                ports.setdefault(address, set()).add(its.of.port)
+        return {address: tuple(sorted(its)) for address, its in ports.items()}
 
     @property
     def members(self) -> set[str]:
@@ -618,7 +643,8 @@ class BridgeForwarding:
     def within(self, scope: BridgeForwarding) -> BridgeForwarding:
         """What of this belongs to the VLANs of `scope` and to their members, here or there.
 
-        The rest of a bridge is not a rollout's: what other clients configured in other VLANs.
+        The rest of a bridge is not a rollout's: what other clients configured in other VLANs. All
+        filters of strangers are: they look at frames of all VLANs.
         """
         vlans = {vlan_id: self.vlans.get(vlan_id, ()) for vlan_id in scope.vlans}
         ports = scope.members.union(*vlans.values())
@@ -631,6 +657,11 @@ class BridgeForwarding:
                 a: its for a, its in self.translations.items() if a.vlan_id in scope.vlans
             },
             sequencing={a: its for a, its in self.sequencing.items() if a.vlan_id in scope.vlans},
+            filters=tuple(
+                its
+                for its in self.filters
+                if isinstance(its.of, Strangers) or its.of.vlan_id in scope.vlans
+            ),
         )
 
 
@@ -659,6 +690,16 @@ class StoredIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFilter:
+    """A stream filter of a bridge, with its number and that of its gate; `filter` is None where it
+    is none that a rollout sets."""
+
+    number: int
+    gate: int
+    filter: StreamFilter | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredPort:
     """A port as the running datastore has it.
 
@@ -666,7 +707,8 @@ class StoredPort:
     `dscps` are those of the stored rules, whatever else is there. `extras` says in words what is
     set that no rollout sets, and that changes what the port does with frames. `talker` is what a
     port of an end station has, `forwarding` what a bridge has; `identities` and `sequencing` are
-    with it, the whole tables of stream identities and for numbered frames of its switch.
+    with it, the whole tables of stream identities and for numbered frames of its switch, and
+    `filters`, all stream filters of the bridge.
     """
 
     configuration: PortConfiguration | None
@@ -677,3 +719,4 @@ class StoredPort:
     forwarding: BridgeForwarding | None = None
     identities: tuple[StoredIdentity, ...] = ()
     sequencing: StoredSequencing = NO_SEQUENCING
+    filters: tuple[StoredFilter, ...] = ()

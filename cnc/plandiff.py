@@ -94,6 +94,7 @@ def _foundations(intent: Intent) -> dict[str, object]:
         **{f"class {name}": its for name, its in intent.classes.items()},
         **{f"link {source}": link for source, link in network.links.items()},
         **{f"switch {name}": bridge for name, bridge in network.bridges.items()},
+        "policing": intent.policing,
         "network": replace(network, bridges={}, end_stations={}, links={}),
     }
 

@@ -24,6 +24,7 @@ from cnc.model import (
     PortRef,
     StreamAddress,
 )
+from cnc.policing import FilteredStream, Policing, Strangers, StreamFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,22 @@ def joined(own: BridgeForwarding, former: BridgeForwarding) -> BridgeForwarding:
         names={**former.names, **own.names},
         translations=own.translations,
         sequencing={**former.sequencing, **own.sequencing},
+        filters=_joined_filters(own, former),
     )
+
+
+def _joined_filters(own: BridgeForwarding, former: BridgeForwarding) -> tuple[StreamFilter, ...]:
+    """Those of strangers last, so that former streams are none; of both kinds `own` comes first."""
+    shut = {(its.of.port, its.priority) for its in own.filters if isinstance(its.of, Strangers)}
+    of_streams = [its for its in own.filters if isinstance(its.of, FilteredStream)]
+    known = {its.of for its in of_streams}
+    of_streams += [
+        its
+        for its in former.filters
+        if isinstance(its.of, FilteredStream) and its.of not in known
+        if (its.of.port, its.priority) in shut or its.policing is not Policing.OFF
+    ]
+    return (*of_streams, *(its for its in own.filters if isinstance(its.of, Strangers)))
 
 
 def on_ports(its: BridgeForwarding, ports: frozenset[str]) -> BridgeForwarding:
@@ -101,6 +117,7 @@ def on_ports(its: BridgeForwarding, ports: frozenset[str]) -> BridgeForwarding:
         vlans={vlan_id: there(wanted) for vlan_id, wanted in its.vlans.items()},
         trusting=there(its.trusting),
         sequencing=dict(_sequencing_on(its, ports)),
+        filters=tuple(each for each in its.filters if each.of.port in ports),
     )
 
 
@@ -129,6 +146,12 @@ def _of_streams(its: BridgeForwarding, ways: Mapping[StreamAddress, str]) -> Bri
         trusting=its.trusting if entries else (),
         sequencing={address: each for address, each in its.sequencing.items() if address in ways},
         names={address: ways[address] for address in entries},
+        filters=tuple(
+            each
+            for each in its.filters
+            if isinstance(each.of, FilteredStream)
+            and StreamAddress(each.of.destination_mac, each.of.vlan_id) in entries
+        ),
     )
 
 
@@ -164,7 +187,23 @@ def _exposed(former: Plan, plan: Plan, moved: set[str]) -> dict[str, str]:
             )
         elif before[address] != after[address]:
             found[name] = _why_it_stays(plan, name, owners[address], address)
+        elif refused := _refused_by_filter(former, plan, name):
+            found[name] = refused
     return found
+
+
+def _refused_by_filter(former: Plan, plan: Plan, name: str) -> str | None:
+    """Why the new stream filter of a stream that keeps its address drops frames that its talker
+    sends by the former plan; None if it does not. Windows change at the base time, the rest from
+    the commit on."""
+    before, after = former.class_of(name), plan.class_of(name)
+    if plan.intent.policing.of_stream(name, after.name) is not Policing.DROP:
+        return None
+    if plan.intent.streams[name].payload_octets < former.intent.streams[name].payload_octets:
+        return "its first switch drops frames as long as they were, from the commit on"
+    if before.priority != after.priority:
+        return "its first switch knows its frames by their new priority, from the commit on"
+    return None
 
 
 def _why_it_stays(plan: Plan, name: str, owner: str, address: StreamAddress) -> str:

@@ -33,6 +33,8 @@ worst and best cases itself, and looks whether each rule holds:
                                      of each frame without a tag, whichever cable is cut
     sequence-history, sequence-reset they remember numbers for as long as copies may come
     filtering-entries                no switch has more filtering entries than it holds
+    policing                         filters let frames pass that come as planned, and no other
+    stream-filters                   no switch has more of them than it holds
 
 A gate may open before the planned time, so that a frame that comes early leaves early. How early
 it may then be at every later bridge is part of the best case that `fifo` is judged by. It delays
@@ -46,6 +48,7 @@ from cnc.check.forwarding import judge_forwarding
 from cnc.check.frames import judge_streams
 from cnc.check.limits import judge_limits
 from cnc.check.lists import judge_lists, readable_lists
+from cnc.check.policing import judge_policing
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import judge_recovery
 from cnc.check.seams import judge_seams
@@ -71,6 +74,7 @@ def judge(plan: Plan) -> list[Violation]:
     forwarding = bridge_forwardings(plan)
     violations += judge_forwarding(plan, forwarding)
     violations += judge_histories(plan, forwarding, transmissions)
+    violations += judge_policing(plan, forwarding, transmissions)
     violations += judge_limits(plan.intent.network, plan.gates)
     violations += judge_windows(plan, lists, transmissions)
     violations += judge_seams(plan, lists, transmissions)

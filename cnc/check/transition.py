@@ -44,8 +44,8 @@ def require_sound_transition(plan: Plan, former: Plan | None, between: Transitio
         lines = "\n".join(f"  {each.code} {each.where}: {each.text}" for each in violations)
         raise PlanRejected(
             f"the judge refuses the change from the plan that runs:\n{lines}",
-            hint="raise filtering-entries-max where the switch holds more; or take the streams out "
-            "that get another way, push, and push them again with it",
+            hint="raise filtering-entries-max, or stream-filters-max, where the switch holds more; "
+            "or take the streams out that get another way, push, and push them again with it",
         )
 
 
@@ -63,6 +63,16 @@ def _too_many(
                 f"{len(its.entries)} of them for their former ways, and holds {limit}"
             )
             yield Violation("filtering-entries", name, text)
+        limit, count = (
+            plan.intent.network.bridges[name].stream_filters_max,
+            len(told[name].filters),
+        )
+        if count > limit:
+            text = (
+                f"is told {count} stream filters until the streams that move have moved, and "
+                f"holds {limit}"
+            )
+            yield Violation("stream-filters", name, text)
 
 
 def _of_ways(plan: Plan, told: Mapping[str, BridgeForwarding]) -> list[Violation]:

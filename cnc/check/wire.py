@@ -18,11 +18,15 @@ def blocking_ns(intent: Intent, link: Link) -> int:
     """How much later than planned a scheduled frame may start.
 
     Control frames may be under way and in line, as many as the classes state to send in a row, and
-    the sender has the network's gate margin besides. At a talker, whose port has no gates, a frame
-    of best effort may come before them.
+    the sender has the network's gate margin besides, or the lateness that is stated of it. At a
+    talker, whose port has no gates, a frame of best effort may come before them.
     """
-    blocking = intent.network.gate_margin_ns + control_ns(intent, link)
+    blocking = control_ns(intent, link)
     sender = intent.network.end_stations.get(link.source.node)
+    if sender is None or sender.lateness_ns is None:
+        blocking += intent.network.gate_margin_ns
+    else:
+        blocking += sender.lateness_ns
     if sender and sender.interference is TalkerInterference.ONE_FRAME:
         blocking += _largest_ns(intent, link, ClassRole.BEST_EFFORT)
     return blocking

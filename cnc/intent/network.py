@@ -6,6 +6,7 @@ import ipaddress
 import re
 
 from cnc.intent import shape
+from cnc.intent.policing import talker_lateness_ns
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.units import DURATION, SIZE
 from cnc.model import (
@@ -21,6 +22,7 @@ from cnc.model import (
     Network,
     PortRef,
 )
+from cnc.policing import DEFAULT_STREAM_FILTERS_MAX
 
 _PLAIN_PORT = shape.Port.model_validate({})
 
@@ -45,6 +47,7 @@ def network(document: shape.Document, problems: Problems) -> Network:
                 servers.management(its.management, ("end-stations", name)),
                 its.talker_interference or document.defaults.talker_interference,
                 its.mac,
+                talker_lateness_ns(document.defaults, its),
             )
             for name, its in document.end_stations.items()
         },
@@ -138,6 +141,7 @@ def _bridges(document: shape.Document, servers: _Servers, problems: Problems) ->
             its.gates or defaults.gates,
             its.bridge or DEFAULT_BRIDGE_DEVICE,
             its.filtering_entries_max or DEFAULT_FILTERING_ENTRIES_MAX,
+            its.stream_filters_max or DEFAULT_STREAM_FILTERS_MAX,
         )
     return bridges
 

@@ -7,6 +7,7 @@ from cnc.intent.addresses import address_range, check_addresses, classes_of_pcp
 from cnc.intent.elimination import check_elimination, elimination
 from cnc.intent.identification import identification, individual_range
 from cnc.intent.network import network, refuse_preemption
+from cnc.intent.policing import check_policing, policing_rules
 from cnc.intent.problems import Problems
 from cnc.intent.streams import check_streams
 from cnc.model import ClassRole, Forwarding, Intent, Stream, TrafficClass
@@ -33,8 +34,10 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
         problems.document,
         assignable=address_range(document),
         individual=individual_range(document),
+        policing=policing_rules(document),
     )
     check_addresses(document, intent, problems)
+    check_policing(document, intent, problems)
     if not of_plan:
         refuse_preemption(document, problems)
     _check_classes(intent, problems)

@@ -14,6 +14,14 @@ from pydantic import BeforeValidator, Field
 from cnc.elimination import Elimination
 from cnc.intent.identification_shape import Identification
 from cnc.intent.mapping import Shape
+from cnc.intent.policing_shape import (
+    ClassPolicing,
+    NetworkPolicing,
+    StationLateness,
+    StreamFiltersMax,
+    StreamPolicing,
+    TalkerLateness,
+)
 from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import (
     BURST_MAX_FRAMES,
@@ -108,6 +116,7 @@ class Defaults(Shape):
         "switch gates its port; one-frame: its largest best-effort frame, if it sends scheduled "
         "frames with strict priority; none: it sends no best effort, or gates its own port",
     )
+    talker_lateness_ns: TalkerLateness = None
     recovery: Annotated[int | None, Leaf(recovery_time, RECOVERY_SCHEMA)] = Field(
         "100us",
         validate_default=True,
@@ -162,6 +171,7 @@ class Class(Shape):
         description="of a control class: the most it sends on average, with preambles and gaps, a "
         "rate such as 1Mbps; default: a tenth of each link",
     )
+    policing: ClassPolicing = None
 
 
 class Management(Shape):
@@ -237,6 +247,7 @@ class Switch(Shape):
         description="in a bridged network: the most streams that it may forward, one static "
         f"filtering entry for each; default: {DEFAULT_FILTERING_ENTRIES_MAX}",
     )
+    stream_filters_max: StreamFiltersMax = None
     processing: Processing | None = Field(None, description="default: defaults.processing")
     gates: Gates | None = Field(None, description="default: defaults.gates")
 
@@ -261,6 +272,7 @@ class EndStation(Shape):
     talker_interference: Interference | None = Field(
         None, description="default: defaults.talker-interference"
     )
+    talker_lateness_ns: StationLateness = None
     mac: Mac | None = Field(
         None,
         description="in a bridged network: the MAC address of its port, which the last switch "
@@ -382,6 +394,7 @@ class Stream(Shape):
         description="how many frames of up to `payload` its talker sends back to back in each "
         "period, 1 to 1000",
     )
+    policing: StreamPolicing = None
 
 
 _OVERHEAD = FrameOverhead()
@@ -464,6 +477,7 @@ class Document(Shape):
         description="in a bridged network: destination addresses that the plan assigns to streams "
         "which do not state theirs",
     )
+    policing: NetworkPolicing = None
     classes: dict[Name, Class] = Field(description="traffic classes by name")
     switches: dict[Name, Switch] = Field(description="switches by name")
     end_stations: Annotated[

@@ -23,7 +23,7 @@ from dataclasses import replace
 from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
 from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
-from cnc.planner import addresses, explain, incremental
+from cnc.planner import addresses, explain, incremental, policing
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
 from cnc.planner.exact import Exact
@@ -101,7 +101,7 @@ def plan(
         raise Unschedulable(detoured, hint=_HINT)
     refused |= crowded_out
     assigned = addresses.for_moved(intent, assigned, placed, addressed or keep)
-    return Plan(
+    made = Plan(
         intent,
         placed,
         lists.lists,
@@ -111,6 +111,9 @@ def plan(
         {name: address for name, address in assigned.items() if name in placed},
         jitter_bounds(problem, complete(problem, placements)),
     )
+    if unpoliced := policing.refused(made):
+        raise Unschedulable(unpoliced, hint=_HINT)
+    return made
 
 
 _HINT = (

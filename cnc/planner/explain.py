@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from cnc.delays import interference_ns, sender_margin_ns
 from cnc.elimination import Elimination
 from cnc.format import microseconds
 from cnc.model import Forwarding, PortRef, Stream
 from cnc.planner import jitter
 from cnc.planner.circle import Circle
-from cnc.planner.ports import interference_ns
 from cnc.planner.problem import Problem
 from cnc.planner.route import Route
 from cnc.planner.timetable import Resource, Timetable
@@ -92,10 +92,12 @@ def _too_slow(problem: Problem, route: Route) -> str:
     legs = _slowest_path(route)
     links = [problem.links[route.legs[index].link] for index in legs]
     own = interference_ns(intent, links[0])
-    margin = len(links) * intent.network.gate_margin_ns
+    lateness = intent.network.end_stations[links[0].source.node].lateness_ns or 0
+    margin = sum(sender_margin_ns(intent, link) for link in links) - lateness
     stream = problem.stream(route.member)
-    blocking = sum(problem.delay_ns(link, stream) for link in links) - own - margin
+    blocking = sum(problem.delay_ns(link, stream) for link in links) - own - margin - lateness
     late = f"late gates {us(margin)} (gate-margin), " if margin else ""
+    late += f"the talker's own lateness {us(lateness)} (talker-lateness), " if lateness else ""
     waited_out = sum(not route.legs[index].late_ns for index in legs[1:])
     error = (1 + waited_out) * intent.network.clock_error_ns
     processing = sum(
@@ -108,7 +110,8 @@ def _too_slow(problem: Problem, route: Route) -> str:
     return (
         f"needs at least {us(least)} over {way}, max-latency is "
         f"{us(stream.max_latency_ns)}. Of this, {what} "
-        f"{us(least - own - blocking - margin - error - processing)}, {interference}control frames "
+        f"{us(least - own - blocking - margin - lateness - error - processing)}, "
+        f"{interference}control frames "
         f"in the way {us(blocking)}, {late}switch processing {us(processing)}, clock error "
         f"{us(error)}. Raise max-latency to {us(least)} or lower one of these"
     )
@@ -126,12 +129,15 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
         link = next(
             link for leg in route.legs if (link := problem.links[leg.link]).target.node == listener
         )
-        margin, own = intent.network.gate_margin_ns, interference_ns(intent, link)
+        margin, own = sender_margin_ns(intent, link), interference_ns(intent, link)
         blocking = problem.delay_ns(link, problem.stream(route.member)) - own - margin
+        talker = intent.network.end_stations.get(link.source.node)
+        is_stated = talker is not None and talker.lateness_ns is not None
+        late, key = ("lateness", "talker-lateness") if is_stated else ("late gates", "gate-margin")
         error = 2 * intent.network.clock_error_ns
         rest = least - margin - own - blocking - error
         parts = [
-            (f"late gates {us(margin)} (gate-margin)", margin),
+            (f"{late} {us(margin)} ({key})", margin),
             (f"best effort of the talker itself {us(own)}", own),
             (f"control frames in the way {us(blocking)}", blocking),
             (f"clock error {us(error)}", error),

@@ -23,6 +23,7 @@ from math import lcm
 from types import MappingProxyType
 from typing import NamedTuple
 
+from cnc.delays import longest_frame_ns
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link, PortRef, TrafficClass
 from cnc.planner.explain import LIST_FULL, us
 from cnc.planner.ports import (
@@ -31,7 +32,6 @@ from cnc.planner.ports import (
     guard_ns,
     interval_max_ns,
     interval_min_ns,
-    longest_frame_ns,
     round_up,
 )
 from cnc.planner.problem import Problem

@@ -1,56 +1,13 @@
-"""What the ports of a network cost a frame, and what their gate control lists are limited to."""
+"""What the gate control lists of ports are limited to."""
 
 from __future__ import annotations
 
-from cnc.model import (
-    ClassRole,
-    GateMode,
-    Intent,
-    Link,
-    Stream,
-    TalkerInterference,
-    transmission_ns,
-)
-from cnc.sequencing import client_octets
+from cnc.delays import longest_frame_ns
+from cnc.model import ClassRole, GateMode, Intent, Link, transmission_ns
 
 SHORTEST_FRAME_OCTETS = 60  # the kernel's taprio refuses an interval that cannot hold one
 CYCLE_MAX_NS = 2**31 - 1  # the kernel keeps a cycle in a signed 32-bit number
 SOFTWARE_ENTRIES_MAX = 430  # measured: longer lists are lost from the kernel's dump, so refused
-
-
-def start_delay_ns(intent: Intent, link: Link) -> int:
-    """How much later than planned a scheduled frame may start on the link.
-
-    At a talker a best-effort frame may be under way, and control frames that come meanwhile go
-    first.
-    """
-    control = transmission_ns(intent.control_burst_octets(), link.rate_bps)
-    return control + intent.network.gate_margin_ns + interference_ns(intent, link)
-
-
-def control_between_ns(intent: Intent, link: Link, stream: Stream) -> int:
-    """How long control frames may keep the link between the frames of one period of a stream.
-
-    Those of the burst go ahead of the first frame; while the others wait for their turn, no more
-    comes than the rate of control allows (a token bucket, RFC 2697).
-    """
-    if stream.frames == 1:
-        return 0
-    rate_bps = intent.control_rate_bps(link)
-    octets = client_octets(intent.network, stream, link)
-    between_ns = (stream.frames - 1) * intent.network.occupation_ns(link, octets)
-    span_ns = start_delay_ns(intent, link) + between_ns
-    # What control takes makes the span longer, in which more of it comes. Where control may take
-    # all of the link, the sum is beyond any period.
-    return -(-rate_bps * span_ns // max(link.rate_bps - rate_bps, 1))
-
-
-def interference_ns(intent: Intent, link: Link) -> int:
-    """How long best effort of the sender itself may keep the link from a scheduled frame."""
-    talker = intent.network.end_stations.get(link.source.node)
-    if talker is None or talker.interference is TalkerInterference.NONE:
-        return 0  # a bridge shuts the gates of best effort in time
-    return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
 
 
 def guard_ns(intent: Intent, link: Link) -> int:
@@ -59,14 +16,6 @@ def guard_ns(intent: Intent, link: Link) -> int:
     Its last frame may start as late as any other for reasons of its sender.
     """
     return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT) + intent.network.gate_margin_ns
-
-
-def longest_frame_ns(intent: Intent, link: Link, role: ClassRole) -> int:
-    """Wire time of the largest frame of the classes with `role`; 0 without such a class."""
-    octets = max((c.max_frame_octets for c in intent.classes_with(role)), default=None)
-    if octets is None:
-        return 0
-    return transmission_ns(octets + intent.network.overhead.physical_octets, link.rate_bps)
 
 
 def interval_min_ns(link: Link) -> int:

@@ -34,6 +34,7 @@ from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
 
+from cnc.delays import control_between_ns, start_delay_ns
 from cnc.model import (
     ClassRole,
     Hop,
@@ -46,7 +47,7 @@ from cnc.model import (
 from cnc.planner import jitter
 from cnc.planner.copies import talkers_with_one_link
 from cnc.planner.graph import Tree
-from cnc.planner.ports import control_between_ns, interval_min_ns, round_up, start_delay_ns
+from cnc.planner.ports import interval_min_ns, round_up
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
 from cnc.sequencing import client_octets

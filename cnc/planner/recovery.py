@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import lcm
 from typing import NamedTuple
 
+from cnc.delays import longest_frame_ns, start_delay_ns
 from cnc.model import ClassRole, GateControlList, PortRef
 from cnc.planner.backlog import Ahead, Backlog, Clearing, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
 from cnc.planner.gates import Lists
-from cnc.planner.ports import longest_frame_ns, start_delay_ns
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 

@@ -27,6 +27,7 @@ from cnc.model import (
 from cnc.rollout import starvation, wording
 from cnc.rollout.forwarding import forwarding_difference, forwarding_needs_change
 from cnc.rollout.left_over import LeftOver
+from cnc.rollout.policing import refused_frames
 from cnc.rollout.talkers import talker_difference, talker_needs_change
 from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, Managed, SwitchState
 from cnc.switch.payload import desired_nodes
@@ -329,6 +330,8 @@ def _port_status(
     if report and report.link_fault:
         verdict += f"; {report.link_fault}"
     hints = [hint] if hint else []
+    if frames := refused_frames(desired, report):
+        verdict += f"; {wording.named(frames)}"
     if (
         isinstance(desired, PortConfiguration)
         and desired.dscp_priorities

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cnc.model import NO_FORWARDING, BridgeForwarding, StoredPort
+from cnc.rollout.policing import filter_differences
 from cnc.rollout.sequencing import sequencing_differences
 from cnc.rollout.translations import Whose, described, translation_differences
 from cnc.rollout.wording import named
@@ -71,6 +72,7 @@ def _differences(
     yield from _trust(actual.trusting, desired.trusting, whose)
     yield from translation_differences(desired, actual, whose)
     yield from sequencing_differences(desired, actual, whose)
+    yield from filter_differences(desired, actual, whose)
 
 
 def _configured_words(

@@ -12,6 +12,7 @@ from cnc.model import (
     PortSettings,
     TalkerConfiguration,
 )
+from cnc.policing import WindowGate
 from cnc.switch.device import Managed, SwitchState
 from cnc.switch.payload import Settings, desired_nodes, with_vlans_left
 from cnc.transition import Transition, joined, on_ports, transition
@@ -185,3 +186,7 @@ def _cycles_ns(settings: PortSettings | None) -> Iterator[int]:
         yield settings.gates.cycle_ns
     if isinstance(settings, TalkerConfiguration):
         yield from (stream.period_ns for stream in settings.streams)
+    if isinstance(settings, BridgeForwarding):
+        yield from (
+            its.gate.period_ns for its in settings.filters if isinstance(its.gate, WindowGate)
+        )

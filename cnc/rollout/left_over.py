@@ -104,4 +104,5 @@ def _beyond(told: BridgeForwarding, own: BridgeForwarding) -> BridgeForwarding:
         told,
         entries=entries,
         vlans={vlan_id: its for vlan_id, its in told.vlans.items() if vlan_id in vlan_ids},
+        filters=(),
     )

@@ -19,6 +19,7 @@ from cnc.model import BridgeForwarding, Forwarding, Intent, Network, Plan, PortR
 from cnc.rollout.compare import agent_down
 from cnc.rollout.forwarding import NO_BRIDGE
 from cnc.rollout.parallel import answers
+from cnc.rollout.policing import filter_in_words
 from cnc.rollout.sequencing import done
 from cnc.switch.device import ConnectOptions, Device, DeviceError, Managed
 from cnc.switch.payload import desired_nodes
@@ -34,7 +35,8 @@ class PathHop:
 
     `leaves_by` are the ports that they leave by, `planned` those of the plan. `deviation` says how
     they leave the plan; None: they do not. `translation` is what becomes of address and tag,
-    `sequencing` what is done with second copies and their numbers; None: nothing.
+    `sequencing` what is done with second copies and their numbers; None: nothing. `filters` says
+    what filter their first switch has for them; None: none.
     """
 
     switch: str
@@ -44,6 +46,7 @@ class PathHop:
     deviation: str | None
     translation: str | None = None
     sequencing: str | None = None
+    filters: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +176,7 @@ class _Walk:
         planned = _leaving(desired, self._address, ingress.port)
         report = self._reports[ingress.node]
         leaving: tuple[str, ...] = ()
-        translation = sequencing = None
+        translation = sequencing = filters = None
         deviation: str | None
         if isinstance(report, DeviceError):
             deviation = report.reason
@@ -183,15 +186,24 @@ class _Walk:
             leaving = _leaving(report.forwarding, self._address, ingress.port)
             translation = self._translation(ingress, report.forwarding)
             sequencing = _sequencing(report.forwarding, self._address, ingress.port)
+            filters = filter_in_words(report.forwarding, self._address, ingress.port)
             deviation = (
                 _deviation(report.forwarding, self._address, ingress.port, leaving, planned)
                 or self._not_back(ingress.node, report.forwarding)
                 or _not_sequenced(report.forwarding, desired, self._address, ingress.port)
+                or self._not_filtered(ingress, report.forwarding)
             )
         cabled = [PortRef(ingress.node, port) for port in leaving]
         self._hops.append(
             PathHop(
-                ingress.node, ingress.port, leaving, planned, deviation, translation, sequencing
+                ingress.node,
+                ingress.port,
+                leaving,
+                planned,
+                deviation,
+                translation,
+                sequencing,
+                filters,
             )
         )
         if deviation:
@@ -224,6 +236,14 @@ class _Walk:
         if planned is None:
             return f"frames leave untagged {does_so}, which is not planned"
         return f"frames leave {does_so}; planned is to {planned.listener_mac} by {planned.port}"
+
+    def _not_filtered(self, ingress: PortRef, does: BridgeForwarding) -> str | None:
+        """How the stream filters of a switch are otherwise than planned; None: they are not."""
+        planned = filter_in_words(self._desired[ingress.node], self._address, ingress.port)
+        running = filter_in_words(does, self._address, ingress.port)
+        if running == planned:
+            return None
+        return f"stream filter: {running or 'none'}; planned is {planned or 'none'}"
 
     def _translation(self, ingress: PortRef, does: BridgeForwarding) -> str | None:
         """What becomes of address and tag in a switch, in words."""

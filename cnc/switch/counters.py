@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cnc.model import StreamAddress
 from cnc.switch import reply
-from cnc.switch.identification import known_by_tag
+from cnc.switch.identification import known_streams
 from cnc.switch.reply import Element
 from cnc.switch.tree import BRIDGE, FRER, INTERFACES, SCHED_BRIDGE, TSN_LINUX
 
@@ -44,7 +44,7 @@ class PortCounters:
 def port_counters(data: Element) -> dict[str, PortCounters]:
     """The counters by port name, from the reply to a get."""
     counters: dict[str, PortCounters] = {}
-    named = known_by_tag(data)
+    named = known_streams(data)
     for interface in reply.entries(data, "if:interfaces/if:interface", _NAMESPACES):
         table = "b:bridge-port/g:gate-parameter-table"
         statistics = "b:bridge-port/t:taprio/t:kernel/t:class-statistics"

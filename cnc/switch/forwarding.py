@@ -16,13 +16,14 @@ from typing import Literal
 
 from lxml.builder import ElementMaker
 
-from cnc.model import NO_FORWARDING, BridgeForwarding, StreamAddress
+from cnc.model import NO_FORWARDING, BridgeForwarding, StoredFilter, StreamAddress
 from cnc.switch import code_points, reply
 from cnc.switch.identification import identity_filter, translations
 from cnc.switch.mac_addresses import from_tree, to_tree
-from cnc.switch.modules import IDENTIFICATION, SEQUENCING, is_installed
+from cnc.switch.modules import IDENTIFICATION, POLICING, SEQUENCING, is_installed
 from cnc.switch.reply import Element
 from cnc.switch.sequencing import sequence_functions, sequencing_filter
+from cnc.switch.stream_filters import kernel_filters, stored_filters
 from cnc.switch.tree import BRIDGE, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport, ForeignEntry
 
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
@@ -38,20 +39,26 @@ _HELD_BACK = frozenset({"listening", "learning", "blocking"})
 
 
 def bridges_element(
-    changes: Mapping[str, BridgeForwarding], stored: Mapping[str, BridgeForwarding | None]
+    changes: Mapping[str, BridgeForwarding],
+    stored: Mapping[str, BridgeForwarding | None],
+    filters: Mapping[str, Iterable[Element]],
 ) -> Element:
     """The `<bridges>` that sets the forwarding of these bridges, and removes what is `stored` in
-    the VLANs of streams beside it."""
+    the VLANs of streams beside it; `filters` by bridge are what changes of stream filters."""
     return _BRIDGE(
         "bridges",
         *(
-            _bridge(name, desired, (stored.get(name) or NO_FORWARDING).within(desired))
+            _bridge(
+                name, desired, (stored.get(name) or NO_FORWARDING).within(desired), filters[name]
+            )
             for name, desired in sorted(changes.items())
         ),
     )
 
 
-def _bridge(name: str, desired: BridgeForwarding, stored: BridgeForwarding) -> Element:
+def _bridge(
+    name: str, desired: BridgeForwarding, stored: BridgeForwarding, filters: Iterable[Element]
+) -> Element:
     obsolete_entries = stored.entries.keys() - desired.entries.keys()
     registered = {vlan_id: ports for vlan_id, ports in desired.vlans.items() if ports}
     obsolete_vlans = {vlan_id for vlan_id, ports in stored.vlans.items() if ports} - {*registered}
@@ -74,6 +81,7 @@ def _bridge(name: str, desired: BridgeForwarding, stored: BridgeForwarding) -> E
                     for vlan_id, ports in sorted(registered.items())
                 ),
             ),
+            *filters,
         ),
     )
 
@@ -184,21 +192,26 @@ def settings_filter() -> Element:
     return _BRIDGE("bridges", _BRIDGE("bridge", _BRIDGE("name"), component))
 
 
-def stored_bridges(data: Element, bridges: Iterable[str]) -> dict[str, BridgeForwarding]:
-    """What is configured of these bridges, from the reply to a get-config; without those of which
-    nothing is."""
+def stored_bridges(
+    data: Element, bridges: Iterable[str]
+) -> dict[str, tuple[BridgeForwarding, tuple[StoredFilter, ...]]]:
+    """What is configured of these bridges, from the reply to a get-config, and all their stream
+    filters; without those of which nothing is."""
     components = _components(data)
     trusting = code_points.configured_trust(data)
     of_switch = _of_switch(data)
-    return {
-        name: replace(
-            _forwarding(components[name], trusting),
-            translations=of_switch.translations,
-            sequencing=of_switch.sequencing,
-        )
-        for name in bridges
-        if name in components
-    }
+    found = {}
+    for name in bridges:
+        if name in components:
+            filters = stored_filters(components[name], data)
+            forwarding = replace(
+                _forwarding(components[name], trusting),
+                translations=of_switch.translations,
+                sequencing=of_switch.sequencing,
+                filters=tuple(each.filter for each in filters if each.filter),
+            )
+            found[name] = forwarding, tuple(filters)
+    return found
 
 
 def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeReport]:
@@ -207,21 +220,24 @@ def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeRep
     if not components:
         return {}
     of_switch = _of_switch(data)
-    identifies, recovers = (is_installed(data, each) for each in (IDENTIFICATION, SEQUENCING))
-    return {
-        name: replace(
-            report,
-            forwarding=replace(
-                report.forwarding,
-                translations=of_switch.translations,
-                sequencing=of_switch.sequencing,
-            ),
-            identifies_streams=identifies,
-            recovers_sequences=recovers,
-        )
-        for name in bridges
-        if name in components and (report := _report(components[name], data))
-    }
+    found = {}
+    for name in bridges:
+        if name in components:
+            report, counts = _report(components[name], data), kernel_filters(components[name], data)
+            found[name] = replace(
+                report,
+                forwarding=replace(
+                    report.forwarding,
+                    translations=of_switch.translations,
+                    sequencing=of_switch.sequencing,
+                    filters=tuple(counts),
+                ),
+                identifies_streams=is_installed(data, IDENTIFICATION),
+                recovers_sequences=is_installed(data, SEQUENCING),
+                filters_streams=is_installed(data, POLICING),
+                filter_counts=counts,
+            )
+    return found
 
 
 def _of_switch(data: Element) -> BridgeForwarding:

@@ -4,6 +4,8 @@
 `out-facing/input-port` tells by what the first switch knows a stream's frames; one at
 `in-facing/output-port`, on their way into the bridge, gives them the address, VLAN and priority of
 the stream; one at `in-facing/input-port`, on their way out, gives them back the listener's address.
+Where frames come in with the address of their stream, and something refers to it by its handle, an
+entry at `out-facing/input-port` names it, and changes nothing of them.
 """
 
 from __future__ import annotations
@@ -211,22 +213,25 @@ def translations(data: Element) -> dict[StreamAddress, Translation]:
     return found
 
 
-class Named(NamedTuple):
-    """A stream that a switch knows by its tag, and the ports where it does."""
+class Known(NamedTuple):
+    """A stream that a switch knows where its frames come in, and those ports, sorted."""
 
     address: StreamAddress
-    ports: frozenset[str]
+    ports: tuple[str, ...]
 
 
-def known_by_tag(data: Element) -> dict[int, Named]:
+def known_streams(data: Element) -> dict[int, Known]:
     """The streams that other tables of a switch may refer to, by handle."""
     found = {}
-    for entry in _entries(data):
-        parsed = _Parsed.of(entry)
-        if parsed.part is IdentityPart.NAME and parsed.address:
-            ports = reply.entries(entry, "s:out-facing/s:input-port", _NAMESPACES)
-            names = frozenset(reply.short(each.text or "", "input-port") for each in ports)
-            found[parsed.handle] = Named(parsed.address, names)
+    translated = translations(data)
+    for each in map(_Parsed.of, _entries(data)):
+        if each.address is None:
+            continue
+        inward = translated.get(each.address, Translation()).inward
+        if each.part is IdentityPart.NAME:
+            found[each.handle] = Known(each.address, each.named_at)
+        elif each.part is IdentityPart.INWARD and inward:
+            found[each.handle] = Known(each.address, (inward.port,))
     return found
 
 
@@ -248,6 +253,7 @@ class _Parsed:
     pcp: int | None = None
     listener_mac: str | None = None
     is_whole: bool = True
+    named_at: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entry: Element) -> _Parsed:
@@ -257,7 +263,9 @@ class _Parsed:
         if active is None:
             is_passive = part is IdentityPart.IDENTIFY
             if is_passive and (address := _tagged_address(entry)):
-                return cls(index, handle, IdentityPart.NAME, port, address=address)
+                ports = _input_ports(entry)
+                name = IdentityPart.NAME
+                return cls(index, handle, name, port, address=address, named_at=ports)
             known_by = _identification(entry) if is_passive else None
             return cls(index, handle, part if is_passive else None, port, known_by=known_by)
         if part is None:  # both ways in one entry, or at ports that are gone
@@ -303,6 +311,12 @@ def _tagged_address(entry: Element) -> StreamAddress | None:
     if null is None or _leaf(null, "tagged") != _TAGGED:
         return None
     return _address_of(_leaf(null, "destination-mac"), _leaf(null, "vlan"))
+
+
+def _input_ports(entry: Element) -> tuple[str, ...]:
+    """Where frames come in from the wire, sorted."""
+    found = reply.entries(entry, "s:out-facing/s:input-port", _NAMESPACES)
+    return tuple(sorted(reply.short(port.text or "", "input-port") for port in found))
 
 
 def _address(active: Element) -> StreamAddress | None:

@@ -12,6 +12,7 @@ from cnc.switch.reply import Element
 
 IDENTIFICATION = "ieee802-dot1cb-stream-identification"
 SEQUENCING = "ieee802-dot1cb-frer"
+POLICING = "ieee802-dot1q-psfp-bridge"
 
 _LIBRARY = "urn:ietf:params:xml:ns:yang:ietf-yang-library"
 _NAMESPACES = {"y": _LIBRARY}
@@ -22,13 +23,13 @@ _BRIDGE_MODULE = "ieee802-dot1q-bridge"
 def needs_modules(settings: Mapping[str, PortSettings | None]) -> bool:
     """Whether one of the configured is a bridge that needs any of them."""
     bridges = (each for each in settings.values() if isinstance(each, BridgeForwarding))
-    return any(each.translations or each.sequencing for each in bridges)
+    return any(each.translations or each.sequencing or each.filters for each in bridges)
 
 
 def module_filter() -> Element:
     """A subtree filter: which of these modules are installed. One that is in use is asked for as
     well: without it nobody may read what is."""
-    names = (IDENTIFICATION, SEQUENCING, _BRIDGE_MODULE)
+    names = (IDENTIFICATION, SEQUENCING, POLICING, _BRIDGE_MODULE)
     modules = (_YANG("module", _YANG("name", name)) for name in names)
     return _YANG("yang-library", _YANG("module-set", *modules))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -21,6 +21,7 @@ from cnc.model import (
     Plan,
     PortConfiguration,
     PortSettings,
+    StoredFilter,
     StoredPort,
     TalkerConfiguration,
 )
@@ -29,6 +30,7 @@ from cnc.switch.forwarding import bridges_element, regeneration_element, regener
 from cnc.switch.identification import identity_edit
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
 from cnc.switch.sequencing import sequencing_elements
+from cnc.switch.stream_filters import filter_elements
 from cnc.switch.tree import (
     BRIDGE,
     IF_TYPE,
@@ -142,11 +144,17 @@ def edit_config(
     # Each has the whole tables of the switch.
     whole = next((at for name in bridges if (at := stored.get(name))), None)
     streams = identity_edit(bridges.values(), whole.identities if whole else ())
+    filters = {
+        name: filter_elements(
+            desired.filters, _own_filters(stored.get(name), desired), streams.handles, base_time_ns
+        )
+        for name, desired in bridges.items()
+    }
     _add_bridge_ports(interfaces, bridges, before)
     return _NC(
         "config",
         _IF("interfaces", *(interface for _, interface in sorted(interfaces.items()))),
-        *([bridges_element(bridges, before)] if bridges else []),
+        *([bridges_element(bridges, before, filters)] if bridges else []),
         *streams.elements,
         *sequencing_elements(
             bridges.values(),
@@ -156,6 +164,15 @@ def edit_config(
         ),
         rollout_id_element(rollout_id),
     )
+
+
+def _own_filters(stored: StoredPort | None, desired: BridgeForwarding) -> Iterator[StoredFilter]:
+    """The stored stream filters of a bridge; those that are no rollout's are not recognised."""
+    if stored is None or stored.forwarding is None:
+        return
+    own = stored.forwarding.within(desired).filters
+    for each in stored.filters:
+        yield each if each.filter in own else replace(each, filter=None)
 
 
 def _add_bridge_ports(

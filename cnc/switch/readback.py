@@ -91,11 +91,11 @@ def stored_ports(data: Element, bridges: Iterable[str] = ()) -> dict[str, Stored
         _NO_BRIDGE_PORT, identities=tuple(identities(data)), sequencing=stored_sequencing(data)
     )
     # A bridge is an interface, too; what matters of it is how it forwards.
-    return ports | {
-        name: replace(empty, forwarding=forwardings.get(name))
-        for name in bridges
-        if name in forwardings or empty.identities
-    }
+    for name in bridges:
+        if name in forwardings or empty.identities:
+            forwarding, filters = forwardings.get(name, (None, ()))
+            ports[name] = replace(empty, forwarding=forwarding, filters=filters)
+    return ports
 
 
 _NO_BRIDGE_PORT = StoredPort(None, 0, frozenset())

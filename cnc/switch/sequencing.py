@@ -25,7 +25,7 @@ from cnc.elimination import (
 )
 from cnc.model import BridgeForwarding, StreamAddress
 from cnc.switch import reply
-from cnc.switch.identification import known_by_tag
+from cnc.switch.identification import known_streams
 from cnc.switch.reply import Element
 from cnc.switch.tree import FRER, NETCONF
 
@@ -170,7 +170,7 @@ def sequence_functions(data: Element) -> dict[StreamAddress, SequenceFunction]:
             read = {port for port, out_facing in places[handle] if out_facing}
             if function := _recovery(entry, read):
                 by_handle[handle] = function
-    known = known_by_tag(data)
+    known = known_streams(data)
     return {
         known[handle].address: function
         for handle, function in by_handle.items()

@@ -18,6 +18,7 @@ from cnc.model import (
     TalkerTable,
     WakeUps,
 )
+from cnc.policing import StreamFilter
 
 NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
 NMDA = "urn:ietf:params:xml:ns:yang:ietf-netconf-nmda"
@@ -29,6 +30,8 @@ SCHED = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"
 SCHED_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched-bridge"
 STREAM_IDENTIFICATION = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-stream-identification"
 FRER = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-frer"
+PSFP = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-psfp"
+PSFP_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-psfp-bridge"
 TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 END_STATION = "urn:tsn-control-plane:yang:tsn-end-station"
 
@@ -92,6 +95,21 @@ class ForeignEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterCounts:
+    """Frames that a stream filter has taken, and those of them that did not pass: out of their
+    window or too many, and too long (802.1Q 12.31.2). Where a filter counts only, they did."""
+
+    matching: int
+    not_passing: int
+    not_passing_sdu: int
+
+    @property
+    def refused(self) -> int:
+        """All that did not come as planned."""
+        return self.not_passing + self.not_passing_sdu
+
+
+@dataclass(frozen=True, slots=True)
 class BridgeReport:
     """A Linux bridge of a switch: the interfaces that are its ports, sorted, and how its kernel
     forwards frames by static entries.
@@ -99,12 +117,14 @@ class BridgeReport:
     `recoded` is by port what its tables change of code points, empty where they change nothing.
     Without VLAN filtering a bridge forwards by address alone; without multicast snooping it sends
     frames of a group address to all ports. `identifies_streams`: whether it can translate frames
-    that talkers send untagged, `recovers_sequences` whether it can take out second copies, where it
-    was asked. All four are True where the switch does not report it.
+    that talkers send untagged, `recovers_sequences` whether it can take out second copies,
+    `filters_streams` whether it can have stream filters, where it was asked. All five are True
+    where the switch does not report it.
 
     `held_back` are the ports with a link that the spanning tree protocol does not let forward, with
     their state; `foreign_vlans` those that the agent has not registered, by port, or by the bridge
     itself; `foreign_entries` the static entries that it has not made, by MAC address.
+    `filter_counts` is by stream filter what it has counted.
     """
 
     ports: tuple[str, ...]
@@ -114,9 +134,11 @@ class BridgeReport:
     recoded: Mapping[str, tuple[Recoding, ...]] = field(default_factory=dict)
     identifies_streams: bool = True
     recovers_sequences: bool = True
+    filters_streams: bool = True
     held_back: Mapping[str, str] = field(default_factory=dict)
     foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
     foreign_entries: Mapping[str, tuple[ForeignEntry, ...]] = field(default_factory=dict)
+    filter_counts: Mapping[StreamFilter, FilterCounts] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     CONFIG_CHANGE_ERROR = "config-change-error"
     OVERRUNS = "overruns"
     DROPS = "drops"
+    POLICED = "policed"  # an end station sends otherwise than planned
     STARVED = "starved"  # a scheduled class has a backlog and sends nothing
 
 

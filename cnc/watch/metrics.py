@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from cnc.errors import InputError
 from cnc.model import NS_PER_S
+from cnc.policing import FilteredStream
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Snapshot
 
@@ -61,6 +62,7 @@ class Network(Collector):
         yield from _ports(now, answers)
         yield from _counters(answers)
         yield from _copies(answers)
+        yield from _stream_filters(answers)
         unfinished = GaugeMetricFamily(
             "tsn_rollout_unfinished", "Unfinished rollouts that wait for an operator."
         )
@@ -182,3 +184,27 @@ def _copies(answers: Mapping[str, Poll]) -> Iterator[Metric]:
                     family.add_metric(of, count)
     if family.samples:
         yield family
+
+
+def _stream_filters(answers: Mapping[str, Poll]) -> Iterator[Metric]:
+    labels = ["switch", "port", "priority", "destination_mac", "vlan"]
+    matching = CounterMetricFamily(
+        "tsn_stream_filter_frames",
+        "Frames that a stream filter has looked at; without an address those of no stream.",
+        labels=labels,
+    )
+    refused = CounterMetricFamily(
+        "tsn_stream_filter_refused_frames",
+        "Frames out of their window, too many or too long, or of no stream; dropped or counted.",
+        labels=labels,
+    )
+    for name, poll in answers.items():
+        reports = (each.forwarding for each in poll.state.ports.values() if each.forwarding)
+        for its, counts in (pair for each in reports for pair in each.filter_counts.items()):
+            address = ("", "")
+            if isinstance(its.of, FilteredStream):
+                address = its.of.destination_mac, str(its.of.vlan_id)
+            values = [name, its.of.port, str(its.priority), *address]
+            matching.add_metric(values, counts.matching)
+            refused.add_metric(values, counts.refused)
+    yield from (matching, refused)

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cnc.format import counted
-from cnc.model import ClassRole, Plan, PortRef
+from cnc.model import BridgeForwarding, ClassRole, Plan, PortRef
 from cnc.rollout.history import Rollout
 from cnc.rollout.left_over import LeftOver
+from cnc.rollout.policing import refused, refused_counts
 from cnc.rollout.recovery import describe
 from cnc.rollout.starvation import Starvation
+from cnc.rollout.wording import named
 from cnc.switch import tree
 from cnc.switch.payload import desired_nodes
 from cnc.watch import clocks, judge, messages
@@ -107,6 +109,7 @@ class Observer:
             for port in poll.state.ports:
                 reported.pop(port, None)
             found[Kind.DRIFT] = {**reported, **found[Kind.DRIFT]}
+            found[Kind.POLICED] = self._policed(poll)
             found[Kind.STARVED] = self._starvation[poll.switch].update(poll.state)
         return [
             *self._conditions.settle(poll.switch, found, poll.at),
@@ -164,6 +167,24 @@ class Observer:
                     found[kind][port] = "; ".join(
                         words(number, count) for number, count in sorted(delta.items())
                     )
+        return found
+
+    def _policed(self, poll: Poll) -> dict[str, str]:
+        """The bridges of a switch whose filters have met frames that did not come as planned."""
+        found = {}
+        for port, desired in self._desired[poll.switch].items():
+            report = poll.state.ports.get(port)
+            if not isinstance(desired, BridgeForwarding) or report is None:
+                continue
+            counts = refused_counts(desired, report.forwarding)
+            delta = self._deltas[poll.switch, port, Kind.POLICED].update(
+                counts, poll.state.answered_ns
+            )
+            if delta:
+                found[port] = named(
+                    refused(desired.filters[place], desired.names, count)
+                    for place, count in sorted(delta.items())
+                )
         return found
 
     def _compared(self, now_ns: int, at: datetime) -> list[Event]:

@@ -101,10 +101,12 @@ def a_filter(gate: Gate, **details) -> StreamFilter:
     )
 
 
-def filtered(*filters: StreamFilter, addresses=(AT_P1,)) -> dict[str, PortConfig]:
+def filtered(
+    *filters: StreamFilter, addresses=(AT_P1,), places=frozenset()
+) -> dict[str, PortConfig]:
     """The bridge forwards the stream from p1 to p2, with these stream filters."""
     (forwarding,) = forwarded("br0", "p1", "p2", to="p2")["br0"].parts
-    wanted = StreamFilterConfig(frozenset(filters), frozenset(addresses))
+    wanted = StreamFilterConfig(frozenset(filters), frozenset(addresses), places)
     return asked("br0", forwarding, wanted)
 
 

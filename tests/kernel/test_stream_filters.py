@@ -170,6 +170,17 @@ def test_of_the_filters_that_match_the_one_with_the_lowest_number_has_the_frame(
     assert state.table.ports["p1"][Frames(STREAM, VLAN_ID, 5)].id == 1
 
 
+def test_a_filter_of_no_stream_is_at_the_ports_that_it_names(switch, wire):
+    closed = a_filter(Gate(1, CLOSED), handle=None)
+    switch.apply(filtered(closed, addresses=(), places=frozenset({(1, "p2")})))
+    send([None] * 3)
+    assert len(wire()) == 3
+    switch.apply(filtered(closed, addresses=(), places=frozenset({(1, "p1")})))
+    send([None] * 4)
+    assert wire() == []
+    assert counters(switch).not_passing == 4
+
+
 def test_frames_that_identification_has_translated_are_filtered_too(switch, wire):
     both = filtered(a_filter(Gate(1, CLOSED)))
     switch.apply(FIRST | both)

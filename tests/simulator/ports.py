@@ -155,6 +155,8 @@ class Port:
             # Before its gate closes it may start as late as any other frame.
             self._best_effort_ns += self._margin_ns
         talker = intent.network.end_stations.get(link.source.node)
+        if talker is not None and talker.lateness_ns is not None:
+            self._margin_ns = talker.lateness_ns
         has_some = talker is None or talker.interference is TalkerInterference.ONE_FRAME
         self._has_best_effort = has_some and adversary.sends_best_effort()
 

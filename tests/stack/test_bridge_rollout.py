@@ -62,6 +62,7 @@ class Network:
         bridge: str = BRIDGE,
         forwarding: str = "bridged",
         twice: dict[str, Any] | None = None,
+        policing: str = "",
     ) -> Plan:
         """`twice` are keys of a stream from t1 to l1 by both ways, beside the others."""
         joins = [("s1", "s2"), ("s2", "s3"), ("s1", "s3")]
@@ -72,6 +73,7 @@ class Network:
         document = {
             "name": "bridges",
             "forwarding": forwarding,
+            **({"policing": policing} if policing else {}),
             "defaults": defaults_of(self.running),
             **topology(joins, ends, addresses_of(self.running)),
             "streams": streams,

@@ -219,6 +219,35 @@ def test_of_the_filters_that_match_the_lowest_number_has_the_frames_of_each_prio
     assert table["p2"] == {Frames(None, 0, 4): third}
 
 
+def test_a_filter_of_no_stream_is_at_the_ports_that_it_names():
+    shut = StreamFilter(1, None, 5, 0, LISTED)
+    others = StreamFilter(2, None, None, 0, LISTED)
+    config = replace(StreamFilterConfig(frozenset({shut, others})), places=frozenset({(1, "p2")}))
+    table = rules.table_of(PortConfig("br0", (config,)), BRIDGE).ports
+    assert table["p1"] == {Frames(None, 0): others}
+    assert table["p2"][Frames(None, 0, 5)] == shut
+    tree = psfp([a_filter(handle=None, **{"tsn-linux:interface": ["p2", "p3"]})], [a_gate()])
+    assert configured(tree).places == {(1, "p2"), (1, "p3")}
+
+
+def test_a_port_that_the_bridge_does_not_have_is_refused_with_the_filter_that_names_it(mechanism):
+    shut = StreamFilter(1, None, 5, 0, LISTED)
+    config = StreamFilterConfig(frozenset({shut}), places=frozenset({(1, "p9"), (1, "p2")}))
+    assert list(mechanism.problems(PortConfig("br0", (config,)), BRIDGE)) == [
+        "stream filter 1: p9 is no port of it"
+    ]
+
+
+def test_state_data_name_the_ports_at_which_a_filter_of_no_stream_is_in_force(mechanism):
+    shut, of_one = StreamFilter(1, None, 5, 0, LISTED), StreamFilter(2, 7, None, 0, LISTED)
+    ports = {"p1": {Frames(None, 0, 5): shut}, "p2": {Frames(None, 0, 5): shut}, "p3": {}}
+    ports["p3"][Frames(TO_STREAM, 10)] = of_one
+    state = StreamFilterState(FilterTable(ports), {1: RunningGate(HALVES, 0)})
+    node = mechanism.operational_of_bridge(BRIDGE.with_part(state))
+    shown = node["ieee802-dot1q-psfp-bridge:stream-filters"]["stream-filter-instance-table"]
+    assert [each.get("tsn-linux:interface") for each in shown] == [["p1", "p2"], None]
+
+
 def test_one_entry_is_enough_where_all_priorities_have_the_same_filter():
     table = rules.table_of(asked(of_stream()), BRIDGE)
     assert table.ports == {"p1": {Frames(TO_STREAM, 10): of_stream()}}

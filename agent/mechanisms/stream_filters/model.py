@@ -115,10 +115,15 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamFilterConfig:
-    """What a bridge is asked for; which frames that is about is known with its ports."""
+    """What a bridge is asked for; which frames that is about is known with its ports.
+
+    `places` has the number of a stream filter with each port that it is restricted to; one that is
+    not in it is at all ports.
+    """
 
     filters: frozenset[StreamFilter] = frozenset()
     addresses: frozenset[Address] = frozenset()
+    places: frozenset[tuple[int, str]] = frozenset()
 
 
 PortTable = Mapping[Frames, StreamFilter]

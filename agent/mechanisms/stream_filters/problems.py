@@ -41,6 +41,9 @@ def problems(config: PortConfig, state: PortState) -> Iterator[str]:
                 f"flow meter {number}: a committed-burst-size of {meters[number].burst_octets} "
                 f"octets is more than {BURST_MAX_OCTETS}"
             )
+    for number, port in sorted(asked.places):
+        if port not in state.as_bridge.ports:
+            yield f"stream filter {number}: {port} is no port of it"
     yield from _two_streams(asked.addresses)
 
 

@@ -76,9 +76,12 @@ def table_of(config: PortConfig, state: PortState) -> FilterTable:
 
 def _port_table(asked: StreamFilterConfig, port: str) -> PortTable:
     """Which stream filter has which frames: of those that match the one with the lowest number."""
+    restricted = {number for number, _ in asked.places}
+    here = {number for number, where in asked.places if where == port}
     by_handle: dict[int | None, list[StreamFilter]] = {}
     for each in sorted(asked.filters, key=lambda each: each.id):
-        by_handle.setdefault(each.handle, []).append(each)
+        if each.id in here or each.id not in restricted:
+            by_handle.setdefault(each.handle, []).append(each)
     of_any = by_handle.get(None, [])
     addresses = {
         (each.mac, each.vlan_id): each.handle for each in asked.addresses if each.port == port

@@ -41,6 +41,7 @@ FILTER_ID, GATE_ID, METER_ID = (
 )
 OPERATION = "ieee802-dot1q-psfp:set-gate-and-ipv"
 ENFORCEMENT = "tsn-linux:enforcement"
+INTERFACE = "tsn-linux:interface"
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven")
 _NULL, _ACTIVE = "null-stream-identification", "dmac-vlan-stream-identification"
 
@@ -62,10 +63,11 @@ def configured(interface: Tree, _state: PortState | None) -> StreamFilterConfig:
     _refuse_unused("flow meter", meters, {each.meter.id for each in filters if each.meter})
     handles = {each.handle for each in filters}
     addresses = _addresses(interface.get(STREAM_IDENTITIES, [])) if filters else ()
+    places = frozenset((row[FILTER_ID], port) for row in rows for port in row.get(INTERFACE, []))
     if None in handles:
-        return StreamFilterConfig(filters, frozenset(addresses))
+        return StreamFilterConfig(filters, frozenset(addresses), places)
     return StreamFilterConfig(
-        filters, frozenset(each for each in addresses if each.handle in handles)
+        filters, frozenset(each for each in addresses if each.handle in handles), places
     )
 
 
@@ -208,6 +210,9 @@ def _shown_filter(shown: StreamFilter, part: StreamFilterState) -> Node:
         "passing-sdu-count": str(counters.passing_sdu),
         "not-passing-sdu-count": str(counters.not_passing_sdu),
     }
+    if shown.handle is None:
+        ports = part.table.ports
+        node[INTERFACE] = [port for port in sorted(ports) if shown in ports[port].values()]
     if shown.meter:
         node["flow-meter-ref"] = shown.meter.id
     return node

@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 from cnc.elimination import Generation, Recovery
 from cnc.identification import Inward, Outward
 from cnc.model import BridgeForwarding, GateEntry, PortRef
+from cnc.policing import FilteredStream, FixedGate, Policing, StreamFilter, WindowGate
 
 
 class Document(BaseModel):
@@ -65,6 +66,7 @@ class RunningGates(Document):
 def _stream_entries(forwarding: BridgeForwarding | object) -> object:
     if not isinstance(forwarding, BridgeForwarding):
         return forwarding
+    names = {(a.destination_mac, a.vlan_id): name for a, name in forwarding.names.items()}
     return {
         "entries": [
             {
@@ -99,6 +101,29 @@ def _stream_entries(forwarding: BridgeForwarding | object) -> object:
             for address, function in sorted(forwarding.sequencing.items(), key=str)
         ]
         or None,
+        "filters": [
+            {
+                "stream": names.get((its.of.destination_mac, its.of.vlan_id)),
+                "destination_mac": its.of.destination_mac,
+                "vlan_id": its.of.vlan_id,
+                **_of_any(its),
+            }
+            if isinstance(its.of, FilteredStream)
+            else {"stream": None, "destination_mac": None, "vlan_id": None, **_of_any(its)}
+            for its in forwarding.filters
+        ]
+        or None,
+    }
+
+
+def _of_any(its: StreamFilter) -> dict[str, object]:
+    return {
+        "port": its.of.port,
+        "priority": its.priority,
+        "max_sdu_octets": its.max_sdu_octets,
+        "gate": its.gate if isinstance(its.gate, FixedGate) else None,
+        "window": its.gate if isinstance(its.gate, WindowGate) else None,
+        "policing": its.policing,
     }
 
 
@@ -151,6 +176,37 @@ class Sequencing(Document):
     remembers, and the pause in ms after which it takes any number."""
 
 
+class Window(Document):
+    """When a stream gate is open, once in each period."""
+
+    period_ns: int
+    start_ns: int
+    """After the beginning of the period, before it if negative."""
+    open_ns: int
+    octets_max: int
+    """The most that passes in that time."""
+
+
+class FilterOfStream(Document):
+    """What a switch does with frames that it receives from an end station."""
+
+    stream: str | None
+    """null: not known, or it is about frames of no stream."""
+    destination_mac: str | None
+    """null, as `vlan_id`: it is about frames of no stream."""
+    vlan_id: int | None
+    port: str
+    """Where they come in."""
+    priority: int
+    max_sdu_octets: int
+    """The longest that passes, without MAC addresses, VLAN tag and EtherType; 0: any."""
+    gate: FixedGate | None
+    """Of a gate that never changes; null: it has a window."""
+    window: Window | None
+    policing: Policing
+    """What becomes of frames that do not pass."""
+
+
 class Forwarding(Document):
     """How a bridge forwards the frames of streams."""
 
@@ -164,6 +220,8 @@ class Forwarding(Document):
     """Left out where no frames are translated."""
     sequencing: list[Sequencing] | None = Field(None, exclude_if=is_none)
     """Left out where no frames are numbered or recovered."""
+    filters: list[FilterOfStream] | None = Field(None, exclude_if=is_none)
+    """Left out where nothing is policed."""
 
 
 BridgeTables = Annotated[Forwarding, BeforeValidator(_stream_entries)]

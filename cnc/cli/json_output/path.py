@@ -23,6 +23,9 @@ class PathHop(Document):
     """What becomes of their address and tag, in words; left out where nothing does."""
     sequencing: str | None = Field(None, exclude_if=is_none)
     """What is done with their numbers and copies, in words; left out where nothing is."""
+    filters: str | None = Field(None, exclude_if=is_none)
+    """What the stream filter does that their first switch has for them, in words; left out where it
+    has none."""
 
 
 class Path(Document):

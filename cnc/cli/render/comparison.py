@@ -96,6 +96,8 @@ def _value(name: str, value: Any) -> str:
         return duration(value)
     if isinstance(value, tuple) and not isinstance(value, PortRef):
         return ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {its}" for key, its in sorted(value.items())) or _NOTHING
     if dataclasses.is_dataclass(value):
         its = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
         return ", ".join(f"{name.replace('_', ' ')} {_value(name, part)}" for name, part in its)

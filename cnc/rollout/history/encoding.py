@@ -33,6 +33,7 @@ from cnc.model import (
     StreamAddress,
     TalkerConfiguration,
 )
+from cnc.policing import StreamFilter
 from cnc.rollout.history.record import Outcome, SwitchChange
 
 _FORMAT = "cnc-change/1"
@@ -122,6 +123,7 @@ class _Forwarding:
     trusting: tuple[str, ...]
     translations: tuple[_Translated, ...] = ()
     sequencing: tuple[_Sequenced, ...] = ()
+    filters: tuple[StreamFilter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def _encoded(forwarding: BridgeForwarding) -> _Forwarding:
         forwarding.trusting,
         tuple(translated),
         tuple(sequenced),
+        forwarding.filters,
     )
 
 
@@ -159,6 +162,7 @@ def _decoded(stored: _Forwarding) -> BridgeForwarding:
         names={each.address: each.name for each in stored.entries if each.name is not None},
         translations={each.address: each.translation for each in stored.translations},
         sequencing={each.address: each.function for each in stored.sequencing},
+        filters=stored.filters,
     )
 
 

@@ -10,7 +10,7 @@ from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.translations import described
 from cnc.rollout.wording import named
 from cnc.switch.code_points import misleading
-from cnc.switch.modules import IDENTIFICATION, SEQUENCING
+from cnc.switch.modules import IDENTIFICATION, POLICING, SEQUENCING
 from cnc.switch.tree import PRIORITIES, BridgeReport, PortReport
 
 EACH_PRIORITY = tuple(range(PRIORITIES))
@@ -27,7 +27,8 @@ def examine_bridge(
     `classes` are the traffic classes of its ports, by priority.
     """
     bridge = report.forwarding if report else None
-    failures = list(_failures(ref, desired, bridge)) if desired.members else []
+    is_needed = bool(desired.members or desired.filters)
+    failures = list(_failures(ref, desired, bridge)) if is_needed else []
     if bridge and desired.members:
         failures += _recoded(desired, bridge, classes)
     for text, hint in failures:
@@ -61,12 +62,23 @@ def _failures(
             f"is not the bridge of {named(missing)}, by which frames of streams pass",
             f"add each on the switch: ip link set PORT master {device}",
         )
+    policed = {its.of.port for its in desired.filters}
+    if missing := sorted(policed - desired.members - {*bridge.ports}):
+        yield (
+            f"is not the bridge of {named(missing)}, where frames of end stations are policed",
+            f"add each on the switch: ip link set PORT master {device}",
+        )
     if not bridge.snoops_multicast and any(address.is_group for address in desired.entries):
         yield (
             "its multicast snooping is off: frames of a group address would leave by all ports",
             f"turn it on, on the switch: ip link set {device} type bridge mcast_snooping 1",
         )
     yield from _lacking_modules(desired, bridge)
+    if desired.filters and not bridge.filters_streams:
+        yield (
+            f"cannot police what end stations send: the YANG module {POLICING} is not installed",
+            "update the switch's agent and its YANG modules, or state `policing: off`",
+        )
     for vlan_id in sorted(vlan_id for vlan_id, ports in desired.vlans.items() if ports):
         yield from _foreign_members(vlan_id, bridge, device)
     yield from _foreign_entries(desired, bridge, device)
@@ -89,6 +101,10 @@ def _lacking_modules(desired: BridgeForwarding, bridge: BridgeReport) -> Iterato
             names = (desired.names.get(its, str(its)) for its in sorted(addresses, key=str))
             text = f"cannot {task} of {named(names)}: the YANG module {lacking[0]} is not installed"
             yield text, f"update the switch's agent and its YANG modules, or {otherwise}"
+
+
+def _lacks(module: str) -> str:
+    return f"the YANG module {module} is not installed"
 
 
 def _recoded(

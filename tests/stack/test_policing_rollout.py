@@ -1,0 +1,73 @@
+"""Stream filters as part of rollouts: real agents and NETCONF servers, bridges in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from cnc.model import Plan
+from cnc.policing import FilteredStream, StreamFilter
+from cnc.rollout import follow, status
+from cnc.switch.stream_filters import normal
+from tests.stack.test_bridge_rollout import (  # noqa: F401  the fixtures
+    BOTH,
+    BRIDGE,
+    SWITCHES,
+    Network,
+    network,
+    running,
+    told,
+)
+
+
+def planned(plan: Plan) -> dict[str, list[StreamFilter]]:
+    return {name: [normal(each) for each in its.filters] for name, its in told(plan).items()}
+
+
+def filters(network: Network) -> dict[str, list[StreamFilter]]:  # noqa: F811
+    """What the kernels of the switches have, in memory."""
+    return {name: [*network.forwards(name).filters] for name in SWITCHES}
+
+
+@pytest.mark.parametrize("policing", ["count", "drop"])
+def test_a_push_brings_stream_filters_in_the_same_change(network: Network, policing: str):  # noqa: F811
+    plan = network.plan(policing=policing)
+    network.push(plan)
+    assert filters(network) == planned(plan)
+    assert len(filters(network)["s1"]) == 3
+    assert {name: [*network.configured(name).filters] for name in SWITCHES} == planned(plan)
+    assert all(port.agrees for port in status(plan, connect=network.running.connect))
+    assert not network.push(plan).changes
+
+
+def test_a_stream_that_comes_leaves_the_filters_of_others_as_they_are(network: Network):  # noqa: F811
+    network.push(network.plan({"motion": ["l1"]}, policing="drop"))
+    before = {each.number: each.filter for each in network.stored("s1").ports[BRIDGE].filters}
+    plan = network.plan(policing="drop")
+    network.push(plan)
+    after = {each.number: each.filter for each in network.stored("s1").ports[BRIDGE].filters}
+    of_others = {
+        number: its.of
+        for number, its in before.items()
+        if its and not isinstance(its.of, FilteredStream)
+    }
+    assert of_others.items() <= {n: its.of for n, its in after.items() if its}.items()
+    assert filters(network) == planned(plan)
+
+
+def test_without_policing_no_filter_and_no_name_stays(network: Network):  # noqa: F811
+    network.push(network.plan(policing="drop"))
+    network.push(network.plan())
+    assert not any(filters(network).values())
+    assert all(network.stored(name).ports[BRIDGE].filters == () for name in SWITCHES)
+    assert all(network.stored(name).ports[BRIDGE].identities == () for name in SWITCHES)
+
+
+def test_path_shows_the_filter_that_the_first_switch_has(network: Network):  # noqa: F811
+    plan = network.plan(BOTH, policing="drop")
+    network.push(plan)
+    found = follow(plan, "motion", connect=network.running.connect)
+    assert found.deviations == ()
+    first, *rest = [hop.filters for hop in found.hops]
+    assert first
+    assert first.startswith("what is out of order is dropped, the gate opens at ")
+    assert not any(rest)

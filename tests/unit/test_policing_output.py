@@ -1,0 +1,273 @@
+"""What operators see of policing in `status`, `watch`, metrics and `path`; what a change keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cnc.check.transition import judge_transition
+from cnc.cli import render
+from cnc.cli.json_output.document import Forwarding as ForwardingDocument
+from cnc.cli.render import comparison
+from cnc.forwarding import bridge_forwardings
+from cnc.model import NS_PER_S, BridgeForwarding, EndStation, Intent, Management, Plan, PortRef
+from cnc.plandiff import difference
+from cnc.planner import plan
+from cnc.policing import FilteredStream, Policing, PolicingRules, Strangers, StreamFilter
+from cnc.rollout.compare import _port_status as port_status
+from cnc.rollout.goal import Goal
+from cnc.rollout.path import StreamPath, walk
+from cnc.switch.device import DeviceError, Managed, StoredSwitch, SwitchState
+from cnc.switch.payload import desired_ports
+from cnc.switch.tree import AgentReport, BridgeReport, FilterCounts, PortReport
+from cnc.transition import joined, transition
+from cnc.watch.condition import Event
+from cnc.watch.metrics import _stream_filters as stream_filter_metrics
+from cnc.watch.observation import Poll
+from cnc.watch.observer import Observer
+from tests.json_documents import documented
+from tests.unit.bridged_networks import RING5, bridged
+from tests.unit.planner_networks import stream
+
+START = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
+CUT = (PortRef("s1", "s2"), PortRef("s2", "s1"))
+DROPPED = PolicingRules(Policing.DROP)
+PRIORITY = 6
+
+
+def managed(intent: Intent, *stations: str) -> Intent:
+    ends = {
+        name: EndStation(name, Management(f"10.99.3.{number}"))
+        for number, name in enumerate(stations, start=1)
+    }
+    net = intent.network
+    return replace(intent, network=replace(net, end_stations={**net.end_stations, **ends}))
+
+
+@pytest.fixture(scope="module")
+def made() -> Plan:
+    around, stays = stream("around", "e1", "e2"), stream("stays", "e4", "e3")
+    intent = replace(bridged(RING5, around, stays), policing=DROPPED)
+    return plan(managed(intent, "e1", "e4"))
+
+
+def report(made: Plan, switch: str, met: Mapping[str, int] | None = None) -> PortReport:
+    """A bridge that does as planned; `met` are frames that were refused, by stream, or by port."""
+    does = bridge_forwardings(made)[switch]
+    names = {(a.destination_mac, a.vlan_id): name for name, a in made.addresses.items()}
+    counts: dict[StreamFilter, FilterCounts] = {}
+    for its in does.filters:
+        key = its.of.port
+        if isinstance(its.of, FilteredStream):
+            key = names[its.of.destination_mac, its.of.vlan_id]
+        elif its.priority != PRIORITY:
+            key = ""
+        counts[its] = FilterCounts(1_000, (met or {}).get(key, 0), 0)
+    bridge = BridgeReport((), does, filter_counts=counts)
+    return PortReport.of_bridge(bridge)
+
+
+# --- status --------------------------------------------------------------------------------------
+
+
+def verdict(made: Plan, met: Mapping[str, int]) -> tuple[str, bool]:
+    found = port_status(
+        PortRef("s1", "br0"),
+        desired_ports(made, "s1")["br0"],
+        report(made, "s1", met),
+        None,
+        is_leftover=False,
+        hint=None,
+    )
+    return found.verdict, found.agrees
+
+
+def test_status_names_whose_frames_did_not_come_as_planned(made: Plan) -> None:
+    assert verdict(made, {}) == ("running", True)
+    text, agrees = verdict(made, {"around": 12, "e1": 1})
+    assert text == (
+        "running; 12 frames of around came otherwise than planned by e1: dropped, 1 frame of no "
+        "stream with priority 6 came in by e1: dropped"
+    )
+    assert agrees
+
+
+def test_status_says_that_counted_frames_passed(made: Plan) -> None:
+    counting = replace(made, intent=replace(made.intent, policing=PolicingRules(Policing.COUNT)))
+    text, _ = verdict(counting, {"around": 3})
+    assert text.endswith(
+        "; 3 frames of around came otherwise than planned by e1: counted, and let pass"
+    )
+
+
+# --- watch and metrics ---------------------------------------------------------------------------
+
+
+def poll(made: Plan, after_s: float, met: Mapping[str, int]) -> Poll:
+    now_ns = round(after_s * NS_PER_S)
+    state = SwitchState(AgentReport(37, 100), {"br0": report(made, "s1", met)}, now_ns, now_ns)
+    at = START + timedelta(seconds=after_s)
+    return Poll("s1", at, state, StoredSwitch({}, None), {})
+
+
+def policed(events: Sequence[Event]) -> list[tuple[str, str]]:
+    return [(each.what, each.text) for each in events if each.kind == "policed"]
+
+
+def test_watch_tells_when_an_end_station_begins_to_send_otherwise_and_when_it_has_ended(
+    made: Plan,
+) -> None:
+    observer = Observer(made, is_known=lambda _: True)
+    assert policed(observer.take(poll(made, 0, {"around": 5}))) == []
+    text = "2 frames of around came otherwise than planned by e1: dropped"
+    assert policed(observer.take(poll(made, 10, {"around": 7}))) == [("began", text)]
+    assert policed(observer.take(poll(made, 20, {"around": 7}))) == []
+    assert policed(observer.take(poll(made, 90, {"around": 7}))) == [("ended", text)]
+
+
+def test_metrics_have_the_frames_of_each_filter(made: Plan) -> None:
+    families = stream_filter_metrics({"s1": poll(made, 0, {"around": 5, "e1": 2})})
+    refused = {
+        (sample.labels["port"], sample.labels["priority"], sample.labels["destination_mac"]): sample
+        for family in families
+        if family.name == "tsn_stream_filter_refused_frames"
+        for sample in family.samples
+    }
+    address = made.addresses["around"].destination_mac
+    assert {key: sample.value for key, sample in refused.items()} == {
+        ("e1", "6", address): 5,
+        ("e1", "6", ""): 2,
+        ("e1", "4", ""): 0,
+    }
+
+
+# --- path and JSON -------------------------------------------------------------------------------
+
+
+def followed(made: Plan, *filters: StreamFilter) -> StreamPath:
+    """Through switches that do as planned, but for the filters of the first."""
+    does = bridge_forwardings(made)
+    if filters:
+        does["s1"] = replace(does["s1"], filters=filters)
+
+    def ask(names: Sequence[str]) -> Mapping[str, BridgeReport | DeviceError]:
+        return {name: BridgeReport((), does[name]) for name in names}
+
+    return walk(made, "around", ask)
+
+
+def test_path_tells_of_the_filter_at_the_first_hop(
+    made: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = followed(made)
+    first, *rest = [hop.filters for hop in found.hops]
+    assert first
+    assert first.startswith("what is out of order is dropped, the gate opens at ")
+    assert rest == [None]
+    assert found.deviations == ()
+    render.path(found, as_json=True)
+    hops = documented("path", capsys.readouterr().out)["hops"]
+    assert ["filters" in hop for hop in hops] == [True, False]
+    render.path(found, as_json=False)
+    assert "stream filter" in capsys.readouterr().out
+
+
+def test_path_says_where_a_filter_is_missing(made: Plan) -> None:
+    strangers = [
+        its for its in bridge_forwardings(made)["s1"].filters if isinstance(its.of, Strangers)
+    ]
+    (deviation,) = followed(made, *strangers).deviations
+    assert deviation.startswith("s1: stream filter: none; planned is what is out of order is")
+
+
+def test_filters_are_part_of_what_json_says_of_a_bridge(made: Plan) -> None:
+    does = desired_ports(made, "s1")["br0"]
+    assert isinstance(does, BridgeForwarding)
+    adapter = json.loads(ForwardingDocument.model_validate(_tables(does)).model_dump_json())
+    first, *others = adapter["filters"]
+    assert (first["stream"], first["port"], first["policing"]) == ("around", "e1", "drop")
+    assert first["window"]["period_ns"] == 1_000_000
+    assert [each["gate"] for each in others] == ["closed", "closed"]
+
+
+def _tables(forwarding: BridgeForwarding) -> object:
+    from cnc.cli.json_output.document import _stream_entries  # noqa: PLC0415
+
+    return _stream_entries(forwarding)
+
+
+# --- what a session asks for, and what a change keeps --------------------------------------------
+
+
+def test_a_session_asks_for_the_module_where_frames_are_to_be_filtered(made: Plan) -> None:
+    bridges = made.intent.network.bridges
+    asked = [Managed.of(its, desired_ports(made, name)) for name, its in bridges.items()]
+    assert all(each.needs_modules for each in asked)
+
+
+def test_the_filter_of_a_former_way_stays_until_its_last_frame_has_come(made: Plan) -> None:
+    links = {port: link for port, link in made.intent.network.links.items() if port not in CUT}
+    without = replace(made.intent, network=replace(made.intent.network, links=links))
+    new = plan(without, keep=made)
+    between = transition(made, new)
+    assert between.moved == ("around",)
+    own = bridge_forwardings(new)["s1"]
+    both = joined(own, between.former["s1"])
+    macs = [its.of.destination_mac for its in both.filters if isinstance(its.of, FilteredStream)]
+    assert macs == [each.addresses["around"].destination_mac for each in (new, made)]
+    assert all(isinstance(its.of, Strangers) for its in both.filters[2:])
+    bridges = {
+        **without.network.bridges,
+        "s1": replace(without.network.bridges["s1"], stream_filters_max=3),
+    }
+    small = replace(new, intent=replace(without, network=replace(without.network, bridges=bridges)))
+    assert [each.code for each in judge_transition(small, made, between)] == ["stream-filters"]
+
+
+def changed(made: Plan, **keys: object) -> Plan:
+    """The plan of the same streams, one of them with other requirements."""
+    streams = {**made.intent.streams, "around": stream("around", "e1", "e2", **keys)}
+    return plan(replace(made.intent, streams=streams), keep=made)
+
+
+@pytest.mark.parametrize(
+    ("keys", "exposed"),
+    [
+        ({"payload_octets": 99}, "its first switch drops frames as long as they were"),
+        (
+            {"traffic_classes": ("slower",)},
+            "its first switch knows its frames by their new priority",
+        ),
+        ({"payload_octets": 101}, None),
+        ({"period_ns": 2_000_000}, None),
+    ],
+)
+def test_frames_that_a_new_filter_drops_before_the_base_time_are_told_beforehand(
+    made: Plan, keys: dict[str, object], exposed: str | None
+) -> None:
+    found = transition(made, changed(made, **keys)).exposed
+    assert found == ({"around": f"{exposed}, from the commit on"} if exposed else {})
+    counting = replace(made.intent, policing=PolicingRules(Policing.COUNT))
+    counted = changed(replace(made, intent=counting), **keys)
+    assert transition(made, counted).exposed == {}
+
+
+def test_diff_shows_what_is_policed_otherwise(made: Plan) -> None:
+    rules = PolicingRules(Policing.COUNT, streams={"stays": Policing.OFF})
+    found = difference(made, replace(made, intent=replace(made.intent, policing=rules)))
+    assert [*found.foundations] == ["policing"]
+    rows = [tuple(row) for row in comparison._foundation("policing", found.foundations["policing"])]
+    assert rows == [
+        ("policing", "network", "drop", "count"),
+        ("policing", "streams", "–", "stays off"),  # noqa: RUF001
+    ]
+
+
+def test_base_times_are_multiples_of_the_periods_of_stream_gates(made: Plan) -> None:
+    ports = {"s1": {"br0": desired_ports(made, "s1")["br0"]}}
+    goal = replace(Goal.of(made), ports=ports)
+    assert goal.cycles_ns() == {1_000_000}

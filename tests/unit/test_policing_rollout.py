@@ -1,0 +1,404 @@
+"""Stream filters on their way to a switch, back from it, and through the history."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from cnc.format import settings_summary
+from cnc.identification import Inward, NullIdentification, Translation
+from cnc.model import BridgeForwarding, Management, PortRef, StoredPort, StreamAddress
+from cnc.policing import (
+    FilteredStream,
+    FixedGate,
+    Policing,
+    Strangers,
+    StreamFilter,
+    WindowGate,
+)
+from cnc.rollout.compare import difference_of, needs_change
+from cnc.rollout.history import encoding
+from cnc.rollout.history.record import Outcome, SwitchChange
+from cnc.rollout.preflight.bridges import examine_bridge
+from cnc.rollout.preflight.finding import Verdict
+from cnc.switch.forwarding import bridge_reports
+from cnc.switch.modules import POLICING, module_filter
+from cnc.switch.payload import edit_config
+from cnc.switch.readback import stored_ports
+from cnc.switch.rollout_id import RolloutId
+from cnc.switch.stream_filters import normal
+from cnc.switch.tree import (
+    NETCONF,
+    PSFP_BRIDGE,
+    STREAM_IDENTIFICATION,
+    BridgeReport,
+    FilterCounts,
+    PortReport,
+)
+
+ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
+PSFP = f"{{{PSFP_BRIDGE}}}"
+SID = f"{{{STREAM_IDENTIFICATION}}}"
+OPERATION = f"{{{NETCONF}}}operation"
+BASE_NS = 1_800_000_000_000_000_000
+MS = 1_000_000
+CAMERA = StreamAddress("03:54:53:4e:00:00", 10)
+MOTION = StreamAddress("03:54:53:4e:00:01", 10)
+WINDOW = WindowGate(MS, 2_000, 9_000, 400)
+
+
+def of(address: StreamAddress, port: str = "cam") -> FilteredStream:
+    return FilteredStream(address.destination_mac, address.vlan_id, port)
+
+
+def filtered(
+    address: StreamAddress = CAMERA,
+    gate: WindowGate = WINDOW,
+    octets: int = 200,
+    policing: Policing = Policing.DROP,
+) -> StreamFilter:
+    return StreamFilter(of(address), 5, octets, gate, policing)
+
+
+def strangers(
+    priority: int = 5, policing: Policing = Policing.DROP, port: str = "cam"
+) -> StreamFilter:
+    return StreamFilter(Strangers(port), priority, 0, FixedGate.CLOSED, policing)
+
+
+def told(*filters: StreamFilter) -> BridgeForwarding:
+    """A bridge with streams camera and motion in VLAN 10, and these filters."""
+    addresses = {CAMERA: "camera", MOTION: "motion"}
+    vlans = {10: ("cam", "panel", "s2")}
+    entries = dict.fromkeys(addresses, ("s2",))
+    return BridgeForwarding(entries, vlans, ("cam",), addresses, filters=filters)
+
+
+ALL = told(filtered(), filtered(MOTION), strangers(5), strangers(6))
+
+
+def read(config: etree._Element) -> StoredPort:
+    stored = stored_ports(config, ["br0"])["br0"]
+    assert stored
+    return stored
+
+
+def sent(desired: BridgeForwarding, before: StoredPort | None = None) -> etree._Element:
+    return edit_config({"br0": desired}, BASE_NS, {"br0": before}, ID)
+
+
+def numbers(config: etree._Element, of_what: str = "filter") -> list[tuple[str, int]]:
+    """Operation and number of each filter, or each gate, that is edited."""
+    instance = f"stream-{of_what}-instance"
+    return [
+        (row.get(OPERATION), int(row.findtext(f"{PSFP}{instance}-id")))
+        for row in config.iter(f"{PSFP}{instance}-table")
+    ]
+
+
+def applied(first: etree._Element, edit: etree._Element) -> etree._Element:
+    """What a datastore has after `edit`, whose entries replace and remove those of `first`."""
+    for row in [*edit.iter(f"{PSFP}stream-filters"), *edit.iter(f"{PSFP}stream-gates")]:
+        (target,) = first.iter(row.tag)
+        present = {each[0].text: each for each in target}
+        for each in row:
+            if each[0].text in present:
+                target.remove(present[each[0].text])
+            if each.get(OPERATION) == "replace":
+                target.append(each)
+    for each in first.iter(f"{SID}stream-identity"):
+        first.remove(each)
+    identities = edit.iter(f"{SID}stream-identity")
+    first.extend([each for each in identities if each.get(OPERATION) == "replace"])
+    return first
+
+
+# --- the payload ---------------------------------------------------------------------------------
+
+sizes = st.integers(1, 9_000)
+# Base times are multiples of all periods.
+windows = st.sampled_from([1_000, 125_000, MS, 4 * MS]).flatmap(
+    lambda period: st.builds(
+        WindowGate,
+        st.just(period),
+        st.integers(-1_000, 2 * period),
+        st.integers(1, period),
+        st.integers(1, 2**32 - 1),
+    )
+)
+policings = st.sampled_from([Policing.COUNT, Policing.DROP])
+of_streams = st.builds(filtered, st.just(CAMERA), windows, sizes, policings)
+passing = st.just(StreamFilter(of(CAMERA), 5, 0, FixedGate.OPEN, Policing.OFF))
+tables = st.lists(
+    st.one_of(
+        of_streams,
+        passing,
+        st.builds(filtered, st.just(MOTION), windows, sizes, policings),
+        st.builds(strangers, st.integers(0, 7), policings, st.sampled_from(["cam", "s2"])),
+    ),
+    unique_by=lambda its: (its.of, isinstance(its.of, Strangers) and its.priority),
+    max_size=4,
+).map(lambda its: told(*sorted(its, key=lambda each: isinstance(each.of, Strangers))))
+
+
+def as_read(forwarding: BridgeForwarding) -> set[StreamFilter]:
+    return {normal(its) for its in forwarding.filters}
+
+
+@given(tables)
+def test_what_is_sent_is_what_is_read_back(desired: BridgeForwarding) -> None:
+    stored = read(sent(desired))
+    assert stored.forwarding
+    assert {*stored.forwarding.filters} == as_read(desired)
+    assert len({each.number for each in stored.filters}) == len(desired.filters)
+    assert needs_change(desired, stored, kernel(desired)) is None
+
+
+@given(tables, tables)
+def test_the_next_push_leaves_exactly_what_it_wants(
+    before: BridgeForwarding, after: BridgeForwarding
+) -> None:
+    first = sent(before)
+    for component in first.iter("{urn:ieee:std:802.1Q:yang:ieee802-dot1q-bridge}component"):
+        for name in ("stream-filters", "stream-gates"):
+            if component.find(f"{PSFP}{name}") is None:
+                etree.SubElement(component, f"{PSFP}{name}")
+    stored = read(applied(first, sent(after, read(first))))
+    assert stored.forwarding
+    assert {*stored.forwarding.filters} == as_read(after)
+    of_gates = {each.gate for each in stored.filters}
+    assert of_gates == {number for _, number in numbers(first, "gate")}
+
+
+def test_streams_are_asked_for_before_strangers_and_each_filter_has_a_gate() -> None:
+    config = sent(ALL)
+    assert [number for _, number in numbers(config)] == [1, 2, 1_000_000, 1_000_001]
+    assert numbers(config, "gate") == numbers(config)
+
+
+def test_only_filters_that_change_are_sent() -> None:
+    stored = read(sent(ALL))
+    assert numbers(sent(ALL, stored)) == []
+    later = filtered(gate=replace(WINDOW, start_ns=7_000))
+    changed = told(later, filtered(MOTION), strangers(6))
+    assert numbers(sent(changed, stored)) == [("replace", 1), ("remove", 1_000_000)]
+
+
+def test_a_list_begins_with_the_first_window_of_the_plan() -> None:
+    for start_ns in (-500, 2_000, MS + 2_000):
+        gate = replace(WINDOW, start_ns=start_ns)
+        (table,) = sent(told(filtered(gate=gate))).iter(f"{PSFP}admin-base-time")
+        seconds, nanoseconds = (int(each.text) for each in table)
+        assert seconds * 10**9 + nanoseconds == BASE_NS + start_ns
+
+
+def test_a_stream_with_a_filter_is_named_where_its_frames_come_in() -> None:
+    (entry,) = sent(told(filtered())).iter(f"{SID}stream-identity")
+    assert entry.findtext(f"{SID}out-facing/{SID}input-port") == "cam"
+    null = entry.find(f"{SID}null-stream-identification")
+    assert [each.text for each in null] == ["03-54-53-4E-00-00", "tagged", "10"]
+    (row,) = sent(told(filtered())).iter(f"{PSFP}stream-handle")
+    assert row.text == entry.findtext(f"{SID}handle")
+
+
+def test_a_stream_that_its_switch_translates_needs_no_further_name() -> None:
+    inward = Inward("cam", NullIdentification("02:00:00:00:00:09"), 5)
+    desired = replace(told(filtered()), translations={CAMERA: Translation(inward)})
+    config = sent(desired)
+    assert len([*config.iter(f"{SID}stream-identity")]) == 2
+    stored = read(config)
+    assert stored.forwarding
+    assert {*stored.forwarding.filters} == as_read(desired)
+
+
+def test_a_bridge_without_filters_is_sent_what_it_was_before() -> None:
+    text = etree.tostring(sent(told()))
+    assert b"psfp" not in text
+    assert b"stream-identity" not in text
+
+
+# --- what comes back -----------------------------------------------------------------------------
+
+
+def rows(config: etree._Element, leaf: str) -> Iterator[etree._Element]:
+    yield from config.iter(f"{PSFP}{leaf}")
+
+
+@pytest.mark.parametrize(
+    ("leaf", "value"),
+    [
+        ("priority-spec", "wildcard"),
+        ("stream-gate-ref", "99"),
+        ("stream-handle", "99"),
+        ("time-interval-value", "5"),
+        ("gate-state-value", "closed"),
+    ],
+)
+def test_a_filter_that_no_rollout_sets_so_is_none_of_its_and_stays(leaf: str, value: str) -> None:
+    config = sent(told(filtered()))
+    next(rows(config, leaf)).text = value
+    stored = read(config)
+    assert stored.forwarding
+    assert stored.forwarding.filters == ()
+    assert numbers(sent(told(filtered(MOTION)), stored)) == [("replace", 2)]
+
+
+def test_a_gate_is_read_from_the_list_that_runs_and_while_one_is_to_come_from_that() -> None:
+    config = sent(told(filtered()))
+    (gate,) = rows(config, "stream-gate-instance-table")
+    assert bridge_reports(config, ["br0"])["br0"].forwarding.filters == ()
+    pending = etree.SubElement(gate, f"{PSFP}config-pending")
+    pending.text = "true"
+    assert bridge_reports(config, ["br0"])["br0"].forwarding.filters == (normal(filtered()),)
+    pending.text = "false"
+    for name in ("control-list", "cycle-time", "base-time"):
+        (leaf,) = rows(config, f"admin-{name}")
+        leaf.tag = f"{PSFP}oper-{name}"
+    assert bridge_reports(config, ["br0"])["br0"].forwarding.filters == (normal(filtered()),)
+
+
+def test_counters_are_those_of_their_filter() -> None:
+    config = sent(told(filtered()))
+    (gate,) = rows(config, "stream-gate-instance-table")
+    etree.SubElement(gate, f"{PSFP}config-pending").text = "true"
+    (row,) = rows(config, "stream-filter-instance-table")
+    for leaf, value in (("matching", 12), ("not-passing", 3)):
+        etree.SubElement(row, f"{PSFP}{leaf}-frames-count").text = str(value)
+    etree.SubElement(row, f"{PSFP}not-passing-sdu-count").text = "1"
+    (counts,) = bridge_reports(config, ["br0"])["br0"].filter_counts.values()
+    assert counts == FilterCounts(12, 3, 1)
+    assert counts.refused == 4
+
+
+# --- the comparison ------------------------------------------------------------------------------
+
+
+def kernel(does: BridgeForwarding, **options: bool) -> PortReport:
+    return PortReport.of_bridge(BridgeReport(("cam", "panel", "s2"), does, **options))
+
+
+def stored(its: BridgeForwarding) -> StoredPort:
+    return StoredPort(None, 0, frozenset(), forwarding=its)
+
+
+FRAMES = "frames of camera (03:54:53:4e:00:00, VLAN 10) at cam"
+DOES = (
+    "what is out of order is dropped, the gate opens at 2 µs of 1 ms for 9 µs, 200 octets at most, "
+    "400 in all"
+)
+COUNTS = DOES.replace("dropped", "counted")
+STRANGE = "frames of no stream with priority 5 at cam"
+COUNTED = filtered(policing=Policing.COUNT)
+
+
+@pytest.mark.parametrize(
+    ("running", "desired", "difference"),
+    [
+        (told(), told(filtered()), f"{FRAMES} are not filtered: the kernel has no stream filter"),
+        (told(filtered()), told(), f"{FRAMES} are filtered, which is not planned"),
+        (
+            told(COUNTED),
+            told(filtered()),
+            f"{FRAMES} are filtered otherwise than planned: {COUNTS}; planned is {DOES}",
+        ),
+        (
+            told(),
+            told(strangers()),
+            f"{STRANGE} are not filtered: the kernel has no stream filter",
+        ),
+    ],
+)
+def test_a_kernel_that_drifted_is_described_by_what_becomes_of_frames(
+    running: BridgeForwarding, desired: BridgeForwarding, difference: str
+) -> None:
+    assert difference_of(desired, kernel(running), None) == difference
+    reason = needs_change(desired, stored(desired), kernel(running))
+    assert reason == f"the kernel drifted: {difference}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (told(), told(filtered()), f"{FRAMES} are filtered: {DOES}"),
+        (told(COUNTED), told(filtered()), f"{FRAMES} are filtered otherwise than before: {DOES}"),
+        (told(filtered()), told(), f"{FRAMES} are no longer filtered"),
+        (
+            told(),
+            told(strangers()),
+            f"{STRANGE} are filtered: what is out of order is dropped, the gate is always closed",
+        ),
+    ],
+)
+def test_a_change_says_which_frames_are_filtered_how(
+    before: BridgeForwarding, after: BridgeForwarding, change: str
+) -> None:
+    assert needs_change(after, stored(before), kernel(before)) == change
+
+
+# --- the checks before a change ------------------------------------------------------------------
+
+
+def failures(desired: BridgeForwarding, report: PortReport) -> list[str]:
+    found = examine_bridge(PortRef("s1", "br0"), desired, report)
+    return [each.text for each in found if each.verdict is Verdict.FAILED]
+
+
+def test_a_switch_without_the_module_prevents_a_change_that_needs_it() -> None:
+    report = kernel(told(), filters_streams=False)
+    assert failures(ALL, report) == [
+        f"cannot police what end stations send: the YANG module {POLICING} is not installed"
+    ]
+    assert failures(told(), report) == []
+
+
+def test_a_port_that_is_policed_belongs_to_the_bridge() -> None:
+    lone = replace(told(strangers(port="panel")), entries={}, vlans={}, trusting=())
+    report = PortReport.of_bridge(BridgeReport(("cam", "s2"), told()))
+    assert failures(lone, report) == [
+        "is not the bridge of panel, where frames of end stations are policed"
+    ]
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_a_switch_tells_whether_it_has_the_module(can: bool) -> None:
+    data, library = sent(told()), module_filter()
+    (module_set,) = library
+    for module in list(module_set):
+        if module[0].text == POLICING and not can:
+            module_set.remove(module)
+    data.append(library)
+    assert bridge_reports(data, ["br0"])["br0"].filters_streams is can
+
+
+# --- history and what commands print -------------------------------------------------------------
+
+
+def test_filters_survive_the_way_through_the_history() -> None:
+    was = replace(read(sent(told(COUNTED))), forwarding=told(COUNTED))
+    change = SwitchChange(Management("10.99.0.1"), {"br0": was}, {"br0": ALL})
+    found = encoding.change_from_octets(encoding.change_to_octets(change), Outcome.UNKNOWN, "")
+    assert found.after["br0"] == ALL
+    assert found.previous("br0") == told(COUNTED)
+
+
+def test_a_change_that_was_recorded_before_there_were_filters_is_read() -> None:
+    change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
+    document = json.loads(zlib.decompress(encoding.change_to_octets(change)))
+    for forwarding in document["bridges"]["br0"].values():
+        assert forwarding.pop("filters") == []
+    document["before"]["br0"].pop("filters")
+    octets = zlib.compress(json.dumps(document).encode())
+    found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
+    assert (found.before, found.after) == (change.before, change.after)
+
+
+def test_a_bridge_is_summed_up_with_its_filters() -> None:
+    assert settings_summary(None, ALL).endswith("VLAN 10, 4 stream filters")
+    assert settings_summary(None, told()).endswith("VLAN 10")
