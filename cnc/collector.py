@@ -21,3 +21,20 @@ def paused() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def in_steps() -> Iterator[None]:
+    """The same for what is called again and again: what is new is searched at the end of each call.
+
+    Searches that come by themselves find what hundreds of calls left, and keep one of them waiting
+    for several times as long as it takes itself.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    with paused():
+        try:
+            yield
+        finally:
+            gc.collect(1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple
 
 
@@ -79,11 +80,32 @@ class Drained:
 
     def left_by_ns(self, time_ns: int) -> int:
         """When everything has left at the latest that is there at `time_ns`."""
+        last = self._last_calls[-1]
         # Time 0 may belong to a drain that started before the end of the cycle.
-        turns = -((self._last_calls[-1] - time_ns) // self.cycle_ns)
-        at = time_ns - turns * self.cycle_ns
+        at = last - (last - time_ns) % self.cycle_ns
         _, empty, takes = self._drains[bisect_left(self._last_calls, at)]
-        return (empty if empty > at + takes else at + takes) + turns * self.cycle_ns
+        return time_ns + (empty - at if empty - at > takes else takes)
+
+    def longest_stay_ns(self, time_ns: int, period_ns: int) -> int:
+        """How much longer anything stays that is there at `time_ns` of a period, in the worst of
+        the cycle's."""
+        calls, drains = self._last_calls, self._drains
+        first = calls[-1] - (calls[-1] - time_ns) % period_ns
+        longest = 0
+        for at in range(first, first - self.cycle_ns, -period_ns):
+            _, empty, takes = drains[bisect_left(calls, at)]
+            longest = max(longest, empty - at, takes)
+        return longest
+
+    def is_same_for(self, left_ns: int, later_ns: int, period_ns: int) -> bool:
+        """Whether it makes no difference if the frame of each period, which had left by `left_ns`
+        for sure, has so only by `later_ns`: no drain is called last between these."""
+        calls = self._last_calls
+        first = calls[-1] - (calls[-1] - left_ns) % period_ns
+        return all(
+            at + later_ns - left_ns <= calls[bisect_left(calls, at)]
+            for at in range(first, first - self.cycle_ns, -period_ns)
+        )
 
     def longest_ns(self) -> int:
         """The greatest time for which anything stays."""
@@ -96,14 +118,13 @@ class Drained:
 
 
 class _Stretch(NamedTuple):
-    """An open stretch; `come_ns` is the wire time of all that can have come by its end."""
+    """An open stretch. By its end frames of the wire time `come_ns` can have come, of which it
+    sends `sent_ns` for sure if it cannot send all."""
 
     start_ns: int
     end_ns: int
     come_ns: int
-
-    def later(self, by_ns: int, come_ns: int) -> _Stretch:
-        return _Stretch(self.start_ns + by_ns, self.end_ns + by_ns, self.come_ns + come_ns)
+    sent_ns: int
 
 
 class Port:
@@ -122,52 +143,70 @@ class Port:
         if interference.taken >= interference.whole:
             stretches = ()
         come = _Rising(cycle_ns, ((a.earliest_ns, a) for a in arrivals), 0)
-        once = [_Stretch(start, end, come.until(end)) for start, end in stretches]
-        load = sum(cycle_ns // a.period_ns * a.wire_ns for a in arrivals)
-        self._count = len(once)
-        # Two cycles, for what one stretch leaves to those after it.
-        self._stretches = once + [stretch.later(cycle_ns, load) for stretch in once]
+        self._stretches = [
+            _Stretch(start, end, come.until(end), interference.sent_ns(end - start))
+            for start, end in stretches
+        ]
+        self._load_ns = sum(cycle_ns // a.period_ns * a.wire_ns for a in arrivals)
 
     def drained(self, stopped_ns: int = 0, overdue_ns: Sequence[int] = ()) -> Drained:
         """What empties it, if nothing left for some time before it is asked for.
 
         Frames stay as much longer than planned as `overdue_ns` says, in the order of the arrivals.
         """
-        if not self._count:
+        if not self._stretches:
             return Drained(self._cycle_ns, ())
+        called = self._stretches[-1].end_ns - self._cycle_ns
         late = overdue_ns or [0] * len(self._arrivals)
-        first_call = self._stretches[self._count - 1].end_ns
+        gone = _Rising(
+            self._cycle_ns,
+            ((a.left_ns + by, a) for a, by in zip(self._arrivals, late, strict=True)),
+            called - stopped_ns,
+        )
+        # Cycle after cycle, from one that takes as much for gone as can be: what the last drain of
+        # a cycle leaves is for the first of the next.
+        known: dict[int, tuple[int, Drain]] = {}
+        passed_ns = passed_load_ns = 0
         while True:
-            called = first_call - self._cycle_ns
-            gone = _Rising(
-                self._cycle_ns,
-                ((a.left_ns + by, a) for a, by in zip(self._arrivals, late, strict=True)),
-                called - stopped_ns,
-            )
-            drains = []
-            for number in range(self._count):
-                drain = self._drain(number, gone.until(called - stopped_ns))
+            for number in range(len(self._stretches)):
+                gone_ns = gone.until(called - stopped_ns) - passed_load_ns
+                if number in known and known[number][0] == gone_ns:
+                    # This and all that follow are as in the cycle before.
+                    return Drained(self._cycle_ns, [drain for _, drain in known.values()])
+                drain = self._drain(number, gone_ns)
                 if drain is None:
                     return Drained(self._cycle_ns, ())
-                drains.append(drain)
-                called = drain.last_call_ns
-            # As soon as the last drain is what was assumed of it, all are.
-            if called == first_call:
-                return Drained(self._cycle_ns, drains)
-            first_call = called
+                known[number] = gone_ns, drain
+                called = drain.last_call_ns + passed_ns
+            passed_ns += self._cycle_ns
+            passed_load_ns += self._load_ns
+
+    def is_same(self, drained: Drained, overdue_ns: Sequence[int], later_ns: Sequence[int]) -> bool:
+        """Whether `drained`, for frames that stay longer by `overdue_ns`, is what drains it if they
+        stay by `later_ns` longer, which is nowhere less."""
+        return drained.never or all(
+            drained.is_same_for(a.left_ns + overdue, a.left_ns + later, a.period_ns)
+            for a, overdue, later in zip(self._arrivals, overdue_ns, later_ns, strict=True)
+            if later > overdue
+        )
 
     def _drain(self, number: int, gone_ns: int) -> Drain | None:
         """How what came after frames of the wire time `gone_ns` is sent, if from stretch `number`
         on; None if that takes longer than a cycle."""
-        first = self._stretches[number]
-        sent_ns = 0
-        for start, end, come_ns in self._stretches[number : number + self._count + 1]:
+        start, end, come_ns, sent_ns = self._stretches[number]
+        takes = self._against.needed_ns(come_ns - gone_ns)
+        if start + takes <= end:
+            return Drain(end - takes, start + takes, takes)
+        first_ns = start
+        count = len(self._stretches)
+        for further in range(number + 1, number + count + 1):
+            cycles, which = divmod(further, count)
+            start, end, come_ns, sends_ns = self._stretches[which]
+            come_ns += cycles * self._load_ns
             takes = self._against.needed_ns(come_ns - gone_ns - sent_ns)
             if start + takes <= end:
-                if start == first.start_ns:
-                    return Drain(end - takes, start + takes, takes)
-                return Drain(first.start_ns, start + takes, 0)
-            sent_ns += self._against.sent_ns(end - start)
+                return Drain(first_ns, start + takes + cycles * self._cycle_ns, 0)
+            sent_ns += sends_ns
         return None
 
 
@@ -176,13 +215,13 @@ class _Rising:
 
     def __init__(self, cycle_ns: int, steps: Iterable[tuple[int, Arrival]], start_ns: int) -> None:
         self._total = 0
-        ahead = []
+        ahead: list[tuple[int, int]] = []
         for time, arrival in steps:
             period, wire = arrival.period_ns, arrival.wire_ns
             passed = (start_ns - time) // period
             self._total += passed * wire
             following = time + (passed + 1) * period
-            ahead += [(following + k, wire) for k in range(0, cycle_ns, period)]
+            ahead += zip(range(following, following + cycle_ns, period), repeat(wire))
         ahead.sort()
         self._ahead = ahead
         self._cycle_ns = cycle_ns

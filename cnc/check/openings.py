@@ -91,32 +91,41 @@ class GateCycle:
         alone = self._states.translate(_agreeing(self._gated, bit))
         quiet = self._states.translate(_agreeing(self._best_effort, 0))
         count = len(alone) // 2
-        stretches = []
+        stretches, clear = [], []
         for first, end in self._runs(bit, bit):
-            again = first if first >= count else first + count  # with a whole cycle before it
-            noisy = quiet.rfind(0, again - count, again)
-            calm = noisy < 0 or edges[again] - edges[noisy + 1] >= self._guard_ns
-            clear = calm and alone.find(0, first, end) < 0
-            stretches.append((edges[first], edges[end], clear))
-        return Gate(self.cycle_ns, stretches)
+            stretches.append((edges[first], edges[end]))
+            begin = alone.find(1, first, end)
+            while begin >= 0:
+                stop = alone.find(0, begin, end)
+                stop = end if stop < 0 else stop
+                again = begin if begin >= count else begin + count  # with a whole cycle before it
+                noisy = quiet.rfind(0, again - count, again)
+                if noisy < 0 or edges[again] - edges[noisy + 1] >= self._guard_ns:
+                    clear.append((edges[begin], edges[stop]))
+                begin = alone.find(1, stop, end)
+        return Gate(self.cycle_ns, stretches, clear)
 
 
 class Gate:
     """The gate of one class: `stretches` of open time, in order, within one cycle.
 
-    Each is (opening, closing, clear); it is clear if no other gated class is open meanwhile, nor
-    any of best effort for its guard time before.
+    Each is (opening, closing). Those parts of them are `clear` in which no other gated class is
+    open, and before which none of best effort is for its guard time.
     """
 
-    def __init__(self, cycle_ns: int, stretches: list[tuple[int, int, bool]]) -> None:
+    def __init__(
+        self, cycle_ns: int, stretches: list[tuple[int, int]], clear: list[tuple[int, int]]
+    ) -> None:
         # Times count from the first opening, so that no stretch crosses the end of the cycle.
         zero = stretches[0][0] if stretches else 0
         self._cycle_ns = cycle_ns
         self._zero_ns = zero
-        self._opens = [opening - zero for opening, _, _ in stretches] or [0]
+        self._opens = [opening - zero for opening, _ in stretches] or [0]
         self._opens.append(cycle_ns if stretches else _NEVER_NS)
-        self._closes = [closing - zero for _, closing, _ in stretches] or [0]
-        self._clear_until = [closing - zero if ok else 0 for _, closing, ok in stretches] or [0]
+        self._closes = [closing - zero for _, closing in stretches] or [0]
+        # What comes before the first is in none.
+        self._clear_from = [-1, *(begin - zero for begin, _ in clear)]
+        self._clear_until = [-1, *(end - zero for _, end in clear)]
 
     def last_open_ns(self, time_ns: int) -> int:
         """The end of the last open stretch that begins before `time_ns`, or that time."""
@@ -142,11 +151,11 @@ class Gate:
 
     def doubtful(self, offset_ns: int, duration_ns: int, period_ns: int) -> Iterator[int]:
         """The multiples of the period at which a frame is not all in one clear stretch."""
-        opens, clear_until, cycle = self._opens, self._clear_until, self._cycle_ns
+        clear_from, clear_until, cycle = self._clear_from, self._clear_until, self._cycle_ns
         first = offset_ns - self._zero_ns
         for shift in range(0, lcm(cycle, period_ns), period_ns):
             phase = (first + shift) % cycle
-            stretch = bisect_right(opens, phase) - 1
+            stretch = bisect_right(clear_from, phase) - 1
             if phase + duration_ns > clear_until[stretch]:
                 yield shift
 

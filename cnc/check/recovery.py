@@ -77,6 +77,8 @@ class _Recovery:
         self._by_port: defaultdict[PortRef, list[int]] = defaultdict(list)
         for n, t in enumerate(self._gated):
             self._by_port[t.egress].append(n)
+        # From when the last frame is to leave, or from its latest arrival, until it has left.
+        self._last_stays_ns = [self._stay_ns(t) - t.spread_ns for t in self._gated]
         self._overdue_ns = self._delayed_by_their_talkers(transmissions)
 
     def by_stream(self) -> dict[str, int | None]:
@@ -99,8 +101,10 @@ class _Recovery:
             if t.ingress is None:
                 longest[t.egress] = max(longest[t.egress], self._stay_ns(t) - self._blocking_ns(t))
         return [
-            0 if before is not None else max(0, longest[t.ingress] - self._last_stay_ns(t))
-            for t, before in zip(self._gated, self._before, strict=True)
+            0 if before is not None else max(0, longest[t.ingress] - last_stay_ns)
+            for t, before, last_stay_ns in zip(
+                self._gated, self._before, self._last_stays_ns, strict=True
+            )
         ]
 
     def _blocking_ns(self, t: Transmission) -> int:
@@ -109,10 +113,6 @@ class _Recovery:
     def _stay_ns(self, t: Transmission) -> int:
         """From when frames are to leave, or from their latest arrival, until all have left."""
         return t.busy_until_ns - max(t.offset_ns, t.latest_ns)
-
-    def _last_stay_ns(self, t: Transmission) -> int:
-        """The same for the last of the frames alone."""
-        return self._stay_ns(t) - t.spread_ns
 
     def _calm(
         self, ports: Mapping[PortRef, Port], disturbed: Mapping[PortRef, Drained]
@@ -123,33 +123,53 @@ class _Recovery:
         for n, before in enumerate(self._before):
             if before is not None and not (drained := disturbed[self._gated[before].egress]).never:
                 left = self._left_late_ns(before, drained, self._disturbance_ns)
-                self._overdue_ns[n] = max(0, left - self._last_stay_ns(self._gated[n]))
+                self._overdue_ns[n] = max(0, left - self._last_stays_ns[n])
         changed = set(ports)
+        assumed: dict[PortRef, list[int]] = {}  # how long frames stay, in `calm`
+        raised: set[int] = set()
         for _ in range(_ROUNDS_MAX):
+            anew = set()
             for port in changed:
                 overdue = [self._overdue_ns[n] for n in self._by_port[port]]
-                calm[port] = ports[port].drained(overdue_ns=overdue)
-            changed = set()
-            for n, before in enumerate(self._before):
-                if before is None or (drained := calm[self._gated[before].egress]).never:
-                    continue
-                left = self._left_late_ns(before, drained, self._overdue_ns[before])
-                later = left - self._last_stay_ns(self._gated[n])
-                if later > self._overdue_ns[n]:
-                    self._overdue_ns[n] = later
-                    changed.add(self._gated[n].egress)
+                known = calm.get(port)
+                if known is None or not ports[port].is_same(known, assumed[port], overdue):
+                    calm[port] = ports[port].drained(overdue_ns=overdue)
+                    anew.add(port)
+                assumed[port] = overdue
+            raised = self._raise(calm, anew, raised)
+            changed = {self._gated[n].egress for n in raised}
             if not changed:
                 break
         return {port: its for port, its in calm.items() if not its.never and port not in changed}
 
+    def _raise(
+        self, calm: Mapping[PortRef, Drained], anew: set[PortRef], raised: set[int]
+    ) -> set[int]:
+        """Let frames come as late as they may have left the port before; those that come later so.
+
+        They only can behind a port whose drains are `anew`, or where they were `raised` themselves,
+        then or now.
+        """
+        further: set[int] = set()
+        for n, before in enumerate(self._before):
+            if before is None:
+                continue
+            feeder = self._gated[before].egress
+            if feeder in anew or before in raised or before in further:
+                drained = calm[feeder]
+                if drained.never:
+                    continue
+                left = self._left_late_ns(before, drained, self._overdue_ns[before])
+                if left - self._last_stays_ns[n] > self._overdue_ns[n]:
+                    self._overdue_ns[n] = left - self._last_stays_ns[n]
+                    further.add(n)
+        return further
+
     def _left_late_ns(self, n: int, drained: Drained, by_ns: int) -> int:
         """How much later than planned a frame has left for sure, in the worst period, if it is
         there or may be stopped for `by_ns` longer."""
-        planned = self._gated[n].busy_until_ns
-        return max(
-            drained.left_by_ns(shift + planned + by_ns) - shift - planned
-            for shift in range(0, drained.cycle_ns, self._gated[n].period_ns)
-        )
+        t = self._gated[n]
+        return by_ns + drained.longest_stay_ns(t.busy_until_ns + by_ns, t.period_ns)
 
     def _ends(
         self, disturbed: Mapping[PortRef, Drained], calm: Mapping[PortRef, Drained]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import lcm
 from typing import NamedTuple
 
@@ -32,7 +32,12 @@ class Stay(NamedTuple):
     onward: Sequence[int]
 
 
-_Late = tuple[int, int]  # the number of a stay, and of one of its periods
+# Late frames are known by numbers, those of one stay in a row. What one delays: how much later than
+# itself each late arrival is that it causes, and the number.
+_Delayed = list[tuple[int, int]]
+# A frame on time: from when to when it is there, its class, and, counted from when it comes, what
+# it delays in its turn.
+_OnTime = tuple[int, int, int, _Delayed]
 
 
 def spread_ns(stays: Sequence[Stay]) -> int | None:
@@ -44,32 +49,42 @@ def spread_ns(stays: Sequence[Stay]) -> int | None:
 
 class _Spread:
     def __init__(self, stays: Sequence[Stay]) -> None:
-        self._stays = stays
         self._cycle_ns = lcm(*{stay.period_ns for stay in stays})
-        self._periods = [self._cycle_ns // stay.period_ns for stay in stays]
-        self._on_time: defaultdict[PortRef, list[tuple[int, int, int]]] = defaultdict(list)
-        for number, stay in enumerate(stays):
+        self._late: list[tuple[int, int, Stay]] = []  # from when to when one is there
+        firsts = []  # the number of each stay's
+        for stay in stays:
+            firsts.append(len(self._late))
+            for period, until in enumerate(stay.late_until_ns):
+                self._late.append((stay.due_ns + period * stay.period_ns, until, stay))
+        self._on_time: defaultdict[PortRef, list[_OnTime]] = defaultdict(list)
+        for stay in stays:
             if stay.onward:
-                for period in range(self._periods[number]):
-                    start = stay.earliest_ns + period * stay.period_ns
-                    turns = start // self._cycle_ns
-                    folded = period - turns * self._periods[number]
-                    at = start - turns * self._cycle_ns
-                    self._on_time[stay.port].append((at, number, folded))
+                onward = [(stays[n].due_ns - stay.earliest_ns, firsts[n]) for n in stay.onward]
+                self._on_time[stay.port] += self._periods(stay, onward)
         for port in self._on_time.values():
             port.sort()
+        self._times = {port: [its[0] for its in many] for port, many in self._on_time.items()}
         self._longest_ns = max(stay.left_ns - stay.earliest_ns for stay in stays)
-        self._known: dict[_Late, int] = {}
+        self._known: list[int | None] = [None] * len(self._late)
+
+    def _periods(self, stay: Stay, onward: Sequence[tuple[int, int]]) -> Iterator[_OnTime]:
+        """A stay in each period of the cycle, its start within the cycle; its frames go `onward` as
+        late as that and as the number of the first one says."""
+        length = stay.left_ns - stay.earliest_ns
+        count = self._cycle_ns // stay.period_ns
+        for period in range(count):
+            at = (stay.earliest_ns + period * stay.period_ns) % self._cycle_ns
+            delayed = [(after, first + period) for after, first in onward]
+            yield at, at + length, stay.traffic_class, delayed
 
     def longest_ns(self) -> int | None:
-        """Depth first: a node that is met again on its own way is late for ever."""
-        for number, periods in enumerate(self._periods):
-            for period in range(periods):
-                if (number, period) not in self._known and not self._explore((number, period)):
-                    return None
-        return max(self._known.values())
+        """Depth first: one that is met again on its own way is late for ever."""
+        for late in range(len(self._late)):
+            if self._known[late] is None and not self._explore(late):
+                return None
+        return max(its for its in self._known if its is not None)
 
-    def _explore(self, first: _Late) -> bool:
+    def _explore(self, first: int) -> bool:
         """Find out how long what is late because of `first` is; False: for ever."""
         known = self._known
         way = [(first, self._delayed(first))]
@@ -78,50 +93,39 @@ class _Spread:
             late, delayed = way[-1]
             if delayed is None:
                 return False
-            for following, _ in delayed:
-                if following not in known:
+            longest = 0
+            for after_ns, following in delayed:
+                lasts = known[following]
+                if lasts is None:
                     if following in on_way:
                         return False
                     on_way.add(following)
                     way.append((following, self._delayed(following)))
                     break
+                longest = max(longest, after_ns + lasts)
             else:
-                after = (after_ns + known[following] for following, after_ns in delayed)
-                known[late] = max(self._duration_ns(late), *after, 0)
+                due, until, _ = self._late[late]
+                known[late] = max(longest, until - due)
                 on_way.discard(late)
                 way.pop()
         return True
 
-    def _duration_ns(self, late: _Late) -> int:
-        number, period = late
-        stay = self._stays[number]
-        return stay.late_until_ns[period] - stay.due_ns - period * stay.period_ns
-
-    def _delayed(self, late: _Late) -> list[tuple[_Late, int]] | None:
-        """Late arrivals on other ports that a late one causes, and how much later than it; None if
-        it is there for a whole cycle."""
-        number, period = late
-        stay = self._stays[number]
-        due = stay.due_ns + period * stay.period_ns
-        end = stay.late_until_ns[period]
+    def _delayed(self, late: int) -> _Delayed | None:
+        """Late arrivals on other ports that a late one causes; None if it is there for a whole
+        cycle."""
+        due, end, stay = self._late[late]
         if end - due >= self._cycle_ns:
             return None
-        delayed = []
-        on_time = self._on_time.get(stay.port, [])
+        delayed: _Delayed = []
+        if stay.port not in self._times:
+            return delayed
+        times, on_time = self._times[stay.port], self._on_time[stay.port]
         since = due - self._longest_ns
         for turn in range(since // self._cycle_ns, end // self._cycle_ns + 1):
             base = turn * self._cycle_ns
-            low = bisect_left(on_time, (since - base,))
-            high = bisect_right(on_time, (end - base + 1,))
-            for at, met, folded in on_time[low:high]:
-                other = self._stays[met]
-                if other.traffic_class > stay.traffic_class:
-                    continue
-                if base + at + other.left_ns - other.earliest_ns < due:
-                    continue
-                begin = (folded + turn * self._periods[met]) * other.period_ns - due
-                for onward in other.onward:
-                    its = self._stays[onward]
-                    which = (begin + due) // its.period_ns % self._periods[onward]
-                    delayed.append(((onward, which), begin + its.due_ns))
+            low = bisect_left(times, since - base)
+            for at, left, traffic_class, onward in on_time[low : bisect_right(times, end - base)]:
+                if traffic_class <= stay.traffic_class and base + left >= due:
+                    later = base + at - due
+                    delayed += [(later + after_ns, which) for after_ns, which in onward]
         return delayed

@@ -8,8 +8,10 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
     greedy            no-wait and waiting: one by one     search     where one stream fits
     exact             proofs for small problems           ejection,  making room for those that
     portfolio         several searches at once            neighbourhood              do not fit
-    gates, spare      the ports' gate control lists       auto       which of them, in what order
-    recovery, backlog when frames are in time again after a disturbance
+    gates, edges,     the ports' gate control lists       auto       which of them, in what order
+    spare
+    recovery,         when frames are in time again after a disturbance
+    backlog, chains
     incremental, live planning around what runs           explain    why a stream has no place
     executors         where searches run
 """

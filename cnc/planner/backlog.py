@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import NamedTuple
 
 
@@ -44,31 +44,32 @@ class Ahead:
         return length_ns * (self.of_parts - self.share) // self.of_parts - self.once_ns
 
 
-class _Service(NamedTuple):
-    """What an opening serves: all that is there at a time up to `until_ns`, and after that of the
-    opening before. It is gone by `clear_ns`, and within `need_ns` if the opening is under way."""
-
-    until_ns: int
-    clear_ns: int
-    need_ns: int
-
-
 class Clearing:
-    """When a port's queues are clear again, at any time."""
+    """When a port's queues are clear again, at any time.
+
+    Openings serve them one by one: each all that is there at a time up to its `until_ns`, and after
+    that of the opening before. It is gone by its `clear_ns`, and within `need_ns` if the opening is
+    under way.
+    """
 
     __slots__ = ("_clear_ns", "_cycle_ns", "_need_ns", "_origin_ns", "_until_ns")
 
-    def __init__(self, cycle_ns: int, services: Sequence[_Service]) -> None:
-        """`services` of one cycle, in order; none if they never are."""
+    def __init__(
+        self,
+        cycle_ns: int,
+        until_ns: Sequence[int] = (),
+        clear_ns: Sequence[int] = (),
+        need_ns: Sequence[int] = (),
+    ) -> None:
+        """The openings of one cycle that serve, in order; none if the queues are never clear."""
         self._cycle_ns = cycle_ns
-        self._until_ns = [service.until_ns for service in services]
-        self._need_ns = [service.need_ns for service in services]
-        self._clear_ns = [service.clear_ns for service in services]
-        # What one opening leaves to others may take longer than what came later.
-        for _ in range(2):
-            last = self._clear_ns[-1] - cycle_ns if services else 0
-            self._clear_ns = list(accumulate(self._clear_ns, max, initial=last))[1:]
-        self._origin_ns = self._until_ns[-1] - cycle_ns + 1 if services else 0
+        self._until_ns = until_ns
+        self._need_ns = need_ns
+        # What one opening leaves to others, of the next cycle too, may take longer than what came
+        # later.
+        last = max(clear_ns, default=0) - cycle_ns
+        self._clear_ns = list(accumulate(clear_ns, max, initial=last))[1:]
+        self._origin_ns = until_ns[-1] - cycle_ns + 1 if until_ns else 0
 
     @property
     def never(self) -> bool:
@@ -92,6 +93,16 @@ class Clearing:
             worst = max(worst, clear[index] - phase, need[index])
         return worst
 
+    def is_same_for(self, time_ns: int, later_ns: int, period_ns: int) -> bool:
+        """Whether it is the same if a frame that is gone at `time_ns` of each of its periods, as
+        was assumed, is so only at `later_ns`: no opening then serves it that did not before."""
+        origin, until = self._origin_ns, self._until_ns
+        first = (time_ns - origin) % period_ns + origin
+        for phase in range(first, first + self._cycle_ns, period_ns):
+            if phase + later_ns - time_ns > until[bisect_left(until, phase)]:
+                return False
+        return True
+
     def longest_ns(self) -> int:
         """The greatest such time at all."""
         before = [self._origin_ns - 1, *self._until_ns[:-1]]
@@ -112,75 +123,71 @@ class Backlog:
         """`openings` are (begin, end) in order; the last may end in the next cycle."""
         self.cycle_ns = cycle_ns
         self._ahead = ahead
-        self._coming = coming
+        self.coming = coming
+        if ahead.share >= ahead.of_parts:
+            openings = ()
         come = _Curve(cycle_ns, ((c.first_ns, c.period_ns, c.wire_ns) for c in coming))
-        sure = ahead.share < ahead.of_parts
-        self._openings = [
-            _Opening(begin, end, come.at(end), ahead.work_in(end - begin))
-            for begin, end in openings
-            if sure
-        ]
-        self._come_in_cycle = come.at(cycle_ns) - come.at(0)
+        self._come_in_cycle = come.in_cycle
+        self._begins = [begin for begin, _ in openings]
+        self._ends = [end for _, end in openings]
+        self._come = [come.at(end) for end in self._ends]  # how much by its end
+        self._most = [ahead.work_in(end - begin) for begin, end in openings]
 
     def clearing(self, lost_ns: int, late_ns: Sequence[int] | None = None) -> Clearing:
         """If nothing leaves for `lost_ns` before the time that is asked about, and a frame may be
         gone by so much later than planned as `late_ns` says, in the order of `coming`."""
-        late = late_ns or [0] * len(self._coming)
+        if not self._ends:
+            return Clearing(self.cycle_ns)
+        late = late_ns or [0] * len(self.coming)
         gone = _Curve(
             self.cycle_ns,
             (
                 (c.gone_ns + by, c.period_ns, c.wire_ns)
-                for c, by in zip(self._coming, late, strict=True)
+                for c, by in zip(self.coming, late, strict=True)
             ),
         )
-        known: list[_Service | None] = [None] * len(self._openings)
-        found: list[_Service] = []
-        # What the last opening does shows only at the end of a turn; the next then begins with it.
-        served = self._openings[-1].end_ns if self._openings else 0
-        before = None
-        while served != before and self._openings:
-            before, served = served, served - self.cycle_ns
-            found = []
-            for index, opening in enumerate(self._openings):
-                service = self._service(index, opening.come_ns - gone.at(served - lost_ns))
-                if service is None:
-                    return Clearing(self.cycle_ns, ())
-                if service == known[index]:
-                    found += [each for each in known[index:] if each]
-                    served = before
+        come, most, ends, begins = self._come, self._most, self._ends, self._begins
+        until, clear, need = list(ends), list(ends), [0] * len(ends)
+        works: list[int | None] = [None] * len(ends)
+        gone_by, time_for = gone.at, self._ahead.time_for
+        settled = False
+        while not settled:
+            # What the last opening does shows only at the end of a turn; the next begins with it.
+            last = until[-1]
+            served = last - self.cycle_ns
+            for index, come_ns in enumerate(come):
+                work = come_ns - gone_by(served - lost_ns)
+                if work == works[index]:
+                    served = last  # as in the turn before, and so are all that follow
                     break
-                found.append(service)
-                served = service.until_ns
-            known = list(found)
-        return Clearing(self.cycle_ns, found)
+                works[index] = work
+                if work <= most[index]:
+                    takes = time_for(work)
+                    served = until[index] = ends[index] - takes
+                    clear[index], need[index] = begins[index] + takes, takes
+                else:
+                    late_clear = self._cleared_later_ns(index, work)
+                    if late_clear is None:
+                        return Clearing(self.cycle_ns)
+                    served = until[index] = begins[index]
+                    clear[index], need[index] = late_clear, 0
+            settled = served == last
+        return Clearing(self.cycle_ns, until, clear, need)
 
-    def _service(self, index: int, work_ns: int) -> _Service | None:
-        """What an opening does if there is so much to send by its end; None if that is not sent
-        within a cycle."""
-        begin, end, come, most = self._openings[index]
-        if work_ns <= most:
-            need = self._ahead.time_for(work_ns)
-            return _Service(end - need, begin + need, need)
-        count = len(self._openings)
+    def _cleared_later_ns(self, index: int, work_ns: int) -> int | None:
+        """When so much, which opening `index` cannot send, is sent with those that follow; None if
+        that takes longer than a cycle."""
+        count = len(self._ends)
+        come, most = self._come[index], self._most[index]
         for number in range(index + 1, index + count + 1):
             turns, which = divmod(number, count)
-            following = self._openings[which]
-            come_by_then = following.come_ns + turns * self._come_in_cycle
+            come_by_then = self._come[which] + turns * self._come_in_cycle
             work_ns += come_by_then - come - max(0, most)
-            come, most = come_by_then, following.most_ns
+            come, most = come_by_then, self._most[which]
             if work_ns <= most:
-                clear = following.begin_ns + turns * self.cycle_ns + self._ahead.time_for(work_ns)
-                return _Service(begin, clear, 0)
+                begin = self._begins[which] + turns * self.cycle_ns
+                return begin + self._ahead.time_for(work_ns)
         return None
-
-
-class _Opening(NamedTuple):
-    """How much has come by its end, and how much it sends for sure."""
-
-    begin_ns: int
-    end_ns: int
-    come_ns: int
-    most_ns: int
 
 
 class _Curve:
@@ -189,23 +196,24 @@ class _Curve:
     Only differences mean anything.
     """
 
-    __slots__ = ("_base", "_cycle_ns", "_sums", "_times")
+    __slots__ = ("_base", "_cycle_ns", "_sums", "_times", "in_cycle")
 
     def __init__(self, cycle_ns: int, steps: Iterable[tuple[int, int, int]]) -> None:
         """`steps` are times, periods and amounts."""
-        folded = []
+        folded: list[tuple[int, int]] = []
         self._base = 0
         for time, period, amount in steps:
             # The first in the cycle, and how many there were from the beginning of time to it.
             turns, first = divmod(time, period)
             self._base -= turns * amount
-            folded += [(phase, amount) for phase in range(first, cycle_ns, period)]
+            folded += zip(range(first, cycle_ns, period), repeat(amount))
         folded.sort()
         self._cycle_ns = cycle_ns
         self._times = [time for time, _ in folded]
         self._sums = list(accumulate((amount for _, amount in folded), initial=0))
+        self.in_cycle = self._sums[-1]
 
     def at(self, time_ns: int) -> int:
         """The sum up to and with `time_ns`."""
         turns, phase = divmod(time_ns, self._cycle_ns)
-        return self._base + turns * self._sums[-1] + self._sums[bisect_right(self._times, phase)]
+        return self._base + turns * self.in_cycle + self._sums[bisect_right(self._times, phase)]

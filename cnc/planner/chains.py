@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import lcm
+from operator import itemgetter
 from typing import NamedTuple
 
 _TURNS_MAX = 16  # cycles; a longer chain is taken for one without an end
@@ -34,8 +35,16 @@ class Passage(NamedTuple):
     following: Sequence[int]
 
 
-# Who comes late because of a late frame: how long after it, and the number.
+# Frames of one period are tuples, of which there are very many. A late one on a port: when it
+# comes, when it is gone, its class, and its number.
+_Late = tuple[int, int, int, int]
+# Who comes late because of another: how long after it, and the number.
 _Delayed = list[tuple[int, int]]
+# One on time on a port: when it is there first and last, its class, and who comes late if it leaves
+# late, counted from when it is there first.
+_Stay = tuple[int, int, int, _Delayed]
+# A late one that makes others late: when it comes, its number, and whom.
+_Cause = tuple[int, int, _Delayed]
 
 
 def longest_chain_ns(passages: Sequence[Passage]) -> int | None:
@@ -43,39 +52,34 @@ def longest_chain_ns(passages: Sequence[Passage]) -> int | None:
     if not passages:
         return 0
     cycle = lcm(*{passage.period_ns for passage in passages})
-    late, ports = _unrolled(passages, cycle)
-    lasts = [gone - begin for begin, gone, _ in late]
+    late, stays = _unrolled(passages, cycle)
+    lasts = [0] * sum(map(len, late.values()))
+    for on_port in late.values():
+        for begin, gone, _, number in on_port:
+            lasts[number] = gone - begin
     if max(lasts) >= cycle:
         return None
-    present = {port: _Present(cycle, stays) for port, stays in ports.items()}
-    delayed: dict[int, _Delayed] = {}
-    for number, (begin, gone, its) in enumerate(late):
-        if its.port in present:
-            delayed[number] = present[its.port].delayed(begin, gone, its.traffic_class)
-    latest_first = [
-        (begin, number, delayed[number])
-        for begin, number in sorted(((late[n][0], n) for n in delayed), reverse=True)
-        if delayed[number]
-    ]
-    return _raised(lasts, latest_first, cycle)
+    causes = [cause for port in stays for cause in _causes(late[port], stays[port], cycle)]
+    causes.sort(key=itemgetter(0, 1), reverse=True)
+    return _raised(lasts, causes, cycle)
 
 
-def _raised(
-    lasts: list[int], latest_first: Sequence[tuple[int, int, _Delayed]], cycle_ns: int
-) -> int | None:
+def _raised(lasts: list[int], latest_first: Sequence[_Cause], cycle_ns: int) -> int | None:
     """The greatest of `lasts`, how long what each late frame does lasts by itself, when those
     count that it makes late, and so on; `latest_first` has the late frames of a cycle.
 
     Whom one makes late comes after it, so one turn from the last to the first knows all but those
     of the next cycle; later turns go back as far as that makes a difference.
     """
-    furthest = max((after for _, _, its in latest_first for after, _ in its), default=0)
+    furthest = max([max(delayed)[0] for _, _, delayed in latest_first], default=0)
     for turn in range(_TURNS_MAX):
         raised_at = cycle_ns
         for begin, number, delayed in latest_first:
             if turn and raised_at - begin > furthest:
                 break
-            longest = max([after + lasts[other] for after, other in delayed])
+            longest = lasts[number]
+            for after, other in delayed:
+                longest = max(longest, after + lasts[other])
             if longest > lasts[number]:
                 lasts[number] = longest
                 raised_at = begin
@@ -84,61 +88,52 @@ def _raised(
     return None
 
 
-_Stay = tuple[int, int, int, _Delayed]
-
-
 def _unrolled(
     passages: Sequence[Passage], cycle_ns: int
-) -> tuple[list[tuple[int, int, Passage]], dict[int, list[_Stay]]]:
-    """Every period of the passages in a cycle: from when to when it lasts if it comes late; and by
-    port, if others follow it, when it is on time, its class, and who comes late if it leaves late:
-    how long after it came, and the number.
-    """
+) -> tuple[dict[int, list[_Late]], dict[int, list[_Stay]]]:
+    """Every period of the passages in a cycle, by port: as it comes late, and, if it goes on to
+    another port, as it is there on time."""
     numbers = []  # of the first period of each passage
     count = 0
     for passage in passages:
         numbers.append(count)
         count += cycle_ns // passage.period_ns
-    late = []
-    ports: defaultdict[int, list[_Stay]] = defaultdict(list)
-    for its in passages:
-        stay_ns = its.last_ns - its.first_ns
-        for period, gone in enumerate(its.gone_ns):
-            turns, begin = divmod(its.latest_ns + period * its.period_ns, cycle_ns)
-            late.append((begin, gone - turns * cycle_ns, its))
-            if its.following:
-                start = (its.first_ns + period * its.period_ns) % cycle_ns
-                following = [
-                    (
-                        passages[n].latest_ns - its.first_ns,
-                        numbers[n] + period % (cycle_ns // passages[n].period_ns),
-                    )
-                    for n in its.following
-                ]
-                ports[its.port].append((start, start + stay_ns, its.traffic_class, following))
-    return late, ports
+    late: defaultdict[int, list[_Late]] = defaultdict(list)
+    stays: defaultdict[int, list[_Stay]] = defaultdict(list)
+    for passage, number in zip(passages, numbers, strict=True):
+        port, its_class, period, first, latest, last, gone_ns, following = passage
+        onward = [
+            (passages[n].latest_ns - first, numbers[n], cycle_ns // passages[n].period_ns)
+            for n in following
+        ]
+        on_port, present = late[port], stays[port] if following else []
+        for index, gone in enumerate(gone_ns):
+            turns, begin = divmod(latest + index * period, cycle_ns)
+            on_port.append((begin, gone - turns * cycle_ns, its_class, number + index))
+            if following:
+                start = (first + index * period) % cycle_ns
+                delayed = [(after, base + index % count) for after, base, count in onward]
+                present.append((start, start + last - first, its_class, delayed))
+    return late, stays
 
 
-class _Present:
-    """Who is on a port on time, and when, in a cycle that repeats."""
-
-    def __init__(self, cycle_ns: int, stays: list[_Stay]) -> None:
-        self._cycle_ns = cycle_ns
-        self._stays = sorted(stays)
-        self._firsts = [first for first, _, _, _ in self._stays]
-        self._longest_ns = max(last - first for first, last, _, _ in stays)
-
-    def delayed(self, begin_ns: int, gone_ns: int, traffic_class: int) -> _Delayed:
-        """Who comes late elsewhere because of a frame that is late here meanwhile."""
-        found = []
-        earliest = begin_ns - self._longest_ns
-        for turn in range(earliest // self._cycle_ns, gone_ns // self._cycle_ns + 1):
-            base = turn * self._cycle_ns
-            low = bisect_left(self._firsts, earliest - base)
-            high = bisect_right(self._firsts, gone_ns - base, low)
-            for first, last, its_class, following in self._stays[low:high]:
+def _causes(late: Iterable[_Late], stays: list[_Stay], cycle_ns: int) -> Iterator[_Cause]:
+    """Whom late frames on a port make late elsewhere: those that are on time here meanwhile."""
+    stays.sort()
+    firsts = [first for first, _, _, _ in stays]
+    longest = max(last - first for first, last, _, _ in stays)
+    for begin, gone, its_class, number in late:
+        delayed: _Delayed = []
+        earliest = begin - longest
+        for turn in range(earliest // cycle_ns, gone // cycle_ns + 1):
+            base = turn * cycle_ns
+            low = bisect_left(firsts, earliest - base)
+            high = bisect_right(firsts, gone - base, low)
+            for first, last, other_class, following in stays[low:high]:
                 # One of a greater class goes first.
-                if base + last >= begin_ns and its_class <= traffic_class:
-                    since = base + first - begin_ns
-                    found += [(since + after, number) for after, number in following]
-        return found
+                if base + last >= begin and other_class <= its_class:
+                    since = base + first - begin
+                    for after, other in following:
+                        delayed.append((since + after, other))
+        if delayed:
+            yield begin, number, delayed

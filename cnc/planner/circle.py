@@ -25,9 +25,10 @@ class Circle:
         self.length_ns = length_ns
         self.starts: list[int] = []
         self.ends: list[int] = []
-        folded = sorted(
-            piece for reservation in reservations for piece in self._pieces(*reservation)
-        )
+        folded: list[tuple[int, int]] = []
+        for reservation in reservations:
+            folded += self._pieces(*reservation)
+        folded.sort()
         last = -1
         for start, end in folded:
             if start > last:
@@ -54,13 +55,11 @@ class Circle:
         repeat = gcd(period_ns, length)
         if duration_ns >= repeat:
             return [(0, length)]
-        pieces: list[tuple[int, int]] = []
-        for start in range(start_ns % repeat, length, repeat):
-            end = start + duration_ns
-            if end > length:
-                pieces += ((start, length), (0, end - length))
-            else:
-                pieces.append((start, end))
+        starts = range(start_ns % repeat, length, repeat)
+        pieces = [(start, start + duration_ns) for start in starts]
+        start, end = pieces[-1]
+        if end > length:
+            pieces[-1:] = [(start, length), (0, end - length)]
         return pieces
 
     def delay(self, start_ns: int, duration_ns: int) -> int | None:
@@ -103,3 +102,13 @@ class Circle:
             busy = ends[index] - phase
             return busy, busy, busy
         return 0, starts[index] - phase, ends[index] - phase
+
+    def free_ns(self, instant_ns: int) -> int:
+        """For how long from an instant of the circle on nothing is busy; 0 within a busy one."""
+        starts = self.starts
+        if not starts:
+            return self.length_ns  # only itself, a turn later
+        index = bisect_right(self.ends, instant_ns)
+        if index == len(starts):
+            return starts[0] + self.length_ns - instant_ns
+        return max(0, starts[index] - instant_ns)

@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, repeat
 from math import lcm
 from types import MappingProxyType
 from typing import NamedTuple
 
 from cnc.delays import longest_frame_ns
 from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link, PortRef, TrafficClass
+from cnc.planner.edges import list_from_edges
 from cnc.planner.explain import LIST_FULL, us
 from cnc.planner.ports import (
     CYCLE_MAX_NS,
@@ -147,18 +147,25 @@ def shortened_list(
     return _Port(intent, link, cycle_ns).shortened(frames, limit)
 
 
-def _unrolled(windows: Iterable[tuple[int, Window]], cycle_ns: int, tick_ns: int) -> list[Window]:
+# When a gate must be open for one frame of the cycle, and for which class: as a Window, which takes
+# too long to make where there are very many.
+_Frame = tuple[int, int, int]
+
+
+def _unrolled(windows: Iterable[tuple[int, Window]], cycle_ns: int, tick_ns: int) -> list[_Frame]:
     """Every window of one cycle, in order, with its edges moved to the tick before.
 
     The placement has made windows longer by what the closing edge may lose so; and as all edges
     move the same way, windows that do not overlap never will.
     """
-    frames = []
+    frames: list[_Frame] = []
     for period, (opens, closes, traffic_class) in windows:
         length = closes - opens
-        for start in range(opens % period, cycle_ns, period):
-            end = start + length
-            frames.append(Window(start - start % tick_ns, end - end % tick_ns, traffic_class))
+        starts = range(opens % period, cycle_ns, period)
+        ends = range(starts.start + length, cycle_ns + length, period)
+        frames += zip(starts, ends, repeat(traffic_class))
+    if tick_ns > 1:
+        frames = [(start - start % tick_ns, end - end % tick_ns, c) for start, end, c in frames]
     frames.sort()
     return frames
 
@@ -179,14 +186,15 @@ class _Port:
         self._guard_ns = max(guard, self._shortest_ns)
         self._link = link
 
-    def exact(self, frames: Sequence[Window]) -> GateControlList:
+    def exact(self, frames: Sequence[_Frame]) -> GateControlList:
         """A gate that holds every frame back until its time."""
         return self._list(frames, lead=False)
 
-    def shortened(self, frames: Sequence[Window], limit: int | None) -> GateControlList:
+    def shortened(self, unrolled: Sequence[_Frame], limit: int | None) -> GateControlList:
         """The gate stays open over the smallest gaps: as few of them as bring the list down to
         `limit` entries. Gaps of one length, as periodic streams leave, are taken one by one and
         all over the cycle, so that best effort gets its turn in every part of it."""
+        frames = [Window(*frame) for frame in unrolled]
         mergeable = self._mergeable(frames)
         low, high = 0, len(mergeable)
         while low < high:
@@ -203,18 +211,18 @@ class _Port:
         before it."""
         bits = len(frames).bit_length()
         gaps = [
-            (following.open_ns - w.close_ns, int(f"{index:0{bits}b}"[::-1], 2), index)
-            for index, (w, following) in enumerate(self._pairs(frames))
-            if w.traffic_class == following.traffic_class
+            (opens - close, int(f"{index:0{bits}b}"[::-1], 2), index)
+            for index, ((_, close, number), (opens, _, next_number)) in enumerate(
+                self._pairs(frames)
+            )
+            if number == next_number
         ]
         return [index for _, _, index in sorted(gaps)]
 
-    def _pairs(self, frames: Sequence[Window]) -> Iterator[tuple[Window, Window]]:
+    def _pairs(self, frames: Sequence[_Frame]) -> Iterator[tuple[_Frame, _Frame]]:
         """Each window with the one after it, the last with the first of the next cycle."""
-        first = frames[0]
-        again = first._replace(
-            open_ns=first.open_ns + self._cycle_ns, close_ns=first.close_ns + self._cycle_ns
-        )
+        opens, closes, traffic_class = frames[0]
+        again = opens + self._cycle_ns, closes + self._cycle_ns, traffic_class
         return pairwise([*frames, again])
 
     def _merged(self, frames: Sequence[Window], gaps: Collection[int]) -> list[Window]:
@@ -239,23 +247,31 @@ class _Port:
             open_ns=window.open_ns + self._cycle_ns, close_ns=window.close_ns + self._cycle_ns
         )
 
-    def _list(self, windows: Sequence[Window], *, lead: bool) -> GateControlList:
+    def _list(self, windows: Sequence[_Frame], *, lead: bool) -> GateControlList:
         """The list around `windows`. With `lead` a class opens over its own guard band."""
-        marks: list[tuple[int, int]] = []  # from when on which gates are open, without a gap
+        times: list[int] = []  # in order
+        states: list[int] = []  # which gates are open from then on
         control, everyone = self._control, self._everyone
         shortest, guard = self._shortest_ns, self._guard_ns
+        cleared = self._cycle_ns - shortest
         for (opens, close, number), (following, _, next_number) in self._pairs(windows):
-            marks.append((opens, control | 1 << number))
+            opened = control | 1 << number
             if following - close < shortest:
                 # Too short for an entry. Nobody's frame can be in this queue: it stays open.
+                times.append(opens)
+                states.append(opened)
                 continue
-            shut = self._clear_of_seam(following - guard)
+            ahead = control | 1 << next_number if lead else control
+            shut = following - guard
+            if not shortest <= shut <= cleared:
+                shut = self._clear_of_seam(shut)
             if shut - close < shortest:
-                shut = close
+                times += opens, close
+                states += opened, ahead
             else:
-                marks.append((close, everyone))
-            marks.append((shut, control | 1 << next_number if lead else control))
-        return self._cut(_from_marks(marks, self._cycle_ns))
+                times += opens, close, shut
+                states += opened, everyone, ahead
+        return self._cut(list_from_edges(times, states, self._cycle_ns))
 
     def _cut(self, gates: GateControlList) -> GateControlList:
         """The list with every entry that is too long for the port in equal parts, to the tick."""
@@ -280,27 +296,6 @@ class _Port:
         if 0 < phase < shortest:
             return edge_ns - phase
         return edge_ns
-
-
-def _from_marks(marks: Sequence[tuple[int, int]], cycle_ns: int) -> GateControlList:
-    """The list of one cycle from its beginning; `marks` may begin anywhere in it."""
-    states_at = sorted([(start % cycle_ns, states) for start, states in marks])
-    # What is open last in the cycle is still open when it begins again.
-    begin, open_now = 0, states_at[-1][1]
-    entries: list[GateEntry] = []
-    for start, states in states_at:
-        if states == open_now:
-            continue
-        if start > begin:
-            entries.append(_entry(open_now, start - begin))
-        begin, open_now = start, states
-    entries.append(_entry(open_now, cycle_ns - begin))
-    return GateControlList(cycle_ns, tuple(entries))
-
-
-# The same entries come again and again, in a port's next list above all. To share them is quicker
-# than to make them, and leaves no garbage to look for in a planner that stays up (`Live`).
-_entry = lru_cache(maxsize=1 << 16)(GateEntry)
 
 
 def _objection(intent: Intent, link: Link, gates: GateControlList) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import lcm
 
-from cnc.collector import paused
+from cnc.collector import in_steps
 from cnc.errors import InputError, Unschedulable
 from cnc.model import (
     ClassRole,
@@ -83,7 +83,7 @@ class Live:
         due = self._lists(range(len(problem.links))).lists if loose else plan.gates
         self._stale = {port for port, its in plan.gates.items() if due.get(port) != its}
 
-    @paused()
+    @in_steps()
     def add(self, streams: Collection[Stream]) -> Changes:
         """Place all of `streams`, or raise `Unschedulable` and change nothing.
 
@@ -156,6 +156,7 @@ class Live:
             nodes.update(links[leg.link].source.node for leg in placement.route.legs)
         return senders
 
+    @in_steps()
     def remove(self, names: Iterable[str]) -> Changes:
         """Take streams out; those that are not there are passed over.
 
@@ -235,14 +236,9 @@ class Live:
         scheduled = intent.classes_with(ClassRole.SCHEDULED)
         seams = bool(intent.network.gate_margin_ns) and len(scheduled) > 1
 
-        def window(link: int, member: Member, start: int, length: int) -> Window:
-            placement = table.placements[member]
-            seam = _seam_ns(placement, link) if seams else 0
-            return Window(start, start + length - seam, placement.traffic_class)
-
         windows = {
             link: [
-                (period, window(link, member, start, length))
+                (period, _window(table.placements[member], link, start, length, seams=seams))
                 for member, (start, length, period) in reservations.items()
             ]
             for link in links
@@ -252,9 +248,15 @@ class Live:
         return lists_of(replace(table.problem, loose=self._shortened), windows)
 
 
-def _seam_ns(placement: Placement, link: int) -> int:
-    """How much of the link's reservation the gate is shut for, for another class's sake."""
-    return next(leg.seam_ns for leg in placement.route.legs if leg.link == link)
+def _window(
+    placement: Placement, link: int, start_ns: int, length_ns: int, *, seams: bool
+) -> Window:
+    """When the gate is open for a reservation of the link: all the time but where there are
+    `seams`, when it is shut for another class's sake."""
+    end = start_ns + length_ns
+    if seams:
+        end -= next(leg.seam_ns for leg in placement.route.legs if leg.link == link)
+    return Window(start_ns, end, placement.traffic_class)
 
 
 def _gated_links(placements: Iterable[Placement]) -> set[int]:

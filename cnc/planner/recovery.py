@@ -9,7 +9,8 @@ the first, each is back to the plan once the ports that feed it are, and its bac
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from math import lcm
 from typing import NamedTuple
 
@@ -53,14 +54,15 @@ class _Visit(NamedTuple):
 class _Port(NamedTuple):
     """A port: the visits that cross it, and what becomes of what a disturbance leaves there.
 
-    `disturbed` holds after a disturbance here, `calm` after one elsewhere that makes frames come
-    late.
+    `disturbed` holds after a disturbance here, `calm` after one elsewhere that makes the frames be
+    there later than on plan, by `later_ns` in the order of the visits.
     """
 
     visits: list[int]
     backlog: Backlog
     disturbed: Clearing
     calm: Clearing
+    later_ns: Sequence[int]
 
 
 def recovery(problem: Problem, placements: Iterable[Placement], lists: Lists) -> Recovery:
@@ -219,32 +221,44 @@ class _Search:
                 late[child] = left
         pending = set(ports)
         for _ in range(_PASSES_MAX):
-            for link in pending:
-                port = ports[link]
-                later = [self._later_ns(number) for number in port.visits]
-                ports[link] = port._replace(calm=port.backlog.clearing(0, later))
-            if stuck := {link for link in pending if ports[link].calm.never}:
+            renewed = {link for link in pending if self._renew(link, ports)}
+            if stuck := {link for link in renewed if ports[link].calm.never}:
                 return stuck
-            pending = self._push_on(ports)
+            pending = self._push_on(ports, renewed)
             if not pending:
                 break
         return pending
 
-    def _push_on(self, ports: Mapping[int, _Port]) -> set[int]:
+    def _renew(self, link: int, ports: dict[int, _Port]) -> bool:
+        """Let `calm` be for frames as late as they are now; False if that makes no difference."""
+        port = ports[link]
+        later = [self._later_ns(number) for number in port.visits]
+        renewed = not port.later_ns or not all(
+            port.calm.is_same_for(visit.gone_ns + before, visit.gone_ns + now, visit.period_ns)
+            for visit, before, now in zip(port.backlog.coming, port.later_ns, later, strict=True)
+            if now > before
+        )
+        calm = port.backlog.clearing(0, later) if renewed else port.calm
+        ports[link] = port._replace(calm=calm, later_ns=later)
+        return renewed
+
+    def _push_on(self, ports: Mapping[int, _Port], renewed: Collection[int]) -> set[int]:
         """Let frames come as late on each port as they may leave the one before; the ports where
-        that makes a difference."""
+        that makes a difference. It only can behind those that are `renewed`, and so on."""
         visits, late = self._visits, self._late
-        changed = set()
-        for number, children in self._children.items():
+        raised: set[int] = set()
+        for number, children in self._children.items():  # none before the one before it on its way
             visit = visits[number]
+            if visit.link not in renewed and number not in raised:
+                continue
             later = self._later_ns(number)
             calm = ports[visit.link].calm
             later += calm.worst_wait_ns(visit.gone_ns + later, visit.period_ns)
             for child in children:
                 if later > late[child]:
                     late[child] = later
-                    changed.add(visits[child].link)
-        return changed
+                    raised.add(child)
+        return {visits[number].link for number in raised}
 
     def _port(self, link: int) -> _Port:
         """The queues of all classes of a port together; no frame comes late yet."""
@@ -264,7 +278,7 @@ class _Search:
             Ahead(once + start_delay_ns(intent, its), intent.control_rate_bps(its), its.rate_bps),
         )
         disturbed = backlog.clearing(self._disturbance_ns)
-        return _Port(numbers, backlog, disturbed, disturbed)
+        return _Port(numbers, backlog, disturbed, disturbed, ())
 
     def _feeders(self) -> dict[int, dict[int, int]]:
         """Which ports feed each, and how long the way is."""
@@ -311,15 +325,14 @@ _CIRCULAR = "its frames make each other late around a ring of ports"
 def _openings(gates: GateControlList, opened: int, shut: int) -> list[tuple[int, int]]:
     """When all gates of `opened` are open and none of `shut`; the last may end a cycle later."""
     found: list[tuple[int, int]] = []
-    begin = 0
-    for entry in gates.entries:
-        end = begin + entry.interval_ns
-        if entry.gate_states & (opened | shut) == opened:
+    wanted = opened | shut
+    edges = accumulate((entry.interval_ns for entry in gates.entries), initial=0)
+    for entry, (begin, end) in zip(gates.entries, pairwise(edges), strict=True):
+        if entry.gate_states & wanted == opened:
             if found and found[-1][1] == begin:
                 found[-1] = found[-1][0], end
             else:
                 found.append((begin, end))
-        begin = end
     if len(found) > 1 and found[0][0] == 0 and found[-1][1] == gates.cycle_ns:
         found[-1] = found[-1][0], gates.cycle_ns + found.pop(0)[1]
     return found

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from cnc.model import GateControlList, GateEntry, Link
 from cnc.planner.circle import Circle
+from cnc.planner.edges import gate_entry
 from cnc.planner.ports import interval_min_ns
 from cnc.planner.route import Placement
 
@@ -60,21 +61,27 @@ def _opened(
     may_split: bool,
 ) -> GateControlList:
     entries: list[GateEntry] = []
+    classes = [(1 << number, its) for number, its in busy.items()]
     start = 0
-    for states, interval_ns in ((e.gate_states, e.interval_ns) for e in gates.entries):
-        if states & best_effort == best_effort:
-            rooms = {number: its.gap(start) for number, its in busy.items()}
-            clear = {n: until for n, (waiting, until, _) in rooms.items() if not waiting}
-            throughout = sum(1 << n for n, until in clear.items() if until >= interval_ns)
-            until = min((u for u in clear.values() if u < interval_ns), default=0)
-            first = _cut_ns(start, until, interval_ns, link) if may_split else 0
-            if first:
-                at_first = sum(1 << n for n in clear)
-                entries.append(GateEntry(states | at_first, first))
-            entries.append(GateEntry(states | throughout, interval_ns - first))
+    for entry in gates.entries:
+        length = entry.interval_ns
+        if entry.gate_states & best_effort == best_effort:
+            at_first = throughout = entry.gate_states
+            until = length
+            for bit, its in classes:
+                if free := its.free_ns(start):
+                    at_first |= bit
+                    if free >= length:
+                        throughout |= bit
+                    elif free < until:
+                        until = free
+            cut = _cut_ns(start, until, length, link) if may_split and until < length else 0
+            if cut:
+                entries.append(gate_entry(at_first, cut))
+            entries.append(gate_entry(throughout, length - cut))
         else:
-            entries.append(GateEntry(states, interval_ns))
-        start += interval_ns
+            entries.append(entry)
+        start += length
     return replace(gates, entries=tuple(entries))
 
 

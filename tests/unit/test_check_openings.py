@@ -41,26 +41,17 @@ class EveryNanosecond:
     def any_open(self, number: int, start_ns: int, end_ns: int) -> bool:
         return any(self.is_open(number, time) for time in range(start_ns, end_ns))
 
-    def opening(self, number: int, time_ns: int) -> int:
-        """Of the stretch that holds `time_ns`, for a gate that is shut at some time."""
-        while self.is_open(number, time_ns - 1):
-            time_ns -= 1
-        return time_ns
-
-    def closing(self, number: int, time_ns: int) -> int:
-        while self.is_open(number, time_ns):
-            time_ns += 1
-        return time_ns
+    def is_alone(self, number: int, time_ns: int) -> bool:
+        return [c for c in (BEST_EFFORT, SLOW, FAST) if self.is_open(c, time_ns)] == [number]
 
     def is_clear(self, number: int, start_ns: int, end_ns: int) -> bool:
-        """Whether one stretch holds the time, and keeps the others and the guard time shut."""
-        opening, closing = self.opening(number, start_ns), self.closing(number, start_ns)
-        others = {BEST_EFFORT, SLOW, FAST} - {number}
-        return (
-            end_ns <= closing
-            and not any(self.any_open(other, opening, closing) for other in others)
-            and not self.any_open(BEST_EFFORT, opening - GUARD_NS, opening)
-        )
+        """Whether no other is open then, and best effort was not for the guard time before."""
+        if not all(self.is_alone(number, time) for time in range(start_ns, end_ns)):
+            return False
+        since = start_ns
+        while self.is_alone(number, since - 1):
+            since -= 1
+        return not self.any_open(BEST_EFFORT, since - GUARD_NS, since)
 
 
 @given(lists, classes, times, st.integers(0, 60))
@@ -92,7 +83,7 @@ def test_the_earliest_start_is_the_first_open_moment_of_any_period(
 
 
 @given(lists, classes, times, st.integers(1, 12), periods)
-def test_a_frame_is_beyond_doubt_in_a_stretch_without_company_after_its_guard_time(
+def test_a_frame_is_beyond_doubt_where_its_gate_is_open_alone_after_its_guard_time(
     gates: GateControlList, number: int, offset: int, duration: int, period: int
 ) -> None:
     every = EveryNanosecond(gates)

@@ -1,0 +1,109 @@
+"""Planner and judge solve the same equations of recovery, each with code of its own."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cnc.check.drains import Arrival, Interference
+from cnc.check.drains import Port as DrainedPort
+from cnc.check.spread import Stay, spread_ns
+from cnc.model import PortRef
+from cnc.planner.backlog import Ahead, Backlog, Coming
+from cnc.planner.chains import Passage, longest_chain_ns
+from tests.unit.planner_networks import examples
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[tuple[int, ...]], list[int]]:
+    """A cycle, its openings, frames, and what goes ahead of them."""
+    cycle = draw(st.sampled_from([1000, 2000, 4000]))
+    times = st.lists(st.integers(0, cycle - 1), min_size=2, max_size=12, unique=True)
+    edges = sorted(draw(times))
+    stretches = list(zip(edges[::2], edges[1::2], strict=False))
+    if draw(st.booleans()):  # one that goes on in the next cycle
+        stretches[-1] = stretches[-1][0], cycle + stretches[0][0] // 2
+    arrivals: list[tuple[int, ...]] = []
+    for _ in range(draw(st.integers(1, 5))):
+        period, earliest = cycle // draw(st.sampled_from([1, 2, 4])), draw(st.integers(0, 9000))
+        gone = earliest + draw(st.sampled_from([10, 40, 1500]))
+        arrivals.append((period, earliest, gone, draw(st.integers(1, 40))))
+    ahead = [draw(st.integers(0, 60)), draw(st.sampled_from([0, 1, 3, 10])), 10]
+    return cycle, stretches, arrivals, ahead
+
+
+@examples(max_examples=300)
+@given(
+    queues(),
+    st.sampled_from([0, 10, 100, 5000]),
+    st.lists(st.sampled_from([0, 0, 30, 2000]), min_size=5, max_size=5),
+)
+def test_planner_and_judge_agree_when_a_port_is_clear_again(
+    queue: tuple[int, list[tuple[int, int]], list[tuple[int, ...]], list[int]],
+    stopped_ns: int,
+    late_ns: list[int],
+) -> None:
+    cycle, stretches, arrivals, ahead = queue
+    late = late_ns[: len(arrivals)]
+    backlog = Backlog(cycle, stretches, [Coming(*a) for a in arrivals], Ahead(*ahead))
+    port = DrainedPort(cycle, stretches, [Arrival(*a) for a in arrivals], Interference(*ahead))
+    one, other = backlog.clearing(stopped_ns, late), port.drained(stopped_ns, late)
+    assert one.never == other.never
+    if one.never:
+        return
+    longest_ns = one.longest_ns()
+    assert longest_ns == other.longest_ns()
+    for time in range(-cycle, 2 * cycle, 37):
+        assert time <= other.left_by_ns(time) == time + one.wait_ns(time) <= time + longest_ns
+    assert one.worst_wait_ns(13, cycle // 2) == max(one.wait_ns(13), one.wait_ns(13 + cycle // 2))
+
+
+@examples(max_examples=300)
+@given(
+    queues(),
+    st.lists(st.sampled_from([0, 0, 30, 2000]), min_size=5, max_size=5),
+    st.lists(st.sampled_from([0, 1, 30, 200]), min_size=5, max_size=5),
+)
+def test_frames_that_come_later_change_nothing_where_planner_and_judge_need_not_look_again(
+    queue: tuple[int, list[tuple[int, int]], list[tuple[int, ...]], list[int]],
+    late_ns: list[int],
+    more_ns: list[int],
+) -> None:
+    cycle, stretches, arrivals, ahead = queue
+    late = late_ns[: len(arrivals)]
+    later = [one + more for one, more in zip(late, more_ns, strict=False)]
+    backlog = Backlog(cycle, stretches, [Coming(*a) for a in arrivals], Ahead(*ahead))
+    port = DrainedPort(cycle, stretches, [Arrival(*a) for a in arrivals], Interference(*ahead))
+    before, drained = backlog.clearing(0, late), port.drained(0, late)
+    if before.never:
+        assert backlog.clearing(0, later).never
+        assert port.is_same(drained, late, later)
+        return
+    same = all(
+        before.is_same_for(gone + one, gone + other, period)
+        for (period, _, gone, _), one, other in zip(arrivals, late, later, strict=True)
+    )
+    assert port.is_same(drained, late, later) == same
+    if same:
+        after, drained_later = backlog.clearing(0, later), port.drained(0, later)
+        for time in range(-cycle, 2 * cycle, 37):
+            assert after.wait_ns(time) == before.wait_ns(time)
+            assert drained_later.left_by_ns(time) == drained.left_by_ns(time)
+
+
+@pytest.mark.parametrize(("gone_ns", "longest_ns"), [(150, 445), (300, None)])
+def test_late_frames_in_a_ring_end_unless_they_come_round_to_themselves(
+    gone_ns: int, longest_ns: int | None
+) -> None:
+    # Two frames pass two ports in opposite order: at 0 and 300, at 500 and 800 of 1000.
+    ways = [("p", 0, [1]), ("q", 300, []), ("q", 500, [3]), ("p", 800, [])]
+    passages = [
+        Passage("pq".index(port), 6, 1000, at, at + 5, at + 10, [at + gone_ns], onward)
+        for port, at, onward in ways
+    ]
+    stays = [
+        Stay(PortRef("s", port), 6, 1000, at, at + 5, at + 10, [at + gone_ns], onward)
+        for port, at, onward in ways
+    ]
+    assert longest_chain_ns(passages) == spread_ns(stays) == longest_ns
