@@ -91,9 +91,9 @@ static __always_inline int generate(struct xdp_md *context, const struct generat
 	return encode(context, sequence);
 }
 
-// Where the vector algorithm has a place in its history: 7.4.3.4.
+// 7.4.3.4.
 static __always_inline enum verdict in_vector(struct recovery_state *state, __u16 sequence,
-					      __s32 length, struct counters *counters, int is_last)
+					      __s32 length, struct counters *found)
 {
 	__s32 ahead = (__s16)(sequence - state->newest);
 	__u64 bit, all, leaving, known;
@@ -101,27 +101,22 @@ static __always_inline enum verdict in_vector(struct recovery_state *state, __u1
 	if (length > HISTORY_MAX)
 		length = HISTORY_MAX;
 	if (ahead >= length || ahead <= -length) {
-		count(&counters->rogue, 1);
+		found->rogue = 1;
 		return DISCARD;
 	}
 	if (ahead <= 0) {
 		bit = 1ULL << (-ahead & (HISTORY_MAX - 1));
-		if (state->history & bit) {
-			count(&counters->discarded, 1);
-			return DISCARD;
-		}
+		found->discarded = (state->history & bit) != 0;
+		found->out_of_order = !found->discarded;
 		state->history |= bit;
-		count(&counters->out_of_order, is_last);
-		return ACCEPT;
+		return found->discarded ? DISCARD : ACCEPT;
 	}
-	if (ahead != 1)
-		count(&counters->out_of_order, is_last);
 	// Of the numbers that leave the history, those that have not come are lost.
 	all = ~0ULL >> ((HISTORY_MAX - length) & (HISTORY_MAX - 1));
 	known = ~0ULL >> ((HISTORY_MAX - state->known) & (HISTORY_MAX - 1));
 	leaving = all & ~(all >> (ahead & (HISTORY_MAX - 1))) & known;
-	if (is_last)
-		count(&counters->lost, __builtin_popcountll(leaving & ~state->history));
+	found->lost = __builtin_popcountll(leaving & ~state->history);
+	found->out_of_order = ahead != 1;
 	state->history = state->history << (ahead & (HISTORY_MAX - 1)) | 1;
 	state->known = state->known + ahead > HISTORY_MAX ? HISTORY_MAX : state->known + ahead;
 	state->newest = sequence;
@@ -130,14 +125,12 @@ static __always_inline enum verdict in_vector(struct recovery_state *state, __u1
 
 // 7.4.3.5.
 static __always_inline enum verdict in_match(struct recovery_state *state, __u16 sequence,
-					     struct counters *counters, int is_last)
+					     struct counters *found)
 {
-	if (sequence == state->newest) {
-		count(&counters->discarded, 1);
+	found->discarded = sequence == state->newest;
+	if (found->discarded)
 		return DISCARD;
-	}
-	if ((__u16)(sequence - state->newest) != 1)
-		count(&counters->out_of_order, is_last);
+	found->out_of_order = (__u16)(sequence - state->newest) != 1;
 	state->newest = sequence;
 	state->history = state->known = 1;  // should the algorithm become the other one
 	return ACCEPT;
@@ -153,7 +146,8 @@ static __always_inline enum verdict recover(const struct recovery *function, __s
 	__u32 number = function->entry;
 	__u64 wanted = resets_wanted(RECOVERY, number), now_ns = bpf_ktime_get_ns();
 	struct recovery_state *state = bpf_map_lookup_elem(&recovered, &number);
-	enum verdict verdict;
+	struct counters found = {};
+	enum verdict verdict = ACCEPT;
 
 	if (!state) {
 		struct recovery_state fresh = { .take_any = 1, .resets = wanted };
@@ -168,7 +162,7 @@ static __always_inline enum verdict recover(const struct recovery *function, __s
 	    (!state->take_any && now_ns - state->passed_ns > function->reset_timeout_ns)) {
 		state->resets = wanted;
 		state->take_any = 1;
-		count(&counters->resets, 1);
+		found.resets = 1;
 	}
 	if (sequence < 0) {
 		verdict = function->take_no_sequence ? ACCEPT : DISCARD;
@@ -176,18 +170,22 @@ static __always_inline enum verdict recover(const struct recovery *function, __s
 		state->take_any = 0;
 		state->newest = sequence;
 		state->history = state->known = 1;
-		verdict = ACCEPT;
 	} else if (function->algorithm == MATCH) {
-		verdict = in_match(state, sequence, counters, is_last);
+		verdict = in_match(state, sequence, &found);
 	} else {
-		verdict = in_vector(state, sequence, function->history_length, counters,
-				    is_last);
+		verdict = in_vector(state, sequence, function->history_length, &found);
 	}
 	// The timer of an individual recovery function also waits for the frames that it discards to
 	// end: for a sender that repeats one for ever (10.4.1.10).
 	if (verdict == ACCEPT || is_individual)
 		state->passed_ns = now_ns;
 	bpf_spin_unlock(&state->lock);
+	// All of them: which one to count would be an offset that only a program of root may have.
+	count(&counters->resets, found.resets);
+	count(&counters->discarded, found.discarded);
+	count(&counters->rogue, found.rogue);
+	count(&counters->out_of_order, is_last ? found.out_of_order : 0);
+	count(&counters->lost, is_last ? found.lost : 0);
 	return verdict;
 }
 

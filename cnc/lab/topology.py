@@ -32,6 +32,8 @@ QUEUES = 8  # one per traffic class: taprio refuses more classes than transmit q
 
 # With any of these a receiver gets merged frames, or taprio has to segment them.
 OFFLOADS = ("tx-generic-segmentation", "tx-tcp-segmentation", "tx-tcp6-segmentation", "rx-gro")
+# With any of these the VLAN tag is beside the frame, where XDP programs do not see it.
+VLAN_OFFLOADS = ("tx-vlan-hw-insert", "rx-vlan-hw-parse")
 
 
 def build(intent: Intent, *, timed_wires: bool) -> None:
@@ -99,6 +101,8 @@ def _lay_timed_cables(intent: Intent) -> None:
             peer = {"ifname": inner[port], "net_ns_fd": home, "mtu": mtu}
             ip.link("add", kind="veth", **_end(intent.name, port, own.mac, mtu), peer=peer)
     wires.connect(intent.network, home, inner)
+    if intent.network.forwarding is Forwarding.BRIDGED:
+        inside(home, partial(_keep_vlan_tags, inner.values()))
 
 
 def _below_gates(intent: Intent, node: str) -> dict[str, int]:
@@ -167,6 +171,7 @@ def _configure_bridged_node(intent: Intent, node: str) -> None:
             _disable_offloads(switch.bridge_device)
             for port in ports:  # before they come up: one off the tree never carries VLAN 1
                 bridge.join(switch.bridge_device, port, ordinary)
+        _keep_vlan_tags(ports)
         for port in ports:
             _disable_offloads(port)
             bring_up(ip, port)
@@ -218,11 +223,16 @@ def _assign(
             )
 
 
-def _disable_offloads(interface: str) -> None:
+def _keep_vlan_tags(interfaces: Iterable[str]) -> None:
+    for interface in interfaces:
+        _disable_offloads(interface, VLAN_OFFLOADS)
+
+
+def _disable_offloads(interface: str, offloads: Iterable[str] = OFFLOADS) -> None:
     device = IoctlEthtool(interface)
     try:
         features = device.get_features()
-        for name in OFFLOADS:
+        for name in offloads:
             features[name] = False
         device.set_features(features)
     finally:

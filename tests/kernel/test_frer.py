@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -345,3 +348,31 @@ def test_a_new_program_takes_the_place_of_a_former_one_at_all_ports(network, tmp
     assert not set(before.values()) & set(after.values())
     assert numbers(network) == list(FRAMES)
     assert network.total("discarded") == len(FRAMES)
+
+
+LOADS = """
+import sys
+from pathlib import Path
+from agent.kernel.bpf import PinnedObject
+PinnedObject(Path(sys.argv[1]), "frer", 1).load()
+"""
+
+
+def test_the_program_needs_no_other_rights_than_those_of_the_service():
+    """Unlike those of root, its pointers must not be computed from what frames hold."""
+    pins = Path(tempfile.mkdtemp(dir="/run"))  # tmp_path is root's alone
+    subprocess.run(["mount", "-t", "bpf", "-o", "mode=0777", "bpf", pins], check=True)
+    rights = "+bpf,+net_admin"
+    words = ["--reuid=1000", "--clear-groups", f"--inh-caps={rights}", f"--ambient-caps={rights}"]
+    try:
+        subprocess.run(
+            ["setpriv", *words, sys.executable, "-c", LOADS, pins],
+            check=True,
+            cwd=Path(__file__).parents[2],
+            env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        (program,) = pins.glob("frer-1/program-*")
+        assert program.stat().st_uid == 1000
+    finally:
+        subprocess.run(["umount", pins], check=True)
+        pins.rmdir()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from cnc.model import NS_PER_S, Intent, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.spanning_tree import spanning_tree
+from cnc.switch.connection import open_to
 from cnc.talker import tai_ns
 from cnc.traffic import iperf
 from cnc.traffic.flows import BridgedFlow, flows
@@ -265,3 +266,80 @@ def test_only_its_bridge_has_an_address_on_a_switch(five_switches: tuple[Lab, Pl
     own = addresses(plan.intent)["s3"]
     assert {name for name, _ in found} == {"br0"}
     assert {str(own.v4), str(own.v6)} < {address for _, address in found}
+
+
+IDENTITY = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-stream-identification"
+FRER = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-frer"
+
+
+def _identity(plan: Plan, handle: int, ports: Sequence[str]) -> str:
+    address = plan.addresses["twice"]
+    mac = address.destination_mac.replace(":", "-").upper()
+    return (
+        f'<stream-identity xmlns="{IDENTITY}"><index>9</index><handle>{handle}</handle><out-facing>'
+        + "".join(f"<input-port>{port}</input-port>" for port in ports)
+        + "</out-facing><null-stream-identification>"
+        f"<destination-mac>{mac}</destination-mac><tagged>tagged</tagged>"
+        f"<vlan>{address.vlan_id}</vlan></null-stream-identification></stream-identity>"
+    )
+
+
+def _numbers(port: str, out_facing: str) -> str:
+    return (
+        f"<sequence-identification><stream>9</stream><port>{port}</port><direction-out-facing>"
+        f"{out_facing}</direction-out-facing><active>true</active><encapsulation><r-tag/>"
+        "</encapsulation></sequence-identification>"
+    )
+
+
+def _edit(running: Lab, switch: str, *nodes: str) -> None:
+    bridge = running.intent.network.bridges[switch]
+    with open_to(switch, bridge.management, running.connect) as session:
+        config = '<config xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">'
+        session.edit_config(target="candidate", config=f"{config}{''.join(nodes)}</config>")
+        session.commit()
+
+
+@contextmanager
+def eliminating(running: Lab, plan: Plan) -> Iterator[None]:
+    """Copies of the stream `twice` are eliminated at s4 for the time of a `with` block."""
+    generation = "<sequence-generation><index>9</index><stream>9</stream>"
+    recovery = "<sequence-recovery><index>9</index><stream>9</stream><port>s3</port><port>s5</port>"
+    at_last = (
+        f"{recovery}<direction-out-facing>true</direction-out-facing>"
+        "<history-length>16</history-length><reset-timeout>500</reset-timeout></sequence-recovery>"
+        f"{_numbers('s3', 'true')}{_numbers('s5', 'true')}"
+    )
+    at_first = (
+        f"{generation}<direction-out-facing>false</direction-out-facing></sequence-generation>"
+        f"{_numbers('t1', 'false')}"
+    )
+    tables = {"s4": (at_last, ("s3", "s5")), "s1": (at_first, ("t1",))}
+    for switch, (node, ports) in tables.items():
+        _edit(running, switch, _identity(plan, 9, ports), f'<frer xmlns="{FRER}">{node}</frer>')
+    try:
+        yield
+    finally:
+        gone = 'xmlns:nc="urn:ietf:params:xml:ns:netconf:base:1.0" nc:operation="delete"'
+        identity = f'<stream-identity xmlns="{IDENTITY}" {gone}><index>9</index></stream-identity>'
+        for switch in reversed(tables):
+            _edit(running, switch, identity, f'<frer xmlns="{FRER}" {gone}/>')
+
+
+@pytest.mark.virtual_time
+def test_a_switch_eliminates_second_copies_also_while_a_path_is_cut(
+    five_switches: tuple[Lab, Plan], tmp_path: Path
+):
+    running, plan = five_switches
+    sent = [flow for flow in flows(plan) if flow.stream == "twice"]
+    links = plan.intent.network.links
+    hop = plan.streams["twice"].paths[0][1].egress  # of the first switch
+    with eliminating(running, plan):
+        record, _ = sent_through(running, plan, sent, 100 * MS, tmp_path)
+        assert [frame.copies for frame in record] == [1] * 100
+        with cut(running, hop, links[hop].target):
+            record, _ = sent_through(running, plan, sent, 100 * MS, tmp_path)
+            assert [frame.copies for frame in record] == [1] * 100
+        time.sleep(1)  # for the ports to forward again
+    record, _ = sent_through(running, plan, sent, 100 * MS, tmp_path)
+    assert [frame.copies for frame in record] == [2] * 100
