@@ -14,7 +14,15 @@ from cnc.model import Intent
 # not scaled: these are limits of the kernel, whose speed does not change.
 TIMES = frozenset(
     {
-        *("propagation", "min", "max", "clock-error", "gate-margin", "gate-interval-min"),
+        *(
+            "propagation",
+            "min",
+            "max",
+            "clock-error",
+            "gate-margin",
+            "talker-lateness",
+            "gate-interval-min",
+        ),
         "recovery",
         *("period", "max-latency", "max-jitter", "earliest", "latest"),
     }

@@ -438,7 +438,7 @@ def test_of_ports_that_are_gone_a_bridge_is_told_nothing() -> None:
 
 def test_a_bridge_is_summed_up_with_its_functions() -> None:
     summary = settings_summary(None, told(axis=FIRST, valve=LAST))
-    assert summary.endswith("VLAN 10, 1 sequence generation, 1 sequence recovery")
+    assert summary == "2 filtering entries, 1 sequence generation, 1 sequence recovery, VLAN 10"
 
 
 def followed(does: Mapping[str, BridgeForwarding], planned: Plan) -> StreamPath:

@@ -400,5 +400,5 @@ def test_a_change_that_was_recorded_before_there_were_filters_is_read() -> None:
 
 
 def test_a_bridge_is_summed_up_with_its_filters() -> None:
-    assert settings_summary(None, ALL).endswith("VLAN 10, 4 stream filters")
+    assert settings_summary(None, ALL) == "2 filtering entries, 4 stream filters, VLAN 10"
     assert settings_summary(None, told()).endswith("VLAN 10")
