@@ -110,13 +110,13 @@ class PinnedObject:
     @property
     def is_pinned(self) -> bool:
         """Whether a program of this layout, of whatever code, is there."""
-        return self._pins.is_dir() and any(self._pins.glob("program-*"))
+        return bool(self.pinned("program-"))
 
     def program_ids(self) -> frozenset[int]:
         """The numbers by which the kernel lists the pinned programs: one, but in a replacement."""
         numbers = set()
-        for pin in self._pins.glob("program-*"):
-            descriptor = _opened(pin)
+        for name in self.pinned("program-"):
+            descriptor = _opened(self._pins / name)
             numbers.add(program_id(descriptor))
             os.close(descriptor)
         return frozenset(numbers)
@@ -141,7 +141,7 @@ class PinnedObject:
             return _opened(program)
         _require_bpffs(self._directory)
         library, log = _libbpf(), _Log()
-        former = list(self._pins.glob("program-*"))
+        former = [self._pins / each for each in self.pinned("program-")]
         self._pins.mkdir(exist_ok=True)
         handle = library.bpf_object__open_file(os.fsencode(self._object), None)
         if not handle:
@@ -183,8 +183,11 @@ class PinnedObject:
         (self._pins / name).unlink(missing_ok=True)
 
     def pinned(self, prefix: str) -> list[str]:
-        """The names of what is pinned that begin so."""
-        return sorted(each.name for each in self._pins.glob(f"{prefix}*"))
+        """The names of what is pinned that begin so; nothing where the agent may not look."""
+        try:
+            return sorted(each.name for each in self._pins.glob(f"{prefix}*"))
+        except PermissionError:
+            return []
 
     def program(self) -> int | None:
         """A descriptor of the pinned program, of whatever code; None where there is none."""

@@ -17,7 +17,7 @@ import pytest
 
 from tests.boot.emulated import Emulated
 from tests.boot.playbooks import play
-from tests.boot.switch import BROKER, FILES, SERVER, UNITS, Switch, until
+from tests.boot.switch import AGENT, BROKER, FILES, SERVER, UNITS, Switch, until
 
 NAME = "s1"
 EXAMPLES = Path(__file__).parents[2] / "scripts/debian/examples"
@@ -92,6 +92,18 @@ def test_a_push_to_it_ends_with_gates_and_filtering_entries_in_the_kernel(brough
     assert entry["port"] == "p2"
     (member,) = brought_up.machine.json("bridge -json vlan show dev p2")
     assert entry["vid"] in [each["vlan"] for each in member["vlans"]]
+
+
+def test_the_agent_keeps_a_stream_filter_where_its_rights_suffice(brought_up: Switch):
+    """With CAP_BPF and no more, in a file system that is not the agent's to mount."""
+    pins = "/run/tsn-agent/bpf"
+    assert brought_up.machine.run(f"stat -f -c %T {pins}").stdout.strip() == "bpf_fs"
+    assert brought_up.machine.run(f"stat -c %U {pins}").stdout.strip() == "tsn-agent"
+    listed = brought_up.machine.run("tc filter show dev p1 ingress").stdout
+    assert "stream_filters" in listed
+    brought_up.machine.run("systemctl restart tsn-agent.service")
+    until(lambda: brought_up.property(AGENT, "ActiveState") == "active", "another agent")
+    assert brought_up.machine.run("tc filter show dev p1 ingress").stdout == listed
 
 
 def test_no_process_that_a_client_reaches_reaches_sysrepo(brought_up: Switch):
