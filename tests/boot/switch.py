@@ -55,7 +55,6 @@ FILES = {
 
 _INTENT = """name: booted
 forwarding: {forwarding}
-policing: {policing}
 defaults:
   {{rate: 1Gbps, propagation: 100ns, processing: {{min: 1us, max: 5us}}, clock-error: 1us,
     gate-margin: 1ms, gates: software, user: operator, netconf-port: {port}}}
@@ -112,11 +111,9 @@ class Switch:
         """Bring the schedule to the switch, as an operator does; `bridged` needs a bridge br0, and
         counts there what the talker sends otherwise than planned."""
         intent = self.directory / "booted.yaml"
-        text = _INTENT.format(
-            port=self.machine.port(830),
-            forwarding=forwarding,
-            policing="count" if forwarding == "bridged" else "off",
-        )
+        text = _INTENT.format(port=self.machine.port(830), forwarding=forwarding)
+        if forwarding == "bridged":
+            text += "policing: count\n"
         intent.write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "cnc", "push", intent, "--timeout", "120"]
         command += ["--identity", self.machine.identity, "--known-hosts", self._known_hosts]
