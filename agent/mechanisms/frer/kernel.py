@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from pyroute2.netlink.exceptions import NetlinkError
@@ -18,7 +18,7 @@ from agent.kernel import xdp
 from agent.kernel.bpf import PinnedObject, program_name
 from agent.kernel.ethtool import Ethtool
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
-from agent.kernel.refusal import reason
+from agent.kernel.refusal import reason, set_or_restore
 from agent.kernel.xdp import Mode
 from agent.mechanism import KernelAdapter
 from agent.mechanisms.frer.maps import LAYOUT, Maps
@@ -102,20 +102,15 @@ class FrerAdapter(KernelAdapter):
         self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
     ) -> None:
         """Let the port have what `after` holds; if refused, `before` again and AgentError."""
-        if target.port is None or target.ifindex is None:
-            raise TypeError(f"{target} belongs to no port")
-        old, new = (
-            contributions[0].content if contributions else FrerConfig()
-            for contributions in (before, after)
-        )
+        port, ifindex = target.port_and_ifindex()
         try:
-            self._set(target.port, target.ifindex, new)
+            set_or_restore(
+                lambda content: self._set(port, ifindex, content or FrerConfig()), before, after
+            )
         except (AgentError, NetlinkError, OSError) as refusal:
-            with suppress(AgentError, NetlinkError, OSError):
-                self._set(target.port, target.ifindex, old)
-            why = reason(refusal) if isinstance(refusal, NetlinkError) else str(refusal)
             raise AgentError(
-                f"port {target.port}: the kernel refused frame replication and elimination: {why}"
+                f"port {port}: the kernel refused frame replication and elimination: "
+                f"{reason(refusal)}"
             ) from refusal
 
     def _set(self, port: str, ifindex: int, functions: FrerConfig) -> None:

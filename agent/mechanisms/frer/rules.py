@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.composition import Change, Contribution, KernelObject, Stage
+from agent import composition
+from agent.composition import Change, KernelObject, SoleContent, Stage
 from agent.mechanism import Contributions
 from agent.mechanisms.frer.model import (
     Counts,
@@ -16,10 +17,9 @@ from agent.mechanisms.frer.model import (
     Recovery,
 )
 from agent.model import Clock, PortConfig, PortState
-from agent.wording import counted
+from agent.wording import counted, first_few
 
 NAME = "frer"
-_NAMED = 3  # of many differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +39,27 @@ def as_is(state: PortState) -> FrerConfig:
 
 
 def contributions(state: PortState) -> Contributions:
-    if functions := as_is(state):
-        yield _target(state), _contribution(state, functions)
+    return _sole_content(state).contributions(as_is(state))
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     before, after = as_is(state), config[FrerConfig]
     if before == after:
         return
-    yield Change(
-        port=state.name,
-        target=_target(state),
-        before=(_contribution(state, before),) if before else (),
-        after=(_contribution(state, after),) if after else (),
-        description=f"port {state.name}: frame replication and elimination: {_extent(after)}",
+    yield _sole_content(state).change(
+        before,
+        after,
+        description=f"frame replication and elimination: {_extent(after)}",
         difference=_difference(before, after),
     )
 
 
 def repair(port: str, ifindex: int) -> Change:
     """The functions of the port are right, but it runs the program of a former version."""
-    return Change(
-        port=None,
-        target=FrerFunctions(port, ifindex),
-        before=(),
-        after=(),
-        description=f"port {port}: replace the XDP program of a former version",
-        difference="the XDP program is that of a former version",
+    return composition.repair(
+        FrerFunctions(port, ifindex),
+        f"port {port}: replace the XDP program of a former version",
+        "the XDP program is that of a former version",
     )
 
 
@@ -78,12 +72,8 @@ def applied(
     return state.with_part(FrerState(functions.generated, functions.recovered, counts))
 
 
-def _target(state: PortState) -> FrerFunctions:
-    return FrerFunctions(state.name, state.ifindex)
-
-
-def _contribution(state: PortState, functions: FrerConfig) -> Contribution:
-    return Contribution(NAME, state.name, 0, functions)
+def _sole_content(state: PortState) -> SoleContent:
+    return SoleContent(NAME, state.name, FrerFunctions(state.name, state.ifindex))
 
 
 def _extent(functions: FrerConfig) -> str:
@@ -109,9 +99,7 @@ def _difference(kernel: FrerConfig, desired: FrerConfig) -> str:
             for handle in sorted(present.keys() - wanted.keys())
         ),
     ]
-    more = len(differences) - _NAMED
-    named = ", ".join(differences[:_NAMED])
-    return f"{named}, and {counted(more, 'more difference')}" if more > 0 else named
+    return first_few(differences, "more difference")
 
 
 def _functions(config: FrerConfig) -> dict[int, str]:

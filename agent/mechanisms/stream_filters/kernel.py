@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from agent.kernel.bpf import MapShape, PinnedObject, program_id
 from agent.kernel.clock import now_ns
 from agent.kernel.cls_bpf import BpfPlace, delete_program, programs, set_program
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
-from agent.kernel.refusal import reason
+from agent.kernel.refusal import reason, set_or_restore
 from agent.mechanism import KernelAdapter
 from agent.mechanisms.stream_filters.layout import (
     COUNTERS,
@@ -181,20 +181,14 @@ class StreamFilterAdapter(KernelAdapter):
         self, target: KernelObject, before: Sequence[Contribution], after: Sequence[Contribution]
     ) -> None:
         """Let the bridge have what `after` holds; if refused, `before` again and AgentError."""
-        if target.port is None or target.ifindex is None:
-            raise TypeError(f"{target} belongs to no port")
-        old, new = (
-            contributions[0].content if contributions else FilterTable()
-            for contributions in (before, after)
-        )
+        bridge, ifindex = target.port_and_ifindex()
         try:
-            self._set(target.port, target.ifindex, new)
-        except (NetlinkError, OSError, AgentError) as refusal:
-            with suppress(NetlinkError, OSError, AgentError):
-                self._set(target.port, target.ifindex, old)
-            why = reason(refusal) if isinstance(refusal, NetlinkError) else str(refusal)
+            set_or_restore(
+                lambda content: self._set(bridge, ifindex, content or FilterTable()), before, after
+            )
+        except (AgentError, NetlinkError, OSError) as refusal:
             raise AgentError(
-                f"port {target.port}: the kernel refused stream filters: {why}"
+                f"port {bridge}: the kernel refused stream filters: {reason(refusal)}"
             ) from refusal
 
     def _set(self, bridge: str, ifindex: int, wanted: FilterTable) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.composition import Change, Contribution, KernelObject, Stage
+from agent import composition
+from agent.composition import Change, KernelObject, SoleContent, Stage
 from agent.mechanism import Contributions
 from agent.mechanisms.stream_filters.model import (
     PRIORITIES,
@@ -22,10 +23,9 @@ from agent.mechanisms.stream_filters.model import (
     StreamFilterState,
 )
 from agent.model import Clock, PortConfig, PortState
-from agent.wording import counted
+from agent.wording import counted, first_few
 
 NAME = "stream filters"
-_NAMED = 3  # of many differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +46,17 @@ def as_is(state: PortState) -> FilterTable:
 
 
 def contributions(state: PortState) -> Contributions:
-    if table := state[StreamFilterState].table:
-        yield _filters(state), _contribution(state, table)
+    return _sole_content(state).contributions(state[StreamFilterState].table)
 
 
 def diff(config: PortConfig, state: PortState) -> Iterator[Change]:
     before, after = state[StreamFilterState].table, table_of(config, state)
     if before == after:
         return
-    yield Change(
-        port=state.name,
-        target=_filters(state),
-        before=(_contribution(state, before),) if before else (),
-        after=(_contribution(state, after),) if after else (),
-        description=f"port {state.name}: stream filters: {_extent(after)}",
+    yield _sole_content(state).change(
+        before,
+        after,
+        description=f"stream filters: {_extent(after)}",
         difference=_difference(before, after),
     )
 
@@ -109,13 +106,10 @@ def _by_priority(
 def repair(bridge: str, ifindex: int) -> Change:
     """The stream filters of the bridge are right, but the program is of another version, or is left
     at a port that is in no bridge any more."""
-    return Change(
-        port=None,
-        target=StreamFilters(bridge, ifindex),
-        before=(),
-        after=(),
-        description=f"port {bridge}: filter streams by the program of this version, at its ports",
-        difference="the program that filters streams is of another version, or left at a port",
+    return composition.repair(
+        StreamFilters(bridge, ifindex),
+        f"port {bridge}: filter streams by the program of this version, at its ports",
+        "the program that filters streams is of another version, or left at a port",
     )
 
 
@@ -150,12 +144,8 @@ def running_gates(
     return found
 
 
-def _filters(state: PortState) -> StreamFilters:
-    return StreamFilters(state.name, state.ifindex)
-
-
-def _contribution(state: PortState, table: FilterTable) -> Contribution:
-    return Contribution(NAME, state.name, 0, table)
+def _sole_content(state: PortState) -> SoleContent:
+    return SoleContent(NAME, state.name, StreamFilters(state.name, state.ifindex))
 
 
 def _extent(table: FilterTable) -> str:
@@ -181,9 +171,7 @@ def _difference(kernel: FilterTable, desired: FilterTable) -> str:
             if (port, frames) not in wanted
         ),
     ]
-    more = len(differences) - _NAMED
-    named = ", ".join(differences[:_NAMED])
-    return f"{named}, and {counted(more, 'more difference')}" if more > 0 else named
+    return first_few(differences, "more difference")
 
 
 def _entries(table: FilterTable) -> Iterable[tuple[tuple[str, Frames], StreamFilter]]:
