@@ -95,7 +95,7 @@ def test_a_push_to_it_ends_with_gates_and_filtering_entries_in_the_kernel(brough
 
 
 def test_the_agent_keeps_a_stream_filter_where_its_rights_suffice(brought_up: Switch):
-    """With CAP_BPF and no more, in a file system that is not the agent's to mount."""
+    """As a user with three capabilities, in a file system that is not the agent's to mount."""
     pins = "/run/tsn-agent/bpf"
     assert brought_up.machine.run(f"stat -f -c %T {pins}").stdout.strip() == "bpf_fs"
     assert brought_up.machine.run(f"stat -c %U {pins}").stdout.strip() == "tsn-agent"

@@ -119,7 +119,7 @@ def test_a_daemon_is_nobody_else_and_cannot_become_root(name):
 def test_the_agent_may_change_the_network_load_bpf_programs_and_nothing_else():
     service = unit(AGENT)["Service"]
 
-    assert service["CapabilityBoundingSet"] == "CAP_NET_ADMIN CAP_BPF"
+    assert service["CapabilityBoundingSet"] == "CAP_NET_ADMIN CAP_BPF CAP_PERFMON"
     assert service["AmbientCapabilities"] == service["CapabilityBoundingSet"]
 
 

@@ -69,7 +69,7 @@ def adapter(directory: Path) -> Callable[[IPRoute], KernelAdapter]:
 
 
 class StreamFilterAdapter(KernelAdapter):
-    """Needs CAP_NET_ADMIN and CAP_BPF. Not to be used by two threads at once."""
+    """Needs CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON. Not to be used by two threads at once."""
 
     def __init__(self, directory: Path) -> None:
         self._kernel = NetlinkSocket(socket.NETLINK_ROUTE)
