@@ -122,14 +122,21 @@ class PinnedObject:
         return frozenset(numbers)
 
     def capability(self) -> str | None:
-        """None, or why no BPF program can be loaded, as far as that can be told beforehand."""
+        """None, or why no BPF program can be loaded, as far as that can be told by looking."""
         try:
             _libbpf()
             self._code()
-            _require_bpffs(self._directory)
         except AgentError as reason:
             return str(reason)
         return None
+
+    def problem(self) -> str | None:
+        """None, or why none can be loaded and pinned, before one is: a file system is mounted."""
+        try:
+            _require_bpffs(self._directory)
+        except AgentError as reason:
+            return self.capability() or str(reason)
+        return self.capability()
 
     def load(self) -> int:
         """A descriptor of the program, loaded and pinned if it is not, with its maps.

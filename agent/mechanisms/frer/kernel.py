@@ -56,7 +56,7 @@ class FrerAdapter(KernelAdapter):
     def problems(self, config: PortConfig) -> Iterator[str]:
         if not config[FrerConfig]:
             return
-        if why := self.capability():
+        if why := self._object.problem():
             yield why
         if self._ethtool.takes_vlan_tags_off(config.name):
             yield (
