@@ -158,8 +158,11 @@ def test_a_wheel_has_one_package_whole_with_the_modules(wheels, distribution, pa
     sources = {
         f"{package}/{path.relative_to(CHECKOUT / package)}"
         for path in (CHECKOUT / package).rglob("*.py")
+        if path.name != "hatch_build.py"  # what compiles BPF programs as the wheel is made
     }
     assert sources <= set(inside)
+    programs = {each.stem for each in (CHECKOUT / package).rglob("*.bpf.c")}
+    assert {f"{package}/bpf/{name}.o" for name in programs} <= set(inside)
     for path in (path for path in (CHECKOUT / "yang").rglob("*") if path.is_file()):
         name = f"{package}/yang/{path.relative_to(CHECKOUT / 'yang')}"
         assert name in inside
