@@ -52,7 +52,7 @@ class Node:
 
     @property
     def is_leaf(self) -> bool:
-        return not self.children
+        return bool(self.values)  # a container may have no children
 
 
 def schema(context: libyang.Context) -> tuple[Node, ...]:
