@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib import metadata
@@ -174,7 +175,8 @@ def test_a_wheel_has_one_package_whole_with_the_modules(wheels, distribution, pa
 
 
 def test_the_controllers_wheel_has_its_data(wheels):
-    data = {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed"}
+    program = "cnc/lab/virtual_network/virtual-network"
+    data = {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed", program}
     assert data <= set(_files(wheels[CONTROLLER]))
 
 
@@ -183,6 +185,20 @@ def test_a_source_distribution_builds_the_same_wheel(wheels, distribution, tmp_p
     monkeypatch.chdir(FOLDERS[distribution])
     source = tmp_path / build_sdist(str(tmp_path))
     assert _files(_build(source, tmp_path / "again")) == _files(wheels[distribution])
+
+
+def test_a_wheel_built_without_a_compiler_lacks_only_what_needs_one(wheels, tmp_path, monkeypatch):
+    monkeypatch.chdir(CHECKOUT)
+    source = tmp_path / build_sdist(str(tmp_path))
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("bash", "dirname", "find", "head", "sort"):
+        (tools / tool).symlink_to(shutil.which(tool))
+    monkeypatch.setenv("PATH", str(tools))
+    program = "cnc/lab/virtual_network/virtual-network"
+    assert set(_files(wheels[CONTROLLER])) - set(_files(_build(source, tmp_path / "bare"))) == {
+        program
+    }
 
 
 def test_both_have_the_version_of_the_package(wheels):

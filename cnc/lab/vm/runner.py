@@ -175,20 +175,27 @@ def write_command(request: Request, lane: str, path: Path) -> None:
 
 
 def uml_command(request: Request, run: Path, ports: list[int]) -> list[str]:
-    """Arguments that boot the cached user-mode kernel; one console a port, kernel log on fd 1."""
-    kernel = artefact("uml") or build("uml")
+    """Arguments that boot the cached user-mode kernel; one console a port."""
     travel = ["time-travel=inf-cpu", f"time-travel-start={VIRTUAL_EPOCH_NS}"]
     oscillator = [f"oscillator-ppb={request.oscillator_ppb}"]
+    return [
+        *uml_boot(run, request.memory, ports),
+        *(travel if request.virtual_time else []),
+        *(oscillator if request.oscillator_ppb else []),
+    ]
+
+
+def uml_boot(run: Path, memory: str, ports: list[int]) -> list[str]:
+    """Arguments that every user-mode kernel gets: its files, its consoles, its log on fd 1."""
+    kernel = artefact("uml") or build("uml")
     consoles = [f"con{n}=null,fd:{fd}" for n, fd in enumerate(ports, 1)]
     # Built in, these drivers would create devices that are not needed.
     no_devices = ["bonding.max_bonds=0", "mac80211_hwsim.radios=0"]
     return [
-        *(str(kernel / "linux"), f"mem={request.memory}", f"uml_dir={run}/", "umid=guest"),
+        *(str(kernel / "linux"), f"mem={memory}", f"uml_dir={run}/", "umid=guest"),
         *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={PARTS}/init-uml"),
         *("con=null", "con0=null,fd:1", *consoles, "panic=1", "quiet", f"tsn.run={run}"),
         *no_devices,
-        *(travel if request.virtual_time else []),
-        *(oscillator if request.oscillator_ppb else []),
     ]
 
 
