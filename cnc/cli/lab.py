@@ -54,6 +54,13 @@ def lab() -> None:
     "Default: timed in virtual time, and for a Mininet topology with a bw or delay; else instant.",
 )
 @click.option(
+    "--kernels",
+    type=click.Choice(["shared", "own"]),
+    default="shared",
+    help="shared: each node is a namespace of this kernel. own: each is a user-mode kernel with a "
+    "clock of its own, all in one virtual time.  [default: shared]",
+)
+@click.option(
     "--slower",
     type=click.IntRange(min=2),
     metavar="N",
@@ -71,6 +78,7 @@ def up(  # noqa: PLR0917  one parameter an option
     file: Path,
     topo: str | None,
     wires: str | None,
+    kernels: str,
     slower: int | None,
     output: Path | None,
     as_json: bool,
@@ -82,6 +90,9 @@ def up(  # noqa: PLR0917  one parameter an option
     """
     if slower and not output:
         raise click.UsageError("--slower needs --output: the file to plan and to push")
+    own_kernels = kernels == "own"
+    if own_kernels and wires == "instant":
+        raise click.UsageError("--wires instant: cables between kernels of their own take time")
     from cnc.intent.source import dump  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
     from cnc.lab.slower import slower as make_slower  # noqa: PLC0415
@@ -89,10 +100,13 @@ def up(  # noqa: PLR0917  one parameter an option
     intent, shaped = _network(file, topo)
     if slower:
         intent = make_slower(intent, slower)
-    timed = wires == "timed" if wires else shaped or Platform.here().exact
-    running = emulator.lifecycle.up(intent, timed_wires=timed)
+    timed = wires == "timed" if wires else shaped or own_kernels or Platform.here().exact
+    running = emulator.lifecycle.up(intent, timed_wires=timed, own_kernels=own_kernels)
     if output:
         whole_file.write(output, dump(intent.document))
+    if own_kernels:
+        render.kernels_up(intent.name, as_json=as_json)
+        return
     render.lab_up(
         running, timed_wires=timed, gates_refused=running.gates_refused(), as_json=as_json
     )

@@ -99,7 +99,7 @@ def traffic(  # noqa: PLR0917  one parameter an option
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         recording = sending.run(lab, sent, length_ns, directory, stamps=stamps)
-    found = measure.summarise(plan, sent, recording, timed_wires=attach.has_timed_wires(lab))
+    found = measure.summarise(plan, sent, recording, timed_wires=lab.nodes.timed_wires)
     platform = Platform.here()
     render.flows(found, measure.wake_up_error(sent, recording), platform, as_json=as_json)
     if output and not as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cnc.intent import shape
 from cnc.intent.addresses import address_range, check_addresses, classes_of_pcp
+from cnc.intent.clocks import clocks
 from cnc.intent.elimination import check_elimination, elimination
 from cnc.intent.identification import identification, individual_range
 from cnc.intent.network import network, refuse_preemption
@@ -35,6 +36,7 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
         assignable=address_range(document),
         individual=individual_range(document),
         policing=policing_rules(document),
+        clocks=clocks(document, problems),
     )
     check_addresses(document, intent, problems)
     check_policing(document, intent, problems)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from cnc.elimination import Elimination
+from cnc.intent.clock_shape import NodeClock
 from cnc.intent.identification_shape import Identification
 from cnc.intent.mapping import Shape
 from cnc.intent.policing_shape import (
@@ -250,6 +251,7 @@ class Switch(Shape):
     stream_filters_max: StreamFiltersMax = None
     processing: Processing | None = Field(None, description="default: defaults.processing")
     gates: Gates | None = Field(None, description="default: defaults.gates")
+    clock: NodeClock = None
 
 
 class EndStation(Shape):
@@ -278,6 +280,7 @@ class EndStation(Shape):
         description="in a bridged network: the MAC address of its port, which the last switch "
         "gives frames of streams that have an identification",
     )
+    clock: NodeClock = None
 
 
 class Link(Shape):

@@ -15,19 +15,22 @@ _DIGITS_MAX = 15
 class Quantity:
     """A physical quantity: `factors` has each unit's size in base units, largest first.
 
-    Of two units of one size `format` writes the first; the base unit has size 1.
+    Of two units of one size `format` writes the first; the base unit has size 1. Only what is
+    `signed` may be below zero.
     """
 
     noun: str
     examples: str
     factors: Mapping[str, int]
+    signed: bool = False
 
     @property
     def pattern(self) -> str:
         """A regular expression (also of JSON Schema's dialect) for the text of a quantity."""
         units = "|".join(self.factors)
         digits = f"([0-9]{{1,{_DIGITS_MAX}}})"
-        return rf"^{digits}(?:\.{digits})? ?({units})$"
+        sign = "([+-]?)" if self.signed else ""
+        return rf"^{sign}{digits}(?:\.{digits})? ?({units})$"
 
     @property
     def expected(self) -> str:
@@ -38,16 +41,18 @@ class Quantity:
         match = re.fullmatch(self.pattern, text) if isinstance(text, str) else None
         if match is None:
             raise ValueError(self.expected)
-        whole, fraction, unit = match.groups("")
+        *sign, whole, fraction, unit = match.groups("")
         scale: int = 10 ** len(fraction)
         value, rest = divmod(int(whole + fraction) * self.factors[unit], scale)
         if rest:
             base = next(u for u, factor in self.factors.items() if factor == 1)
             raise ValueError(f"{self.noun} in whole {base}")
-        return value
+        return -value if sign == ["-"] else value
 
     def format(self, value: int) -> str:
         """The shortest exact text: 1500000 ns is `1.5ms`."""
+        if value < 0:
+            return f"-{self.format(-value)}"
         unit, factor = next(
             ((u, f) for u, f in self.factors.items() if f <= value),
             next((u, f) for u, f in self.factors.items() if f == 1),
@@ -57,17 +62,18 @@ class Quantity:
         return f"{whole}.{fraction}{unit}" if fraction else f"{whole}{unit}"
 
 
-DURATION = Quantity(
-    "a duration",
-    "250us, 1ms",
-    {
-        "s": NS_PER_S,
-        "ms": 1_000_000,
-        "us": 1_000,
-        "\N{MICRO SIGN}s": 1_000,
-        "\N{GREEK SMALL LETTER MU}s": 1_000,
-        "ns": 1,
-    },
+_TIMES = {
+    "s": NS_PER_S,
+    "ms": 1_000_000,
+    "us": 1_000,
+    "\N{MICRO SIGN}s": 1_000,
+    "\N{GREEK SMALL LETTER MU}s": 1_000,
+    "ns": 1,
+}
+DURATION = Quantity("a duration", "250us, 1ms", _TIMES)
+TIME_OFFSET = Quantity("a time offset", "300us, -7ms", _TIMES, signed=True)
+FREQUENCY_OFFSET = Quantity(
+    "a frequency offset", "25ppm, -40ppb", {"ppm": 1_000, "ppb": 1}, signed=True
 )
 RATE = Quantity(
     "a rate",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pyroute2 import IPRoute
-
 from cnc.addressing import addresses
 from cnc.errors import CncError
-from cnc.lab import lifecycle, namespaces
+from cnc.lab import lifecycle
+from cnc.lab.kernels import own
 from cnc.lab.running import Lab
 from cnc.model import Intent
 
@@ -28,10 +27,10 @@ def attach(intent: Intent) -> Lab:
             f"lab {intent.name} that is up has other nodes or cables than the intent",
             hint=f"`cnc lab down {intent.name}`, then `cnc lab up` with this file",
         )
-    return Lab(intent, lifecycle.STATE_ROOT / intent.name)
-
-
-def has_timed_wires(lab: Lab) -> bool:
-    """Whether the lab's cables have the delays of the intent."""
-    with IPRoute(netns=namespaces.of_wires(lab.intent.name)) as ip:
-        return bool(ip.link_lookup(ifname="w0"))
+    directory = lifecycle.STATE_ROOT / intent.name
+    if own.is_written(directory):
+        raise CncError(
+            f"lab {intent.name} has kernels of its own, and time only they share",
+            hint="measure on its controller: cnc lab exec controller -- cnc lab …",
+        )
+    return Lab(intent, directory)

@@ -8,27 +8,27 @@ works after a crash at any point of `up`.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from cnc.addressing import addresses, management
+from cnc.addressing import management
 from cnc.errors import CncError, InputError
-from cnc.lab import namespaces, topology
-from cnc.lab.process import netns_argv, stop
-from cnc.lab.running import Lab, management_of
-from cnc.lab.supported import check_ports, check_rates, check_streams
-from cnc.lab.switch import PROGRAMS, Switch, write_key_pair
+from cnc.lab import inventory, topology
+from cnc.lab.kernels import own
+from cnc.lab.kernels.layout import CONTROLLER
+from cnc.lab.kernels.start import start
+from cnc.lab.running import Lab, management_of, substrate_of
+from cnc.lab.supported import check_clocks, check_kernels, check_ports, check_rates, check_streams
+from cnc.lab.switch import PROGRAMS, write_key_pair
 from cnc.lab.template import operators, template
 from cnc.model import Intent
 
 STATE_ROOT = Path("/run/cnc-lab")
-STOP_ROUNDS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,20 @@ class NodeStatus:
     processes: Mapping[str, int | None]
 
 
-def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_ROOT) -> Lab:
+def up(
+    intent: Intent,
+    *,
+    timed_wires: bool = False,
+    own_kernels: bool = False,
+    state_root: Path = STATE_ROOT,
+) -> Lab:
     """Create the lab of an intent and wait until every switch answers over NETCONF.
 
     With `timed_wires` a frame takes as long on a cable as the intent says. That is exact in virtual
     time; on a real clock it adds the wake-up latency of the machine at each hop.
+
+    With `own_kernels` each node is a kernel of its own, all in one virtual time, and cables always
+    take time; otherwise it is a namespace of this kernel.
 
     Raises:
         InputError: the intent cannot be emulated.
@@ -59,6 +68,10 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
     check_streams(intent)
     check_ports(intent)
     check_rates(intent)
+    if own_kernels:
+        check_kernels(intent)
+    else:
+        check_clocks(intent)
     if os.geteuid() != 0:
         raise CncError("a lab needs root: it creates network namespaces", hint="run it with sudo")
     directory = _directory(intent.name, state_root)
@@ -72,10 +85,13 @@ def up(intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_RO
         ) from None
     running = Lab(intent, directory)
     try:
-        _write_inventory(running)
-        topology.build(intent, timed_wires=timed_wires)
-        _start_switches(running)
-        running.wait_ready()
+        inventory.write(directory, intent)
+        if own_kernels:
+            start(intent, directory)
+        else:
+            topology.build(intent, timed_wires=timed_wires)
+            _start_switches(running)
+            running.wait_ready()
     except BaseException:  # an interrupted `up` leaves nothing behind either
         down(intent.name, state_root=state_root)
         raise
@@ -93,24 +109,13 @@ def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
     directory = _directory(name, state_root)
     if not directory.exists():
         return
-    nodes = _read_inventory(directory)
-    homes = [*(namespaces.of_node(name, node) for node in nodes), *namespaces.inner(name)]
-    if any(namespaces.is_member(os.getpid(), home) for home in homes):
+    nodes = substrate_of(name, directory)
+    if nodes.holds_this_process():
         raise CncError(
             f"lab {name} cannot go down from inside: this command runs on one of its nodes",
             hint="leave the node's shell first",
         )
-    for _ in range(STOP_ROUNDS_MAX):  # an ending process may still start another
-        processes = {pid: home for home in homes for pid in namespaces.members(home)}
-        if not processes:
-            break
-        stop(processes)
-    for node, entry in nodes.items():
-        if entry.has_agent:
-            Switch(node, namespaces.of_node(name, node), directory / node).forget()
-    # The processes of an interrupted `make_template`.
-    Switch("template", namespaces.of_template(name), directory / "template").forget()
-    topology.remove(name, homes)
+    nodes.remove()
     shutil.rmtree(directory)
 
 
@@ -151,20 +156,18 @@ def address(words: Sequence[str], *, state_root: Path = STATE_ROOT) -> tuple[str
 def status(name: str, *, state_root: Path = STATE_ROOT) -> list[NodeStatus]:
     """Every node of a lab; empty if there is no lab of that name."""
     directory = _directory(name, state_root)
-    result = []
-    for node, entry in _read_inventory(directory).items():
-        switch = Switch(node, namespaces.of_node(name, node), directory / node)
-        programs = PROGRAMS if entry.has_agent else ()
-        result.append(
-            NodeStatus(
-                node=node,
-                addresses=entry.addresses,
-                namespace=switch.namespace,
-                present=namespaces.exists(switch.namespace),
-                processes={program: switch.pid(program) for program in programs},
-            )
+    nodes = substrate_of(name, directory)
+    known = inventory.read(directory)
+    return [
+        NodeStatus(
+            node=node,
+            addresses=known[node].addresses if node in known else (),
+            namespace=nodes.place(node),
+            present=nodes.is_present(node),
+            processes=nodes.pids(node),
         )
-    return result
+        for node in _nodes(directory)
+    ]
 
 
 def execute(name: str, node: str, argv: Sequence[str], *, state_root: Path = STATE_ROOT) -> int:
@@ -173,20 +176,32 @@ def execute(name: str, node: str, argv: Sequence[str], *, state_root: Path = STA
     On a switch, sysrepo's tools find that switch's datastores.
     """
     directory = _directory(name, state_root)
-    known = _read_inventory(directory)
+    known = _nodes(directory)
     if node not in known:
         raise InputError(
             f"lab {name} has no node {node}" if known else f"lab {name} is not up",
             hint=f"its nodes are {', '.join(known)}" if known else "`cnc lab up` brings it up",
         )
-    switch = Switch(node, namespaces.of_node(name, node), directory / node)
-    environment = switch.environment if switch.repository.exists() else {}
-    command = netns_argv(switch.namespace, argv)
-    return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode
+    nodes = substrate_of(name, directory)
+    code = 0
+    if not nodes.ended():
+        command = nodes.command(node, argv)
+        environment = {**os.environ, **nodes.environment(node)}
+        code = subprocess.run(command, env=environment, check=False).returncode
+    if reason := nodes.ended():
+        raise CncError(
+            f"lab {name} has ended: {reason}", hint=f"`cnc lab down {name}` removes what is left"
+        )
+    return code
 
 
 def shell(name: str, node: str, *, state_root: Path = STATE_ROOT) -> int:
     """Run the user's shell on a node, as `execute`; $CNC_NODE and its prompt say LAB/NODE."""
+    if own.is_written(_directory(name, state_root)):
+        raise InputError(
+            f"node {node} of lab {name} is a kernel of its own, which gives a shell no terminal",
+            hint=f"run one command at a time: cnc lab exec {node} -- COMMAND",
+        )
     here = f"{name}/{node}"
     # Debian's start-up files of bash put the name of a changed root into the prompt they set; sh
     # takes its prompt as it is.
@@ -230,34 +245,8 @@ def _directory(name: str, state_root: Path) -> Path:
     return state_root / name
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    has_agent: bool
-    addresses: Sequence[str]
-
-
-def _write_inventory(running: Lab) -> None:
-    network = running.intent.network
-    node_addresses = addresses(running.intent)
-    nodes = {
-        name: _Node(
-            name in network.managed,
-            [str(node_addresses[name].v4), str(node_addresses[name].v6)]
-            if name in node_addresses
-            else [],
-        )
-        for name in (*network.bridges, *network.end_stations)
-    }
-    file = running.directory / "inventory.json"
-    # Atomically: `down` reads it after a crash, too.
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps({name: asdict(node) for name, node in nodes.items()}))
-    partial.rename(file)
-
-
-def _read_inventory(directory: Path) -> dict[str, _Node]:
-    try:
-        inventory = json.loads((directory / "inventory.json").read_text())
-    except FileNotFoundError:
-        return {}  # interrupted before anything was created
-    return {name: _Node(**node) for name, node in inventory.items()}
+def _nodes(directory: Path) -> list[str]:
+    """The nodes of a lab by which commands are told where to run: in one of kernels with that from
+    which its switches are managed."""
+    nodes = [*inventory.read(directory)]
+    return [CONTROLLER, *nodes] if nodes and own.is_written(directory) else nodes

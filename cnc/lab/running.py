@@ -14,7 +14,10 @@ from pyroute2 import IPRoute
 
 from cnc.errors import CncError, InputError
 from cnc.lab import management, namespaces
-from cnc.lab.process import handles, netns_argv, stop
+from cnc.lab.kernels import beside, own
+from cnc.lab.namespaced import Namespaces
+from cnc.lab.process import handles, stop
+from cnc.lab.substrate import Substrate
 from cnc.lab.switch import PROGRAMS, Switch
 from cnc.model import Intent, Management
 from cnc.switch.device import ConnectOptions, Device, DeviceError, ManagedNode
@@ -58,9 +61,14 @@ class Lab:
         """Where the agent of an end station tells its talkers when to send."""
         return self.switch(station).agent_state / "offsets.json"
 
+    @property
+    def nodes(self) -> Substrate:
+        """The nodes, as they are reached from here."""
+        return substrate_of(self.intent.name, self.directory)
+
     def command(self, node: str, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` on a node."""
-        return netns_argv(self.namespace(node), argv)
+        return self.nodes.command(node, argv)
 
     def kill(self, switch: str, program: str) -> None:
         """End a program of a switch by SIGKILL: no chance to clean up."""
@@ -129,7 +137,8 @@ class Lab:
         for node in self.intent.network.managed.values():
             switch = self.switch(node.name)
             while (reason := _unreachable(node, self.connect)) is not None:
-                ended = [program for program in PROGRAMS if switch.pid(program) is None]
+                pids = self.nodes.pids(node.name)
+                ended = [program for program, pid in pids.items() if pid is None]
                 if ended or time.monotonic() > deadline:
                     cause = f"{ended[0]} ended" if ended else f"{timeout_s:.0f} s: {reason}"
                     described = self.intent.network.described(node.name)
@@ -164,6 +173,15 @@ class Lab:
                 if agent := device.state([management.SWITCH_PORT]).agent:
                     return agent.gates_refused
         return None
+
+
+def substrate_of(lab: str, directory: Path) -> Substrate:
+    """The nodes of a lab with this directory."""
+    if own.is_written(directory):
+        return own.OwnKernels(lab, directory)
+    if beside.is_written(directory):
+        return beside.KernelsBeside(lab, directory)
+    return Namespaces(lab, directory)
 
 
 def management_of(intent: Intent, node: str) -> Management:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cnc.addressing import next_hops
 from cnc.errors import InputError
 from cnc.format import rate
+from cnc.lab.kernels.layout import CONTROLLER
 from cnc.lab.management import SWITCH_PORT
 from cnc.model import ORDINARY_MTU_OCTETS, ClassRole, Forwarding, Intent, Link, Stream
 
@@ -15,6 +16,41 @@ from cnc.model import ORDINARY_MTU_OCTETS, ClassRole, Forwarding, Intent, Link, 
 # is 9,000 octets at a hundredth of the speed.
 GATES_LEAST_BPS = 100_000_000
 GATES_MOST_BPS = 10_000_000_000
+
+
+def check_clocks(intent: Intent) -> None:
+    """Refuse clocks that differ: all nodes are namespaces of one kernel, which has one clock.
+
+    Raises:
+        InputError: a node states a `clock`.
+    """
+    for name in intent.clocks:
+        raise InputError(
+            f"{intent.network.described(name)} has a clock of its own, and all nodes of cnc lab "
+            "are namespaces of one kernel, whose clock they share",
+            hint="leave out its key clock, or give each node a kernel: --kernels own",
+        )
+
+
+def check_kernels(intent: Intent) -> None:
+    """Refuse what a lab cannot emulate whose nodes are kernels of their own.
+
+    Raises:
+        InputError: a node has the name of the controller, or packets are longer than Ethernet's.
+    """
+    network = intent.network
+    if CONTROLLER in (*network.bridges, *network.end_stations):
+        raise InputError(
+            f"{network.described(CONTROLLER)}: in a lab with a kernel for each node that is the "
+            "name of the one from which switches are managed",
+            hint="give the node another name",
+        )
+    if (longest := mtu_octets(intent)) > ORDINARY_MTU_OCTETS:
+        raise InputError(
+            f"packets of {longest} octets are longer than the {ORDINARY_MTU_OCTETS} that the cards "
+            "of a lab with a kernel for each node carry",
+            hint="use smaller payloads and a smaller max-frame of best effort, or one kernel",
+        )
 
 
 def check_streams(intent: Intent) -> None:

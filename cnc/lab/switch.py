@@ -88,7 +88,7 @@ class Switch:
             argv += ["--authorized-keys", str(authorized_keys)]
             argv += ["--state-dir", str(self.directory / "netconfd")]
         if program == AGENT:
-            argv += ["--state-dir", str(self.agent_state)]
+            argv += ["--state-dir", str(self.agent_state), "--shared-clock"]
             if self.rates_bps:
                 rates = ",".join(f"{port}={bps}" for port, bps in self.rates_bps.items())
                 argv += ["--emulate", rates]

@@ -53,20 +53,36 @@ def build(intent: Intent, *, timed_wires: bool) -> None:
                 f"network namespace {name} exists already",
                 hint=f"`cnc lab down {intent.name}` removes a running lab of that name",
             )
+    for name in namespaces.inner(intent.name):
         netns.create(name)
-    is_routed = intent.network.forwarding is Forwarding.ROUTED
-    for node, name in zip(nodes, names, strict=True):
-        inside(name, partial(_quieten, is_routed and node in intent.network.bridges))
+    for node in nodes:
+        make_node(intent, node)
     if timed_wires:
         _lay_timed_cables(intent)
     else:
         _lay_cables(intent)
     for node, name in zip(nodes, names, strict=True):
-        configure = _configure_node if is_routed else _configure_bridged_node
-        inside(name, partial(configure, intent, node))
+        inside(name, partial(configure_node, intent, node))
         if timed_wires and (slow := _below_gates(intent, node)):
             wires.shape(name, slow)
     management.lay(intent)
+
+
+def make_node(intent: Intent, node: str) -> None:
+    """Create the namespace of a node, for its interfaces to be moved into."""
+    name = namespaces.of_node(intent.name, node)
+    netns.create(name)
+    is_routed = intent.network.forwarding is Forwarding.ROUTED
+    inside(name, partial(_quieten, is_routed and node in intent.network.bridges))
+
+
+def configure_node(intent: Intent, node: str) -> None:
+    """Addresses, neighbours, routes and bridge of a node that has its interfaces; runs inside its
+    namespace."""
+    if intent.network.forwarding is Forwarding.ROUTED:
+        _configure_routed_node(intent, node)
+    else:
+        _configure_bridged_node(intent, node)
 
 
 def remove(lab: str, names: Iterable[str]) -> None:
@@ -136,7 +152,7 @@ def _quieten(routes_packets: bool) -> None:
         sysctl(f"net/ipv6/conf/{scope}/router_solicitations", 0)
 
 
-def _configure_node(intent: Intent, node: str) -> None:
+def _configure_routed_node(intent: Intent, node: str) -> None:
     """Addresses, neighbours and routes of one node; runs inside its namespace."""
     ports = port_addresses(intent.network)
     with IPRoute() as ip:
@@ -232,8 +248,10 @@ def _disable_offloads(interface: str, offloads: Iterable[str] = OFFLOADS) -> Non
     device = IoctlEthtool(interface)
     try:
         features = device.get_features()
-        for name in offloads:
+        active = [name for name in offloads if features.is_active(name)]
+        for name in active:
             features[name] = False
-        device.set_features(features)
+        if active:  # a card that never had one of them refuses to be told
+            device.set_features(features)
     finally:
         device.close()

@@ -22,6 +22,7 @@ from pyroute2 import IPRoute
 
 from cnc.errors import InputError
 from cnc.lab import lifecycle, namespaces
+from cnc.lab.kernels import own
 from cnc.model import NS_PER_S, PortRef
 from cnc.traffic.pcapng import Address, CaptureFile, Direction, tai_comment
 from cnc.traffic.sockets import RECEIVE_BUFFER_OCTETS, SO_RCVBUFFORCE, SO_TIMESTAMPNS, TIMESPEC
@@ -170,6 +171,11 @@ def _time_and_tag(control: Sequence[tuple[int, int, bytes]]) -> tuple[int, bytes
 
 def _examine(lab: str, ports: Sequence[PortRef]) -> dict[Address, str]:
     """The addresses of all nodes: of a port for Ethernet, of its node for IP. Raises InputError."""
+    if own.is_written(lifecycle.STATE_ROOT / lab):
+        raise InputError(
+            f"the ports of lab {lab} are in kernels of their own, and cannot be opened from here",
+            hint="run a program on the node that captures there: cnc lab exec NODE -- COMMAND",
+        )
     names: dict[Address, str] = {}
     for node in (status.node for status in lifecycle.status(lab)):
         with IPRoute(netns=namespaces.of_node(lab, node)) as ip:

@@ -38,6 +38,7 @@ class Station:
         self._output = file.with_suffix(".csv")
         self._log = file.with_suffix(".log")
         file.write_text(json.dumps({**self._spec, **parameters, "output": str(self._output)}))
+        self._lab.nodes.put(self.node, file)
         program = [sys.executable, "-I", endpoint.__file__, self._verb, str(file)]
         with self._log.open("w") as log:
             self._program = subprocess.Popen(
@@ -65,6 +66,9 @@ class Station:
             raise self._failure(f"did not end within {FINISH_TIMEOUT_S} s of its time") from None
         if self._running.returncode != 0:
             raise self._failure(f"ended with {self._running.returncode}")
+        self._lab.nodes.get(self.node, self._output)
+        if self._verb == "talk":
+            self._lab.nodes.get(self.node, self._destinations)
 
     def end(self) -> None:
         if self._program is not None:
@@ -88,11 +92,15 @@ class Station:
     def destinations(self) -> Iterator[tuple[int, int, Destination]]:
         """The flows that a talker sent into a bridged network, with the first sequence number that
         went to each destination, in order."""
-        for row in _rows(Path(endpoint.destinations_file(str(self._output)))):
+        for row in _rows(self._destinations):
             yield int(row[0]), int(row[1]), (row[2], _number(row[3]), _number(row[4]))
 
     def _rows(self) -> Iterator[list[str]]:
         yield from _rows(self._output)
+
+    @property
+    def _destinations(self) -> Path:
+        return Path(endpoint.destinations_file(str(self._output)))
 
     @property
     def _running(self) -> subprocess.Popen[str]:

@@ -47,8 +47,8 @@ def brought_up(
     gates_refused = getattr(request, "param", None)
     asked: list[dict[str, Any]] = []
 
-    def up(intent, *, timed_wires):
-        asked.append({"name": intent.name, "timed": timed_wires})
+    def up(intent, *, timed_wires, own_kernels):
+        asked.append({"name": intent.name, "timed": timed_wires, "own": own_kernels})
         return SimpleNamespace(
             intent=intent,
             identity=Path("key"),
@@ -150,7 +150,17 @@ def test_wires_are_timed_where_that_is_asked_for_or_a_mininet_link_says_how_long
 ):
     monkeypatch.delenv("TSN_VM", raising=False)
     assert cnc("up", file, *options).exit_code == 0
-    assert brought_up == [{"name": file.stem, "timed": timed}]
+    assert brought_up == [{"name": file.stem, "timed": timed, "own": False}]
+
+
+def test_cables_between_kernels_take_time_and_the_push_is_the_controllers(
+    brought_up: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("TSN_VM", raising=False)
+    shown = cnc("up", LINE3, "--kernels", "own").stdout
+    assert brought_up == [{"name": "line3", "timed": True, "own": True}]
+    assert "cnc lab exec controller -- cnc push FILE" in shown
+    assert "CNC_IDENTITY" not in shown
 
 
 def test_wires_are_timed_where_the_clock_is_exact(

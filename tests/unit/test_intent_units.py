@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cnc.intent.units import DURATION, RATE, SIZE, Quantity
+from cnc.intent.units import DURATION, FREQUENCY_OFFSET, RATE, SIZE, TIME_OFFSET, Quantity
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,30 @@ def test_a_duration_is_written_in_its_largest_whole_unit(value_ns: int, text: st
 
 @given(st.sampled_from([DURATION, RATE, SIZE]), st.integers(0, 10**14))
 def test_what_is_written_reads_back_exactly(quantity: Quantity, value: int) -> None:
+    assert quantity.parse(quantity.format(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("300us", 300_000), ("+300us", 300_000), ("-7ms", -7_000_000), ("-0ns", 0)],
+)
+def test_a_time_offset_may_be_below_zero(text: str, value: int) -> None:
+    assert TIME_OFFSET.parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("25ppm", 25_000), ("-40ppb", -40), ("0.5ppm", 500), ("-0.001ppm", -1)]
+)
+def test_a_frequency_offset_is_in_parts_per_million_or_billion(text: str, value: int) -> None:
+    assert FREQUENCY_OFFSET.parse(text) == value
+
+
+@pytest.mark.parametrize("text", ["--1ppm", "1", "ppm", "1%", "1ppm ", "\N{MINUS SIGN}1ppm", 1])
+def test_other_texts_are_no_frequency_offsets(text: object) -> None:
+    with pytest.raises(ValueError, match=r"^a frequency offset such as 25ppm, -40ppb$"):
+        FREQUENCY_OFFSET.parse(text)
+
+
+@given(st.sampled_from([TIME_OFFSET, FREQUENCY_OFFSET]), st.integers(-(10**14), 10**14))
+def test_what_is_written_of_an_offset_reads_back_exactly(quantity: Quantity, value: int) -> None:
     assert quantity.parse(quantity.format(value)) == value

@@ -15,6 +15,7 @@ UNITS = CHECKOUT / "scripts" / "systemd"
 SERVICES = sorted(unit.name for unit in UNITS.glob("*.service"))
 DAEMONS = [name for name in SERVICES if name != "tsn-sysrepo.service"]
 AGENT, BROKER, SERVER = "tsn-agent.service", "tsn-netconf-broker.service", "tsn-netconfd.service"
+CLOCK = "tsn-clock.service"
 DAEMONS_OF_A_SWITCH = [AGENT, BROKER, SERVER]
 
 
@@ -80,7 +81,7 @@ def test_a_daemon_says_when_it_is_ready_and_that_it_lives_and_comes_back_when_ki
     assert service["RestartSec"] == "200ms"
 
 
-@pytest.mark.parametrize("name", DAEMONS_OF_A_SWITCH)
+@pytest.mark.parametrize("name", [CLOCK, *DAEMONS_OF_A_SWITCH])
 def test_a_daemon_of_a_switch_is_started_again_however_often_it_failed(name):
     daemon = unit(name)
 
@@ -119,8 +120,23 @@ def test_a_daemon_is_nobody_else_and_cannot_become_root(name):
 def test_the_agent_may_change_the_network_load_bpf_programs_and_nothing_else():
     service = unit(AGENT)["Service"]
 
-    assert service["CapabilityBoundingSet"] == "CAP_NET_ADMIN CAP_BPF CAP_PERFMON"
+    assert service["CapabilityBoundingSet"] == "CAP_NET_ADMIN CAP_BPF"
     assert service["AmbientCapabilities"] == service["CapabilityBoundingSet"]
+
+
+def test_one_program_alone_may_set_the_clock_and_it_starts_before_those_that_count_on_it():
+    may = {name: unit(name)["Service"].get("CapabilityBoundingSet", "") for name in SERVICES}
+
+    assert [name for name, held in may.items() if "CAP_SYS_TIME" in held.split()] == [CLOCK]
+    assert AGENT in unit(CLOCK)["Unit"]["Before"].split()
+
+
+def test_the_agent_reaches_the_sockets_of_ptp_daemons():
+    clock, agent = unit(CLOCK)["Service"], unit(AGENT)["Service"]
+
+    assert agent["SupplementaryGroups"] == clock["User"]
+    directories = (CHECKOUT / "scripts" / "debian" / "tsn-switch.tmpfiles").read_text()
+    assert f"d {clock['ReadWritePaths']} 0770 {agent['User']} {clock['User']}\n" in directories
 
 
 def test_what_parses_strangers_input_reaches_sysrepo_in_no_way_and_writes_one_directory():

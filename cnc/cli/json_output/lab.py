@@ -15,13 +15,14 @@ from cnc.traffic.measure import Spread, Summary
 class LabUp(Document):
     """`cnc lab up`. Programs push to it with --identity and --known-hosts.
 
+    These are null with `--kernels own`: there programs run on the node `controller`, without them.
     `gates_refused` says why its kernel runs no gate control lists; null: it does.
     """
 
     name: str
     wires: Literal["timed", "instant"]
-    identity: str
-    known_hosts: str
+    identity: str | None
+    known_hosts: str | None
     gates_refused: str | None
 
 

@@ -45,6 +45,21 @@ def lab_up(running: Lab, *, timed_wires: bool, gates_refused: str | None, as_jso
         warning(f"no gate control list can run in this lab: {gates_refused}", _NO_GATES)
 
 
+def kernels_up(name: str, *, as_json: bool) -> None:
+    """How to push to a lab whose nodes are kernels."""
+    if as_json:
+        from cnc.cli.json_output.lab import LabUp  # noqa: PLC0415
+
+        print_json(
+            LabUp(name=name, wires="timed", identity=None, known_hosts=None, gates_refused=None)
+        )
+        return
+    echo(
+        f"lab {name} is up, each node in a kernel of its own. To push to it:\n"
+        "  cnc lab exec controller -- cnc push FILE"
+    )
+
+
 def lab_without_gates(gates_refused: str) -> None:
     """Why frames that are sent through a lab say nothing of a schedule."""
     warning(

@@ -1,0 +1,98 @@
+"""The nodes of a lab as its controller sees them: each in another kernel, reached by the management
+network."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cnc.errors import CncError
+from cnc.lab import namespaces
+from cnc.lab.kernels.layout import COMMANDS_PORT, CONTROLLER, Kernel
+from cnc.lab.management import SWITCH_PORT
+from cnc.remote import client
+
+_FILE = "kernels-beside.json"  # in the directory of a lab, on its controller: addresses by node
+
+
+def write(directory: Path, kernels: Mapping[str, Kernel]) -> None:
+    """Say in a lab's directory, on its controller, where the nodes are."""
+    addresses = {node: str(kernel.link_local) for node, kernel in kernels.items()}
+    (directory / _FILE).write_text(json.dumps(addresses))
+
+
+def is_written(directory: Path) -> bool:
+    """Whether this is the controller of a lab whose nodes are kernels."""
+    return (directory / _FILE).exists()
+
+
+def command_of(directory: Path, node: str, argv: Sequence[str]) -> list[str]:
+    """The command line that runs `argv` on a node when it runs on the controller; `directory` is
+    one that `write` wrote to."""
+    addresses = json.loads((directory / _FILE).read_text())
+    where = f"[{addresses[node]}%{SWITCH_PORT}]:{COMMANDS_PORT}"
+    return [sys.executable, "-I", client.__file__, where, "--", *argv]
+
+
+class KernelsBeside:
+    """The nodes of a lab from its controller; see `Substrate`."""
+
+    timed_wires = True
+
+    def __init__(self, lab: str, directory: Path) -> None:
+        self._lab = lab
+        self._directory = directory
+
+    def command(self, node: str, argv: Sequence[str]) -> list[str]:
+        return [*argv] if node == CONTROLLER else command_of(self._directory, node, argv)
+
+    def environment(self, node: str) -> Mapping[str, str]:
+        """The node has it."""
+        del node
+        return {}
+
+    def place(self, node: str) -> str:
+        return namespaces.of_node(self._lab, node)
+
+    def is_present(self, node: str) -> bool:
+        """If a kernel ends, all do."""
+        del node
+        return True
+
+    def pids(self, node: str) -> Mapping[str, int | None]:
+        """What runs on a node has process ids of another kernel."""
+        del node
+        return {}
+
+    def put(self, node: str, file: Path) -> None:
+        directory = ["mkdir", "-p", str(file.parent)]
+        self._run(node, directory, b"")
+        self._run(node, ["tee", str(file)], file.read_bytes())
+
+    def get(self, node: str, file: Path) -> None:
+        file.write_bytes(self._run(node, ["cat", str(file)], b""))
+
+    def ended(self) -> str | None:
+        """If they had, this process would not be there."""
+        return None
+
+    def holds_this_process(self) -> bool:
+        return True
+
+    def remove(self) -> None:
+        """The machine that started the kernels ends them: `holds_this_process`."""
+
+    def _run(self, node: str, argv: Sequence[str], octets: bytes) -> bytes:
+        done = subprocess.run(
+            self.command(node, argv), input=octets, capture_output=True, check=False
+        )
+        if done.returncode != 0:
+            raise CncError(
+                f"node {node} of the lab could not run {' '.join(argv)}: "
+                f"{done.stderr.decode(errors='replace').strip()}",
+                hint="`cnc lab status` shows whether the lab is up",
+            )
+        return done.stdout

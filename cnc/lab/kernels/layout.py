@@ -1,0 +1,96 @@
+"""The kernels of a lab, their cards and cables: what both the machine that starts them and the
+kernels themselves have to know.
+
+Each kernel holds the namespace of its node, as a lab of one kernel does, so that all that happens
+on a node is the same in both. The controller's kernel has its card in its first namespace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from pathlib import Path
+
+from cnc.addressing import cables, port_addresses
+from cnc.lab.management import SWITCH_PORT
+from cnc.model import Clock, Intent
+
+CONTROLLER = "controller"
+MARK = "CNC_LAB"  # in the environment of each process that makes up a lab: its directory
+HOME = "kernels"  # in a lab's directory: a link to where its kernels have their files; there are
+SPECIFICATION = "kernels.json"  # what the supervisor starts,
+CONTROL = "control"  # the socket at which commands are asked for,
+ENDED = "ended"  # and why the lab has ended, once it has
+SHARED = Path("/mnt/out")  # where each kernel finds the directory that it shares with the machine
+INTENT_FILE = "intent.json"
+CLIENT_KEY = "client-key"
+COMMANDS_PORT = 4000  # of IPv6, on a node's management card: where it runs commands
+QUEUES = 8  # one per traffic class
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A network card: the port that it is, on `node`."""
+
+    node: str
+    port: str
+    mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel. `number` is its turn among those that are due at the same instant."""
+
+    number: int
+    node: str
+    management: Card
+    ports: tuple[Card, ...]
+    clock: Clock
+
+    @property
+    def link_local(self) -> IPv6Address:
+        """The address that its management card gives itself (RFC 4291, appendix A)."""
+        octets = [int(each, 16) for each in self.management.mac.split(":")]
+        identifier = [octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]]
+        return IPv6Address(b"\xfe\x80" + bytes(6) + bytes(identifier))
+
+
+def kernels(intent: Intent) -> dict[str, Kernel]:
+    """All kernels of a lab by node, the controller's among them, in their order."""
+    network = intent.network
+    ports = port_addresses(network)
+    result = {}
+    nodes = [CONTROLLER, *network.bridges, *network.end_stations]
+    for number, node in enumerate(nodes):
+        mac = f"02:02:{number >> 8:02x}:{number & 0xFF:02x}:00:01"
+        cards = (Card(node, ref.port, ports[ref].mac) for ref in sorted(ports) if ref.node == node)
+        result[node] = Kernel(
+            number,
+            node,
+            Card(node, SWITCH_PORT, mac),
+            tuple(cards),
+            intent.clocks.get(node, Clock()),
+        )
+    return result
+
+
+def cable_lines(intent: Intent) -> list[str]:
+    """The cables, as virtual-network reads them.
+
+    A frame spends the least processing time of the switch that it reaches on the cable, so that it
+    is in its queue at the earliest time of the plan.
+    """
+    network = intent.network
+    lines = []
+    for one, other in cables(network):
+        link = network.links[one]
+        there_ns, back_ns = (
+            link.propagation_ns
+            + (network.bridges[end.node].processing_min_ns if end.node in network.bridges else 0)
+            for end in (other, one)
+        )
+        lines.append(
+            f"cable {one} {other} rate={link.rate_bps} "
+            f"propagation={there_ns} propagation-back={back_ns}"
+        )
+    return lines

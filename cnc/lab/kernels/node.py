@@ -1,0 +1,163 @@
+"""The first program of a node in a kernel of its own: `python -m cnc.lab.kernels.node NODE`.
+
+It makes the node out of the kernel's cards, starts what runs on it, and then runs commands. It ends
+only when something is wrong: then the kernel ends, and with it the lab.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import termios
+import threading
+import time
+import tty
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from pyroute2 import IPRoute
+
+from cnc import intent as intents
+from cnc.addressing import management
+from cnc.lab import inventory, namespaces, topology
+from cnc.lab.kernels import beside, layout
+from cnc.lab.kernels.layout import CONTROLLER, SHARED, Kernel
+from cnc.lab.lifecycle import STATE_ROOT
+from cnc.lab.management import SWITCH_PORT
+from cnc.lab.namespaces import bring_up, inside, sysctl
+from cnc.lab.process import netns_argv
+from cnc.lab.running import READY_TIMEOUT_S, Lab, management_of
+from cnc.lab.switch import PROGRAMS, Switch
+from cnc.lab.template import operators, template
+from cnc.model import Intent
+from cnc.remote.frames import Frame, Kind
+from cnc.remote.server import Server
+
+CONSOLE = "/dev/hvc0"
+POLL_INTERVAL_S = 0.05
+
+
+def main(node: str) -> None:
+    """Be this node until the kernel ends."""
+    document = json.loads((SHARED / layout.INTENT_FILE).read_text())
+    intent = intents.from_document(document, "the lab's intent")
+    kernel = layout.kernels(intent)[node]
+    directory = STATE_ROOT / intent.name
+    directory.mkdir(parents=True, mode=0o700)
+    if node == CONTROLLER:
+        _be_controller(intent, kernel, directory)
+    else:
+        _be_node(intent, kernel, directory)
+
+
+def _be_node(intent: Intent, kernel: Kernel, directory: Path) -> None:
+    home = namespaces.of_node(intent.name, kernel.node)
+    topology.make_node(intent, kernel.node)
+    for card in (*kernel.ports, kernel.management):
+        _take(card.mac, card.port, home)
+    for card in kernel.ports:
+        subprocess.run(
+            netns_argv(home, ["ethtool", "-L", card.port, "combined", str(layout.QUEUES)]),
+            check=True,
+        )
+    inside(home, partial(topology.configure_node, intent, kernel.node))
+    addresses = management(intent).switches
+    inside(home, partial(_bring_up_management, addresses.get(kernel.node)))
+    switch = Switch(kernel.node, home, directory / kernel.node)
+    if kernel.node in intent.network.managed:
+        host_key = switch.prepare(template(intent.name, operators(intent), directory))
+        for program in PROGRAMS:
+            switch.start(
+                program, management_of(intent, kernel.node), SHARED / f"{layout.CLIENT_KEY}.pub"
+            )
+        (SHARED / f"{kernel.node}.host-key").write_text(host_key)
+    environment = switch.environment if switch.repository.exists() else {}
+    listening = inside(home, partial(_listen, layout.COMMANDS_PORT))
+    while True:
+        connected, _ = listening.accept()
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=_serve, args=(connected, home, environment), daemon=True).start()
+
+
+def _be_controller(intent: Intent, kernel: Kernel, directory: Path) -> None:
+    console = os.open(CONSOLE, os.O_RDWR | os.O_NOCTTY)
+    tty.setraw(console, termios.TCSANOW)
+    _take(kernel.management.mac, SWITCH_PORT, None)
+    sysctl("net/ipv6/conf/default/accept_dad", 0)
+    _bring_up_management(management(intent).controller)
+    inventory.write(directory, intent)
+    beside.write(directory, layout.kernels(intent))
+    lab = Lab(intent, directory)
+    for source in (SHARED / layout.CLIENT_KEY, SHARED / f"{layout.CLIENT_KEY}.pub"):
+        target = directory / source.name
+        target.touch(mode=0o600)
+        target.write_bytes(source.read_bytes())
+    for node, other in layout.kernels(intent).items():
+        if node != CONTROLLER:
+            _await(str(other.link_local))
+    lab.known_hosts.write_text(
+        "".join(
+            f"[{at.address}]:{at.port} {(SHARED / f'{node}.host-key').read_text()}\n"
+            for node in intent.network.managed
+            if (at := management_of(intent, node))
+        )
+    )
+    lab.wait_ready()
+    environment = {"CNC_IDENTITY": str(lab.identity), "CNC_KNOWN_HOSTS": str(lab.known_hosts)}
+    server = Server(console, list, environment)
+    server.send(Frame(Kind.READY, 0))
+    server.serve()
+
+
+def _serve(connected: socket.socket, home: str, environment: Mapping[str, str]) -> None:
+    with connected:
+        Server(connected.fileno(), partial(netns_argv, home), environment).serve()
+
+
+def _take(mac: str, port: str, home: str | None) -> None:
+    """Give the card with this address its name, and move it into a namespace."""
+    with IPRoute() as ip:
+        (link,) = ip.get_links(match=lambda each: each.get("address") == mac)
+        ip.link("set", index=link["index"], state="down")
+        ip.link("set", index=link["index"], ifname=port)
+        if home:
+            ip.link("set", index=link["index"], net_ns_fd=home)
+
+
+def _bring_up_management(address: object) -> None:
+    with IPRoute() as ip:
+        bring_up(ip, SWITCH_PORT)
+        if address is not None:
+            index = ip.link_lookup(ifname=SWITCH_PORT)[0]
+            own, _, length = str(address).partition("/")
+            ip.addr("add", index=index, address=own, prefixlen=int(length))
+
+
+def _listen(port: int) -> socket.socket:
+    return socket.create_server(("::", port), family=socket.AF_INET6, backlog=64)
+
+
+def _await(address: str) -> None:
+    """Wait until a node runs commands.
+
+    Raises OSError if it does not for too long: then this kernel ends, and with it the lab.
+    """
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while True:
+        try:
+            socket.create_connection((f"{address}%{SWITCH_PORT}", layout.COMMANDS_PORT), 1).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_INTERVAL_S)
+        else:
+            return
+
+
+if __name__ == "__main__":
+    arguments: Sequence[str] = sys.argv[1:]
+    main(arguments[0])

@@ -1,0 +1,135 @@
+"""Starts the kernels of a lab: what each is given, and the program that looks after all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from cnc.errors import CncError
+from cnc.lab import virtual_network
+from cnc.lab.kernels import beside, layout
+from cnc.lab.kernels.layout import CONTROLLER, HOME, MARK, SPECIFICATION, Kernel
+from cnc.lab.switch import write_key_pair
+from cnc.lab.template import operators, template
+from cnc.lab.vm import runner
+from cnc.model import Intent
+
+MEMORY = "512M"
+_NODE_MODULE = "cnc.lab.kernels.node"
+
+
+def start(intent: Intent, directory: Path) -> None:
+    """Start the kernels of a lab and wait until every switch answers over NETCONF.
+
+    Raises:
+        CncError: a program is missing, or a kernel ended; which, and what it said last.
+    """
+    try:
+        runner.artefact("uml") or runner.build("uml")
+    except runner.VmError as error:
+        raise CncError(
+            f"there is no kernel for the nodes: {error}", hint="`scripts/vm --uml --build` makes it"
+        ) from None
+    program = virtual_network.program()
+    home = Path(tempfile.mkdtemp(prefix=f"cnc-lab-{intent.name}-"))
+    (directory / HOME).symlink_to(home)
+    shared = home / "shared"
+    shared.mkdir()
+    (shared / layout.INTENT_FILE).write_text(json.dumps(intent.document))
+    client = write_key_pair(shared / layout.CLIENT_KEY)
+    (shared / f"{layout.CLIENT_KEY}.pub").write_text(f"{client}\n")
+    template(intent.name, operators(intent), directory)  # before there are kernels: they only copy
+    kernels = layout.kernels(intent)
+    beside.write(shared, kernels)
+    (home / "network").write_text("\n".join([*_network(intent, home, kernels), ""]))
+    (home / SPECIFICATION).write_text(
+        json.dumps(
+            {
+                "network": [str(program), str(home / "network")],
+                "controller": CONTROLLER,
+                "kernels": {node: _command(home, kernel) for node, kernel in kernels.items()},
+            }
+        )
+    )
+    _supervise(directory, home)
+
+
+def _supervise(directory: Path, home: Path) -> None:
+    with (home / "supervisor.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cnc.lab.kernels.supervisor", str(home)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, MARK: str(directory)},
+        )
+    (directory / "supervisor.pid").write_text(f"{process.pid}\n")
+    assert process.stdout is not None  # noqa: S101  it is a pipe
+    said = process.stdout.readline().strip()
+    process.stdout.close()
+    if said != "ready":
+        raise CncError(
+            f"the kernels of the lab did not come up: {said or 'their supervisor ended'}",
+            hint=(home / "supervisor.log").read_text().strip() or None,
+        )
+
+
+def _network(intent: Intent, home: Path, kernels: dict[str, Kernel]) -> Iterator[str]:
+    """The lines that describe the network to virtual-network."""
+    yield f"clock {runner.VIRTUAL_EPOCH_NS}"
+    yield f"time {home}/time"
+    for kernel in kernels.values():
+        rate = kernel.clock.frequency_offset_ppb
+        yield f"kernel {kernel.number} {kernel.node}" + (f" oscillator-ppb={rate}" if rate else "")
+    sockets = dict(_sockets(home, kernels))
+    for kernel in kernels.values():
+        for card in kernel.ports:
+            path = sockets[card.node, card.port]
+            yield f"card {card.node}/{card.port} {card.mac} {path} queues={layout.QUEUES}"
+        card = kernel.management
+        yield f"card {card.node}/{card.port} {card.mac} {sockets[card.node, card.port]}"
+    yield f"console {CONTROLLER} {home}/console"
+    yield from layout.cable_lines(intent)
+    cards = (kernel.management for kernel in kernels.values())
+    yield " ".join(["segment", *(f"{card.node}/{card.port}" for card in cards)])
+
+
+def _sockets(home: Path, kernels: dict[str, Kernel]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Where each card is: short paths, as a socket's may have 107 octets."""
+    for kernel in kernels.values():
+        for number, card in enumerate((*kernel.ports, kernel.management)):
+            yield (card.node, card.port), f"{home}/{kernel.number}.{number}"
+
+
+def _command(home: Path, kernel: Kernel) -> list[str]:
+    """The command line that boots a kernel; it is to run in the kernel's own directory."""
+    run = home / f"node{kernel.number}"
+    run.mkdir()
+    (run / "out").symlink_to(home / "shared")
+    variables = {
+        **runner.guest_environment(),
+        "TSN_VM": "uml",
+        "TSN_VIRTUAL_TIME": "1",
+        "CNC_NODE": kernel.node,
+    }
+    assignments = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    program = shlex.join([sys.executable, "-m", _NODE_MODULE, kernel.node])
+    (run / "command").write_text(f"cd / && exec env -i {assignments} {program}\n")
+    cards = [path for (node, _), path in _sockets(home, {kernel.node: kernel})]
+    devices = [f"virtio_uml.device={path}:1" for path in cards]
+    if kernel.node == CONTROLLER:
+        devices.append(f"virtio_uml.device={home}/console:3")
+    start_ns = runner.VIRTUAL_EPOCH_NS + kernel.clock.offset_ns
+    oscillator = f"oscillator-ppb={kernel.clock.frequency_offset_ppb}"
+    time = [f"time-travel=ext:{kernel.number}:{home}/time", f"time-travel-start={start_ns}"]
+    # Else what comes from random numbers, such as delays of IPv6, differs from run to run.
+    seed = f"random-seed={kernel.number}"
+    return [*runner.uml_boot(run, MEMORY, []), *time, oscillator, seed, *devices]

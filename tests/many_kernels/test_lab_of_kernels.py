@@ -1,0 +1,157 @@
+"""A lab in which each node is a kernel: it comes up, is pushed to, carries frames, and goes."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cnc.lab import status
+from cnc.lab.lifecycle import STATE_ROOT
+
+CNC = Path(sys.executable).with_name("cnc")
+TWO = """
+name: kernelstest
+defaults:
+  rate: 1Gbps
+  propagation: 100ns
+  processing: {min: 1us, max: 5us}
+  clock-error: 1us
+  gate-margin: 0ns
+  talker-interference: none
+  user: root
+classes:
+  control: {traffic-class: 7, priority: 7, dscp: 48, role: control, max-frame: 128B}
+  cyclic: {traffic-class: 6, priority: 6, dscp: 46, role: scheduled}
+  best-effort: {traffic-class: 0, priority: 0, dscp: 0, role: best-effort}
+switches:
+  s1: {management: 10.99.7.1, ports: [p1, p2]}
+end-stations:
+  t1:
+  l1: {CLOCK}
+links:
+  - [t1/eth0, s1/p1]
+  - [l1/eth0, s1/p2]
+streams:
+  motion: {talker: t1, listeners: [l1], period: 1ms, payload: 200B, max-latency: 500us}
+"""
+NAME = "kernelstest"
+# Each test starts four kernels, some of them twice; beside a busy machine that takes minutes.
+pytestmark = pytest.mark.timeout(1800)
+NS_PER_S = 1_000_000_000
+
+
+def cnc(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [CNC, *arguments], capture_output=True, text=True, timeout=900, check=False
+    )
+
+
+def on(node: str, *argv: str | Path) -> str:
+    done = cnc("lab", "exec", NAME, node, "--", *argv)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def time_ns(node: str) -> int:
+    return int(on(node, "date", "+%s%N"))
+
+
+def up(file: Path) -> None:
+    done = cnc("lab", "up", file, "--kernels", "own")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def send(file: Path) -> str:
+    """Push, send for 50 ms, and return the record of every frame."""
+    on("controller", "cnc", "push", file)
+    on("controller", "cnc", "lab", "traffic", file, "--duration", "50ms", "-o", "/mnt/out/sent")
+    return (STATE_ROOT / NAME / "kernels/shared/sent/frames.csv").read_text()
+
+
+def traces() -> list[str]:
+    """All that the lab has on the machine."""
+    processes = [
+        entry.name
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdecimal() and f"CNC_LAB={STATE_ROOT / NAME}\0".encode() in environ(entry)
+    ]
+    files = [*Path("/tmp").glob(f"cnc-lab-{NAME}-*"), *STATE_ROOT.glob(NAME)]  # noqa: S108
+    return [*processes, *map(str, files)]
+
+
+def environ(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    cnc("lab", "down", NAME)
+    assert traces() == []
+
+
+def test_a_stream_keeps_its_bound_through_the_gates_of_a_kernel(tmp_path: Path):
+    file = tmp_path / "two.yaml"
+    file.write_text(TWO.replace("l1: {CLOCK}", "l1:"))
+    up(file)
+    assert all(node.present and all(node.processes.values()) for node in status(NAME))
+    frames = [row for row in csv.DictReader(send(file).splitlines()) if row["flow"] == "motion"]
+    latencies_ns = {int(row["received_ns"]) - int(row["planned_ns"]) for row in frames}
+    assert len(frames) == 50
+    assert max(latencies_ns) < 14_000
+    assert "taprio" in on("s1", "tc", "qdisc", "show", "dev", "p2")
+
+
+def test_a_bridged_lab_that_is_made_again_gives_the_same_record(tmp_path: Path):
+    file = tmp_path / "two.yaml"
+    bridged = TWO.replace("defaults:", "forwarding: bridged\ndefaults:", 1)
+    file.write_text(re.sub(r", dscp: \d+", "", bridged).replace("l1: {CLOCK}", "l1:"))
+    records = []
+    for _ in range(2):
+        up(file)
+        records.append(send(file))
+        assert cnc("lab", "down", NAME).returncode == 0
+        assert traces() == []
+    assert records[0] == records[1]
+
+
+def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: Path):
+    file = tmp_path / "two.yaml"
+    clock = "l1: {clock: {offset: -7ms, frequency-offset: 50ppm}}"
+    file.write_text(TWO.replace("l1: {CLOCK}", clock))
+    up(file)
+    before_ns = time_ns("controller")
+    time.sleep(2)
+    assert time_ns("controller") - before_ns < NS_PER_S
+
+    behind_ns = time_ns("l1") - time_ns("controller")
+    on("controller", "sleep", "100")
+    gained_ns = time_ns("l1") - time_ns("controller") - behind_ns
+    # The two commands that read the clocks take some milliseconds of virtual time.
+    assert abs(gained_ns - 5_000_000) < 2_000_000
+
+
+def test_a_kernel_that_dies_ends_the_lab_with_its_name(tmp_path: Path):
+    file = tmp_path / "two.yaml"
+    file.write_text(TWO.replace("l1: {CLOCK}", "l1:"))
+    up(file)
+    (killed,) = (node for node in status(NAME) if node.node == "t1")
+    pid = killed.processes["linux"]
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    done = cnc("lab", "exec", NAME, "s1", "--", "sleep", "10")
+    assert done.returncode == 1
+    assert re.search(r"lab kernelstest has ended: kernel of t1: ", done.stderr)
+    assert cnc("lab", "status", NAME).returncode == 1

@@ -1,0 +1,53 @@
+"""Clocks that an intent gives the nodes of a lab: read as written, and nothing to a plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cnc import intent as intents
+from cnc.errors import InputError
+from cnc.lab.supported import check_clocks
+from cnc.model import Clock, Intent
+from cnc.planner import plan
+
+LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
+OFF = {"offset": "-7ms", "frequency-offset": "25ppm"}
+
+
+def with_clocks(**clocks: dict[str, str]) -> Intent:
+    """line3, in which these nodes have clocks of their own."""
+    document: dict[str, Any] = json.loads(json.dumps(intents.load(LINE3).document))
+    stations = {name: {} for name in document["end-stations"]}
+    document["end-stations"] = stations
+    for node, clock in clocks.items():
+        (document["switches"] if node in document["switches"] else stations)[node]["clock"] = clock
+    return intents.from_document(document, "line3")
+
+
+def test_switches_and_end_stations_have_the_clocks_that_they_state():
+    slow = {"frequency-offset": "-0.5ppm"}
+    assert with_clocks(s2=OFF, t1=slow).clocks == {
+        "s2": Clock(-7_000_000, 25_000),
+        "t1": Clock(0, -500),
+    }
+
+
+def test_without_the_key_all_clocks_tell_true_time():
+    assert with_clocks().clocks == {}
+
+
+def test_a_plan_does_not_depend_on_the_clocks_of_a_lab():
+    plain, off = plan(with_clocks()), plan(with_clocks(s1=OFF, t1=OFF))
+    assert (off.streams, off.gates) == (plain.streams, plain.gates)
+
+
+def test_a_lab_whose_nodes_share_a_clock_refuses_one_that_differs():
+    check_clocks(with_clocks())
+    with pytest.raises(InputError) as refused:
+        check_clocks(with_clocks(s2=OFF))
+    assert "switch s2 has a clock of its own" in str(refused.value)
+    assert "one kernel, whose clock they share" in str(refused.value)
