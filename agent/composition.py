@@ -19,12 +19,14 @@ from typing import Any, ClassVar
 class Stage(IntEnum):
     """The order in which kernel objects change; undo runs through it backwards.
 
+    What steers the clock comes first: schedules count on it.
     Frames are in their classes before gates begin to close, and until gates that are to go are
     open: no frame meets a gate that was meant for another class. Nor is a frame forwarded before
     it has its class, nor given the address of a stream before that address leads somewhere. What
     local programs are told comes last, when nothing can be refused any more that they were told of.
     """
 
+    SYNCHRONISE = auto()
     OPEN_GATES = auto()
     CLASSIFY = auto()
     FORWARD = auto()

@@ -15,9 +15,9 @@ from agent.datastore.changes import log_changes
 from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore, DatastoreError
 from agent.kernel.ports import KernelPorts
-from agent.mechanisms import MECHANISMS, STATE_DIR, mechanisms
+from agent.mechanisms import MECHANISMS, mechanisms
 from agent.memory_ports import MemoryPorts, rehearsal_ports
-from agent.model import AgentError
+from agent.model import STATE_DIR, AgentError
 from agent.service_manager import notify, watchdog_interval_s
 from agent.switch import Ports, Switch
 
@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ports = MemoryPorts(MECHANISMS, rehearsal_ports(options.rehearse, options.rehearse_bridge))
     else:
         try:
-            ports = KernelPorts(mechanisms(options.state_dir), options.emulate)
+            ports = KernelPorts(
+                mechanisms(options.state_dir, shared_clock=options.shared_clock), options.emulate
+            )
         except AgentError as error:
             LOG.error("%s", error)
             return BAD_ARGUMENTS
@@ -88,6 +90,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="PORT=BPS[,PORT=BPS...]",
         help="these ports are cables of an emulated network, with links of so many bits per second "
         "(veth interfaces only): gates reckon with these rates, and they are reported",
+    )
+    result.add_argument(
+        "--shared-clock",
+        action="store_true",
+        help="all switches of the network have the clock of this machine, as those of an emulated "
+        "network on one kernel",
     )
     result.add_argument(
         "--withdraw",

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyroute2 import IPRoute
 
 from agent.composition import Change, Contribution, KernelObject
-from agent.model import Clock, PortConfig, PortState
+from agent.events import Event
+from agent.model import Clock, PortConfig, PortState, PtpStatus
 from agent.wake_ups import WakeUps
 
 # Nodes under an interface below which several mechanisms are configured and reported.
@@ -29,6 +30,10 @@ STREAM_IDENTITY = "ieee802-dot1cb-stream-identification:stream-identity"
 # What the tables of replication and elimination (IEEE Std 802.1CB-2017, 10.3 to 10.5) say of the
 # interface.
 FRER = "ieee802-dot1cb-frer:frer"
+
+# The instances of PTP (IEEE Std 1588-2019, clause 8) that the interface is a port of: for each the
+# instance and the port.
+PTP = "ieee1588-ptp-tt:ptp"
 
 # All entries of that table, where the interface is a bridge.
 STREAM_IDENTITIES = "stream-identities"
@@ -58,6 +63,13 @@ class ReportContext:
     wake_ups: WakeUps | None = None
 
 
+class Observation(NamedTuple):
+    """What is to be told, and when to look again by `Clock.MONOTONIC`; None: nothing is due."""
+
+    events: tuple[Event, ...] = ()
+    next_ns: int | None = None
+
+
 class KernelAdapter:
     """The kernel side of a mechanism; what it raises beside `AgentError` is an `OSError`.
 
@@ -79,6 +91,10 @@ class KernelAdapter:
         """Why this kernel cannot do what a port is asked, whatever the port; one line each."""
         yield from ()
 
+    def observe(self, now_ns: int) -> Observation:  # noqa: ARG002
+        """What has become of frames, where nothing else tells it (`Clock.MONOTONIC`)."""
+        return Observation()
+
     def repairs(self) -> Iterator[Change]:
         """Changes for what the newest `read` found disturbed but no state of a port can show."""
         yield from ()
@@ -94,6 +110,10 @@ class KernelAdapter:
     def leaves(self) -> Node:
         """What the mechanism fills of `/tsn-linux:agent`."""
         return {}
+
+    def ptp_status(self) -> PtpStatus | None:
+        """What a PTP daemon says that the mechanism runs; None where it runs none."""
+        return None
 
     def close(self) -> None:
         """Give back what it has opened for itself."""
@@ -123,7 +143,7 @@ class Mechanism:
 
     name: str
     # The nodes under an interface that say that the mechanism is configured there; `BRIDGE`,
-    # `STREAM_IDENTITY` and `FRER`, too.
+    # `STREAM_IDENTITY`, `FRER` and `PTP`, too.
     subtrees: tuple[str, ...]
     # The interface's configuration → the part of PortConfig; raises `Refused`. What is configured
     # of the bridge that has the name of the interface is its child `BRIDGE`, and what names it in

@@ -14,7 +14,7 @@ from typing import Any
 from agent.composition import Change, Contribution, KernelObject, Step
 from agent.kernel.change_monitor import FULL_POLL_S
 from agent.kernel.clock import MachineClocks
-from agent.mechanism import Mechanism, Node
+from agent.mechanism import Mechanism, Node, Observation
 from agent.model import AgentError, LinuxBridge, OperStatus, PortConfig, PortState, PtpStatus
 from agent.root_qdisc import NO_QDISC
 from agent.wake_ups import WakeUps
@@ -65,6 +65,10 @@ class MemoryPorts(MachineClocks):
         """No other program changes what is in memory."""
         yield from ()
 
+    def observe(self) -> Observation:
+        """No frame comes by a port in memory."""
+        return Observation()
+
     def restart(
         self,
         states: Sequence[PortState],  # noqa: ARG002
@@ -77,8 +81,8 @@ class MemoryPorts(MachineClocks):
         return {}
 
     def leaves(self) -> Node:
-        """The classifier that it stands for; the driver of its ports says that it is not one."""
-        return {"classifier": "iptables-nft"}
+        """The classifier that it stands for, and that agents beside it have the same clock."""
+        return {"classifier": "iptables-nft", "clock": {"source": "shared"}}
 
     def change_monitor(self) -> PollMonitor:
         return PollMonitor()

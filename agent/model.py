@@ -10,9 +10,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, TypeVar
 
 NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+
+# Of a switch's one agent: what must outlive it, and what it tells other programs.
+STATE_DIR = Path("/run/tsn-agent")
 
 Part = TypeVar("Part")
 
@@ -103,7 +108,8 @@ class PortState:
     it is the rate that is emulated. `mtu_octets` is the longest packet that the port sends.
     `switch_id` names the hardware that forwards the frames of the port by itself (switchdev): the
     kernel does not see them. None: the kernel forwards. `xdp_program` is the number of the program
-    that sees frames before all else does (XDP).
+    that sees frames before all else does (XDP), but no VLAN tags where the driver takes them off
+    (`rx_vlan_offload`).
     """
 
     name: str
@@ -125,6 +131,7 @@ class PortState:
     mtu_octets: int | None = None
     switch_id: str | None = None
     xdp_program: int | None = None
+    rx_vlan_offload: bool = False
     parts: tuple[Any, ...] = ()
 
     def __getitem__(self, kind: type[Part]) -> Part:

@@ -62,7 +62,9 @@ def interfaces(
 def bridges(mechanisms: Collection[Mechanism], states: Mapping[str, PortState]) -> Node:
     """`/ieee802-dot1q-bridge:bridges` with these bridges of the switch; nothing without any."""
     listed = [
-        _bridge(mechanisms, state) for _name, state in sorted(states.items()) if state.as_bridge
+        _bridge(mechanisms, state, states)
+        for _name, state in sorted(states.items())
+        if state.as_bridge
     ]
     return {BRIDGES: {"bridge": listed}} if listed else {}
 
@@ -174,7 +176,9 @@ def _interface(
     return node
 
 
-def _bridge(mechanisms: Collection[Mechanism], state: PortState) -> Node:
+def _bridge(
+    mechanisms: Collection[Mechanism], state: PortState, states: Mapping[str, PortState]
+) -> Node:
     """A bridge with its one component."""
     if state.as_bridge is None:
         raise TypeError(f"{state.name} is no bridge")
@@ -198,7 +202,11 @@ def _bridge(mechanisms: Collection[Mechanism], state: PortState) -> Node:
         component["bridge-port"] = ports
     if state.as_bridge.port_states:
         component["tsn-linux:port"] = [
-            {"interface": port, "spanning-tree-state": stp_state}
+            {
+                "interface": port,
+                "spanning-tree-state": stp_state,
+                "rx-vlan-offload": port in states and states[port].rx_vlan_offload,
+            }
             for port, stp_state in sorted(state.as_bridge.port_states.items())
         ]
     for mechanism in mechanisms:

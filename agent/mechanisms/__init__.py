@@ -7,6 +7,7 @@ from pathlib import Path
 from agent.mechanism import Mechanism
 from agent.mechanisms.bridged_classification import BRIDGED_CLASSIFICATION
 from agent.mechanisms.classification import CLASSIFICATION
+from agent.mechanisms.clock import clock
 from agent.mechanisms.forwarding import FORWARDING
 from agent.mechanisms.frer import frer
 from agent.mechanisms.gates import GATES
@@ -15,12 +16,14 @@ from agent.mechanisms.received_priority import RECEIVED_PRIORITY
 from agent.mechanisms.sent_priority import SENT_PRIORITY
 from agent.mechanisms.stream_filters import stream_filters
 from agent.mechanisms.talker_offsets import talker_offsets
+from agent.model import STATE_DIR
 
-STATE_DIR = Path("/run/tsn-agent")
 
+def mechanisms(state_dir: Path, *, shared_clock: bool = False) -> tuple[Mechanism, ...]:
+    """Those of an agent with this directory for local programs, PTP daemons and BPF objects.
 
-def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
-    """Those of an agent that has this directory, for local programs and for BPF objects."""
+    `shared_clock`: all switches of the network have the clock of this machine.
+    """
     return (
         GATES,
         CLASSIFICATION,
@@ -32,6 +35,7 @@ def mechanisms(state_dir: Path) -> tuple[Mechanism, ...]:
         stream_filters(state_dir / "bpf"),
         frer(state_dir / "bpf"),
         talker_offsets(state_dir / "offsets.json"),
+        clock(state_dir / "ptp", shared_clock=shared_clock),
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from roff import Page, summary
 
 from agent import main as agent
+from agent.clock_service import main as clock
 from agent.netconfd.broker import options as broker
 from agent.netconfd.front import options as netconfd
 
@@ -22,6 +23,7 @@ DAEMON_STATUS = "0 stopped by SIGTERM or SIGINT, 1 cannot serve, 2 bad arguments
 def switch_pages() -> Iterator[Page]:
     """A page for each program."""
     yield daemon_page(agent.parser())
+    yield daemon_page(clock.parser())
     yield daemon_page(netconfd.parser())
     yield daemon_page(broker.parser())
 
@@ -45,7 +47,10 @@ def daemon_page(parser: argparse.ArgumentParser) -> Page:
             ("DESCRIPTION", text),
             ("OPTIONS", options),
             ("EXIT STATUS", DAEMON_STATUS),
-            ("SEE ALSO", "tsn-agent(8), tsn-netconfd(8), tsn-netconf-broker(8), cnc(1)"),
+            (
+                "SEE ALSO",
+                "tsn-agent(8), tsn-clock(8), tsn-netconfd(8), tsn-netconf-broker(8), cnc(1)",
+            ),
         ],
         "tsn-control-plane-agent",
     )

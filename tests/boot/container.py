@@ -44,7 +44,7 @@ mount -t overlay -o lowerdir=image,upperdir=upper,workdir=work overlay root
 tar -x -f "$seed" -C root
 exec systemd-nspawn --quiet --settings=no --directory=root --boot --machine="$name" \
     --register=no --keep-unit --link-journal=no --resolv-conf=off --timezone=off \
-    --network-namespace-path=/proc/self/ns/net --capability=CAP_NET_ADMIN,CAP_BPF,CAP_PERFMON
+    --network-namespace-path=/proc/self/ns/net --capability=CAP_NET_ADMIN,CAP_BPF
 """
 
 

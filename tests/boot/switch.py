@@ -22,7 +22,7 @@ from tests.stack.front_end import FrontEnd
 PORT = "p2"
 AGENT, BROKER, SERVER = "tsn-agent.service", "tsn-netconf-broker.service", "tsn-netconfd.service"
 DAEMONS = (AGENT, BROKER, SERVER)
-UNITS = ("tsn-sysrepo.service", *DAEMONS)
+UNITS = ("tsn-sysrepo.service", "tsn-clock.service", *DAEMONS)
 LINK_EVENTS, QDISC_EVENTS = "/run/link-events", "/run/qdisc-events"
 WAIT_LIMIT_S = 300.0
 # Kernel answers that change while nothing is changed; the lines are there once a list is in force.

@@ -95,7 +95,7 @@ def test_a_push_to_it_ends_with_gates_and_filtering_entries_in_the_kernel(brough
 
 
 def test_the_agent_keeps_a_stream_filter_where_its_rights_suffice(brought_up: Switch):
-    """As a user with three capabilities, in a file system that is not the agent's to mount."""
+    """As a user with two capabilities, in a file system that is not the agent's to mount."""
     pins = "/run/tsn-agent/bpf"
     assert brought_up.machine.run(f"stat -f -c %T {pins}").stdout.strip() == "bpf_fs"
     assert brought_up.machine.run(f"stat -c %U {pins}").stdout.strip() == "tsn-agent"
@@ -104,6 +104,13 @@ def test_the_agent_keeps_a_stream_filter_where_its_rights_suffice(brought_up: Sw
     brought_up.machine.run("systemctl restart tsn-agent.service")
     until(lambda: brought_up.property(AGENT, "ActiveState") == "active", "another agent")
     assert brought_up.machine.run("tc filter show dev p1 ingress").stdout == listed
+
+
+def test_the_kernel_takes_all_that_the_agent_may_ask_of_it(brought_up: Switch):
+    """Its BPF programs, too, which a verifier of another Linux may refuse to these rights."""
+    said = brought_up.machine.run(f"journalctl --quiet --unit {AGENT}").stdout
+    assert "agent" in said
+    assert "will be refused" not in said
 
 
 def test_no_process_that_a_client_reaches_reaches_sysrepo(brought_up: Switch):

@@ -129,6 +129,8 @@ PREFIXES = {
     "psfp-bridge:": "ieee802-dot1q-psfp-bridge:",
     "dot1cb-sid:": "ieee802-dot1cb-stream-identification:",
     "dot1cb-frer:": "ieee802-dot1cb-frer:",
+    "ptp-tt:": "ieee1588-ptp-tt:",
+    "dot1as-gptp:": "ieee802-dot1as-gptp:",
 }
 
 

@@ -20,7 +20,7 @@ FACTS = Path(__file__).parent / "data" / "yang-facts"
 Facts = dict[str, Any]
 
 YIN = "{urn:ietf:params:xml:ns:yang:yin:1}"
-DATA_NODES = {"container", "list", "leaf", "leaf-list", "choice", "case"}
+DATA_NODES = {"container", "list", "leaf", "leaf-list", "choice", "case", "action"}
 # Statements whose argument has to be in the path to tell them from data nodes.
 NAMED = {"augment", "uses", "refine", "typedef", "grouping", "identity", "feature"}
 ONE_VALUE = {
@@ -100,9 +100,9 @@ def _argument(node: etree._Element) -> str:
 
 
 TREE_LINE = re.compile(
-    r"(?P<indent>[ |]*)(?P<status>[+xo])--(?:(?P<access>rw|ro) | |(?=:))"
+    r"(?P<indent>[ |]*)(?P<status>[+xo])--(?:(?P<access>rw|ro|-x) | |(?=:))"
     r"(?P<name>[\w.-]+|:?\([\w.-]+\))(?P<option>[?*!]?)"
-    r"(?: +\[(?P<key>[^]]+)\])?(?: +(?P<type>->|[^\s{[]+)[^{]*)?(?: *\{(?P<feature>[^}]+)\}\?)?$"
+    r"(?: +\[(?P<key>[^]]*)\])?(?: +(?P<type>->|[^\s{[]+)[^{]*)?(?: *\{(?P<feature>[^}]+)\}\?)?$"
 )
 TREE_SECTION = re.compile(r"  (?:augment|grouping) (?P<target>\S+):$")
 PREFIX = re.compile(r"[\w.-]+:")
@@ -154,7 +154,7 @@ def _tree_facts(node: re.Match[str], *, retired: bool) -> Facts:
     many = node["option"] == "*"
     kinds = ("leaf", "leaf-list") if node["type"] else ("container", "list")
     facts: Facts = {
-        "kind": kinds[many],
+        "kind": "action" if node["access"] == "-x" else kinds[many],
         "config": node["access"] != "ro",
         "status": "deprecated" if retired else "current",
         "if-feature": node["feature"] or "",
@@ -163,7 +163,7 @@ def _tree_facts(node: re.Match[str], *, retired: bool) -> Facts:
         facts["required"] = not node["option"]
     if facts["kind"] == "container":
         facts["presence"] = node["option"] == "!"
-    if node["key"]:
+    if node["key"] is not None:
         facts["key"] = node["key"]
     if node["type"]:
         facts["type"] = "leafref" if node["type"] == "->" else node["type"]

@@ -9,8 +9,19 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent.kernel import ptp
-from agent.kernel.ptp import ManagementId, Reply, parse
+from agent.kernel import ptp, ptp_management
+from agent.kernel.ptp_management import (
+    CurrentDataSet,
+    Domain,
+    GptpPort,
+    ManagementId,
+    ParentDataSet,
+    PortDataSet,
+    TimePropertiesDataSet,
+    TimeStatus,
+    parse,
+    request,
+)
 from agent.model import PtpPortState
 
 CLOCK = "7abc58fffe1bd97c"
@@ -94,14 +105,14 @@ def test_a_reply_that_was_cut_short_is_none(length):
 
 def test_a_request_of_somebody_else_is_no_reply():
     assert parse(TIME_STATUS[:46] + b"\0" + TIME_STATUS[47:]) is None  # <GET>, not <RESPONSE>
-    assert parse(TIME_STATUS).of is ManagementId.TIME_STATUS_NP
-    assert parse(PORT_1) == Reply(ManagementId.PORT_DATA_SET, (1, 8))
+    assert parse(TIME_STATUS) == TimeStatus(256, 1, bytes.fromhex("5e1170fffed98142"))
+    assert parse(PORT_1) == PortDataSet(bytes.fromhex(CLOCK), 1, 8, 0, 0, 1, 3, 0, 1, 0)
 
 
 @pytest.mark.parametrize("state", [0, 10, 255])
 def test_a_port_in_a_state_that_the_standard_reserves_is_left_out(tmp_path, state):
     odd = PORT_1[:-16] + bytes([state]) + PORT_1[-15:]
-    assert parse(odd).values == (1, state)
+    assert parse(odd).state == state
     with ptp4l(tmp_path / "ptp4l", DEFAULT_DATA_SET, TIME_STATUS, odd) as address:
         status = ptp.status(address)
     assert status.ports == {}
@@ -112,5 +123,55 @@ def test_without_a_free_descriptor_there_is_no_answer(monkeypatch):
     def used_up(*_):
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(ptp.socket, "socket", used_up)
+    monkeypatch.setattr(ptp_management.socket, "socket", used_up)
     assert ptp.status() is None
+
+
+# Of a ptp4l in domain 3 that follows another, without what its own client prints.
+DATA_SETS = {
+    "0014200100010000000002f300000000000000000000": CurrentDataSet(1, 0x2F30000, 0),
+    "00222002f6b389fffe7a71aa00010000ffff7fffffff01f8feffff80f6b389fffe7a71aa": ParentDataSet(
+        bytes.fromhex("f6b389fffe7a71aa"),
+        *(1, 1, 248, 254, 0xFFFF, 128),
+        bytes.fromhex("f6b389fffe7a71aa"),
+    ),
+    "00062003002500a0": TimePropertiesDataSet(37, 0, 0xA0),
+    "000ac00201312d0000000001": GptpPort(1, 20_000_000, 1),
+}
+
+
+@pytest.mark.parametrize("data_set", DATA_SETS)
+def test_each_data_set_is_read_as_ptp4l_sends_it(data_set):
+    assert parse(recorded(data_set, port=1)) == DATA_SETS[data_set]
+
+
+@pytest.mark.parametrize("data_set", DATA_SETS)
+@pytest.mark.parametrize(
+    ("place", "octets"),
+    [
+        pytest.param(2, "0000", id="the message has no length"),
+        pytest.param(2, "0030", id="the message ends before the data set"),
+        pytest.param(2, "ffff", id="the message is longer than what has come"),
+        pytest.param(50, "0001", id="the data set has no length"),
+        pytest.param(50, "0003", id="the data set is shorter than its kind"),
+    ],
+)
+def test_a_reply_with_a_false_length_is_none(data_set, place, octets):
+    reply = recorded(data_set, port=1)
+    forged = reply[:place] + bytes.fromhex(octets) + reply[place + 2 :]
+
+    assert parse(reply) is not None
+    assert parse(forged) is None
+
+
+def test_a_reply_of_another_version_of_ptp_is_none():
+    assert parse(PORT_1[:1] + b"\x01" + PORT_1[2:]) is None
+
+
+def test_a_request_names_the_profile_the_domain_and_the_data_set():
+    sent = request(Domain(sdo=1, number=7), ManagementId.PARENT_DATA_SET)
+
+    assert sent[0] == 0x1D
+    assert sent[4] == 7
+    assert sent[-4:] == bytes.fromhex("00022002")
+    assert parse(sent) is None  # it is no response

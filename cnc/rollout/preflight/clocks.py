@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from cnc.format import duration
 from cnc.model import NS_PER_S
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.rollout.preflight.settled import trust
 from cnc.rollout.wording import named
 from cnc.switch.device import SwitchState
+from cnc.switch.tree import ClockReport, ClockSource
 
 # Allowed difference of two reads of one clock, beyond the time that request and reply took.
 READ_TOLERANCE_NS = 1_000_000
@@ -125,6 +127,11 @@ def _ptp(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Fin
     leaders = Counter(ptp.grandmaster for ptp in daemons.values() if ptp and ptp.is_locked)
     leader, _ = (leaders.most_common(1) or [("", 0)])[0]
     for name, ptp in daemons.items():
+        clock = _clock_of(states[name])
+        if clock and (_is_managed(clock) or (_is_shared(clock) and ptp is None)):
+            yield _trusted(name, clock, clock_error_ns)
+            if ptp is None or not ptp.is_locked:
+                continue
         if ptp is None:
             text = "no ptp4l answers the agent: the source of its clock is unknown"
             yield Finding(name, None, Check.PTP, Verdict.UNKNOWN, text)
@@ -147,3 +154,31 @@ def _ptp(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Fin
             verdict = Verdict.OK
             text = f"locked to {ptp.grandmaster}, {duration(offset_ns)} off its master"
         yield Finding(name, None, Check.PTP, verdict, text, hint)
+
+
+def _clock_of(state: SwitchState) -> ClockReport | None:
+    return state.agent.clock if state.agent else None
+
+
+def _is_managed(clock: ClockReport) -> bool:
+    return clock.source is ClockSource.MANAGED
+
+
+def _is_shared(clock: ClockReport) -> bool:
+    return clock.source is ClockSource.SHARED
+
+
+def _trusted(name: str, clock: ClockReport, clock_error_ns: int) -> Finding:
+    """A clock that is not settled is a failure where the agent itself says what it follows."""
+    found = trust(clock, None, clock_error_ns)
+    if found.is_settled:
+        return Finding(name, None, Check.PTP, Verdict.OK, found.text)
+    return Finding(
+        name,
+        None,
+        Check.PTP,
+        Verdict.FAILED,
+        found.text,
+        "wait until the clock has settled, or plan with a larger `clock-error`; "
+        "the log of tsn-clock says what ptp4l does",
+    )

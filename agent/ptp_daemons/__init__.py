@@ -1,0 +1,1 @@
+"""The PTP daemons of a switch: what the agent asks of them, in files that `tsn-clock` follows."""
