@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.model import OperStatus
@@ -42,4 +43,30 @@ class ClockStep:
     step_ns: int
 
 
-Event = AgentStarted | PortDrift | PortRestored | PortStateChange | ClockStep
+@dataclass(frozen=True, slots=True)
+class LatentError:
+    """Copies of a recovery function do not come by all paths (IEEE Std 802.1CB-2017, 7.4.4).
+
+    `entry` is its index in the Sequence recovery table, `copies` how many came by each port since
+    they were last compared.
+    """
+
+    entry: int
+    difference: int
+    copies: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LatentErrorEnded:
+    entry: int
+
+
+Event = (
+    AgentStarted
+    | PortDrift
+    | PortRestored
+    | PortStateChange
+    | ClockStep
+    | LatentError
+    | LatentErrorEnded
+)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.composition import Change, Contribution, KernelObject, Step, compose
-from agent.mechanism import Mechanism, Node, present_objects
+from agent.mechanism import Mechanism, Node, Observation, present_objects
 from agent.model import AgentError, Clock, PortConfig, PortState, PtpStatus
 from agent.wake_ups import WakeUps
 
@@ -48,6 +48,9 @@ class Ports(Protocol):
 
     def repairs(self) -> Iterable[Change]:
         """Changes for what the newest `read` found disturbed but no port shows."""
+
+    def observe(self) -> Observation:
+        """What has become of frames that only who looks again and again finds out."""
 
     def restart(
         self, states: Sequence[PortState], present: Mapping[KernelObject, Sequence[Contribution]]

@@ -224,7 +224,7 @@ SEC("xdp.frags")
 int tsn_frer(struct xdp_md *context)
 {
 	struct head *frame = (void *)(long)context->data;
-	struct stream_at_port stream = { .ifindex = context->ingress_ifindex };
+	struct stream_at_port stream;
 	struct recoveries_of_stream *recovery;
 	struct generation *generation;
 	struct counters *counters;
@@ -232,8 +232,13 @@ int tsn_frer(struct xdp_md *context)
 	if ((void *)(frame + 1) > (void *)(long)context->data_end ||
 	    frame->vlan_ethertype != bpf_htons(ETHERTYPE_VLAN))
 		return XDP_PASS;
-	__builtin_memcpy(stream.destination, frame->destination, sizeof(stream.destination));
+	// From its end to its beginning: without CAP_PERFMON the verifier of Linux 6.1 lets a program write no
+	// part of eight octets of the stack into whose first octets it has put a number.
 	stream.vlan = bpf_ntohs(frame->vlan_control) & VLAN_ID_MASK;
+	barrier();
+	__builtin_memcpy(stream.destination, frame->destination, sizeof(stream.destination));
+	barrier();
+	stream.ifindex = context->ingress_ifindex;
 	// The agent makes the counters before what counts in them.
 	counters = bpf_map_lookup_elem(&counts, &stream);
 	if (!counters)

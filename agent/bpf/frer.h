@@ -43,9 +43,16 @@ struct recovery {
 	__u8 algorithm, history_length, take_no_sequence, reset;
 };
 
+// Which the agent does, by its own timer: the program only keeps what it was told.
+struct latent_error_detection {
+	__u32 difference, period_ms, reset_period_ms;
+	__u16 paths, unused;
+};
+
 struct recoveries_of_stream {
 	__u32 handle, unused;
 	struct recovery individual, combined;
+	struct latent_error_detection combined_detection;
 };
 
 struct entry {

@@ -33,6 +33,9 @@
 #define KEEP_PRIORITY 0xff /* an internal priority value of null */
 #define NS_PER_S 1000000000ull
 #define BITS_PER_OCTET 8
+/* The compiler must not see where a number comes from: it would make a branch for each value, and the
+ * verifier lets a program without CAP_PERFMON add to a pointer only what is the same on all paths. */
+#define hide(number) asm volatile("" : "+r"(number))
 
 /* Frames of a stream; all zero but the priority: those of no stream. */
 struct frames {
@@ -42,7 +45,7 @@ struct frames {
 };
 
 struct entry {
-	__u64 end_ns; /* since the cycle began */
+	__u64 end_ns; /* since the cycle began; 2^63 - 1 where there is no entry */
 	__u32 octets_max; /* 0xffffffff: any number */
 	__u8 is_open;
 	__u8 ipv;
@@ -54,7 +57,7 @@ struct list {
 	__u64 base_ns; /* CLOCK_TAI */
 	__u64 cycle_ns;
 	__u32 entries;
-	__u32 unused;
+	__u32 last; /* the entry that lasts until the cycle ends */
 	struct entry entry[ENTRIES_MAX];
 };
 
@@ -140,9 +143,39 @@ struct {
 
 char _license[] SEC("license") = "GPL";
 
-static __always_inline void count(__u64 *counter)
+static __always_inline void count(__u64 *counter, __u64 frames)
 {
-	__sync_fetch_and_add(counter, 1);
+	hide(frames);
+	__sync_fetch_and_add(counter, frames);
+}
+
+/* 1 if a is less than b, else 0; both are below 2^63. */
+static __always_inline __u64 is_less(__u64 a, __u64 b)
+{
+	__u64 difference = a - b;
+
+	hide(difference);
+	return difference >> 63;
+}
+
+/* A number as that of an entry. The compiler knows the bounds of a product, the verifier of Linux 6.1
+ * does not: the mask has to stay in the code. */
+static __always_inline __u64 masked(__u64 number)
+{
+	hide(number);
+	return number & (ENTRIES_MAX - 1);
+}
+
+/* The number of the entry that holds at this phase of the cycle: how many entries end before it. */
+static __always_inline __u32 entry_at(const struct list *list, __u64 phase_ns)
+{
+	__u64 number = 0;
+
+#pragma unroll
+	for (__u32 bit = ENTRIES_MAX / 2; bit; bit /= 2)
+		number += bit * is_less(list->entry[masked(number + bit - 1)].end_ns, phase_ns + 1);
+	number -= (number - list->last) * is_less(list->last, number);
+	return masked(number);
 }
 
 /*
@@ -176,30 +209,28 @@ static __always_inline const struct stream *stream_of(void *table, const struct 
 /* Whether the gate passes so many octets now; then its internal priority value is in `ipv`. */
 static __always_inline int passes_gate(const struct stream *stream, __u32 octets, __u8 *ipv)
 {
-	__u64 now_ns = bpf_ktime_get_tai_ns(), phase_ns = 0, begin_ns = 0;
+	__u64 now_ns = bpf_ktime_get_tai_ns(), phase_ns = 0, begin_ns;
 	struct gate *gate = bpf_map_lookup_elem(&gates, &stream->gate);
 	const struct entry *entry;
 	const struct list *list;
+	__u32 number;
 	int passes = 1;
 
 	if (!gate)
 		return 0;
 	if (now_ns >= stream->change_ns && gate->change_ns != stream->change_ns)
 		gate->change_ns = stream->change_ns;
-	list = &stream->lists[gate->change_ns == stream->change_ns];
-	entry = &list->entry[0];
-	if (list->entries && list->cycle_ns) {
-		/* Also before the base time, after a step back: the phase is that of the list. */
+	/* The second list, unless the change that frames have met is not its own. */
+	list = &stream->lists[1 - is_less(0, gate->change_ns ^ stream->change_ns)];
+	/* Also before the base time, after a step back: the phase is that of the list. */
+	if (list->cycle_ns)
 		phase_ns = now_ns >= list->base_ns ?
 			(now_ns - list->base_ns) % list->cycle_ns :
 			list->cycle_ns - 1 - (list->base_ns - now_ns - 1) % list->cycle_ns;
-		for (__u32 i = 0; i < ENTRIES_MAX; i++) {
-			entry = &list->entry[i];
-			if (phase_ns < entry->end_ns || i + 1 >= list->entries)
-				break;
-			begin_ns = entry->end_ns;
-		}
-	}
+	number = entry_at(list, phase_ns);
+	entry = &list->entry[number];
+	/* Without a branch, which would know the number on one of its paths. */
+	begin_ns = is_less(0, number) * list->entry[masked(number - 1)].end_ns;
 	*ipv = entry->ipv;
 	if (!entry->is_open)
 		return 0;
@@ -272,17 +303,18 @@ int filter(struct __sk_buff *skb)
 	/* The tag is not in the frame here, but beside it. */
 	sdu_octets = skb->len - 14;
 	frame_octets = skb->len + (skb->vlan_present ? TAG_OCTETS : 0) + FCS_OCTETS;
-	count(&counters->matching);
+	count(&counters->matching, 1);
 	passes = !stream->max_sdu_octets || sdu_octets <= stream->max_sdu_octets;
-	count(passes ? &counters->passing_sdu : &counters->not_passing_sdu);
+	count(&counters->passing_sdu, passes);
+	count(&counters->not_passing_sdu, !passes);
 	if (passes) {
 		passes = passes_gate(stream, sdu_octets, &ipv);
-		count(passes ? &counters->passing : &counters->not_passing);
+		count(&counters->passing, passes);
+		count(&counters->not_passing, !passes);
 	}
 	if (passes && stream->has_meter) {
 		passes = is_green(stream, frame_octets);
-		if (!passes)
-			count(&counters->red);
+		count(&counters->red, !passes);
 	}
 	if (!passes && !stream->only_counts)
 		return TC_ACT_SHOT;

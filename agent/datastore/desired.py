@@ -1,11 +1,12 @@
 """The configured tree → what every port is asked to do. Pure: neither sysrepo nor a kernel.
 
 The tree is the RFC 7951 encoding of `ietf-interfaces` with its augmentations, of the bridges of
-`ieee802-dot1q-bridge`, of the Stream identity table of `ieee802-dot1cb-stream-identification`, and
-of the tables of `ieee802-dot1cb-frer`, as libyang prints it without implied defaults. (With them
-every interface would have a `bridge-port`: it is a non-presence container.) Each mechanism reads
-its own part of it: a bridge is the interface that has its name, and an entry of a table belongs to
-each interface that it names. Entries of the Stream identity table belong to every bridge as well.
+`ieee802-dot1q-bridge`, of the Stream identity table of `ieee802-dot1cb-stream-identification`, of
+the tables of `ieee802-dot1cb-frer`, and of the instances of `ieee1588-ptp-tt`, as libyang prints it
+without implied defaults. (With them every interface would have a `bridge-port`: it is a
+non-presence container.) Each mechanism reads its own part of it: a bridge is the interface that has
+its name, and an entry of a table belongs to each interface that it names. Entries of the Stream
+identity table belong to every bridge as well.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from agent.datastore.frer_tables import tables_by_port
+from agent.datastore.ptp_instances import instances_by_port
 from agent.mechanism import (
     BRIDGE,
     BRIDGES,
     FRER,
+    PTP,
     STREAM_IDENTITIES,
     STREAM_IDENTITY,
     Refused,
@@ -61,6 +64,8 @@ def _interfaces(tree: Tree) -> Iterable[Tree]:
         interfaces[name] = {"name": name, **interfaces.get(name, {}), STREAM_IDENTITY: entries}
     for name, tables in tables_by_port(tree).items():
         interfaces[name] = {"name": name, **interfaces.get(name, {}), FRER: tables}
+    for name, instances in instances_by_port(tree).items():
+        interfaces[name] = {"name": name, **interfaces.get(name, {}), PTP: instances}
     return interfaces.values()
 
 

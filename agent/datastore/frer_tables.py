@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from agent.mechanism import FRER, STREAM_IDENTITY, Tree
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 
-_GENERATION, _RECOVERY, _IDENTIFICATION = (
-    f"sequence-{table}" for table in ("generation", "recovery", "identification")
-)
+from agent.mechanism import FRER, STREAM_IDENTITY, Tree
+from agent.mechanisms.frer.tree import GENERATION, RECOVERY, SEQUENCE_IDENTIFICATION
+
+# The ports of each stream, by its handle; the keys of a dictionary keep the order of the tables.
+_Ports = Mapping[int, Collection[str]]
 
 
 def tables_by_port(tree: Tree) -> dict[str, Tree]:
@@ -18,37 +21,31 @@ def tables_by_port(tree: Tree) -> dict[str, Tree]:
     it has no effect is for these to say.
     """
     node: Tree = tree.get(FRER, {})
-    found: dict[str, dict[str, list[Tree]]] = {}
-
-    def add(port: str, table: str, entry: Tree) -> None:
-        entries = found.setdefault(port, {}).setdefault(table, [])
-        if entry not in entries:
-            entries.append(entry)
-
-    for entry in node.get(_IDENTIFICATION, []):
-        add(entry["port"], _IDENTIFICATION, entry)
-    for entry in node.get(_RECOVERY, []):
+    encoding, identifying = _encoding_ports(node), _identifying_ports(tree)
+    found: defaultdict[str, defaultdict[str, list[Tree]]] = defaultdict(lambda: defaultdict(list))
+    for entry in node.get(SEQUENCE_IDENTIFICATION, []):
+        found[entry["port"]][SEQUENCE_IDENTIFICATION].append(entry)
+    for entry in node.get(RECOVERY, []):
         for port in entry["port"]:
-            add(port, _RECOVERY, entry)
-    for entry in node.get(_GENERATION, []):
+            found[port][RECOVERY].append(entry)
+    for entry in node.get(GENERATION, []):
         for handle in entry["stream"]:
-            for port in _encoding_ports(node, handle) or _identifying_ports(tree, handle):
-                add(port, _GENERATION, {**entry, "stream": [handle]})
-    return dict(found)
+            for port in encoding.get(handle) or identifying.get(handle, ()):
+                found[port][GENERATION].append({**entry, "stream": [handle]})
+    return {port: dict(tables) for port, tables in found.items()}
 
 
-def _encoding_ports(node: Tree, handle: int) -> list[str]:
-    return [
-        entry["port"]
-        for entry in node.get(_IDENTIFICATION, [])
-        if entry.get("direction-out-facing") is False and handle in entry["stream"]
-    ]
+def _encoding_ports(node: Tree) -> _Ports:
+    found: defaultdict[int, dict[str, None]] = defaultdict(dict)
+    for entry in node.get(SEQUENCE_IDENTIFICATION, []):
+        if entry.get("direction-out-facing") is False:
+            for handle in entry["stream"]:
+                found[handle][entry["port"]] = None
+    return found
 
 
-def _identifying_ports(tree: Tree, handle: int) -> list[str]:
-    return [
-        port
-        for entry in tree.get(STREAM_IDENTITY, [])
-        if entry["handle"] == handle
-        for port in entry.get("out-facing", {}).get("input-port", ())
-    ]
+def _identifying_ports(tree: Tree) -> _Ports:
+    found: defaultdict[int, dict[str, None]] = defaultdict(dict)
+    for entry in tree.get(STREAM_IDENTITY, []):
+        found[entry["handle"]] |= dict.fromkeys(entry.get("out-facing", {}).get("input-port", ()))
+    return found

@@ -9,6 +9,8 @@ from agent.events import (
     AgentStarted,
     ClockStep,
     Event,
+    LatentError,
+    LatentErrorEnded,
     PortDrift,
     PortRestored,
     PortStateChange,
@@ -21,7 +23,7 @@ LOG = logging.getLogger(__name__)
 def send(session: Any, event: Event) -> None:
     """Log the event and publish it to all who subscribed to it; a failure is logged, too."""
     name, content = encode(event)
-    level = logging.WARNING if isinstance(event, PortDrift) else logging.INFO
+    level = logging.WARNING if isinstance(event, PortDrift | LatentError) else logging.INFO
     leaves = ", ".join(f"{leaf} {value}" for leaf, value in content.items())
     fields = {"TSN_PORT": content["interface"]} if "interface" in content else {}
     LOG.log(level, "%s: %s", name, leaves, extra={"fields": fields})
@@ -44,5 +46,15 @@ def encode(event: Event) -> tuple[str, dict[str, Any]]:
             speed = {} if speed_bps is None else {"link-speed-bps": speed_bps}
             state = {"interface": port, "oper-status": str(oper_status)}
             return "port-state-change", state | speed
+        case LatentError() | LatentErrorEnded():
+            return _latent_error(event)
         case ClockStep(tai_offset_s, step_ns):
             return "clock-step", {"tai-offset": tai_offset_s, "step-ns": step_ns}
+
+
+def _latent_error(event: LatentError | LatentErrorEnded) -> tuple[str, dict[str, Any]]:
+    if isinstance(event, LatentErrorEnded):
+        return "latent-error-ended", {"sequence-recovery": event.entry}
+    ports = [{"interface": port, "copies": copies} for port, copies in event.copies.items()]
+    leaves = {"sequence-recovery": event.entry, "difference": event.difference}
+    return "latent-error", {**leaves, "port": ports}

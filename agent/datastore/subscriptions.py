@@ -1,7 +1,7 @@
-"""The agent's sysrepo subscriptions: five for configuration, six for operational data. And what
+"""The agent's sysrepo subscriptions: six for configuration, seven for operational data. And what
 it says of its own accord.
 
-Configuration is under the roots of four modules. A commit that changes several is as many events;
+Configuration is under the roots of five modules. A commit that changes several is as many events;
 each sees its own module as it is to be and the others as they were. The callback reads the whole
 tree, which is several times faster than walking the changes. The id of a rollout is one more: a
 controller that sends what is configured already, for a kernel that does something else, changes
@@ -26,11 +26,12 @@ from agent.datastore.changes import SETTLE_TIMEOUT_S, Changes
 from agent.datastore.counter_starts import CounterStarts
 from agent.datastore.memory import MemoryFile
 from agent.datastore.notifications import send
+from agent.datastore.observer import Observer
 from agent.datastore.open_change import Request
 from agent.datastore.requested import requested_ports
 from agent.datastore.watch import Watch
 from agent.events import AgentStarted
-from agent.mechanism import FRER, STREAM_IDENTITY, Tree
+from agent.mechanism import FRER, PTP, STREAM_IDENTITY, Tree
 from agent.model import AgentError
 from agent.switch import Switch
 from agent.sysrepo import (
@@ -49,7 +50,8 @@ INTERFACES = "/ietf-interfaces:interfaces"
 BRIDGES = "/ieee802-dot1q-bridge:bridges"
 STREAM_IDENTITIES = "/ieee802-dot1cb-stream-identification:stream-identity"
 FRER_TABLES = "/ieee802-dot1cb-frer:frer"
-CONFIGURATION = f"{INTERFACES} | {BRIDGES} | {STREAM_IDENTITIES} | {FRER_TABLES}"
+PTP_INSTANCES = "/ieee1588-ptp-tt:ptp"
+CONFIGURATION = " | ".join((INTERFACES, BRIDGES, STREAM_IDENTITIES, FRER_TABLES, PTP_INSTANCES))
 ROLLOUT = "/tsn-linux:rollout"
 AGENT = "/tsn-linux:agent"
 LLDP = "/tsn-linux:lldp"
@@ -63,6 +65,8 @@ MODULES = (
     "ieee802-dot1q-psfp-bridge",
     "ieee802-dot1q-sched",
     "ieee802-dot1q-sched-bridge",
+    "ieee1588-ptp-tt",
+    "ieee802-dot1as-gptp",
     "tsn-linux",
     "tsn-end-station",
 )
@@ -150,6 +154,7 @@ class Datastore:
         self._subscribe(configuration, "ieee802-dot1q-bridge", BRIDGES)
         self._subscribe(configuration, "ieee802-dot1cb-stream-identification", STREAM_IDENTITIES)
         self._subscribe(configuration, "ieee802-dot1cb-frer", FRER_TABLES)
+        self._subscribe(configuration, "ieee1588-ptp-tt", PTP_INSTANCES)
         # `enabled` delivers the running datastore first, an empty one too: that is the reconcile.
         self._subscribe(configuration, "ietf-interfaces", INTERFACES, enabled=True)
 
@@ -170,6 +175,10 @@ class Datastore:
         session = self._open.enter_context(self._connection.start_session("operational"))
         watch = Watch(self._switch, self._changes, partial(send, session))
         self._open.callback(watch.close)
+        # A session is not to be used by two threads.
+        found = self._open.enter_context(self._connection.start_session("operational"))
+        observer = Observer(self._switch, self._changes, partial(send, found))
+        self._open.callback(observer.close)
         send(session, AgentStarted(os.getpid()))
 
     def _publish_state(self) -> None:
@@ -182,24 +191,13 @@ class Datastore:
         self._open.enter_context(
             provide(state, "ieee802-dot1q-bridge", BRIDGES, self._bridges_json, merge=False)
         )
-        self._open.enter_context(
-            provide(
-                state,
-                "ieee802-dot1cb-stream-identification",
-                STREAM_IDENTITIES,
-                partial(self._of_switch_json, STREAM_IDENTITY),
-                merge=False,
-            )
-        )
-        self._open.enter_context(
-            provide(
-                state,
-                "ieee802-dot1cb-frer",
-                FRER_TABLES,
-                partial(self._of_switch_json, FRER),
-                merge=False,
-            )
-        )
+        for module, xpath, node in (
+            ("ieee802-dot1cb-stream-identification", STREAM_IDENTITIES, STREAM_IDENTITY),
+            ("ieee802-dot1cb-frer", FRER_TABLES, FRER),
+            ("ieee1588-ptp-tt", PTP_INSTANCES, PTP),
+        ):
+            read = partial(self._of_switch_json, node)
+            self._open.enter_context(provide(state, module, xpath, read, merge=False))
         # Apart from the agent's own, which is asked for often: the daemon is asked each time.
         self._open.enter_context(provide(state, "tsn-linux", LLDP, self._lldp_json, merge=False))
         # Last, because a client that sees it may rely on everything else.

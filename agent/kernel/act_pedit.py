@@ -1,7 +1,7 @@
 """pyroute2 plugin for the pedit action, which edits octets of a frame (`TCA_PEDIT_*` of
 linux/tc_act/tc_pedit.h).
 
-Registered as `pyroute2.netlink.rtnl.tcmsg.common_act.plugins["pedit"]`:
+Registered by `agent.kernel.tc_plugins`:
 
     {"kind": "pedit", "keys": [{"offset": 12, "keep": 0xFFFF0FFF, "set": 0xA000}]}
 

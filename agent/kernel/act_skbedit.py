@@ -1,6 +1,6 @@
 """pyroute2 plugin for the skbedit action: pyroute2's own, with a choice of what comes after it.
 
-Registered as `pyroute2.netlink.rtnl.tcmsg.common_act.plugins["skbedit"]`:
+Registered by `agent.kernel.tc_plugins`:
 
     {"kind": "skbedit", "priority": 6, "control": "unspec"}
 

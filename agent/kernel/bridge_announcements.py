@@ -15,9 +15,10 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from agent.kernel.rtnetlink import RTM_DELLINK, RTM_DELMDB, RTM_NEWMDB
+
 # linux/rtnetlink.h; RTNLGRP_MDB, 26, as a mask
 _RTMGRP_LINK, _RTMGRP_NEIGH, _RTMGRP_MDB = 0x1, 0x4, 1 << (26 - 1)
-_RTM_DELLINK, _RTM_NEWMDB, _RTM_DELMDB = 17, 84, 85
 _AF_BRIDGE = 7
 _STATIC = 0x40 | 0x80  # NUD_NOARP, NUD_PERMANENT: made by somebody, not learned
 _MDB_PERMANENT = 1
@@ -46,8 +47,8 @@ class _Instruction(NamedTuple):
 # A message that is too short for what is loaded is dropped.
 _STATIC_ENTRIES = (
     _Instruction(_LOAD_OCTET, _TYPE_AT),
-    _Instruction(_JUMP_EQUAL, _RTM_NEWMDB, 5, 0),
-    _Instruction(_JUMP_EQUAL, _RTM_DELMDB, 4, 0),
+    _Instruction(_JUMP_EQUAL, RTM_NEWMDB, 5, 0),
+    _Instruction(_JUMP_EQUAL, RTM_DELMDB, 4, 0),
     _Instruction(_LOAD_OCTET, _FAMILY_AT),
     _Instruction(_JUMP_EQUAL, _AF_BRIDGE, 0, 5),
     _Instruction(_LOAD_OCTET, _STATE_AT),
@@ -59,7 +60,7 @@ _STATIC_ENTRIES = (
 )
 _DEPARTURES = (
     _Instruction(_LOAD_OCTET, _TYPE_AT),
-    _Instruction(_JUMP_EQUAL, _RTM_DELLINK, 0, 3),
+    _Instruction(_JUMP_EQUAL, RTM_DELLINK, 0, 3),
     _Instruction(_LOAD_OCTET, _FAMILY_AT),
     _Instruction(_JUMP_EQUAL, _AF_BRIDGE, 0, 1),
     _Instruction(_RETURN, _ALL),

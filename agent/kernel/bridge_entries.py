@@ -19,11 +19,20 @@ from agent.kernel.netlink_batch import (
     attribute,
     attributes,
 )
+from agent.kernel.rtnetlink import (
+    IFINFOMSG,
+    RTM_DELLINK,
+    RTM_DELMDB,
+    RTM_DELNEIGH,
+    RTM_GETLINK,
+    RTM_GETMDB,
+    RTM_GETNEIGH,
+    RTM_NEWMDB,
+    RTM_NEWNEIGH,
+    RTM_SETLINK,
+)
 
 AF_BRIDGE = 7
-_RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK, _RTM_SETLINK = 16, 17, 18, 19
-_RTM_NEWNEIGH, _RTM_DELNEIGH, _RTM_GETNEIGH = 28, 29, 30
-_RTM_NEWMDB, _RTM_DELMDB, _RTM_GETMDB = 84, 85, 86
 
 _NDMSG = struct.Struct("=BxxxiHBB")
 _NTF_MASTER, _NTF_STICKY = 0x04, 0x40
@@ -35,7 +44,6 @@ _BR_MDB_ENTRY = struct.Struct("=IBBH16sHxx")
 _MDB_PERMANENT = 1
 _MDBA_SET_ENTRY = _MDBA_MDB = _MDBA_MDB_ENTRY = _MDBA_MDB_ENTRY_INFO = 1
 
-_IFINFOMSG = struct.Struct("=BxHiII")
 _IFLA_AF_SPEC, _IFLA_EXT_MASK = 26, 29
 _RTEXT_FILTER_BRVLAN = 2
 _IFLA_BRIDGE_VLAN_INFO = 2
@@ -65,38 +73,38 @@ def set_fdb(entry: BridgeEntry) -> Message:
     of a frame at another port (br_fdb_update).
     """
     return Message(
-        _RTM_NEWNEIGH,
+        RTM_NEWNEIGH,
         _ndmsg(entry, _NUD_NOARP, _NTF_MASTER | _NTF_STICKY),
         NLM_F_CREATE | NLM_F_REPLACE,
     )
 
 
 def delete_fdb(entry: BridgeEntry) -> Message:
-    return Message(_RTM_DELNEIGH, _ndmsg(entry, 0, _NTF_MASTER))
+    return Message(RTM_DELNEIGH, _ndmsg(entry, 0, _NTF_MASTER))
 
 
 def add_mdb(bridge_ifindex: int, entry: BridgeEntry) -> Message:
     """A permanent entry for a group address."""
-    return Message(_RTM_NEWMDB, _mdb(bridge_ifindex, entry), NLM_F_CREATE | NLM_F_EXCL)
+    return Message(RTM_NEWMDB, _mdb(bridge_ifindex, entry), NLM_F_CREATE | NLM_F_EXCL)
 
 
 def delete_mdb(bridge_ifindex: int, entry: BridgeEntry) -> Message:
-    return Message(_RTM_DELMDB, _mdb(bridge_ifindex, entry))
+    return Message(RTM_DELMDB, _mdb(bridge_ifindex, entry))
 
 
 def add_vlans(ifindex: int, vlan_ids: Iterable[int]) -> Message:
     """Make a port a member of VLANs, all or none."""
-    return Message(_RTM_SETLINK, _vlans(ifindex, vlan_ids))
+    return Message(RTM_SETLINK, _vlans(ifindex, vlan_ids))
 
 
 def delete_vlans(ifindex: int, vlan_ids: Iterable[int]) -> Message:
-    return Message(_RTM_DELLINK, _vlans(ifindex, vlan_ids))
+    return Message(RTM_DELLINK, _vlans(ifindex, vlan_ids))
 
 
 def read_fdb(kernel: NetlinkSocket, bridge_ifindex: int) -> Iterator[BridgeEntry]:
     """The static and permanent entries; those of the bridge itself have its own index."""
     request = _NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0)
-    for message in kernel.dump(Message(_RTM_GETNEIGH, request)):
+    for message in kernel.dump(Message(RTM_GETNEIGH, request)):
         _family, ifindex, state, _flags, _type = _NDMSG.unpack_from(message.payload)
         if not state & (_NUD_NOARP | _NUD_PERMANENT):
             continue
@@ -108,7 +116,7 @@ def read_fdb(kernel: NetlinkSocket, bridge_ifindex: int) -> Iterator[BridgeEntry
 def read_mdb(kernel: NetlinkSocket, bridge_ifindex: int) -> Iterator[BridgeEntry]:
     """The permanent entries for group addresses; those for groups of IP are left out."""
     request = _BR_PORT_MSG.pack(AF_BRIDGE, 0)
-    for message in kernel.dump(Message(_RTM_GETMDB, request)):
+    for message in kernel.dump(Message(RTM_GETMDB, request)):
         if _BR_PORT_MSG.unpack_from(message.payload)[1] != bridge_ifindex:
             continue
         for kind, database in attributes(message.payload[_BR_PORT_MSG.size :]):
@@ -118,11 +126,11 @@ def read_mdb(kernel: NetlinkSocket, bridge_ifindex: int) -> Iterator[BridgeEntry
 
 def read_vlans(kernel: NetlinkSocket) -> Iterator[VlanMember]:
     """All members of VLANs, on all bridges; a bridge that is one itself has its own index."""
-    request = _IFINFOMSG.pack(AF_BRIDGE, 0, 0, 0, 0)
+    request = IFINFOMSG.pack(AF_BRIDGE, 0, 0, 0, 0)
     request += attribute(_IFLA_EXT_MASK, struct.pack("=I", _RTEXT_FILTER_BRVLAN))
-    for message in kernel.dump(Message(_RTM_GETLINK, request)):
-        ifindex = _IFINFOMSG.unpack_from(message.payload)[2]
-        for kind, of_family in attributes(message.payload[_IFINFOMSG.size :]):
+    for message in kernel.dump(Message(RTM_GETLINK, request)):
+        ifindex = IFINFOMSG.unpack_from(message.payload)[2]
+        for kind, of_family in attributes(message.payload[IFINFOMSG.size :]):
             if kind != _IFLA_AF_SPEC:
                 continue
             for each, value in attributes(of_family):
@@ -147,7 +155,7 @@ def _vlans(ifindex: int, vlan_ids: Iterable[int]) -> bytes:
     vlans = b"".join(
         attribute(_IFLA_BRIDGE_VLAN_INFO, _BRIDGE_VLAN_INFO.pack(0, each)) for each in vlan_ids
     )
-    return _IFINFOMSG.pack(AF_BRIDGE, 0, ifindex, 0, 0) + attribute(_IFLA_AF_SPEC, vlans)
+    return IFINFOMSG.pack(AF_BRIDGE, 0, ifindex, 0, 0) + attribute(_IFLA_AF_SPEC, vlans)
 
 
 def _groups(database: bytes) -> Iterator[BridgeEntry]:

@@ -1,7 +1,7 @@
 """pyroute2 plugin for the basic classifier with one match: the skb priority (tc-ematch(8), `meta`).
 
-pyroute2's own does not read all that it writes. Registered in its place as
-`pyroute2.netlink.rtnl.tcmsg.plugins["basic"]` it serves `IPRoute.tc()` and the dump:
+pyroute2's own does not read all that it writes. Registered in its place
+(`agent.kernel.tc_plugins`) it serves `IPRoute.tc()` and the dump:
 
     ipr.tc("replace-filter", "basic", index, handle=4, parent=EGRESS, prio=1, protocol=0x8100,
            skb_priority=3, action={"kind": "gact", "action": "ok"})

@@ -20,10 +20,16 @@ from agent.kernel.netlink_batch import (
     attribute,
     attributes,
 )
+from agent.kernel.rtnetlink import (
+    RTM_DELTFILTER,
+    RTM_GETTFILTER,
+    RTM_NEWTFILTER,
+    TCA_CHAIN,
+    TCA_KIND,
+    TCA_OPTIONS,
+    TCMSG,
+)
 
-_RTM_NEWTFILTER, _RTM_DELTFILTER, _RTM_GETTFILTER = 44, 45, 46
-_TCMSG = struct.Struct("=BxxxiIII")
-_TCA_KIND, _TCA_OPTIONS, _TCA_CHAIN = 1, 2, 11
 _BPF_FD, _BPF_NAME, _BPF_FLAGS, _BPF_ID = 6, 7, 8, 11
 _DIRECT_ACTION = 1
 _BPF = b"bpf\0"
@@ -45,13 +51,13 @@ def set_program(place: BpfPlace, descriptor: int, name: str) -> Message:
     options = attribute(_BPF_FD, _NUMBER.pack(descriptor))
     options += attribute(_BPF_NAME, name.encode() + b"\0")
     options += attribute(_BPF_FLAGS, _NUMBER.pack(_DIRECT_ACTION))
-    payload = _place(place, _HANDLE) + attribute(_TCA_OPTIONS | NLA_F_NESTED, options)
-    return Message(_RTM_NEWTFILTER, payload, NLM_F_CREATE)
+    payload = _place(place, _HANDLE) + attribute(TCA_OPTIONS | NLA_F_NESTED, options)
+    return Message(RTM_NEWTFILTER, payload, NLM_F_CREATE)
 
 
 def delete_program(place: BpfPlace) -> Message:
     """All filters of that `prio` in that chain go."""
-    return Message(_RTM_DELTFILTER, _place(place, 0))
+    return Message(RTM_DELTFILTER, _place(place, 0))
 
 
 def programs(kernel: NetlinkSocket, ifindex: int, prio: int) -> dict[int, list[int | None]]:
@@ -60,16 +66,16 @@ def programs(kernel: NetlinkSocket, ifindex: int, prio: int) -> dict[int, list[i
     Empty where the port has no hook for filters. Raises NetlinkError.
     """
     info = prio << 16
-    request = _TCMSG.pack(socket.AF_UNSPEC, ifindex, 0, INGRESS, info)
+    request = TCMSG.pack(socket.AF_UNSPEC, ifindex, 0, INGRESS, info)
     found: dict[int, list[int | None]] = {}
-    for message in kernel.dump(Message(_RTM_GETTFILTER, request)):
-        _family, _ifindex, handle, _hook, listed = _TCMSG.unpack_from(message.payload)
+    for message in kernel.dump(Message(RTM_GETTFILTER, request)):
+        _family, _ifindex, handle, _hook, listed = TCMSG.unpack_from(message.payload)
         if listed >> 16 != prio or not handle:  # without a handle it is the list of filters itself
             continue
-        details = dict(attributes(message.payload[_TCMSG.size :]))
-        (chain,) = _NUMBER.unpack(details.get(_TCA_CHAIN, bytes(4)))
-        options = dict(attributes(details.get(_TCA_OPTIONS, b"")))
-        number = options.get(_BPF_ID) if details.get(_TCA_KIND) == _BPF else None
+        details = dict(attributes(message.payload[TCMSG.size :]))
+        (chain,) = _NUMBER.unpack(details.get(TCA_CHAIN, bytes(4)))
+        options = dict(attributes(details.get(TCA_OPTIONS, b"")))
+        number = options.get(_BPF_ID) if details.get(TCA_KIND) == _BPF else None
         found.setdefault(chain, []).append(_NUMBER.unpack(number)[0] if number else None)
     return found
 
@@ -77,7 +83,7 @@ def programs(kernel: NetlinkSocket, ifindex: int, prio: int) -> dict[int, list[i
 def _place(place: BpfPlace, handle: int) -> bytes:
     info = place.prio << 16 | socket.htons(_ALL_PROTOCOLS)
     return (
-        _TCMSG.pack(socket.AF_UNSPEC, place.ifindex, handle, INGRESS, info)
-        + attribute(_TCA_KIND, _BPF)
-        + attribute(_TCA_CHAIN, _NUMBER.pack(place.chain))
+        TCMSG.pack(socket.AF_UNSPEC, place.ifindex, handle, INGRESS, info)
+        + attribute(TCA_KIND, _BPF)
+        + attribute(TCA_CHAIN, _NUMBER.pack(place.chain))
     )

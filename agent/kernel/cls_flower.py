@@ -1,6 +1,6 @@
 """pyroute2 plugin for the flower classifier (`TCA_FLOWER_*` of linux/pkt_cls.h).
 
-Registered as `pyroute2.netlink.rtnl.tcmsg.plugins["flower"]` it serves `IPRoute.tc()` and the dump:
+Registered (`agent.kernel.tc_plugins`) it serves `IPRoute.tc()` and the dump:
 
     ipr.tc("replace-filter", "flower", index, handle=47, parent=EGRESS, prio=1, protocol=0x8100,
            vlan_ethertype=0x86DD, ip_tos=(0xB8, 0xFC), action={"kind": "skbedit", "priority": 6})

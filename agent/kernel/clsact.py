@@ -9,7 +9,6 @@ lost, and the timer of a software taprio that runs would stop.
 from __future__ import annotations
 
 import errno
-import struct
 
 from agent.kernel.cls_flower import EGRESS, INGRESS
 from agent.kernel.netlink_batch import (
@@ -21,16 +20,22 @@ from agent.kernel.netlink_batch import (
     attributes,
     raise_first,
 )
+from agent.kernel.rtnetlink import (
+    RTM_DELQDISC,
+    RTM_GETQDISC,
+    RTM_GETTFILTER,
+    RTM_NEWQDISC,
+    TCA_KIND,
+    TCMSG,
+)
 
-_RTM_NEWQDISC, _RTM_DELQDISC, _RTM_GETQDISC, _RTM_GETTFILTER = 36, 37, 38, 46
-_TCMSG = struct.Struct("=BxxxiIII")
 _HANDLE, _PARENT = 0xFFFF0000, 0xFFFFFFF1  # TC_H_CLSACT
-_TCA_KIND, _CLSACT, _TAPRIO = 1, b"clsact\0", b"taprio\0"
+_CLSACT, _TAPRIO = b"clsact\0", b"taprio\0"
 
 
 def ensure(kernel: NetlinkSocket, ifindex: int) -> None:
     """Make it; one that another program has made serves as well. Raises NetlinkError."""
-    request = Message(_RTM_NEWQDISC, _clsact(ifindex), NLM_F_CREATE | NLM_F_EXCL)
+    request = Message(RTM_NEWQDISC, _clsact(ifindex), NLM_F_CREATE | NLM_F_EXCL)
     raise_first(kernel.send([request]), frozenset({errno.EEXIST}))
 
 
@@ -39,10 +44,10 @@ def remove_unused(kernel: NetlinkSocket, ifindex: int) -> None:
     if has_gates(kernel, ifindex):
         return
     for hook in (INGRESS, EGRESS):
-        request = _TCMSG.pack(0, ifindex, 0, hook, 0)
-        if kernel.dump(Message(_RTM_GETTFILTER, request)):
+        request = TCMSG.pack(0, ifindex, 0, hook, 0)
+        if kernel.dump(Message(RTM_GETTFILTER, request)):
             return
-    kernel.send([Message(_RTM_DELQDISC, _clsact(ifindex))])  # refused where there is none
+    kernel.send([Message(RTM_DELQDISC, _clsact(ifindex))])  # refused where there is none
 
 
 def has_gates(kernel: NetlinkSocket, ifindex: int) -> bool:
@@ -59,12 +64,12 @@ def beside_gates(kernel: NetlinkSocket, ifindex: int) -> bool | None:
 def _kinds(kernel: NetlinkSocket, ifindex: int) -> set[bytes]:
     """The kinds of all qdiscs of a port. The kernel lists those of all ports, and no less."""
     kinds = set()
-    for message in kernel.dump(Message(_RTM_GETQDISC, _TCMSG.pack(0, ifindex, 0, 0, 0))):
-        _family, of_port, *_ = _TCMSG.unpack_from(message.payload)
+    for message in kernel.dump(Message(RTM_GETQDISC, TCMSG.pack(0, ifindex, 0, 0, 0))):
+        _family, of_port, *_ = TCMSG.unpack_from(message.payload)
         if of_port == ifindex:
-            kinds.add(dict(attributes(message.payload[_TCMSG.size :]))[_TCA_KIND])
+            kinds.add(dict(attributes(message.payload[TCMSG.size :]))[TCA_KIND])
     return kinds
 
 
 def _clsact(ifindex: int) -> bytes:
-    return _TCMSG.pack(0, ifindex, _HANDLE, _PARENT, 0) + attribute(_TCA_KIND, _CLSACT)
+    return TCMSG.pack(0, ifindex, _HANDLE, _PARENT, 0) + attribute(TCA_KIND, _CLSACT)

@@ -17,16 +17,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pyroute2.netlink.rtnl import tcmsg
-from pyroute2.netlink.rtnl.tcmsg import common_act
 from pyroute2.netlink.rtnl.tcmsg.common import tc_actions
 
-from agent.kernel import act_pedit, cls_basic
+from agent.kernel import act_pedit, tc_plugins
 from agent.kernel.cls_basic import skb_priority_of
 from agent.kernel.hook_filters import CONTINUE, FilterForm, actions_of
 
-tcmsg.plugins["basic"] = cls_basic
-common_act.plugins["pedit"] = act_pedit
+tc_plugins.register()
 
 _TAG_OFFSET_OCTETS = 12  # the Ethertype 0x8100 and the tag control information
 _KEPT = 0xFFFF_0FFF  # the Ethertype and the VLAN identifier

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.kernel.netlink_batch import NLA_F_NESTED, Message, attribute, attributes
+from agent.kernel.rtnetlink import RTM_GETDCB, RTM_SETDCB
 
 # Selectors: what the `protocol` of an entry is. 0 of ETHERTYPE stands for all other frames.
 ETHERTYPE, PCP = 1, 255
 
-_RTM_GETDCB, _RTM_SETDCB = 78, 79
 _DCBMSG, _APP = struct.Struct("=BBxx"), struct.Struct("=BBH")
 _IEEE_SET, _IEEE_GET, _IEEE_DEL = 20, 21, 27
 _IFNAME, _IEEE = 1, 13
@@ -46,23 +46,23 @@ class Tables(NamedTuple):
 
 def get_tables(port: str) -> Message:
     """The answer is for `parsed`."""
-    return Message(_RTM_GETDCB, _payload(_IEEE_GET, port))
+    return Message(RTM_GETDCB, _payload(_IEEE_GET, port))
 
 
 def set_apps(port: str, apps: Iterable[App]) -> Message:
     """Adds entries; the answer is for `raise_refusal`, as those of the following are."""
-    return Message(_RTM_SETDCB, _payload(_IEEE_SET, port, _nested(_APP_TABLE, _encoded(apps))))
+    return Message(RTM_SETDCB, _payload(_IEEE_SET, port, _nested(_APP_TABLE, _encoded(apps))))
 
 
 def delete_apps(port: str, apps: Iterable[App]) -> Message:
     """Removes entries, which all have to be there."""
-    return Message(_RTM_SETDCB, _payload(_IEEE_DEL, port, _nested(_APP_TABLE, _encoded(apps))))
+    return Message(RTM_SETDCB, _payload(_IEEE_DEL, port, _nested(_APP_TABLE, _encoded(apps))))
 
 
 def set_trust(port: str, trust: Sequence[int]) -> Message:
     """The selectors whose entries count, the first one first; those of others do not."""
     selectors = b"".join(attribute(_kind(each), bytes([each])) for each in trust)
-    return Message(_RTM_SETDCB, _payload(_IEEE_SET, port, _nested(_TRUST_TABLE, selectors)))
+    return Message(RTM_SETDCB, _payload(_IEEE_SET, port, _nested(_TRUST_TABLE, selectors)))
 
 
 def parsed(answers: Collection[Message]) -> Tables:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pyroute2 import GenericNetlinkSocket
@@ -22,6 +23,11 @@ BPS_PER_MBPS = 1_000_000
 SPEED_UNKNOWN_MBPS = 0xFFFF_FFFF  # SPEED_UNKNOWN of linux/ethtool.h, read as unsigned
 ETHTOOL_GDRVINFO, ETHTOOL_GFLAGS = 0x3, 0x25
 ETH_FLAG_RXVLAN = 1 << 8
+ETHTOOL_GET_TS_INFO = 0x41
+# linux/net_tstamp.h: SOF_TIMESTAMPING_*, and the bit of HWTSTAMP_TX_ON
+STAMPS_IN_HARDWARE = 1 << 0 | 1 << 2 | 1 << 6  # of what is sent and received, as the clock has it
+STAMPS_IN_SOFTWARE = 1 << 1 | 1 << 3 | 1 << 4
+HARDWARE_STAMPS_ON = 1 << 1
 ETHTOOL_MSG_MM_GET = 42  # since Linux 6.3; pyroute2 has no MAC merge
 
 
@@ -39,6 +45,29 @@ class _Flags(ctypes.Structure):
     """struct ethtool_value."""
 
     _fields_ = (("cmd", ctypes.c_uint32), ("data", ctypes.c_uint32))
+
+
+class _TimeStampingInfo(ctypes.Structure):
+    """struct ethtool_ts_info."""
+
+    _fields_ = (
+        ("cmd", ctypes.c_uint32),
+        ("so_timestamping", ctypes.c_uint32),
+        ("phc_index", ctypes.c_int32),
+        ("tx_types", ctypes.c_uint32),
+        ("tx_reserved", ctypes.c_uint32 * 3),
+        ("rx_filters", ctypes.c_uint32),
+        ("rx_reserved", ctypes.c_uint32 * 3),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStampingAbility:
+    """Where a port can take time stamps: `hardware_clock` is the number of its PTP hardware clock
+    (/dev/ptpN), None where its hardware has no stamps of sent and received frames."""
+
+    in_software: bool = False
+    hardware_clock: int | None = None
 
 
 class _MacMerge(genlmsg):
@@ -84,6 +113,26 @@ class Ethtool:
             return bool(flags.data & ETH_FLAG_RXVLAN)
 
         return bool(self._ask(name, ask))
+
+    def time_stamping(self, name: str) -> TimeStampingAbility:
+        """What `ethtool -T` shows of the port."""
+        info = _TimeStampingInfo(cmd=ETHTOOL_GET_TS_INFO)
+
+        def ask() -> TimeStampingAbility:
+            self._ioctl.ifreq.gstrings = ctypes.addressof(info)
+            self._ioctl.ioctl()
+            has = info.so_timestamping
+            in_hardware = (
+                has & STAMPS_IN_HARDWARE == STAMPS_IN_HARDWARE
+                and info.tx_types & HARDWARE_STAMPS_ON
+                and info.phc_index >= 0
+            )
+            return TimeStampingAbility(
+                in_software=has & STAMPS_IN_SOFTWARE == STAMPS_IN_SOFTWARE,
+                hardware_clock=info.phc_index if in_hardware else None,
+            )
+
+        return self._ask(name, ask) or TimeStampingAbility()
 
     def _ask(self, name: str, question: Callable[[], Any]) -> Any:
         """None where the driver has no answer, or the interface went away."""

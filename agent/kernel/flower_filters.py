@@ -25,10 +25,17 @@ from agent.kernel.netlink_batch import (
     attribute,
     attributes,
 )
+from agent.kernel.rtnetlink import (
+    RTM_DELTFILTER,
+    RTM_GETTFILTER,
+    RTM_NEWACTION,
+    RTM_NEWTFILTER,
+    TCA_KIND,
+    TCA_OPTIONS,
+    TCMSG,
+)
 
-_RTM_NEWTFILTER, _RTM_DELTFILTER, _RTM_GETTFILTER, _RTM_NEWACTION = 44, 45, 46, 48
-_TCMSG, _TCAMSG = struct.Struct("=BxxxiIII"), struct.Struct("=Bxxx")
-_TCA_KIND, _TCA_OPTIONS = 1, 2
+_TCAMSG = struct.Struct("=Bxxx")
 _FLOWER = b"flower\0"
 _FLOWER_ACT, _FLOWER_ETH_TYPE, _FLOWER_FLAGS, _FLOWER_IN_HW_COUNT = 3, 8, 22, 86
 _ACT_KIND, _ACT_OPTIONS, _ACT_STATS, _ACT_COOKIE = 1, 2, 4, 6
@@ -102,15 +109,15 @@ def set_filter(ifindex: int, place: Place, wanted: FlowerFilter, flags: int = 0)
         options += attribute(_FLOWER_ETH_TYPE, struct.pack("!H", place.protocol))
     options += attribute(_FLOWER_FLAGS, _FLAGS.pack(flags))
     options += attribute(_FLOWER_ACT | NLA_F_NESTED, actions)
-    payload = _place(ifindex, place) + attribute(_TCA_KIND, _FLOWER)
-    payload += attribute(_TCA_OPTIONS | NLA_F_NESTED, options)
-    return Message(_RTM_NEWTFILTER, payload, NLM_F_CREATE)
+    payload = _place(ifindex, place) + attribute(TCA_KIND, _FLOWER)
+    payload += attribute(TCA_OPTIONS | NLA_F_NESTED, options)
+    return Message(RTM_NEWTFILTER, payload, NLM_F_CREATE)
 
 
 def delete_filter(ifindex: int, place: Place) -> Message:
     """Without a handle all filters of that `prio`."""
-    payload = _place(ifindex, place) + attribute(_TCA_KIND, _FLOWER)
-    return Message(_RTM_DELTFILTER, payload)
+    payload = _place(ifindex, place) + attribute(TCA_KIND, _FLOWER)
+    return Message(RTM_DELTFILTER, payload)
 
 
 def read_filters(kernel: NetlinkSocket, ifindex: int, hook: int, prio: int) -> Iterator[Listed]:
@@ -119,11 +126,11 @@ def read_filters(kernel: NetlinkSocket, ifindex: int, hook: int, prio: int) -> I
     Raises NetlinkError.
     """
     request = _place(ifindex, Place(hook, prio, 0, 0))
-    for message in kernel.dump(Message(_RTM_GETTFILTER, request)):
-        _family, _ifindex, handle, _parent, info = _TCMSG.unpack_from(message.payload)
+    for message in kernel.dump(Message(RTM_GETTFILTER, request)):
+        _family, _ifindex, handle, _parent, info = TCMSG.unpack_from(message.payload)
         if info >> 16 == prio and handle:  # without a handle it is the list of filters itself
             place = Place(hook, prio, socket.ntohs(info & 0xFFFF), handle)
-            yield _listed(place, dict(attributes(message.payload[_TCMSG.size :])))
+            yield _listed(place, dict(attributes(message.payload[TCMSG.size :])))
 
 
 def probe_action(kind: str) -> Message:
@@ -134,12 +141,12 @@ def probe_action(kind: str) -> Message:
     """
     action = attribute(_ACT_KIND, kind.encode() + b"\0")
     table = attribute(_ACT_TAB | NLA_F_NESTED, attribute(1 | NLA_F_NESTED, action))
-    return Message(_RTM_NEWACTION, _TCAMSG.pack(socket.AF_UNSPEC) + table, NLM_F_CREATE)
+    return Message(RTM_NEWACTION, _TCAMSG.pack(socket.AF_UNSPEC) + table, NLM_F_CREATE)
 
 
 def _place(ifindex: int, place: Place) -> bytes:
     info = place.prio << 16 | socket.htons(place.protocol)
-    return _TCMSG.pack(socket.AF_UNSPEC, ifindex, place.handle, place.hook, info)
+    return TCMSG.pack(socket.AF_UNSPEC, ifindex, place.handle, place.hook, info)
 
 
 def _action(action: FrameAction, cookie: bytes) -> bytes:
@@ -150,9 +157,9 @@ def _action(action: FrameAction, cookie: bytes) -> bytes:
 
 
 def _listed(place: Place, found: Mapping[int, bytes]) -> Listed:
-    if found.get(_TCA_KIND) != _FLOWER:
+    if found.get(TCA_KIND) != _FLOWER:
         return Listed(place)
-    keys = dict(attributes(found.get(_TCA_OPTIONS, b"")))
+    keys = dict(attributes(found.get(TCA_OPTIONS, b"")))
     listed = [dict(attributes(each)) for _number, each in attributes(keys.pop(_FLOWER_ACT, b""))]
     (flags,) = _FLAGS.unpack(keys.pop(_FLOWER_FLAGS, bytes(_FLAGS.size)))
     for beside in (_FLOWER_ETH_TYPE, _FLOWER_IN_HW_COUNT):

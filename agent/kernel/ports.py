@@ -15,8 +15,8 @@ from agent.kernel.clock import MachineClocks
 from agent.kernel.ethtool import Ethtool
 from agent.kernel.netlink_batch import NetlinkSocket
 from agent.kernel.wake_up_monitor import WakeUpMonitor, monitored
-from agent.mechanism import Mechanism, Node, present_objects
-from agent.model import AgentError, EmulatedLink, PortConfig, PortState, PtpStatus
+from agent.mechanism import Mechanism, Node, Observation, present_objects
+from agent.model import AgentError, Clock, EmulatedLink, PortConfig, PortState, PtpStatus
 from agent.root_qdisc import RootQdisc
 from agent.wake_ups import WakeUps
 
@@ -99,6 +99,7 @@ class KernelPorts(MachineClocks):
             mtu_octets=port.mtu_octets,
             switch_id=port.switch_id,
             xdp_program=port.xdp_program,
+            rx_vlan_offload=self._ethtool.takes_vlan_tags_off(port.name),
         )
 
     def execute(self, step: Step) -> None:
@@ -145,6 +146,14 @@ class KernelPorts(MachineClocks):
         for adapter in self._adapters.values():
             yield from adapter.repairs()
 
+    def observe(self) -> Observation:
+        now_ns = self.now_ns(Clock.MONOTONIC)
+        observed = [adapter.observe(now_ns) for adapter in self._adapters.values()]
+        return Observation(
+            tuple(event for each in observed for event in each.events),
+            min((each.next_ns for each in observed if each.next_ns is not None), default=None),
+        )
+
     def restart(
         self, states: Sequence[PortState], present: Mapping[KernelObject, Sequence[Contribution]]
     ) -> Mapping[str, str]:
@@ -169,8 +178,9 @@ class KernelPorts(MachineClocks):
         return self._change_monitor
 
     def ptp_status(self) -> PtpStatus | None:
-        """What the ptp4l of this namespace says; None where none answers."""
-        return ptp.status()
+        """What the ptp4l that keeps the clock says, one of ours or another; None: none answers."""
+        ours = (adapter.ptp_status() for adapter in self._adapters.values())
+        return next((each for each in ours if each), None) or ptp.status()
 
     def measure_wake_ups(self, path: Path) -> None:
         """Begin to measure how late timers wake up; `path` is where that outlives a restart."""

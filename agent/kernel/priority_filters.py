@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
-from pyroute2.netlink.rtnl import tcmsg
-from pyroute2.netlink.rtnl.tcmsg import common_act
 from pyroute2.netlink.rtnl.tcmsg.common import tc_actions
 
-from agent.kernel import act_skbedit, cls_flower
+from agent.kernel import tc_plugins
 from agent.kernel.hook_filters import CONTINUE, FilterForm, actions_of
 
-tcmsg.plugins["flower"] = cls_flower
-common_act.plugins["skbedit"] = act_skbedit
+tc_plugins.register()
 
 _DSCP_MASK = 0xFC
 

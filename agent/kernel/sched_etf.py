@@ -1,6 +1,6 @@
 """pyroute2 plugin for the ETF queueing discipline (`TCA_ETF_*` of linux/pkt_sched.h; tc-etf(8)).
 
-Registered as `pyroute2.netlink.rtnl.tcmsg.plugins["etf"]` it serves `IPRoute.tc()` and the dump:
+Registered (`agent.kernel.tc_plugins`) it serves `IPRoute.tc()` and the dump:
 
     ipr.tc("add", "etf", index, clockid=time.CLOCK_TAI, delta_ns=2_000_000)
 """

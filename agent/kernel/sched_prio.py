@@ -1,7 +1,7 @@
 """pyroute2 plugin for the prio queueing discipline (`struct tc_prio_qopt`; tc-prio(8)).
 
-pyroute2's own reads the discipline, and cannot set it. Registered in its place as
-`pyroute2.netlink.rtnl.tcmsg.plugins["prio"]`:
+pyroute2's own reads the discipline, and cannot set it. Registered in its place
+(`agent.kernel.tc_plugins`):
 
     ipr.tc("add", "prio", index, handle, bands=2, priomap=bytes(16))
 """

@@ -1,6 +1,6 @@
 """pyroute2 plugin for the taprio queueing discipline (`TCA_TAPRIO_*` of linux/pkt_sched.h).
 
-Registered as `pyroute2.netlink.rtnl.tcmsg.plugins["taprio"]` it serves `IPRoute.tc()` and the dump:
+Registered (`agent.kernel.tc_plugins`) it serves `IPRoute.tc()` and the dump:
 
     ipr.tc("add", "taprio", index, handle="7a0:", num_tc=2, map=[0, 1, *[0] * 14],
            queues=[(1, 0), (1, 1)], clockid=time.CLOCK_TAI, base_time=0, cycle_time=1_000_000,

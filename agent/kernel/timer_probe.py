@@ -22,16 +22,14 @@ from contextlib import suppress
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
-from pyroute2.netlink.rtnl.tcmsg import plugins
 
-from agent.kernel import clock, sched_etf, sched_prio
+from agent.kernel import clock, tc_plugins
 from agent.kernel.link import WAKE_UP_PROBE
 from agent.kernel.refusal import reason
 from agent.model import NS_PER_S, Clock
 from agent.run_context import STEP_MIN_NS
 
-plugins["etf"] = sched_etf
-plugins["prio"] = sched_prio
+tc_plugins.register()
 
 BATCH_S = 5.0
 INTERVAL_NS = 50_000_000  # 20 wake-ups a second: 100,000 after 83 minutes

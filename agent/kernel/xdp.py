@@ -10,9 +10,8 @@ import struct
 from enum import IntEnum
 
 from agent.kernel.netlink_batch import Message, attribute
+from agent.kernel.rtnetlink import IFINFOMSG, RTM_SETLINK
 
-_RTM_SETLINK = 19
-_INTERFACE = struct.Struct("=BxHiII")  # struct ifinfomsg
 _IFLA_XDP, _FD, _FLAGS = 43 | 0x8000, 1, 3  # nested
 _ONLY_IF_NONE = 1 << 0  # XDP_FLAGS_UPDATE_IF_NOEXIST
 _NO_PROGRAM = -1
@@ -42,5 +41,5 @@ def _set(ifindex: int, program: int, flags: int) -> Message:
     nested = attribute(_FD, struct.pack("=i", program)) + attribute(
         _FLAGS, struct.pack("=I", flags)
     )
-    header = _INTERFACE.pack(0, 0, ifindex, 0, 0)
-    return Message(_RTM_SETLINK, header + attribute(_IFLA_XDP, nested))
+    header = IFINFOMSG.pack(0, 0, ifindex, 0, 0)
+    return Message(RTM_SETLINK, header + attribute(_IFLA_XDP, nested))

@@ -95,7 +95,13 @@ def _values(of: Any) -> tuple[str, ...]:
     if base == "enumeration":
         return tuple(enum.name() for enum in of.enums())
     if base == "identityref":
-        return ("ianaift:ethernetCsmacd", "sched:set-gate-states", "sched:set-and-hold-mac", "x:y")
+        return (
+            "ianaift:ethernetCsmacd",
+            "sched:set-gate-states",
+            "sched:set-and-hold-mac",
+            "psfp:set-gate-and-ipv",
+            "x:y",
+        )
     return _BY_TYPE.get(base, _NUMBERS)
 
 
@@ -115,6 +121,7 @@ def _written(draw: st.DrawFn, node: Node, depth: int) -> str:
         attributes += (
             ' xmlns:ianaift="urn:ietf:params:xml:ns:yang:iana-if-type"'
             ' xmlns:sched="urn:ieee:std:802.1Q:yang:ieee802-dot1q-sched"'
+            ' xmlns:psfp="urn:ieee:std:802.1Q:yang:ieee802-dot1q-psfp"'
             ' xmlns:if="urn:ietf:params:xml:ns:yang:ietf-interfaces"'
         )
     if oddity < len(_OPERATIONS):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from agent.kernel import bpf_map
 from agent.kernel.bpf import PinnedObject
+from agent.kernel.bpf_map import MapShape
+from agent.kernel.libbpf import libbpf
 from agent.model import AgentError
 
 SOURCE = Path(__file__).parent / "bpf" / "counter.bpf.c"
@@ -79,6 +84,33 @@ def test_a_full_map_says_so(directory, compiled):
         frames.update(struct.pack("=I", frames.entries_max), number(0))
 
 
+@pytest.fixture(params=["by the hundred", "one by one", "with too little room"])
+def listing(request, monkeypatch) -> None:
+    """Kernels before Linux 5.6 list the entries of a map one by one; and the room for a batch may
+    be too little for all entries that share a hash."""
+    if request.param == "one by one":
+        monkeypatch.setattr(libbpf(), "bpf_map_lookup_batch", lambda *_arguments: -errno.EINVAL)
+    if request.param == "with too little room":
+        monkeypatch.setattr(bpf_map, "_BATCH", 1)
+
+
+@pytest.mark.usefixtures("listing")
+def test_each_of_a_thousand_entries_is_listed_once(directory, compiled):
+    with closing(loaded(directory, compiled()).new_map("many", MapShape(4, 8), 1000)) as many:
+        assert many.items() == []
+        numbers = {struct.pack("=I", each): number(each) for each in range(1000)}
+        for key, value in numbers.items():
+            many.update(key, value)
+        assert sorted(many.items()) == sorted(numbers.items())
+        assert sorted(many.keys()) == sorted(numbers)
+
+
+def test_the_entries_of_a_map_of_one_are_listed(directory, compiled):
+    with closing(loaded(directory, compiled()).new_map("one", MapShape(1, 1), 1)) as one:
+        one.update(b"\1", b"\2")
+        assert one.items() == [(b"\1", b"\2")]
+
+
 def test_other_code_takes_over_the_maps_and_another_layout_begins_anew(directory, compiled):
     loaded(directory, compiled()).map("frames").update(PORT, number(5))
     other = loaded(directory, compiled("#define STEP 2"))
@@ -114,6 +146,20 @@ def test_refused_code_leaves_the_program_that_runs(directory, compiled):
     assert running.map("frames").lookup(PORT) == number(5)
 
 
+def test_whether_a_program_can_be_loaded_is_found_out_without_a_trace(directory, compiled):
+    refused = PinnedObject(directory, "counter", 1, compiled("#define REFUSED")).capability()
+    assert refused is not None
+    assert refused.startswith("the kernel refused the BPF program counter: Permission denied")
+    objects = compiled()
+    assert PinnedObject(directory, "counter", 1, objects).capability() is None
+    assert not directory.exists()
+    assert PinnedObject(directory, "counter", 1, objects).problem() is None
+    assert list(directory.iterdir()) == []
+    running = loaded(directory, objects)
+    assert running.capability() is running.problem() is None
+    assert running.is_pinned
+
+
 def test_a_missing_object_is_told_with_what_makes_it(directory, tmp_path):
     reason = PinnedObject(directory, "counter", 1, tmp_path).capability()
     assert reason is not None
@@ -137,11 +183,15 @@ def test_who_has_only_two_capabilities_and_a_bpf_file_system_can_load(directory,
 
 
 def without_capabilities(directory: Path, objects: Path, names: str, layout: int = 1) -> str:
-    """What a process without them says when it loads the counter."""
+    """What a process without them says when it loads the counter, and has said before it did."""
     program = (
         "import sys; from pathlib import Path; from agent.kernel.bpf import PinnedObject\n"
         f"sought = PinnedObject(Path('{directory}'), 'counter', {layout}, Path('{objects}'))\n"
-        "try:\n    sought.load(); print('loaded')\nexcept Exception as error: print(error)\n"
+        "told = sought.capability()\n"
+        "try:\n    sought.load()\n"
+        "except Exception as error:\n    assert str(error).partition(chr(10))[0] in told, told\n"
+        "    print(error)\n"
+        "else:\n    assert told is None, told\n    print('loaded')\n"
     )
     run = subprocess.run(
         ["setpriv", f"--bounding-set=-{names}", sys.executable, "-c", program],

@@ -226,19 +226,21 @@ def test_what_is_read_back_is_what_was_asked_and_changes_no_more(switch, bridge)
 
 
 @pytest.mark.usefixtures("bridge")
-def test_vlans_of_others_and_what_the_spanning_tree_does_are_reported(switch):
+def test_vlans_of_others_and_what_ports_do_with_frames_and_tags_are_reported(switch):
     switch.apply(wanted())
     with IPRoute() as ipr:
         ipr.vlan_filter("add", index=port("p2"), vlan_info={"vid": 20})
         ipr.vlan_filter("add", index=port("p2"), vlan_info={"vid": 21})
     # Without a protocol the kernel lets a port that is set to block forward at once.
     subprocess.run(["bridge", "link", "set", "dev", "p3", "state", "learning"], check=True)
+    for name, offload in (("p1", "on"), ("p2", "off"), ("p3", "off")):
+        subprocess.run(["ethtool", "-K", name, "rxvlan", offload], check=True)
     (reported,) = operational.bridges(MECHANISMS, switch.read())[BRIDGES]["bridge"]
     (component,) = reported["component"]
-    assert component["tsn-linux:port"] == [
-        {"interface": "p1", "spanning-tree-state": "forwarding"},
-        {"interface": "p2", "spanning-tree-state": "forwarding"},
-        {"interface": "p3", "spanning-tree-state": "learning"},
+    assert [tuple(row.values()) for row in component["tsn-linux:port"]] == [
+        ("p1", "forwarding", True),
+        ("p2", "forwarding", False),
+        ("p3", "learning", False),
     ]
     assert {row["interface"]: row["vids"] for row in component["tsn-linux:foreign-vlans"]} == {
         "br0": "1",

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent.mechanisms.frer import kernel as frer_kernel
+from agent.mechanisms.frer.maps import LAYOUT
 from agent.mechanisms.frer.model import FrerConfig, FrerState, Generated
 from agent.mechanisms.gates.model import GateConfig
 from agent.model import AgentError, PortConfig
@@ -338,7 +339,7 @@ def test_a_port_whose_driver_hides_vlan_tags_is_refused(network):
 
 def test_a_new_program_takes_the_place_of_a_former_one_at_all_ports(network, tmp_path):
     """The program of an agent that is updated, which has other code."""
-    pins = tmp_path / "last" / "bpf" / "frer-1"
+    pins = tmp_path / "last" / "bpf" / f"frer-{LAYOUT}"
     (program,) = pins.glob("program-*")
     program.rename(program.with_name("program-0123456789abcdef"))
     before = {path: network.last.read()[path].xdp_program for path in PATHS}
@@ -350,16 +351,28 @@ def test_a_new_program_takes_the_place_of_a_former_one_at_all_ports(network, tmp
     assert network.total("discarded") == len(FRAMES)
 
 
+def test_functions_of_an_agent_whose_maps_had_another_layout_are_set_again(network, tmp_path):
+    directory = tmp_path / "last" / "bpf"
+    (directory / f"frer-{LAYOUT}").rename(directory / "frer-0")
+    network.last = started_again(network.last, FAR, tmp_path / "last")
+    network.last.apply(last_config())
+    assert [each.name for each in directory.iterdir()] == [f"frer-{LAYOUT}"]
+    network.send(range(100))
+    assert numbers(network) == list(range(100))
+    assert network.total("discarded") == 100
+
+
 LOADS = """
 import sys
 from pathlib import Path
 from agent.kernel.bpf import PinnedObject
-PinnedObject(Path(sys.argv[1]), "frer", 1).load()
+for name in ("frer", "stream_filters"):
+    PinnedObject(Path(sys.argv[1]), name, 1).load()
 """
 
 
-def test_the_program_needs_no_other_rights_than_those_of_the_service():
-    """Unlike those of root, its pointers must not be computed from what frames hold."""
+def test_the_agents_programs_need_no_other_rights_than_those_of_the_service():
+    """Unlike those of root, their pointers must not differ by the path that led to them."""
     pins = Path(tempfile.mkdtemp(dir="/run"))  # tmp_path is root's alone
     subprocess.run(["mount", "-t", "bpf", "-o", "mode=0777", "bpf", pins], check=True)
     rights = "+bpf,+net_admin"
@@ -371,8 +384,9 @@ def test_the_program_needs_no_other_rights_than_those_of_the_service():
             cwd=Path(__file__).parents[2],
             env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"},
         )
-        (program,) = pins.glob("frer-1/program-*")
-        assert program.stat().st_uid == 1000
+        programs = list(pins.glob("*-1/program-*"))
+        assert {each.parent.name for each in programs} == {"frer-1", "stream_filters-1"}
+        assert {each.stat().st_uid for each in programs} == {1000}
     finally:
         subprocess.run(["umount", pins], check=True)
         pins.rmdir()

@@ -44,24 +44,16 @@ from tests.kernel.filtered_streams import (  # noqa: F401
     switch,
 )
 from tests.kernel.two_bridges import (  # noqa: F401
-    EXPERIMENTAL,
     FIRST,
     FRAMES,
-    PAYLOAD,
     STREAM,
-    TALKER,
     TRANSLATED,
     UNKNOWN,
     VLAN_ID,
     OnTheWire,
-    asked,
     bridges,
-    forwarded,
-    hooks,
-    index_of,
     send_udp,
     table,
-    tc,
     wire,
 )
 from tests.stack.recording_kernel import configured
@@ -81,6 +73,23 @@ def test_each_phase_of_a_list_is_that_of_its_base_time(switch, wire):
         cycle_ns = (tai_ns() // CYCLE_NS + 20) * CYCLE_NS
         send([cycle_ns + phase_ns])
         assert len(wire()) == passes, phase_ns
+
+
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 127, 128])
+def test_of_a_list_each_entry_rules_for_its_interval_and_the_last_to_the_end(switch, wire, count):
+    """Odd entries are open; a cycle has 130 intervals, of which the list may have fewer."""
+    interval_ns = 10_000
+    entries = tuple(GateEntry((CLOSED, OPEN)[number % 2], interval_ns) for number in range(count))
+    listed = GateList(0, 130 * interval_ns, entries)
+    switch.apply(filtered(a_filter(Gate(1, CLOSED, listed))))
+    start_ns = (tai_ns() // listed.cycle_ns + 20) * listed.cycle_ns
+    send(
+        start_ns + number * interval_ns + within_ns
+        for number in range(130)
+        for within_ns in (1_000, 9_000)
+    )
+    is_open = [min(number, count - 1) % 2 for number in range(130)]
+    assert len(wire()) == 2 * sum(is_open)
 
 
 @pytest.mark.parametrize("step_ns", [1_500_000, -1_500_000, -5_000_000_000])

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from agent.kernel.bpf import Map, PinnedObject
+from agent.kernel.bpf import PinnedObject
+from agent.kernel.bpf_map import Map
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms import mechanisms
 from agent.mechanisms.stream_filters.layout import LAYOUT
@@ -48,22 +49,14 @@ from tests.kernel.filtered_streams import (  # noqa: F401
     switch,
 )
 from tests.kernel.two_bridges import (  # noqa: F401
-    EXPERIMENTAL,
-    FIRST,
     FRAMES,
-    PAYLOAD,
     STREAM,
-    TALKER,
-    TRANSLATED,
-    UNKNOWN,
     VLAN_ID,
-    OnTheWire,
     asked,
     bridges,
     forwarded,
     hooks,
     index_of,
-    send_udp,
     table,
     tc,
     wire,

@@ -12,6 +12,8 @@ import sysrepo
 
 from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore
+from agent.events import LatentError, LatentErrorEnded
+from agent.mechanism import Observation
 from agent.mechanisms.gates.model import GateState
 from agent.model import AgentError, Clock, OperStatus
 from agent.sysrepo.data import parse_notification
@@ -97,6 +99,24 @@ def test_a_netconf_client_hears_of_drift_also_after_its_server_was_restarted(
                 pass
         netconfd.kill()
         netconfd.start()
+
+
+def test_a_latent_error_is_told_with_what_came_by_each_port_and_so_is_its_end(
+    agent, kernel, told, monkeypatch
+):
+    due = [
+        (LatentError(3, 20, {"p1": 10, "p2": 0}),),
+        (LatentErrorEnded(3),),
+    ]
+    monkeypatch.setattr(
+        kernel.ports, "observe", lambda: Observation(due.pop(0), 0) if due else Observation()
+    )
+    wait_until(lambda: told[-1][0] == "latent-error-ended")
+    ports = [{"interface": "p1", "copies": 10}, {"interface": "p2", "copies": 0}]
+    assert told[1:] == [
+        ("latent-error", {"sequence-recovery": 3, "difference": 20, "port": ports}),
+        ("latent-error-ended", {"sequence-recovery": 3}),
+    ]
 
 
 def test_the_link_of_a_configured_port_is_told_with_its_speed(agent, kernel, told):

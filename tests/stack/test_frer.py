@@ -13,16 +13,15 @@ from agent.mechanisms.frer.model import (
     Counts,
     FrerState,
     Generated,
+    LatentErrorDetection,
+    LatentErrors,
     Recovered,
     Recovery,
 )
-from tests.stack.filtering_entries import BRIDGE, PORTS
+from tests.stack.filtering_entries import PORTS, interfaces, switch
 from tests.stack.frer_tables import FRER, frer, generation, numbers, recovery
-from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.stream_identities import STREAM_IDENTITY, named, stream_identities
-from tests.stack.sysrepo_client import NOW_NS
 
-ETHERNET = "iana-if-type:ethernetCsmacd"
 FROM_TALKER, WITH_COPIES = "91-E0-F0-00-FE-01", "91-E0-F0-00-FE-02"
 GENERATED = Generated(7, Address(FROM_TALKER, 10), entry=1)
 RECOVERED = Recovered(8, Address(WITH_COPIES, 10), Recovery(1, "vector", 16, 500))
@@ -32,21 +31,7 @@ pytestmark = pytest.mark.usefixtures("agent")
 
 @pytest.fixture
 def kernel():
-    """A switch whose ports p1 to p3 are those of br0."""
-    ports = [replace(port(name, index), bridge="br0") for index, name in enumerate(PORTS, 2)]
-    return RecordingKernel(*ports, replace(port("br0", 9), as_bridge=BRIDGE), now_ns=NOW_NS)
-
-
-@pytest.fixture
-def agent(kernel, client):
-    serving = Datastore(kernel)
-    yield serving
-    serving.close()
-
-
-def interfaces(*ports):
-    listed = [{"name": name, "type": ETHERNET} for name in ports]
-    return {"ietf-interfaces:interfaces": {"interface": listed}}
+    return switch()
 
 
 def identities():
@@ -109,6 +94,33 @@ def test_what_is_read_back_is_what_was_asked(client, kernel):
         }
     ]
     assert [each["port"] for each in read["sequence-identification"]] == ["p1", "p2", "p3"]
+
+
+DETECTION = {
+    "latent-error-detection": True,
+    "latent-error-detection-parameters": {
+        "difference": 16,
+        "period": 1000,
+        "paths": 2,
+        "reset-period": 60_000,
+    },
+}
+
+
+def test_latent_error_detection_is_read_back_with_what_it_has_found(client, kernel):
+    client.merge(interfaces(*PORTS) | identities() | tables(**DETECTION))
+    (stream,) = functions(kernel, "p2")[1]
+    assert stream.combined.latent_errors == LatentErrorDetection(16, 1000, 2, 60_000)
+    part = kernel.states["p2"][FrerState]
+    found = LatentErrors(detected=True, difference=20, errors=3, resets=5)
+    kernel.states["p2"] = kernel.states["p2"].with_part(replace(part, latent_errors={1: found}))
+    (entry,) = client.read(f"/{FRER}")[FRER]["sequence-recovery"]
+    assert DETECTION.items() <= entry.items()
+    assert entry["tsn-linux:latent-errors"] == {"detected": True, "difference": "20", "errors": "3"}
+    path = "/ietf-interfaces:interfaces/interface[name='p2']/statistics"
+    (interface,) = client.read(path)["ietf-interfaces:interfaces"]["interface"]
+    (row,) = interface["statistics"][FRER]["per-port-per-stream-counters"]
+    assert row["rx-latent-error-resets"] == "5"
 
 
 def test_a_function_that_the_kernel_has_lost_is_not_read_back(client, kernel):

@@ -19,7 +19,7 @@ from agent.mechanisms.identification.model import (
     Named,
     Outgoing,
 )
-from tests.stack.filtering_entries import PORTS, bridges, entry, switch
+from tests.stack.filtering_entries import PORTS, bridges, entry, interfaces, switch
 from tests.stack.netconfd_process import wait_until
 from tests.stack.recording_kernel import port
 from tests.stack.stream_identities import (
@@ -35,7 +35,6 @@ from tests.stack.stream_identities import (
 from tests.stack.sysrepo_client import gated
 
 STREAM_IDENTITIES = f"/{STREAM_IDENTITY}"
-ETHERNET = "iana-if-type:ethernetCsmacd"
 MATCH = Match(ip_destination="10.0.1.77", protocol="udp", destination_port=5000)
 INCOMING = Incoming(7, 1, 2, MATCH, TO_STREAM, 10, 1)
 OUTGOING = Outgoing(7, 3, TO_STREAM, 10, TO_LISTENER)
@@ -46,11 +45,6 @@ pytestmark = pytest.mark.usefixtures("agent")
 @pytest.fixture
 def kernel():
     return switch()
-
-
-def interfaces(*ports):
-    listed = [{"name": name, "type": ETHERNET} for name in ports]
-    return {"ietf-interfaces:interfaces": {"interface": listed}}
 
 
 WHOLE = interfaces(*PORTS) | stream_identities(identified(), rewritten(), restored())

@@ -14,14 +14,11 @@ from agent.mechanisms.stream_filters.model import (
     Gate,
     StreamFilterState,
 )
-from tests.stack.filtering_entries import BRIDGE, PORTS
-from tests.stack.recording_kernel import RecordingKernel, port
+from tests.stack.filtering_entries import PORTS, interfaces, switch
 from tests.stack.stream_filters import a_filter, a_gate, a_meter, an_entry, psfp, with_list
 from tests.stack.stream_identities import TO_STREAM, named, stream_identities
-from tests.stack.sysrepo_client import NOW_NS
 
 BRIDGES = "/ieee802-dot1q-bridge:bridges"
-ETHERNET = "iana-if-type:ethernetCsmacd"
 FILTERS = "ieee802-dot1q-psfp-bridge:stream-filters"
 
 pytestmark = pytest.mark.usefixtures("agent")
@@ -29,22 +26,11 @@ pytestmark = pytest.mark.usefixtures("agent")
 
 @pytest.fixture
 def kernel():
-    """A switch whose ports p1 to p3 are those of br0."""
-    ports = [replace(port(name, index), bridge="br0") for index, name in enumerate(PORTS, 2)]
-    return RecordingKernel(*ports, replace(port("br0", 9), as_bridge=BRIDGE), now_ns=NOW_NS)
-
-
-@pytest.fixture
-def agent(kernel, client):
-    serving = Datastore(kernel)
-    yield serving
-    serving.close()
+    return switch()
 
 
 def whole(tree):
-    listed = [{"name": name, "type": ETHERNET} for name in PORTS]
-    interfaces = {"ietf-interfaces:interfaces": {"interface": listed}}
-    return interfaces | stream_identities(named()) | tree
+    return interfaces(*PORTS) | stream_identities(named()) | tree
 
 
 def in_force(kernel):

@@ -12,6 +12,7 @@ from agent.mechanisms.frer.model import (
     FrerConfig,
     FrerState,
     Generated,
+    LatentErrorDetection,
     Recovered,
     Recovery,
 )
@@ -69,6 +70,78 @@ def test_a_stream_that_is_not_known_yet_is_left_out():
     """A commit that changes two modules is announced one after the other."""
     tables = frer([generation(7)], [], [numbers("p1", 7)])
     assert desired_ports(tables, {})["p1"][FrerConfig] == FrerConfig()
+
+
+def watched(**parameters):
+    """Leaves of a recovery entry that is watched for latent errors."""
+    return {
+        "latent-error-detection": True,
+        "latent-error-detection-parameters": {"difference": 4, "paths": 2, **parameters},
+    }
+
+
+def test_copies_are_compared_as_the_standard_has_it_where_nothing_else_is_asked():
+    tables = frer([], [recovery(7, index=3, **watched())], decoded(7))
+    (stream,) = asked(tables, "p2").recovered
+    assert stream.combined.latent_errors == LatentErrorDetection(
+        difference=4, period_ms=2_000, paths=2, reset_period_ms=30_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("leaves", "why"),
+    [
+        (
+            {"latent-error-detection-parameters": {"difference": 4}},
+            (
+                "latent-error-detection-parameters have no effect without latent-error-detection; "
+                "set it true, or remove them"
+            ),
+        ),
+        (
+            watched() | {"individual-recovery": True},
+            (
+                "latent-error-detection has no effect on individual recovery, which has copies of "
+                "one path alone; set it at the entry without individual-recovery"
+            ),
+        ),
+        (
+            {
+                "latent-error-detection": True,
+                "latent-error-detection-parameters": {"paths": 2},
+            },
+            "latent-error-detection without latent-error-detection-parameters/difference",
+        ),
+        (
+            {"latent-error-detection": True},
+            "latent-error-detection without latent-error-detection-parameters/difference",
+        ),
+        (
+            {
+                "latent-error-detection": True,
+                "latent-error-detection-parameters": {"difference": 4},
+            },
+            "latent-error-detection without latent-error-detection-parameters/paths",
+        ),
+        (watched(difference=-1), "a difference of -1 copies is below 0"),
+        (
+            watched(paths=1),
+            "latent-error-detection compares the copies of 2 paths at least, not of 1",
+        ),
+        (watched(period=0), "a period of 0 ms; give one in milliseconds"),
+        (
+            watched(period=1000, **{"reset-period": 1000}),
+            (
+                "copies are counted anew each 1000 ms (reset-period), before they are compared, "
+                "each 1000 ms (period); lengthen reset-period"
+            ),
+        ),
+    ],
+)
+def test_latent_error_detection_that_would_find_nothing_is_refused(leaves, why):
+    with pytest.raises(AgentError) as refused:
+        desired_ports(identities() | frer([], [recovery(7, **leaves)], decoded(7)), {})
+    assert f"port p2: sequence-recovery 1: {why}" in str(refused.value).splitlines()
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
+from pyroute2.netlink.rtnl import tcmsg
 from pyroute2.netlink.rtnl.tcmsg import common_act
 
-from agent.kernel import act_pedit, act_skbedit, cls_basic
+from agent.kernel import act_pedit, act_skbedit, cls_basic, tc_plugins
 from agent.kernel.act_pedit import keys_of
 
 PIPE, CONTINUE = 3, -1
 
 
-@pytest.fixture(autouse=True)
-def plugins(monkeypatch):
-    monkeypatch.setitem(common_act.plugins, "pedit", act_pedit)
-    monkeypatch.setitem(common_act.plugins, "skbedit", act_skbedit)
+@pytest.fixture(autouse=True, scope="module")
+def registered():
+    tc_plugins.register()
+
+
+@pytest.mark.parametrize(
+    ("found", "ours"),
+    [(tcmsg.plugins, tc_plugins.TC_PLUGINS), (common_act.plugins, tc_plugins.ACTION_PLUGINS)],
+)
+def test_pyroute2_uses_the_agents_plugins(found, ours):
+    assert ours.items() <= found.items()
+
+
+def test_the_page_for_upstream_names_each_plugin():
+    page = Path(tc_plugins.__file__).with_name("README.md").read_text()
+    plugins = (*tc_plugins.TC_PLUGINS.values(), *tc_plugins.ACTION_PLUGINS.values())
+    files = {f"{each.__name__.rpartition('.')[2]}.py" for each in plugins}
+    assert {each for each in files if f"`{each}`" in page} == files
 
 
 def attribute(number, payload):

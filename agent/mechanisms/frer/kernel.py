@@ -7,6 +7,7 @@ started again finds that, and sequence numbers, histories and counts go on.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,17 +17,22 @@ from pyroute2.netlink.exceptions import NetlinkError
 from agent.composition import Change, Contribution, KernelObject
 from agent.kernel import xdp
 from agent.kernel.bpf import PinnedObject, program_name
-from agent.kernel.ethtool import Ethtool
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
 from agent.kernel.refusal import reason, set_or_restore
 from agent.kernel.xdp import Mode
-from agent.mechanism import KernelAdapter
+from agent.mechanism import KernelAdapter, Node, Observation
+from agent.mechanisms.frer.latent_errors import Copies, LatentErrorDetector, Watched
 from agent.mechanisms.frer.maps import LAYOUT, Maps
-from agent.mechanisms.frer.model import Address, Counts, FrerConfig, FrerState
+from agent.mechanisms.frer.model import (
+    Address,
+    Counts,
+    FrerConfig,
+    FrerState,
+    LatentErrorDetection,
+)
 from agent.mechanisms.frer.rules import FrerFunctions, repair
 from agent.model import AgentError, PortConfig, PortState
 
-_NETLINK_ROUTE = 0
 # What has the program in its driver: a veth pair, which is a cable of a lab or of a container. The
 # generic mode leaves out frames that came to the pair redirected (netif_receive_generic_xdp), as
 # those of the lab's cables do. Other drivers may take their link down to change the mode, which
@@ -39,30 +45,27 @@ class FrerAdapter(KernelAdapter):
 
     def __init__(self, pins: Path) -> None:
         self._object = PinnedObject(pins, "frer", LAYOUT)
-        self._netlink = NetlinkSocket(_NETLINK_ROUTE)
-        self._ethtool = Ethtool()
+        self._netlink = NetlinkSocket(socket.NETLINK_ROUTE)
         self.objects = {FrerFunctions: self._replace}
         # The ports that run a program of ours, by the numbers of their interfaces.
         self._attached: dict[int, str] = {}
         self._modes: Mapping[int, Mode] = {}
+        self._latent_errors = LatentErrorDetector()
+        self._is_watched = False  # whether latent errors of some function are looked for
 
     def capability(self) -> str | None:
         return self._object.capability()
 
+    def leaves(self) -> Node:
+        why = self.capability()
+        return {"frer-refused": why} if why else {}
+
     def close(self) -> None:
-        self._ethtool.close()
         self._netlink.close()
 
     def problems(self, config: PortConfig) -> Iterator[str]:
-        if not config[FrerConfig]:
-            return
-        if why := self._object.problem():
+        if config[FrerConfig] and (why := self._object.problem()):
             yield why
-        if self._ethtool.takes_vlan_tags_off(config.name):
-            yield (
-                "its driver takes VLAN tags off received frames (rx-vlan-offload), and streams "
-                f"are known by them; turn that off: ethtool -K {config.name} rxvlan off"
-            )
 
     def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
         found, self._attached = dict(states), {}
@@ -73,19 +76,40 @@ class FrerAdapter(KernelAdapter):
         own = self._object.program_ids()
         functions: Mapping[int, FrerConfig] = {}
         counts: Mapping[int, Mapping[Address, Counts]] = {}
-        if own:
+        if own and self._object.is_pinned:
             functions, counts = self._functions_and_counts()
         for name, state in with_program.items():
             if state.xdp_program in own:
                 self._attached[state.ifindex] = name
                 at_port = functions.get(state.ifindex, FrerConfig())
                 part = FrerState(
-                    at_port.generated, at_port.recovered, counts.get(state.ifindex, {})
+                    at_port.generated,
+                    at_port.recovered,
+                    counts.get(state.ifindex, {}),
+                    self._latent_errors.found,
                 )
             else:
                 part = FrerState(foreign=_name(state.xdp_program))
             found[name] = state.with_part(part)
+        self._is_watched = any(_detections(each) for each in functions.values())
         return found
+
+    def observe(self, now_ns: int) -> Observation:
+        """Latent errors: nothing is read where none are looked for."""
+        if not self._is_watched:
+            return Observation()
+        functions, counts = self._functions_and_counts()
+        watched: dict[int, Watched] = {}
+        for ifindex, port in self._attached.items():
+            of_port = counts.get(ifindex, {})
+            for entry, (detection, addresses) in _detections(functions.get(ifindex)).items():
+                copies = watched.setdefault(entry, Watched(detection, {})).copies
+                counted = [of_port.get(each, Counts()) for each in addresses]
+                copies[port] = Copies(
+                    sum(each.passed for each in counted), sum(each.discarded for each in counted)
+                )
+        events = tuple(self._latent_errors.look(watched, now_ns))
+        return Observation(events, self._latent_errors.next_ns)
 
     def repairs(self) -> Iterator[Change]:
         if self._attached and not self._object.is_current:
@@ -123,6 +147,7 @@ class FrerAdapter(KernelAdapter):
             with closing(Maps(self._object)) as maps:
                 maps.replace(ifindex, functions)
                 maps.forget_unused({*self._attached, ifindex})
+            self._is_watched |= bool(_detections(functions))
             self._attach(port, ifindex, program)
         finally:
             os.close(program)
@@ -156,6 +181,18 @@ class FrerAdapter(KernelAdapter):
             return
         with closing(Maps(self._object)) as maps:
             maps.forget_unused(self._attached.keys())
+
+
+def _detections(
+    functions: FrerConfig | None,
+) -> dict[int, tuple[LatentErrorDetection, list[Address]]]:
+    """How the functions for all ports are watched for latent errors, by their entries, with the
+    addresses of their streams."""
+    found: dict[int, tuple[LatentErrorDetection, list[Address]]] = {}
+    for each in functions.recovered if functions else ():
+        if each.combined and (detection := each.combined.latent_errors):
+            found.setdefault(each.combined.entry, (detection, []))[1].append(each.address)
+    return found
 
 
 def _mode(port: PortState) -> Mode:

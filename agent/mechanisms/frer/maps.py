@@ -6,7 +6,9 @@ Layouts are those of agent/bpf/frer.h, which has to change with them; then `LAYO
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from agent.kernel.bpf import PinnedObject
@@ -18,16 +20,18 @@ from agent.mechanisms.frer.model import (
     Counts,
     FrerConfig,
     Generated,
+    LatentErrorDetection,
     Recovered,
     Recovery,
 )
+from agent.model import NS_PER_MS
 
-LAYOUT = 1
-_NS_PER_MS = 1_000_000
+LAYOUT = 2
 _KEY = struct.Struct("=I6sH")  # struct stream_at_port
 _GENERATION = struct.Struct("=IIB3x")
 _RECOVERY = struct.Struct("=QIBBBB")
 _HANDLE = struct.Struct("=I4x")
+_DETECTION = struct.Struct("=IIIH2x")  # of paths there are at least two, none where it is not asked
 _ENTRY, _NUMBER, _RESETS = struct.Struct("=II"), struct.Struct("=I"), struct.Struct("=Q")
 _COUNTS = struct.Struct("=8Q")
 _TABLES = {"generations": 0, "recoveries": 1}  # enum table
@@ -55,17 +59,16 @@ class Maps:
 
     def functions(self) -> dict[int, FrerConfig]:
         """What is asked of each port, by the number of its interface."""
-        found: dict[int, FrerConfig] = {}
+        generated: defaultdict[int, list[Generated]] = defaultdict(list)
+        recovered: defaultdict[int, list[Recovered]] = defaultdict(list)
         for key, value in self._items("generations"):
-            at = found.get(key.ifindex, FrerConfig())
-            stream = _generated(key.address, value)
-            found[key.ifindex] = FrerConfig(at.generated | {stream}, at.recovered)
+            generated[key.ifindex].append(_generated(key.address, value))
         for key, value in self._items("recoveries"):
-            at = found.get(key.ifindex, FrerConfig())
-            found[key.ifindex] = FrerConfig(
-                at.generated, at.recovered | {_recovered(key.address, value)}
-            )
-        return found
+            recovered[key.ifindex].append(_recovered(key.address, value))
+        return {
+            each: FrerConfig(frozenset(generated[each]), frozenset(recovered[each]))
+            for each in {*generated, *recovered}
+        }
 
     def counts(self) -> dict[int, dict[Address, Counts]]:
         """What each port has done with the frames of each stream."""
@@ -147,7 +150,7 @@ class Maps:
         return {key for key in self._keys(name) if _port(key) == ifindex}
 
     def _keys(self, name: str) -> list[bytes]:
-        return list(self._maps[name].keys())
+        return self._maps[name].keys()
 
     def _delete(self, name: str, keys: Collection[bytes]) -> None:
         for key in keys:
@@ -170,19 +173,21 @@ def _generated(address: Address, value: bytes) -> Generated:
 
 def _recovered(address: Address, value: bytes) -> Recovered:
     (handle,) = _HANDLE.unpack_from(value)
-    individual, combined = (_function(each) for each in _function_octets(value))
+    individual, combined = _functions(value)
     return Recovered(handle, address, combined, individual)
 
 
 def _recovered_octets(stream: Recovered) -> bytes:
-    return _HANDLE.pack(stream.handle) + b"".join(
+    functions = (
         _packed(each) if each else _NO_FUNCTION for each in (stream.individual, stream.combined)
     )
+    detection = stream.combined.latent_errors if stream.combined else None
+    return b"".join((_HANDLE.pack(stream.handle), *functions, _detection_octets(detection)))
 
 
 def _packed(function: Recovery) -> bytes:
     return _RECOVERY.pack(
-        function.reset_timeout_ms * _NS_PER_MS,
+        function.reset_timeout_ms * NS_PER_MS,
         function.entry,
         _ALGORITHMS[function.algorithm],
         function.history_length,
@@ -200,16 +205,35 @@ def _function(value: bytes) -> Recovery | None:
         entry,
         names[algorithm],
         history_length,
-        timeout_ns // _NS_PER_MS,
+        timeout_ns // NS_PER_MS,
         bool(take_no_sequence),
         bool(reset),
     )
 
 
-def _function_octets(value: bytes) -> Iterator[bytes]:
-    """Of the individual recovery function, and of that for all ports."""
-    for start in range(_HANDLE.size, len(value), _RECOVERY.size):
-        yield value[start : start + _RECOVERY.size]
+def _functions(value: bytes) -> tuple[Recovery | None, Recovery | None]:
+    """The individual recovery function of a stream, and that for all ports."""
+    combined_at = _HANDLE.size + _RECOVERY.size
+    end = combined_at + _RECOVERY.size
+    combined = _function(value[combined_at:end])
+    if combined:
+        combined = replace(combined, latent_errors=_detection(value[end:]))
+    return _function(value[_HANDLE.size : combined_at]), combined
+
+
+def _detection_octets(detection: LatentErrorDetection | None) -> bytes:
+    if detection is None:
+        return bytes(_DETECTION.size)
+    return _DETECTION.pack(
+        detection.difference, detection.period_ms, detection.reset_period_ms, detection.paths
+    )
+
+
+def _detection(value: bytes) -> LatentErrorDetection | None:
+    difference, period_ms, reset_period_ms, paths = _DETECTION.unpack(value)
+    if not paths:
+        return None
+    return LatentErrorDetection(difference, period_ms, paths, reset_period_ms)
 
 
 def _entries(name: str, value: bytes) -> dict[int, bool]:
@@ -217,5 +241,4 @@ def _entries(name: str, value: bytes) -> dict[int, bool]:
     if name == "generations":
         _handle, entry, reset = _GENERATION.unpack(value)
         return {entry: bool(reset)}
-    functions = [_function(each) for each in _function_octets(value)]
-    return {each.entry: each.reset for each in functions if each}
+    return {each.entry: each.reset for each in _functions(value) if each}

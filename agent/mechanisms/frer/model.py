@@ -35,12 +35,37 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True)
+class LatentErrorDetection:
+    """How it is watched that copies come by all `paths` (7.4.4, 10.4.1.12).
+
+    For each frame that passes, all paths but one are to bring a copy that is discarded. By more
+    than `difference` their number must not be another one, counted anew each reset period.
+    """
+
+    difference: int
+    period_ms: int
+    paths: int
+    reset_period_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatentErrors:
+    """What that has found since the agent was started: `difference` is that of the newest test,
+    `errors` counts the tests in which it was too great, `resets` how often counting began."""
+
+    detected: bool = False
+    difference: int = 0
+    errors: int = 0
+    resets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Recovery:
     """One recovery function (7.4.3); `entry` is its index in the Sequence recovery table.
 
     All streams and ports of an entry feed one function. `history_length` is 0 where the algorithm
     has no history. Without a frame that passes for `reset_timeout_ms` any sequence number is
-    taken next.
+    taken next. Latent errors are looked for in functions that have all paths.
     """
 
     entry: int
@@ -49,6 +74,7 @@ class Recovery:
     reset_timeout_ms: int
     take_no_sequence: bool = False
     reset: bool = False
+    latent_errors: LatentErrorDetection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +129,11 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class FrerState:
-    """What the port does. `foreign` names an XDP program on it that is not the agent's."""
+    """What the port does. `foreign` names an XDP program on it that is not the agent's;
+    `latent_errors` are those of its recovery functions, by their entries, where that is watched."""
 
     generated: frozenset[Generated] = frozenset()
     recovered: frozenset[Recovered] = frozenset()
     counts: Mapping[Address, Counts] = field(default_factory=dict)
+    latent_errors: Mapping[int, LatentErrors] = field(default_factory=dict)
     foreign: str | None = None

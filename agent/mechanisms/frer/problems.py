@@ -31,6 +31,11 @@ def problems(config: PortConfig, state: PortState) -> Iterator[str]:
             "it is no port of a bridge, and streams are replicated and eliminated where a bridge "
             "forwards them; add it to one (ip link set ... master)"
         )
+    if state.rx_vlan_offload:
+        yield (
+            "its driver takes VLAN tags off received frames (rx-vlan-offload), and streams are "
+            f"known by them; turn that off: ethtool -K {state.name} rxvlan off"
+        )
     if foreign := state[FrerState].foreign:
         yield (
             f"it has the XDP program {foreign}, which is not the agent's, and a port has one; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.mechanism import FRER, Node, ReportContext
-from agent.mechanisms.frer.model import Counts, FrerState, Generated, Recovery
+from agent.mechanisms.frer.model import Counts, FrerState, Generated, LatentErrors, Recovery
 from agent.mechanisms.frer.tree import GENERATION, RECOVERY, SEQUENCE_IDENTIFICATION
 from agent.model import PortState
 
@@ -27,7 +27,10 @@ def tables(states: Iterable[PortState]) -> Node:
         for recovered in sorted(part.recovered, key=lambda each: each.handle):
             for function in recovered.functions:
                 is_individual = function is recovered.individual
-                entry = recovery.setdefault(function.entry, _recovery(function, is_individual))
+                found = part.latent_errors.get(function.entry, LatentErrors())
+                entry = recovery.setdefault(
+                    function.entry, _recovery(function, is_individual, found)
+                )
                 _add(entry["stream"], recovered.handle)
                 _add(entry["port"], state.name)
         identification += _identification(state.name, part)
@@ -50,6 +53,7 @@ def counters(state: PortState, _context: ReportContext) -> Node:
         },
         **{
             (True, each.handle): _recovery_counters(part.counts.get(each.address, Counts()))
+            | _latent_error_resets(each.combined, part)
             for each in part.recovered
         },
     }
@@ -83,7 +87,7 @@ def _generation(stream: Generated) -> Node:
     }
 
 
-def _recovery(function: Recovery, is_individual: bool) -> Node:
+def _recovery(function: Recovery, is_individual: bool, found: LatentErrors) -> Node:
     entry: Node = {
         "index": function.entry,
         "stream": [],
@@ -98,6 +102,19 @@ def _recovery(function: Recovery, is_individual: bool) -> Node:
     }
     if function.history_length:
         entry["history-length"] = function.history_length
+    if watched := function.latent_errors:
+        entry["latent-error-detection"] = True
+        entry["latent-error-detection-parameters"] = {
+            "difference": watched.difference,
+            "period": watched.period_ms,
+            "paths": watched.paths,
+            "reset-period": watched.reset_period_ms,
+        }
+        entry["tsn-linux:latent-errors"] = {
+            "detected": found.detected,
+            "difference": str(found.difference),
+            "errors": str(found.errors),
+        }
     return entry
 
 
@@ -135,6 +152,13 @@ def _recovery_counters(counts: Counts) -> dict[str, int]:
         "rx-resets": counts.resets,
         "encode-errored-pkts": counts.errored,
     }
+
+
+def _latent_error_resets(function: Recovery | None, part: FrerState) -> dict[str, int]:
+    """Of the function for all ports: each of these shows how often the same counting began."""
+    if function is None or function.latent_errors is None:
+        return {}
+    return {"rx-latent-error-resets": part.latent_errors.get(function.entry, LatentErrors()).resets}
 
 
 def _total(rows: dict[_Handle, dict[str, int]], *names: str) -> str:

@@ -128,4 +128,9 @@ def _recovery(function: Recovery) -> str:
         parameters.append("take-no-sequence")
     if function.reset:
         parameters.append("reset")
+    if watched := function.latent_errors:
+        parameters.append(
+            f"latent-error-detection by {watched.paths} paths each {watched.period_ms} ms, "
+            f"difference {watched.difference}, reset each {watched.reset_period_ms} ms"
+        )
     return f"sequence-recovery {function.entry} ({', '.join(parameters)})"

@@ -15,16 +15,20 @@ from agent.mechanisms.frer.model import (
     Address,
     FrerConfig,
     Generated,
+    LatentErrorDetection,
     Recovered,
     Recovery,
 )
 from agent.model import PortState
+from agent.stream_identities import input_ports, named_frames
 
 GENERATION, RECOVERY, SEQUENCE_IDENTIFICATION = (
     f"sequence-{table}" for table in ("generation", "recovery", "identification")
 )
-_NULL = "null-stream-identification"
 _DEFAULT_HISTORY_LENGTH = 2
+_DETECTION, _PARAMETERS = "latent-error-detection", "latent-error-detection-parameters"
+_DEFAULT_PERIODS_MS = {"period": 2_000, "reset-period": 30_000}
+_PATHS_MIN = 2
 
 
 def configured(interface: Tree, _state: PortState | None) -> FrerConfig:
@@ -52,22 +56,11 @@ def _addresses(interface: Tree) -> dict[int, Address]:
     The datastore refuses tables that refer to others. But a commit that changes two of its modules
     is announced one module after the other: for a moment a stream may be missing here.
     """
-    found = {}
-    for entry in interface.get(STREAM_IDENTITY, []):
-        parameters = entry.get(_NULL, {})
-        ports = {
-            port
-            for facing in ("out-facing", "in-facing")
-            for port in entry.get(facing, {}).get("input-port", ())
-        }
-        if (
-            interface["name"] in ports
-            and parameters.get("tagged") == "tagged"
-            and {"destination-mac", "vlan"} <= parameters.keys()
-        ):
-            address = Address(parameters["destination-mac"].upper(), parameters["vlan"])
-            found[entry["handle"]] = address
-    return found
+    return {
+        entry["handle"]: Address(*frames)
+        for entry in interface.get(STREAM_IDENTITY, [])
+        if interface["name"] in input_ports(entry) and (frames := named_frames(entry))
+    }
 
 
 def _handles(node: Tree, port: str, *, out_facing: bool) -> frozenset[int]:
@@ -186,6 +179,7 @@ def _recovery(entry: Tree) -> Recovery:
             f"{name}: no reset-timeout, and what is numbered anew, by a switch that was started "
             "again, would be discarded for ever; give one in milliseconds"
         )
+    detection = _detection(entry, name)
     return Recovery(
         entry=entry["index"],
         algorithm=algorithm,
@@ -195,6 +189,47 @@ def _recovery(entry: Tree) -> Recovery:
         reset_timeout_ms=timeout_ms,
         take_no_sequence=bool(entry.get("take-no-sequence")),
         reset=bool(entry.get("reset")),
+        latent_errors=detection,
+    )
+
+
+def _detection(entry: Tree, name: str) -> LatentErrorDetection | None:
+    """Raises `Refused` for what would never find an error, or would find one in each reset."""
+    parameters: Tree = entry.get(_PARAMETERS, {})
+    if not entry.get(_DETECTION):
+        if parameters:
+            raise Refused(
+                f"{name}: {_PARAMETERS} have no effect without {_DETECTION}; set it true, or "
+                "remove them"
+            )
+        return None
+    if entry.get("individual-recovery"):
+        raise Refused(
+            f"{name}: {_DETECTION} has no effect on individual recovery, which has copies of one "
+            "path alone; set it at the entry without individual-recovery"
+        )
+    for leaf in ("difference", "paths"):
+        if leaf not in parameters:
+            raise Refused(f"{name}: {_DETECTION} without {_PARAMETERS}/{leaf}")
+    if parameters["difference"] < 0:
+        raise Refused(f"{name}: a difference of {parameters['difference']} copies is below 0")
+    if parameters["paths"] < _PATHS_MIN:
+        raise Refused(
+            f"{name}: {_DETECTION} compares the copies of {_PATHS_MIN} paths at least, not of "
+            f"{parameters['paths']}"
+        )
+    period_ms, reset_period_ms = (
+        parameters.get(leaf, default) for leaf, default in _DEFAULT_PERIODS_MS.items()
+    )
+    if not period_ms:
+        raise Refused(f"{name}: a period of 0 ms; give one in milliseconds")
+    if reset_period_ms <= period_ms:
+        raise Refused(
+            f"{name}: copies are counted anew each {reset_period_ms} ms (reset-period), before "
+            f"they are compared, each {period_ms} ms (period); lengthen reset-period"
+        )
+    return LatentErrorDetection(
+        parameters["difference"], period_ms, parameters["paths"], reset_period_ms
     )
 
 

@@ -11,9 +11,8 @@ from typing import Any
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl import TC_H_ROOT
-from pyroute2.netlink.rtnl.tcmsg import plugins
 
-from agent.kernel import sched_taprio
+from agent.kernel import sched_taprio, tc_plugins
 from agent.kernel.clock import CLOCK_IDS
 from agent.kernel.refusal import reason
 from agent.mechanisms.gates import frame_lengths
@@ -21,7 +20,7 @@ from agent.mechanisms.gates.model import UNKNOWN_LENGTHS, GateOperation, Taprio,
 from agent.mechanisms.gates.openings import fitting_sdu_octets
 from agent.model import AgentError, Clock
 
-plugins["taprio"] = sched_taprio
+tc_plugins.register()
 
 HANDLE = 0x7A0_0000  # 7a0:, by which the agent knows its own qdisc
 LOOPBACK_INDEX = 1

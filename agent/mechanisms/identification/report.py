@@ -13,8 +13,9 @@ from agent.mechanisms.identification.model import (
     Outgoing,
     Stream,
 )
-from agent.mechanisms.identification.tree import ACTIVE, IP, NULL, SOURCE_MAC
+from agent.mechanisms.identification.tree import IP, SOURCE_MAC
 from agent.model import PortState
+from agent.stream_identities import ACTIVE, NULL
 
 # How the standard numbers these kinds of identification (IEEE Std 802.1CB-2017, table 9-1).
 _TYPES = {NULL: "null-stream", SOURCE_MAC: "smac-vlan", ACTIVE: "dmac-vlan", IP: "ip"}

@@ -21,10 +21,9 @@ from agent.mechanisms.identification.model import (
     Outgoing,
 )
 from agent.model import PortState
+from agent.stream_identities import ACTIVE, NULL, is_naming
 
-NULL, SOURCE_MAC, IP, ACTIVE = (
-    f"{kind}-stream-identification" for kind in ("null", "smac-vlan", "ip", "dmac-vlan")
-)
+SOURCE_MAC, IP = (f"{kind}-stream-identification" for kind in ("smac-vlan", "ip"))
 _KINDS = (NULL, SOURCE_MAC, IP, ACTIVE)
 
 
@@ -57,11 +56,6 @@ def configured(interface: Tree, _state: PortState | None) -> IdentificationConfi
             frozenset(_named(each, port) for each in named),
         )
     )
-
-
-def is_naming(entry: Tree) -> bool:
-    """Whether the entry only says which tagged frames are those of a stream."""
-    return bool(entry.get(NULL, {}).get("tagged") == "tagged")
 
 
 def _rewriting(entries: Sequence[Tree], port: str) -> dict[int, Tree]:

@@ -20,12 +20,13 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from agent.composition import Change, Contribution, KernelObject
 from agent.kernel import clsact
-from agent.kernel.bpf import MapShape, PinnedObject, program_id
+from agent.kernel.bpf import PinnedObject, program_id
+from agent.kernel.bpf_map import MapShape
 from agent.kernel.clock import now_ns
 from agent.kernel.cls_bpf import BpfPlace, delete_program, programs, set_program
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
 from agent.kernel.refusal import reason, set_or_restore
-from agent.mechanism import KernelAdapter
+from agent.mechanism import KernelAdapter, Node
 from agent.mechanisms.stream_filters.layout import (
     COUNTERS,
     FRAMES,
@@ -69,7 +70,7 @@ def adapter(directory: Path) -> Callable[[IPRoute], KernelAdapter]:
 
 
 class StreamFilterAdapter(KernelAdapter):
-    """Needs CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON. Not to be used by two threads at once."""
+    """Needs CAP_NET_ADMIN and CAP_BPF. Not to be used by two threads at once."""
 
     def __init__(self, directory: Path) -> None:
         self._kernel = NetlinkSocket(socket.NETLINK_ROUTE)
@@ -81,8 +82,6 @@ class StreamFilterAdapter(KernelAdapter):
         self._parsed: dict[int, _Streams] = {}
 
     def problems(self, config: PortConfig) -> Iterator[str]:
-        """What is missing is found before anything changes: where no program is, one is loaded and
-        removed again."""
         if not config[StreamFilterConfig].filters:
             return
         state = self._states.get(config.name)
@@ -92,14 +91,15 @@ class StreamFilterAdapter(KernelAdapter):
                     f"the hardware of the switch forwards the frames of {port}, and the program "
                     "that filters streams would not see them"
                 )
-        if self._object.is_pinned:
-            return
-        try:
-            os.close(self._object.load())
-        except (AgentError, OSError) as refusal:
-            yield f"streams cannot be filtered: {refusal}"
-            return
-        self._object.remove()
+        if why := self._object.problem():
+            yield f"streams cannot be filtered: {why}"
+
+    def capability(self) -> str | None:
+        return self._object.capability()
+
+    def leaves(self) -> Node:
+        why = self.capability()
+        return {"stream-filters-refused": why} if why else {}
 
     def close(self) -> None:
         self._kernel.close()
@@ -262,10 +262,9 @@ class StreamFilterAdapter(KernelAdapter):
     def _add_instances(self, bridge: int, wanted: FilterTable) -> None:
         for name, numbers in _instances(wanted):
             with closing(self._object.map(name)) as instances:
-                for number in numbers:
-                    key = INSTANCE.pack(bridge, number)
-                    if instances.lookup(key) is None:
-                        instances.update(key, bytes(instances.value_octets))
+                wanted_keys = {INSTANCE.pack(bridge, number) for number in numbers}
+                for key in wanted_keys.difference(instances.keys()):
+                    instances.update(key, bytes(instances.value_octets))
 
     def _remove_instances(self, bridge: int, wanted: FilterTable) -> None:
         """Those that this bridge has no more, and those of bridges that are gone."""

@@ -25,7 +25,7 @@ from agent.mechanisms.stream_filters.model import (
     StreamFilter,
 )
 
-LAYOUT = 1
+LAYOUT = 2
 PORT = struct.Struct("=I")
 INSTANCE = struct.Struct("=II")
 COUNTERS = struct.Struct("=6Q")
@@ -37,6 +37,8 @@ _LIST_OCTETS = _LIST.size + ENTRIES_MAX * _ENTRY.size
 # handle, matched priority; rate; burst; change.
 _STREAM = struct.Struct("=6IIBBBBIBBxxQQQ")
 STREAM_OCTETS = _STREAM.size + 2 * _LIST_OCTETS
+_NEVER_NS = (1 << 63) - 1
+_NO_ENTRY = _ENTRY.pack(_NEVER_NS, 0, 0, 0, 0)
 _ANY_PRIORITY, _KEEP_PRIORITY, _ANY_OCTETS = 8, 0xFF, 0xFFFFFFFF
 _NOT_IN_OPERATION = 2  # beside closed and open
 _NO_MAC = bytes(6)
@@ -123,10 +125,12 @@ def change_met(value: bytes) -> int:
 
 def _packed_list(wanted: GateList | Setting) -> bytes:
     if isinstance(wanted, Setting):
-        entry = _ENTRY.pack(0, _ANY_OCTETS, wanted.is_open, _packed_ipv(wanted), 0)
-        return (_LIST.pack(0, 0, 0, 0) + entry).ljust(_LIST_OCTETS, b"\0")
-    header = _LIST.pack(wanted.base_ns, wanted.cycle_ns, len(wanted.entries), 0)
-    return (header + b"".join(_packed_entries(wanted))).ljust(_LIST_OCTETS, b"\0")
+        entry = _ENTRY.pack(_NEVER_NS, _ANY_OCTETS, wanted.is_open, _packed_ipv(wanted), 0)
+        return _LIST.pack(0, 0, 0, 0) + entry + _NO_ENTRY * (ENTRIES_MAX - 1)
+    count = len(wanted.entries)
+    header = _LIST.pack(wanted.base_ns, wanted.cycle_ns, count, count - 1)
+    entries = b"".join(_packed_entries(wanted))
+    return header + entries + _NO_ENTRY * (ENTRIES_MAX - count)
 
 
 def _packed_entries(wanted: GateList) -> Iterator[bytes]:
@@ -137,7 +141,7 @@ def _packed_entries(wanted: GateList) -> Iterator[bytes]:
 
 
 def _list_of(value: bytes, at: int) -> GateList | Setting:
-    base_ns, cycle_ns, count, _unused = _LIST.unpack_from(value, at)
+    base_ns, cycle_ns, count, _last = _LIST.unpack_from(value, at)
     start = at + _LIST.size
     rows = list(_ENTRY.iter_unpack(value[start : start + max(1, count) * _ENTRY.size]))
     settings = [Setting(bool(is_open), _ipv_of(ipv)) for _, _, is_open, ipv, _ in rows]

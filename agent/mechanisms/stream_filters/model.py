@@ -145,6 +145,15 @@ class FilterTable:
         return [found[number] for number in sorted(found)]
 
     @property
+    def ports_of_filters(self) -> Mapping[int, list[str]]:
+        """Where each stream filter is in force, by its number; ports by their names."""
+        found: dict[int, list[str]] = {}
+        for port, table in sorted(self.ports.items()):
+            for number in {each.id for each in table.values()}:
+                found.setdefault(number, []).append(port)
+        return found
+
+    @property
     def gates(self) -> list[Gate]:
         found = {each.gate.id: each.gate for each in self.filters}
         return [found[number] for number in sorted(found)]

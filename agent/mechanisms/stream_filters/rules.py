@@ -67,40 +67,52 @@ def table_of(config: PortConfig, state: PortState) -> FilterTable:
         return as_found
     asked = config[StreamFilterConfig]
     ports = state.as_bridge.ports if state.as_bridge else ()
-    tables = {port: _port_table(asked, port) for port in sorted(ports)}
+    addresses: dict[str, dict[tuple[str, int], int]] = {}
+    for each in asked.addresses:
+        addresses.setdefault(each.port, {})[each.mac, each.vlan_id] = each.handle
+    tables = {port: _port_table(asked, port, addresses.get(port, {})) for port in sorted(ports)}
     return FilterTable({port: table for port, table in tables.items() if table})
 
 
-def _port_table(asked: StreamFilterConfig, port: str) -> PortTable:
-    """Which stream filter has which frames: of those that match the one with the lowest number."""
+def _port_table(
+    asked: StreamFilterConfig, port: str, addresses: Mapping[tuple[str, int], int]
+) -> PortTable:
+    """Which stream filter has which frames: of those that match the one with the lowest number.
+
+    `addresses` has the handle of each stream that comes in by the port, by address and VLAN.
+    """
     restricted = {number for number, _ in asked.places}
     here = {number for number, where in asked.places if where == port}
     by_handle: dict[int | None, list[StreamFilter]] = {}
-    for each in sorted(asked.filters, key=lambda each: each.id):
+    for each in asked.filters:
         if each.id in here or each.id not in restricted:
             by_handle.setdefault(each.handle, []).append(each)
-    of_any = by_handle.get(None, [])
-    addresses = {
-        (each.mac, each.vlan_id): each.handle for each in asked.addresses if each.port == port
-    }
+    of_any = _lowest_by_priority(by_handle.get(None, ()))
     table: dict[Frames, StreamFilter] = {}
     for (mac, vlan_id), handle in addresses.items():
-        matching = sorted([*by_handle.get(handle, []), *of_any], key=lambda each: each.id)
-        table |= _by_priority(matching, mac, vlan_id)
-    return table | _by_priority(of_any, None, 0)
+        matching = (*by_handle.get(handle, ()), *of_any.values())
+        table |= _entries_of(_lowest_by_priority(matching), mac, vlan_id)
+    return table | _entries_of(of_any, None, 0)
 
 
-def _by_priority(
-    matching: Sequence[StreamFilter], mac: str | None, vlan_id: int
+def _lowest_by_priority(matching: Iterable[StreamFilter]) -> dict[int, StreamFilter]:
+    """Of those that match frames of a priority the one with the lowest number."""
+    found: dict[int, StreamFilter] = {}
+    for each in sorted(matching, key=lambda each: each.id, reverse=True):
+        for priority in PRIORITIES if each.priority is None else (each.priority,):
+            found[priority] = each
+    return found
+
+
+def _entries_of(
+    by_priority: Mapping[int, StreamFilter], mac: str | None, vlan_id: int
 ) -> dict[Frames, StreamFilter]:
     """One entry where all priorities have the same stream filter, else one for each."""
-    had = {
-        priority: next((each for each in matching if each.priority in {None, priority}), None)
-        for priority in PRIORITIES
-    }
-    if len({each.id if each else None for each in had.values()}) == 1:
-        return {Frames(mac, vlan_id): each for each in matching[:1]}
-    return {Frames(mac, vlan_id, priority): each for priority, each in had.items() if each}
+    if len(by_priority) == len(PRIORITIES):
+        of_all = by_priority[PRIORITIES[0]]
+        if all(each.id == of_all.id for each in by_priority.values()):
+            return {Frames(mac, vlan_id): of_all}
+    return {Frames(mac, vlan_id, each): by_priority[each] for each in sorted(by_priority)}
 
 
 def repair(bridge: str, ifindex: int) -> Change:

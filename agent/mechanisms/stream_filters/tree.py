@@ -28,6 +28,13 @@ from agent.mechanisms.stream_filters.model import (
     StreamFilterState,
 )
 from agent.model import NS_PER_S, PortState
+from agent.stream_identities import (
+    ACTIVE,
+    input_ports,
+    is_naming,
+    named_frames,
+    tagged_frames,
+)
 
 MODULE = "ieee802-dot1q-psfp-bridge"
 FILTERS, GATES, METERS = (
@@ -43,7 +50,6 @@ OPERATION = "ieee802-dot1q-psfp:set-gate-and-ipv"
 ENFORCEMENT = "tsn-linux:enforcement"
 INTERFACE = "tsn-linux:interface"
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven")
-_NULL, _ACTIVE = "null-stream-identification", "dmac-vlan-stream-identification"
 
 
 def configured(interface: Tree, _state: PortState | None) -> StreamFilterConfig:
@@ -79,15 +85,14 @@ def _rows(component: Tree, tables: str, table: str) -> list[Tree]:
 def _addresses(entries: list[Tree]) -> Iterator[Address]:
     """By which address and VLAN the bridge knows the frames of streams, and where they come in."""
     for entry in entries:
-        inner, outer = entry.get("in-facing", {}), entry.get("out-facing", {})
-        null, active = entry.get(_NULL, {}), entry.get(_ACTIVE, {}).get("down", {})
-        known, ports = active, inner.get("output-port", [])
-        if null.get("tagged") == "tagged":
-            known, ports = null, [*inner.get("input-port", []), *outer.get("input-port", [])]
-        if "destination-mac" in known and "vlan" in known:
+        if is_naming(entry):
+            frames, ports = named_frames(entry), input_ports(entry)
+        else:
+            frames = tagged_frames(entry.get(ACTIVE, {}).get("down", {}))
+            ports = entry.get("in-facing", {}).get("output-port", [])
+        if frames:
             for port in ports:
-                mac = known["destination-mac"].upper()
-                yield Address(port, entry["handle"], mac, known["vlan"])
+                yield Address(port, entry["handle"], *frames)
 
 
 def _filter(row: Tree, gates: Mapping[int, Gate], meters: Mapping[int, Meter]) -> StreamFilter:
@@ -185,7 +190,8 @@ def operational(state: PortState, now_ns: int) -> Node:
     }
     filters: Node = {"max-stream-filter-instances": INSTANCES_MAX}
     meters: Node = {"max-flow-meter-instances": INSTANCES_MAX}
-    if listed := [_shown_filter(each, part) for each in part.table.filters]:
+    places = part.table.ports_of_filters
+    if listed := [_shown_filter(each, part, places[each.id]) for each in part.table.filters]:
         filters[FILTER_TABLE] = listed
     if shown := [_shown_gate(each, part.running[each.id], now_ns) for each in part.table.gates]:
         gates[GATE_TABLE] = shown
@@ -194,7 +200,7 @@ def operational(state: PortState, now_ns: int) -> Node:
     return {FILTERS: filters, GATES: gates, METERS: meters}
 
 
-def _shown_filter(shown: StreamFilter, part: StreamFilterState) -> Node:
+def _shown_filter(shown: StreamFilter, part: StreamFilterState, ports: list[str]) -> Node:
     counters = part.counters.get(shown.id, FilterCounters())
     node: Node = {
         FILTER_ID: shown.id,
@@ -211,8 +217,7 @@ def _shown_filter(shown: StreamFilter, part: StreamFilterState) -> Node:
         "not-passing-sdu-count": str(counters.not_passing_sdu),
     }
     if shown.handle is None:
-        ports = part.table.ports
-        node[INTERFACE] = [port for port in sorted(ports) if shown in ports[port].values()]
+        node[INTERFACE] = ports
     if shown.meter:
         node["flow-meter-ref"] = shown.meter.id
     return node
