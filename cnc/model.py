@@ -128,6 +128,16 @@ class Bridge:
     stream_filters_max: int = DEFAULT_STREAM_FILTERS_MAX
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How a node's clock differs from true time where a lab emulates it: by `offset_ns` when it
+    starts, ahead if above zero, and its oscillator by `frequency_offset_ppb`, faster if above zero.
+    """
+
+    offset_ns: int = 0
+    frequency_offset_ppb: int = 0
+
+
 class TalkerInterference(StrEnum):
     """What of a talker's own other traffic may be ahead of its scheduled frame.
 
@@ -350,6 +360,11 @@ class StreamAddress:
     destination_mac: str
     vlan_id: int
 
+    @classmethod
+    def of(cls, stream: FilteredStream) -> StreamAddress:
+        """What the frames of a stream that a filter takes are sent to."""
+        return cls(stream.destination_mac, stream.vlan_id)
+
     def __str__(self) -> str:
         return f"{self.destination_mac} in VLAN {self.vlan_id}"
 
@@ -404,6 +419,8 @@ class Intent:
     `measured_margin` is where the network's gate margin comes from if neither the operator stated
     it nor the constant holds. Of `assignable` the streams of a bridged network get what the
     operator does not state of their addresses, of `individual` those with an `identification`.
+    `clocks` are those of the nodes of an emulated network, where they differ; no plan depends on
+    them.
     """
 
     name: str
@@ -416,6 +433,7 @@ class Intent:
     assignable: AddressRange = DEFAULT_ADDRESS_RANGE
     individual: AddressRange = DEFAULT_INDIVIDUAL_RANGE
     policing: PolicingRules = NO_POLICING
+    clocks: Mapping[str, Clock] = field(default_factory=dict)
 
     @property
     def states_gate_margin(self) -> bool:
@@ -629,7 +647,7 @@ class BridgeForwarding:
         ports = {address: {*ports_of(its)} for address, its in self.sequencing.items()}
         for its in self.filters:
             if isinstance(its.of, FilteredStream):
-                address = StreamAddress(its.of.destination_mac, its.of.vlan_id)
+                address = StreamAddress.of(its.of)
                 if (translation := self.translations.get(address)) and translation.inward:
                     continue  # its entries identify it
                 ports.setdefault(address, set()).add(its.of.port)

@@ -7,7 +7,7 @@ filters of a plan come from is in `cnc.stream_filters`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 DEFAULT_STREAM_FILTERS_MAX = 1_024
@@ -22,32 +22,49 @@ class Policing(StrEnum):
     DROP = "drop"  # it drops them, and counts them
 
 
+DEFAULT_POLICING = Policing.COUNT
+
+
 @dataclass(frozen=True, slots=True)
 class PolicingRules:
     """What an operator asks for: of a network, of classes and of streams by name. The nearest
     holds: what is not stated of a stream is as its class has it, what is not stated of a class as
-    the network has it."""
+    the network has it.
 
-    network: Policing = Policing.OFF
+    A `network` of which nothing is stated, None, counts, except at switches that do not hold the
+    filters for that: see `stated`.
+    """
+
+    network: Policing | None = None
     classes: Mapping[str, Policing] = field(default_factory=dict)
     streams: Mapping[str, Policing] = field(default_factory=dict)
 
     @property
     def is_off(self) -> bool:
         """Whether nothing is policed."""
-        stated = (self.network, *self.classes.values(), *self.streams.values())
-        return all(each is Policing.OFF for each in stated)
+        of_all = (self.of_network, *self.classes.values(), *self.streams.values())
+        return all(each is Policing.OFF for each in of_all)
+
+    @property
+    def of_network(self) -> Policing:
+        """What is done where nothing is stated of a class and its streams."""
+        return self.network or DEFAULT_POLICING
+
+    @property
+    def stated(self) -> PolicingRules:
+        """Without what nobody has asked for: the rules of a switch that holds too few filters."""
+        return replace(self, network=self.network or Policing.OFF)
 
     def of_class(self, name: str) -> Policing:
         """What is done with frames that have the priority of a class and belong to no stream."""
-        return self.classes.get(name, self.network)
+        return self.classes.get(name, self.of_network)
 
     def of_stream(self, name: str, class_name: str) -> Policing:
         """What is done with frames of a stream that has a place in a class."""
         return self.streams.get(name, self.of_class(class_name))
 
 
-NO_POLICING = PolicingRules()
+NO_POLICING = PolicingRules(Policing.OFF)
 
 
 class FixedGate(StrEnum):

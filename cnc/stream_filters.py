@@ -11,15 +11,16 @@ from the earliest such moment to the latest.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from cnc.delays import control_between_ns, start_delay_ns
 from cnc.elimination import SEQUENCE_TAG_OCTETS, Elimination
-from cnc.model import ClassRole, Forwarding, Hop, Intent, Link, Network, Plan, Stream
+from cnc.model import ClassRole, Forwarding, Intent, Link, Network, Plan, Stream
 from cnc.policing import (
     FilteredStream,
     FixedGate,
     Policing,
+    PolicingRules,
     Strangers,
     StreamFilter,
     WindowGate,
@@ -35,22 +36,50 @@ def stream_filters(
     A stream has a filter at each port of a switch that its talker sends to, if it is policed, or if
     strangers of its class are: then a filter without an effect of its own tells it from them. A
     scheduled class whose strangers are policed has a filter at each port to an end station.
+
+    Where the intent does not state what the network does, a switch that does not hold all these
+    filters has those that are stated only: nobody asked for the others.
     """
+    names = plan.intent.network.bridges if switches is None else switches
+    found = _by_rules(plan, plan.intent.policing, names)
+    return found | _by_rules(plan, plan.intent.policing.stated, _too_small(plan, found))
+
+
+def uncounted(plan: Plan) -> dict[str, int]:
+    """The switches that hold too few filters to count what nobody has stated, and how many each of
+    them would need."""
+    found = _by_rules(plan, plan.intent.policing, plan.intent.network.bridges)
+    return {name: len(found[name]) for name in _too_small(plan, found)}
+
+
+def _too_small(plan: Plan, found: Mapping[str, Collection[StreamFilter]]) -> list[str]:
+    if plan.intent.policing.network is not None:
+        return []
+    bridges = plan.intent.network.bridges
+    return [name for name, its in found.items() if len(its) > bridges[name].stream_filters_max]
+
+
+def _by_rules(
+    plan: Plan, rules: PolicingRules, switches: Collection[str]
+) -> dict[str, tuple[StreamFilter, ...]]:
+    """As `stream_filters`, however many a switch holds."""
     network = plan.intent.network
-    names = network.bridges if switches is None else switches
-    if network.forwarding is Forwarding.ROUTED or plan.intent.policing.is_off:
-        return dict.fromkeys(names, ())
+    if network.forwarding is Forwarding.ROUTED or rules.is_off or not switches:
+        return dict.fromkeys(switches, ())
     of_streams: defaultdict[str, list[StreamFilter]] = defaultdict(list)
     for name in sorted(plan.streams):
-        for switch, its in _of_stream(plan, name):
+        for switch, its in _of_stream(plan, rules, name):
             of_streams[switch].append(its)
     ports = _station_ports(network)
-    return {name: (*of_streams[name], *_of_strangers(plan, ports.get(name, ()))) for name in names}
+    return {
+        name: (*of_streams[name], *_of_strangers(plan, rules, ports.get(name, ())))
+        for name in switches
+    }
 
 
-def _of_stream(plan: Plan, name: str) -> Iterator[tuple[str, StreamFilter]]:
+def _of_stream(plan: Plan, rules: PolicingRules, name: str) -> Iterator[tuple[str, StreamFilter]]:
     """The filters of a stream, each with its switch."""
-    network, rules = plan.intent.network, plan.intent.policing
+    network = plan.intent.network
     stream, address = plan.intent.streams.get(name), plan.addresses.get(name)
     if stream is None or address is None:  # which the judge refuses
         return
@@ -74,7 +103,11 @@ def _of_stream(plan: Plan, name: str) -> Iterator[tuple[str, StreamFilter]]:
                 FilteredStream(address.destination_mac, address.vlan_id, link.target.port),
                 its_class.priority,
                 max_sdu_octets=sdu_octets if is_policed else 0,
-                gate=_window(plan.intent, stream, link, hop) if is_policed else FixedGate.OPEN,
+                gate=(
+                    window_gate(plan.intent, stream, link, hop.offset_ns)
+                    if is_policed
+                    else FixedGate.OPEN
+                ),
                 policing=policing,
             ),
         )
@@ -87,8 +120,9 @@ def _sdu_octets(network: Network, stream: Stream) -> int:
     return max(stream.payload_octets, network.overhead.min_payload_octets) + tag_octets
 
 
-def _window(intent: Intent, stream: Stream, link: Link, hop: Hop) -> WindowGate:
-    """When the frames of a stream come to their first switch, by its clock."""
+def window_gate(intent: Intent, stream: Stream, link: Link, offset_ns: int) -> WindowGate:
+    """When the frames of a stream, sent at that offset, come over the link to their first switch,
+    by its clock."""
     network = intent.network
     error_ns, octets = network.clock_error_ns, stream.payload_octets
     processing_ns = network.bridges[link.target.node].processing_max_ns
@@ -96,8 +130,8 @@ def _window(intent: Intent, stream: Stream, link: Link, hop: Hop) -> WindowGate:
     lead_ns = network.untagged_lead_ns(link, octets) if stream.identification else 0
     delay_ns = start_delay_ns(intent, link) + control_between_ns(intent, link, stream)
     spread_ns = (stream.frames - 1) * network.occupation_ns(link, octets)
-    first_ns = hop.offset_ns + flight_ns - lead_ns - error_ns
-    last_ns = hop.offset_ns + delay_ns + spread_ns + flight_ns + processing_ns + error_ns
+    first_ns = offset_ns + flight_ns - lead_ns - error_ns
+    last_ns = offset_ns + delay_ns + spread_ns + flight_ns + processing_ns + error_ns
     return WindowGate(
         stream.period_ns,
         start_ns=first_ns,
@@ -107,10 +141,10 @@ def _window(intent: Intent, stream: Stream, link: Link, hop: Hop) -> WindowGate:
     )
 
 
-def _of_strangers(plan: Plan, ports: Iterable[str]) -> Iterator[StreamFilter]:
+def _of_strangers(plan: Plan, rules: PolicingRules, ports: Iterable[str]) -> Iterator[StreamFilter]:
     """The filters of a switch with `ports` to end stations for frames of no stream."""
     for its_class in plan.intent.classes_with(ClassRole.SCHEDULED):
-        policing = plan.intent.policing.of_class(its_class.name)
+        policing = rules.of_class(its_class.name)
         if policing is Policing.OFF:
             continue
         for port in ports:

@@ -25,6 +25,7 @@ from cnc.model import (
     StreamAddress,
 )
 from cnc.policing import FilteredStream, Policing, Strangers, StreamFilter
+from cnc.stream_filters import stream_filters
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,26 @@ def transition(former: Plan | None, plan: Plan) -> Transition:
         and bridges[switch].bridge_device == former.intent.network.bridges[switch].bridge_device
     }
     return Transition(
-        former={switch: its for switch, its in tables.items() if its.entries},
+        former=_with_room(plan, {name: its for name, its in tables.items() if its.entries}),
         moved=moved,
         exposed=_exposed(former, plan, set(moved)),
         under_way_ns=max((_under_way_ns(former, name) for name in moved), default=0),
     )
+
+
+def _with_room(plan: Plan, former: Mapping[str, BridgeForwarding]) -> dict[str, BridgeForwarding]:
+    """`former` without filters for which a switch has no room, where nobody asked for policing and
+    none of them drops: the last frames of a former way then count as those of no stream."""
+    if plan.intent.policing.network is not None:
+        return {**former}
+    filters = stream_filters(plan, former)
+    found = {}
+    for name, its in former.items():
+        both = _joined_filters(replace(its, filters=filters[name]), its)
+        is_asked_for = any(each.policing is Policing.DROP for each in both)
+        has_room = len(both) <= plan.intent.network.bridges[name].stream_filters_max
+        found[name] = its if is_asked_for or has_room else replace(its, filters=())
+    return found
 
 
 def joined(own: BridgeForwarding, former: BridgeForwarding) -> BridgeForwarding:
@@ -149,8 +165,7 @@ def _of_streams(its: BridgeForwarding, ways: Mapping[StreamAddress, str]) -> Bri
         filters=tuple(
             each
             for each in its.filters
-            if isinstance(each.of, FilteredStream)
-            and StreamAddress(each.of.destination_mac, each.of.vlan_id) in entries
+            if isinstance(each.of, FilteredStream) and StreamAddress.of(each.of) in entries
         ),
     )
 

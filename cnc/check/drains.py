@@ -30,12 +30,13 @@ class Interference:
     """What delays frames besides others of their port.
 
     `ahead_ns` once in each stretch; of the rest of the time, control takes `taken` of `whole`
-    parts.
+    parts. Of a stretch that is too short for all frames, the last `idle_ns` may be of no use.
     """
 
     ahead_ns: int
     taken: int
     whole: int
+    idle_ns: int = 0
 
     def needed_ns(self, work_ns: int) -> int:
         """Time in which `work_ns` of frames are sent for sure."""
@@ -43,9 +44,10 @@ class Interference:
         return -(-(work_ns + self.ahead_ns) * self.whole // left)
 
     def sent_ns(self, open_ns: int) -> int:
-        """What is sent for sure in such a time while there is something to send. The longest frame,
-        which is ahead in the sums, may be one that no longer fits at the end here."""
-        return max(0, open_ns * (self.whole - self.taken) // self.whole - self.ahead_ns)
+        """What is sent for sure in such a time while there is something to send. A frame of a
+        talker that is ahead in the sums may be one that no longer fits at the end here."""
+        sent = open_ns * (self.whole - self.taken) // self.whole
+        return max(0, sent - self.ahead_ns - self.idle_ns)
 
 
 class Drain(NamedTuple):

@@ -12,7 +12,17 @@ from cnc.check.violation import Violation
 from cnc.check.wire import blocking_ns, control_between_ns
 from cnc.elimination import Elimination
 from cnc.format import counted
-from cnc.model import Forwarding, Hop, Intent, Link, Plan, PortRef, Stream, StreamPlan
+from cnc.model import (
+    Forwarding,
+    Hop,
+    Intent,
+    Link,
+    Plan,
+    PortRef,
+    Stream,
+    StreamPlan,
+)
+from cnc.policing import Policing
 
 
 class Transmission(NamedTuple):
@@ -145,6 +155,14 @@ def _judge_class(intent: Intent, stream: Stream, hops: tuple[Hop, ...]) -> Itera
             yield Violation("class", stream.name, text)
 
 
+def drops_misfits(intent: Intent, stream: str, hop: Hop | Transmission) -> bool:
+    """Whether the first switch is to drop frames of a stream that come otherwise than planned."""
+    its = next((c.name for c in intent.classes.values() if c.number == hop.traffic_class), "")
+    rules = intent.policing
+    asked = rules.streams.get(stream) or rules.classes.get(its) or rules.network
+    return asked is Policing.DROP
+
+
 class _BrokenRoute(Exception):
     """The hops are no tree from the talker to exactly its listeners."""
 
@@ -200,6 +218,9 @@ class _Travel:
         if before is not None:
             bridge = network.bridges[hop.egress.node]
             leaves = before.leaves_ns + before.flight_ns + bridge.processing_min_ns
+            if before.ingress is None and drops_misfits(self.intent, stream.name, hop):
+                # Its filter may look at a frame last of all: what passes as it opens is here then.
+                leaves -= bridge.processing_min_ns
             # Any two clocks differ by no more than the clock error, so it counts once from the
             # clock that last held the frame back, however many bridges it has passed since.
             earliest = leaves - network.clock_error_ns

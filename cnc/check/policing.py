@@ -50,6 +50,16 @@ def _asked_for(plan: Plan) -> bool:
     return {rules.network, *rules.classes.values(), *rules.streams.values()} != {Policing.OFF}
 
 
+def _entry_ports(plan: Plan) -> set[PortRef]:
+    """Where frames of end stations come in."""
+    network = plan.intent.network
+    return {
+        link.target
+        for link in network.links.values()
+        if link.source.node in network.end_stations and link.target.node in network.bridges
+    }
+
+
 class _Key(NamedTuple):
     """What tells whose filter takes a frame."""
 
@@ -65,6 +75,8 @@ class _Filters:
         self._plan = plan
         self._all = filters
         self._classes = {its.number: its for its in plan.intent.classes.values()}
+        self._entries = _entry_ports(plan)
+        self._small: set[str] = set()  # switches that do only what is stated
         # By whose frames they take, each with its place in the order of its switch.
         self._of_streams: defaultdict[_Key, list[tuple[int, StreamFilter]]] = defaultdict(list)
         self._of_strangers: defaultdict[PortRef, list[tuple[int, StreamFilter]]]
@@ -77,18 +89,10 @@ class _Filters:
                     self._of_streams[_key(switch, each.of)].append((place, each))
 
     def judge(self, transmissions: Iterable[Transmission]) -> Iterator[Violation]:
+        arrivals = [*self._arrivals(transmissions)]
+        self._small = self._too_small(arrivals)
         expected = set()
-        for t in transmissions:
-            link = self._plan.intent.network.links[t.egress]
-            if t.ingress is not None or link.target.node not in self._all:
-                continue
-            stream, address = (
-                self._plan.intent.streams[t.stream],
-                self._plan.addresses.get(t.stream),
-            )
-            if address is None:
-                continue
-            key = _Key(link.target, address.destination_mac, address.vlan_id)
+        for stream, t, key in arrivals:
             expected.add(key)
             yield from self._judge_stream(stream, t, key)
         for key in self._of_streams.keys() - expected:
@@ -97,6 +101,42 @@ class _Filters:
             )
             yield Violation("policing", str(key.port), text)
         yield from self._judge_strangers()
+
+    def _arrivals(
+        self, transmissions: Iterable[Transmission]
+    ) -> Iterator[tuple[Stream, Transmission, _Key]]:
+        """The frames that come to their first switches."""
+        for t in transmissions:
+            link = self._plan.intent.network.links[t.egress]
+            if t.ingress is not None or link.target.node not in self._all:
+                continue
+            address = self._plan.addresses.get(t.stream)
+            if address is not None:
+                key = _Key(link.target, address.destination_mac, address.vlan_id)
+                yield self._plan.intent.streams[t.stream], t, key
+
+    def _too_small(self, arrivals: Iterable[tuple[Stream, Transmission, _Key]]) -> set[str]:
+        """The switches that would need more filters than they hold if they counted what nobody has
+        stated."""
+        if self._plan.intent.policing.network is not None:
+            return set()
+        needed: defaultdict[str, set[object]] = defaultdict(set)
+        for stream, t, key in arrivals:
+            its_class = self._classes.get(t.traffic_class)
+            if its_class is None:
+                continue
+            asked = {
+                self._asked(stream, its_class, key.port.node),
+                self._asked_of_strangers(its_class, key.port.node),
+            }
+            if asked != {Policing.OFF}:
+                needed[key.port.node].add(key)
+        for port in self._entries:
+            for its_class in self._plan.intent.classes.values():
+                if self._asked_of_strangers(its_class, port.node) is not Policing.OFF:
+                    needed[port.node].add((port, its_class.name))
+        bridges = self._plan.intent.network.bridges
+        return {name for name, its in needed.items() if len(its) > bridges[name].stream_filters_max}
 
     def _first(self, key: _Key, priority: int) -> StreamFilter | None:
         """The filter that decides on frames of a stream."""
@@ -108,7 +148,8 @@ class _Filters:
         its_class = self._classes.get(t.traffic_class)
         if its_class is None:  # which is wrong for other reasons
             return
-        asked, its = self._asked(stream, its_class), self._first(key, its_class.priority)
+        asked = self._asked(stream, its_class, key.port.node)
+        its = self._first(key, its_class.priority)
         if asked is Policing.OFF:
             is_let_pass = its is None or (its.gate is FixedGate.OPEN and not its.max_sdu_octets)
             if not is_let_pass:
@@ -129,10 +170,19 @@ class _Filters:
         for text in self._judge_window(stream, t, its.gate, asked):
             yield Violation("policing", stream.name, f"{text} at {key.port}")
 
-    def _asked(self, stream: Stream, its_class: TrafficClass) -> Policing:
+    def _asked(self, stream: Stream, its_class: TrafficClass, switch: str) -> Policing:
         rules = self._plan.intent.policing
-        by_class = rules.classes.get(its_class.name, rules.network)
-        return rules.streams.get(stream.name, by_class)
+        return rules.streams.get(stream.name) or self._asked_of_class(its_class, switch)
+
+    def _asked_of_class(self, its_class: TrafficClass, switch: str) -> Policing:
+        rules = self._plan.intent.policing
+        of_default = Policing.OFF if switch in self._small else Policing.COUNT
+        return rules.classes.get(its_class.name) or rules.network or of_default
+
+    def _asked_of_strangers(self, its_class: TrafficClass, switch: str) -> Policing:
+        if its_class.role is not ClassRole.SCHEDULED:
+            return Policing.OFF
+        return self._asked_of_class(its_class, switch)
 
     def _judge_sizes(self, stream: Stream, its: StreamFilter, gate: WindowGate) -> Iterator[str]:
         # On a cable, short frames are padded.
@@ -175,20 +225,12 @@ class _Filters:
             yield f"{text}, wider by more than the clock error of {error} ns"
 
     def _judge_strangers(self) -> Iterator[Violation]:
-        network, rules = self._plan.intent.network, self._plan.intent.policing
-        entries = {
-            link.target
-            for link in network.links.values()
-            if link.source.node in network.end_stations and link.target.node in self._all
-        }
-        for port in sorted(self._of_strangers.keys() - entries):
+        for port in sorted(self._of_strangers.keys() - self._entries):
             yield Violation("policing", str(port), "polices strangers, and leads to no end station")
-        for port in sorted(entries):
+        for port in sorted(self._entries):
             found = {each.priority: each for _, each in reversed(self._of_strangers.get(port, []))}
             for its_class in self._plan.intent.classes.values():
-                asked = Policing.OFF
-                if its_class.role is ClassRole.SCHEDULED:
-                    asked = rules.classes.get(its_class.name, rules.network)
+                asked = self._asked_of_strangers(its_class, port.node)
                 its = found.pop(its_class.priority, None)
                 has = its.policing if its else Policing.OFF
                 what = f"strangers with priority {its_class.priority}"

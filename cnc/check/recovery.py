@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import lcm
 
 from cnc.check.drains import Arrival, Drained, Interference, Port
-from cnc.check.frames import Transmission
+from cnc.check.frames import Transmission, drops_misfits
 from cnc.check.openings import GateCycle
 from cnc.check.spread import Stay, spread_ns
 from cnc.check.violation import Violation
@@ -77,9 +77,15 @@ class _Recovery:
         self._by_port: defaultdict[PortRef, list[int]] = defaultdict(list)
         for n, t in enumerate(self._gated):
             self._by_port[t.egress].append(n)
+        self._is_dropped = {t.stream: drops_misfits(intent, t.stream, t) for t in self._first()}
         # From when the last frame is to leave, or from its latest arrival, until it has left.
         self._last_stays_ns = [self._stay_ns(t) - t.spread_ns for t in self._gated]
         self._overdue_ns = self._delayed_by_their_talkers(transmissions)
+
+    def _first(self) -> Iterator[Transmission]:
+        """Those from first switches, of all streams."""
+        before = zip(self._gated, self._before, strict=True)
+        return (t for t, its in before if its is None)
 
     def by_stream(self) -> dict[str, int | None]:
         """For how long after a disturbance each stream may be late; None: for ever."""
@@ -95,15 +101,22 @@ class _Recovery:
 
     def _delayed_by_their_talkers(self, transmissions: Iterable[Transmission]) -> list[int]:
         """How much longer than planned a frame may stay on each port if one of its talker's frames
-        was late there, and so delayed it."""
+        was late there, and so delayed it; or, if late ones are dropped, as late as may pass."""
         longest: defaultdict[PortRef | None, int] = defaultdict(int)
         for t in transmissions:
             if t.ingress is None:
                 longest[t.egress] = max(longest[t.egress], self._stay_ns(t) - self._blocking_ns(t))
+        bridges = self._intent.network.bridges
+        late = [
+            bridges[t.egress.node].processing_max_ns
+            if self._is_dropped[t.stream]  # later ones do not pass its filter
+            else longest[t.ingress]
+            for t in self._gated
+        ]
         return [
-            0 if before is not None else max(0, longest[t.ingress] - last_stay_ns)
-            for t, before, last_stay_ns in zip(
-                self._gated, self._before, self._last_stays_ns, strict=True
+            0 if before is not None else max(0, late_ns - last_stay_ns)
+            for late_ns, before, last_stay_ns in zip(
+                late, self._before, self._last_stays_ns, strict=True
             )
         ]
 
@@ -265,15 +278,26 @@ class _Recovery:
             within_ns=cycle,
         )
         beside = max((wire_ns(intent, link, c) for c in best_effort), default=0)
-        against = self._interference(link, beside, max(a.wire_ns for a in arrivals))
+        longest = max(a.wire_ns for a in arrivals)
+        # A frame that its talker sends at any time comes here only if no filter drops it.
+        unasked = max(
+            (
+                a.wire_ns
+                for a, t in zip(arrivals, crossing, strict=True)
+                if not self._is_dropped[t.stream]
+            ),
+            default=0,
+        )
+        against = self._interference(link, beside + unasked, longest - unasked)
         return Port(cycle, stretches, arrivals, against)
 
-    def _interference(self, link: Link, under_way_ns: int, odd_ns: int) -> Interference:
+    def _interference(self, link: Link, ahead_ns: int, idle_ns: int) -> Interference:
         network = self._intent.network
         return Interference(
-            under_way_ns + odd_ns + control_ns(self._intent, link) + network.gate_margin_ns,
+            ahead_ns + control_ns(self._intent, link) + network.gate_margin_ns,
             control_rate_bps(self._intent, link),
             link.rate_bps,
+            idle_ns,
         )
 
 

@@ -8,13 +8,15 @@ from cnc.intent import shape
 from cnc.intent.problems import KeyPath, Problems
 from cnc.intent.units import DURATION
 from cnc.model import ClassRole, Forwarding, Intent
-from cnc.policing import Policing, PolicingRules
+from cnc.policing import NO_POLICING, PolicingRules
 
 
 def policing_rules(document: shape.Document) -> PolicingRules:
-    """What is stated, of the network, of classes and of streams."""
+    """What is stated, of the network, of classes and of streams. A routed network has none."""
+    if document.forwarding is Forwarding.ROUTED:
+        return NO_POLICING
     return PolicingRules(
-        document.policing or Policing.OFF,
+        document.policing,
         {name: its.policing for name, its in document.classes.items() if its.policing},
         {name: its.policing for name, its in document.streams.items() if its.policing},
     )

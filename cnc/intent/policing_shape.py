@@ -18,7 +18,8 @@ NetworkPolicing = Annotated[
         description="in a bridged network: what switches do with frames of end stations that come "
         "otherwise than planned, out of their window, too long, too many, or with the priority of "
         "a scheduled class and of no stream (IEEE 802.1Q 8.6.5.2); off: nothing; count: count "
-        "them; drop: drop and count them; default: off"
+        "them; drop: drop and count them; default: count at switches that hold the stream filters "
+        "for that"
     ),
 ]
 ClassPolicing = Annotated[

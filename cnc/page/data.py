@@ -12,7 +12,7 @@
      "streams": [{"name", "class", "period_ns", "payload", "talker", "listeners", "bound_ns",
                   "limit_ns", "recovery_ns", "hops": [...], "ways": [[node, ...], ...]}, ...]
                  "frames" as well where it sends several in a period, "jitter_ns" and
-                 "jitter_limit_ns" where its jitter is limited
+                 "jitter_limit_ns" where its jitter is limited; what `cnc.page.guards` finds
      "refused": [{"name", "talker", "listeners", "period_ns", "payload", "limit_ns", "why"}, ...]}
 
 A hop is [port, offset_ns, planned_end_ns, latest_end_ns, ready_from_ns, ready_by_ns, received_ns,
@@ -35,9 +35,9 @@ from cnc.chart.axis import classes_of, open_times, ports_along_the_way, span_ns
 from cnc.check import judge
 from cnc.check.frames import Transmission, judge_streams
 from cnc.check.lists import readable_lists
-from cnc.elimination import Elimination
 from cnc.format import duration, rate
 from cnc.model import Plan, PortRef, Stream
+from cnc.page.guards import guards
 from cnc.page.layout import positions
 from cnc.sequencing import client_octets
 
@@ -69,6 +69,7 @@ class _Data:
             key=lambda port: (port not in in_use, port not in plan.gates, _natural(str(port))),
         )
         self._port_number = {port: number for number, port in enumerate(self._ports)}
+        self._guards = guards(plan)
         self._frames: defaultdict[str, list[Transmission]] = defaultdict(list)
         for frame in judge_streams(plan, readable_lists(plan))[0]:
             self._frames[frame.stream].append(frame)
@@ -152,7 +153,6 @@ class _Data:
             "payload": stream.payload_octets,
             **({"frames": stream.frames} if stream.frames > 1 else {}),
             "limit_ns": stream.max_latency_ns,
-            **({"elimination": "switch"} if stream.elimination is Elimination.SWITCH else {}),
         }
 
     def _stream(self, stream: Stream) -> dict[str, Any]:
@@ -163,6 +163,7 @@ class _Data:
             "bound_ns": planned.latency_bound_ns,
             "recovery_ns": self._plan.recovery_ns.get(stream.name),
             **self._jitter(stream),
+            **self._guards.get(stream.name, {}),
             "hops": hops,
             "ways": self._ways(stream, hops),
         }

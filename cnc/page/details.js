@@ -52,7 +52,6 @@ function streamDetails(stream) {
   const facts = `${stream.class}, every ${duration(stream.period_ns)}, ${payloadText(stream)} B; latency ≤ ${us(stream.bound_ns)} of ` +
     `${us(stream.limit_ns)} µs allowed` +
     (stream.jitter_ns === undefined ? "" : `; jitter ≤ ${us(stream.jitter_ns)} of ${us(stream.jitter_limit_ns)} µs allowed`) +
-    (stream.elimination === undefined ? "" : "; the last switch takes out second copies") +
     (stream.recovery_ns === null ? "" : `; in time again within ${duration(stream.recovery_ns)} of a disturbance`);
   const head = element("tr", {}, ...HOP_COLUMNS.map(([title]) => element("th", { scope: "col" }, title)));
   const rows = stream.hops.map(hopRow);
@@ -61,5 +60,22 @@ function streamDetails(stream) {
     element("p", {}, facts),
     element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
     element("p", {}, "µs after the start of the period, clock error included"),
+    ...guardTexts(stream).map((text) => element("p", { class: "guard" }, text)),
   ];
+}
+
+const FATES = { count: "counts", drop: "drops" };
+
+/* What its first and its last switches do for a stream beside forwarding it. */
+function guardTexts(stream) {
+  const octets = (count) => `${count.toLocaleString("en")} octets`;
+  const filters = (stream.filters || []).map((its) => {
+    const limits = [`longer than ${octets(its.max_sdu_octets)} behind its EtherType`, `beyond ${octets(its.octets_max)} in a period`];
+    return `${its.port} ${FATES[its.policing]} what comes outside ${us(its.opens_ns)} – ${us(its.closes_ns)} µs, is ${limits.join(", or ")}`;
+  });
+  const numbered = (stream.numbered || []).map((port) => `${port} numbers its frames`);
+  const recovered = (stream.recovered || []).map(
+    (its) => `${its.switch} passes the first copy of each from ${its.ports.join(" and ")} (history ${its.history}, reset after ${its.reset_ms} ms)`,
+  );
+  return [...filters, ...numbered, ...recovered];
 }

@@ -28,11 +28,13 @@ class Coming(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """What goes before a backlog: `once_ns` in each opening, and `share` parts of `of_parts` of the
-    time, for control."""
+    time, for control. An opening that cannot send all of it may be left unused for `unfit_ns` more
+    at its end, where the next frame no longer fits."""
 
     once_ns: int
     share: int
     of_parts: int
+    unfit_ns: int = 0
 
     def time_for(self, work_ns: int) -> int:
         """How long an opening must last to send `work_ns` of frames."""
@@ -40,8 +42,12 @@ class Ahead:
         return -(-(work_ns + self.once_ns) * self.of_parts // remaining)
 
     def work_in(self, length_ns: int) -> int:
-        """The most that an opening sends for sure; less than 0 if even nothing takes longer."""
+        """The most that an opening clears; less than 0 if even nothing takes longer."""
         return length_ns * (self.of_parts - self.share) // self.of_parts - self.once_ns
+
+    def part_of(self, most_ns: int) -> int:
+        """What is sent for sure of more than that."""
+        return max(0, most_ns - self.unfit_ns)
 
 
 class Clearing:
@@ -182,7 +188,7 @@ class Backlog:
         for number in range(index + 1, index + count + 1):
             turns, which = divmod(number, count)
             come_by_then = self._come[which] + turns * self._come_in_cycle
-            work_ns += come_by_then - come - max(0, most)
+            work_ns += come_by_then - come - self._ahead.part_of(most)
             come, most = come_by_then, self._most[which]
             if work_ns <= most:
                 begin = self._begins[which] + turns * self.cycle_ns

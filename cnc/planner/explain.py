@@ -11,6 +11,7 @@ from cnc.format import microseconds
 from cnc.model import Forwarding, PortRef, Stream
 from cnc.planner import jitter
 from cnc.planner.circle import Circle
+from cnc.planner.policing import never_out_of_window
 from cnc.planner.problem import Problem
 from cnc.planner.route import Route
 from cnc.planner.timetable import Resource, Timetable
@@ -69,6 +70,10 @@ def hopeless(problem: Problem, route: Route) -> str | None:
         return _too_slow(problem, route)
     if unsteady := _too_unsteady(problem, route):
         return unsteady
+    from_talker = (problem.links[leg.link] for leg in route.legs if leg.parent is None)
+    for link in from_talker:
+        if reason := never_out_of_window(problem.intent, stream, link):
+            return reason
     longest = max(
         route.legs,
         key=lambda leg: max(leg.window_ns, leg.hold_ns + leg.max_ns - leg.min_ns),

@@ -13,6 +13,7 @@ from cnc.errors import InputError
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef, Stream, StreamPlan
 from cnc.planner.gates import gate_control_lists
 from cnc.planner.graph import Tree
+from cnc.planner.policing import may_be_dropped
 from cnc.planner.ports import entries_max, interval_max_ns
 from cnc.planner.problem import Problem
 from cnc.planner.route import Member, Placement
@@ -57,6 +58,8 @@ def _change(intent: Intent, running: Plan, name: str) -> str | None:
     before, after = running.intent, intent
     if one := _differing(before.streams[name], after.streams[name]):
         return f"its {one} changed"
+    if may_be_dropped(after, name) and not may_be_dropped(before, name):
+        return "its policing changed"  # it may lie in the queue of its first switch sooner
     if (traffic_class := running.class_of(name)) not in after.classes.values():
         return f"class {traffic_class.name} changed"
     ports = (hop.egress for hop in running.streams[name].hops)

@@ -27,6 +27,7 @@ from cnc.planner.addresses import LiveAddresses
 from cnc.planner.algorithm import DEFAULT_BUDGET
 from cnc.planner.gates import Lists, Window, lists_of
 from cnc.planner.greedy import Greedy
+from cnc.planner.live_filters import LiveFilters
 from cnc.planner.problem import Problem, jitter_bounds, stream_plans
 from cnc.planner.route import Member, Placement
 from cnc.planner.routing import Router
@@ -78,6 +79,8 @@ class Live:
         meet = incremental.conflicts(kept.values(), links)
         self._shortened = loose if not meet else frozenset[PortRef]()
         self._table = Timetable(replace(problem, kept=kept))
+        self._filters = LiveFilters(plan.intent, problem.links)
+        self._filters.add(kept.values())
         # The ports that run another list than their streams ask for: it is replaced when that can
         # be, as its cycle may not go with what is left.
         due = self._lists(range(len(problem.links))).lists if loose else plan.gates
@@ -125,6 +128,7 @@ class Live:
             for member in problem.members
             if member in self._table.placements
         }
+        refused |= self._filters.refused(placed.values())
         lists = self._lists(_gated_links(placed.values()))
         refused |= {f"port {port}": why for port, why in lists.crowded().items()}
         try:
@@ -137,6 +141,7 @@ class Live:
             for stream in streams:
                 self._router.carry(stream, trees.get(stream.name, ()), -1)
             raise
+        self._filters.add(placed.values())
         for stream in streams:
             self._streams[stream.name] = stream
             self._periods[stream.period_ns] += 1
@@ -200,6 +205,7 @@ class Live:
                 self._router.carry(stream, [placement.route.tree])
             raise Unschedulable(refused, hint="plan again without these streams")
         self._addresses.remove(self._senders(gone))
+        self._filters.remove(gone)
         ports = {table.problem.links[link].source for link in touched}
         changes = self._changed({p: lists.lists.get(p) for p in sorted(ports) if p not in crowded})
         self._stale |= crowded.keys()

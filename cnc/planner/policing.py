@@ -1,18 +1,15 @@
-"""What a plan cannot have stream filters for: too many for a switch, or without an effect."""
+"""Stream filters in a plan: of which streams they drop frames, and what they cannot do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from cnc.format import counted, duration
-from cnc.model import Plan, StreamAddress
-from cnc.policing import FilteredStream, Policing, StreamFilter, WindowGate
-from cnc.stream_filters import stream_filters
+from cnc.model import Intent, Link, Plan, Stream
+from cnc.policing import FilteredStream, Policing, StreamFilter
+from cnc.stream_filters import stream_filters, window_gate
 
 
 def refused(plan: Plan) -> dict[str, str]:
-    """The reasons, by stream or switch; empty if every switch can have its filters."""
-    names = {address: name for name, address in plan.addresses.items()}
+    """The reasons, by switch; empty if every switch can have its filters."""
     reasons: dict[str, str] = {}
     for switch, filters in stream_filters(plan).items():
         holds = plan.intent.network.bridges[switch].stream_filters_max
@@ -21,26 +18,37 @@ def refused(plan: Plan) -> dict[str, str]:
                 f"needs {counted(len(filters), 'stream filter')}, {_parts(filters)}, and holds "
                 f"{holds:,} (stream-filters-max)"
             )
-        for of, gate in _dropping(filters):
-            if gate.open_ns == gate.period_ns:
-                name = names[StreamAddress(of.destination_mac, of.vlan_id)]
-                reasons[name] = (
-                    f"its frames may come to {switch}/{of.port} at any time of their period of "
-                    f"{duration(gate.period_ns)}, so that none is out of its window: policing can "
-                    "count, not drop. A talker-lateness of less, or a longer period, would help"
-                )
     return reasons
+
+
+def never_out_of_window(intent: Intent, stream: Stream, link: Link) -> str | None:
+    """Why frames of a stream that come over the link from its talker cannot be dropped; None if
+    they can, or need not."""
+    if not may_be_dropped(intent, stream.name) or link.target.node not in intent.network.bridges:
+        return None
+    gate = window_gate(intent, stream, link, 0)
+    if gate.open_ns < gate.period_ns:
+        return None
+    return (
+        f"its frames may come to {link.target} at any time of their period of "
+        f"{duration(gate.period_ns)}, so that none is out of its window: policing can "
+        "count, not drop. A talker-lateness of less, or a longer period, would help"
+    )
+
+
+def is_dropped(intent: Intent, stream: str, class_name: str) -> bool:
+    """Whether the first switch drops frames of a stream that come otherwise than planned, if the
+    stream has a place in that class."""
+    return intent.policing.of_stream(stream, class_name) is Policing.DROP
+
+
+def may_be_dropped(intent: Intent, stream: str) -> bool:
+    """Whether it does so in any class that the stream may have."""
+    classes = intent.streams[stream].traffic_classes
+    return any(is_dropped(intent, stream, name) for name in classes)
 
 
 def _parts(filters: tuple[StreamFilter, ...]) -> str:
     streams = sum(isinstance(its.of, FilteredStream) for its in filters)
     of_streams = f"{streams:,} for streams of its end stations"
     return f"{of_streams} and {len(filters) - streams:,} for strangers"
-
-
-def _dropping(filters: tuple[StreamFilter, ...]) -> Iterator[tuple[FilteredStream, WindowGate]]:
-    for its in filters:
-        if its.policing is not Policing.DROP or not isinstance(its.of, FilteredStream):
-            continue
-        if isinstance(its.gate, WindowGate):
-            yield its.of, its.gate

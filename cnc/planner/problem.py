@@ -47,6 +47,7 @@ from cnc.model import (
 from cnc.planner import jitter
 from cnc.planner.copies import talkers_with_one_link
 from cnc.planner.graph import Tree
+from cnc.planner.policing import may_be_dropped
 from cnc.planner.ports import interval_min_ns, round_up
 from cnc.planner.route import Leg, Member, Placement, Route
 from cnc.planner.routing import Router
@@ -248,8 +249,8 @@ class Problem:
                 passed = parent if legs[parent].parent is None else legs[parent].anchor
                 anchor = parent if held and tree[parent] not in self._loose_links else passed
                 early_here = before.min_ns + (early[parent] if anchor != parent else 0)
-                if stream.identification and legs[parent].parent is None:
-                    early_here -= self._untagged_lead_ns(tree[parent], stream)
+                if legs[parent].parent is None:
+                    early_here -= self._ahead_of_talker_ns(tree[parent], stream)
                 least = early_here - error
                 greatest -= late_here
                 edge = interval_min_ns(link)
@@ -294,9 +295,18 @@ class Problem:
             return 0
         return max(round_up(margin, link.gate_tick_ns), interval_min_ns(link))
 
-    def _untagged_lead_ns(self, number: int, stream: Stream) -> int:
-        """How much sooner than with a tag the frames of a talker come over a link."""
-        return self.intent.network.untagged_lead_ns(self.links[number], stream.payload_octets)
+    def _ahead_of_talker_ns(self, number: int, stream: Stream) -> int:
+        """How much sooner than other frames those from a talker may be in the queue behind its
+        link: without a tag they come sooner; and where what comes too soon is dropped, what is not
+        may be there as soon as the filter opens."""
+        network, link = self.intent.network, self.links[number]
+        sooner_ns = 0
+        if stream.identification:
+            sooner_ns = network.untagged_lead_ns(link, stream.payload_octets)
+        bridge = network.bridges.get(link.target.node)
+        if bridge and may_be_dropped(self.intent, stream.name):
+            sooner_ns += bridge.processing_min_ns
+        return sooner_ns
 
     def _hop(self, number: int, stream: Stream) -> _HopTimes:
         link = self.links[number]

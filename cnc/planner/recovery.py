@@ -19,6 +19,7 @@ from cnc.model import ClassRole, GateControlList, PortRef
 from cnc.planner.backlog import Ahead, Backlog, Clearing, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
 from cnc.planner.gates import Lists
+from cnc.planner.policing import is_dropped
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 
@@ -49,6 +50,7 @@ class _Visit(NamedTuple):
     way_ns: int  # from `gone_ns` on the port before to the latest arrival of any frame here
     spread_ns: int  # how much later than the first of its frames the last has its turn
     late_ns: int  # how late it may come from its talker, after a frame that is late there
+    is_dropped: bool  # by the first switch, if it comes otherwise than planned
 
 
 class _Port(NamedTuple):
@@ -85,8 +87,11 @@ def _visits(problem: Problem, placements: Sequence[Placement]) -> Iterator[_Visi
                 busy = problem.busy_ns(route.member.stream, leg.link)
                 longest[leg.link] = max(longest[leg.link], busy - delays[leg.link])
     count = 0
+    class_name = {its.number: its.name for its in problem.intent.classes.values()}
+    bridges = problem.intent.network.bridges
     for route, offsets, number in placements:
         name = route.member.stream
+        dropped = is_dropped(problem.intent, name, class_name[number])
         visit_of: dict[int, tuple[int, int]] = {}  # its number, and when it is gone
         for index, (leg, offset) in enumerate(zip(route.legs, offsets, strict=True)):
             if leg.parent is None:
@@ -95,6 +100,11 @@ def _visits(problem: Problem, placements: Sequence[Placement]) -> Iterator[_Visi
             arrival = offsets[leg.parent] + leg.max_ns + leg.late_ns
             latest = max(offset, arrival)
             before, before_gone = visit_of.get(leg.parent, (None, 0))
+            late = 0
+            if before is None:
+                late = longest[route.legs[leg.parent].link]
+                if dropped:  # what the filter lets pass last is in the queue so much later
+                    late = bridges[problem.links[leg.link].source.node].processing_max_ns
             yield _Visit(
                 name,
                 leg.link,
@@ -107,7 +117,8 @@ def _visits(problem: Problem, placements: Sequence[Placement]) -> Iterator[_Visi
                 before,
                 arrival + leg.spread_ns - before_gone,
                 leg.spread_ns,
-                longest[route.legs[leg.parent].link] if before is None else 0,
+                late,
+                dropped,
             )
             visit_of[index] = count, latest + busy
             count += 1
@@ -270,12 +281,19 @@ class _Search:
         opened = sum(1 << number for number in classes)
         shut = sum(1 << c.number for c in best_effort if c.number > min(classes))
         longest = max(visit.wire_ns for visit in visits)
-        once = longest + longest_frame_ns(intent, its, ClassRole.BEST_EFFORT)
+        # One that its talker sent at any time; of those that are dropped then none comes here.
+        odd = max((visit.wire_ns for visit in visits if not visit.is_dropped), default=0)
+        once = odd + longest_frame_ns(intent, its, ClassRole.BEST_EFFORT)
         backlog = Backlog(
             gates.cycle_ns,
             _openings(gates, opened, shut),
             [Coming(v.period_ns, v.earliest_ns, v.gone_ns, v.wire_ns) for v in visits],
-            Ahead(once + start_delay_ns(intent, its), intent.control_rate_bps(its), its.rate_bps),
+            Ahead(
+                once + start_delay_ns(intent, its),
+                intent.control_rate_bps(its),
+                its.rate_bps,
+                unfit_ns=longest - odd,
+            ),
         )
         disturbed = backlog.clearing(self._disturbance_ns)
         return _Port(numbers, backlog, disturbed, disturbed, ())

@@ -27,7 +27,7 @@ from cnc.model import (
 from cnc.rollout import starvation, wording
 from cnc.rollout.forwarding import forwarding_difference, forwarding_needs_change
 from cnc.rollout.left_over import LeftOver
-from cnc.rollout.policing import refused_frames
+from cnc.rollout.stream_counts import NO_COUNTS, StreamCounts, stream_counts
 from cnc.rollout.talkers import talker_difference, talker_needs_change
 from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, Managed, SwitchState
 from cnc.switch.payload import desired_nodes
@@ -53,7 +53,8 @@ class PortStatus:
 
     `verdict` is running, pending, no gates, how the port differs, or why its state is unknown; it
     also reports a port without link, or bridged, which is not part of the plan: such a port still
-    `agrees`; one that starves a scheduled class does not. `hints` say what to do.
+    `agrees`; one that starves a scheduled class does not, nor a bridge to which frames come
+    otherwise than planned, or copies by one way no longer. `hints` say what to do.
     """
 
     port: PortRef
@@ -65,6 +66,7 @@ class PortStatus:
     hints: tuple[str, ...] = ()
     is_end_station: bool = False
     forwarding: ForwardingStatus | None = None
+    counts: StreamCounts = NO_COUNTS
 
 
 def status(
@@ -85,8 +87,9 @@ def status(
                 state = device.state(desired)
                 leftover = _leftover_ports(device, desired, state)
                 starved = starvation.starved_ports(device, state, plan.intent)
-            if state.agent is None:
-                raise agent_down(node.name)
+                if state.agent is None:
+                    raise agent_down(node.name)
+                counts = stream_counts(device, plan.intent, desired, state)
         except CncError as error:
             return [
                 PortStatus(
@@ -107,6 +110,7 @@ def status(
                 configuration,
                 state.ports.get(port),
                 starved.get(port),
+                counts.get(port, NO_COUNTS),
                 is_leftover=port in leftover,
                 hint=left.hint(node.name, state.ports.get(port)) if left else None,
             )
@@ -310,6 +314,7 @@ def _port_status(
     desired: PortSettings | None,
     report: PortReport | None,
     starved: str | None,
+    counts: StreamCounts,
     *,
     is_leftover: bool,
     hint: str | None,
@@ -330,8 +335,9 @@ def _port_status(
     if report and report.link_fault:
         verdict += f"; {report.link_fault}"
     hints = [hint] if hint else []
-    if frames := refused_frames(desired, report):
-        verdict += f"; {wording.named(frames)}"
+    if met := [*counts.problems, *counts.past]:
+        verdict += f"; {wording.named(met)}"
+        hints += counts.hints
     if (
         isinstance(desired, PortConfiguration)
         and desired.dscp_priorities
@@ -349,10 +355,11 @@ def _port_status(
         running=report.running if report else None,
         pending=report.pending if report else None,
         verdict=verdict,
-        agrees=difference is None and starved is None,
+        agrees=difference is None and starved is None and not counts.problems,
         hints=tuple(hints),
         is_end_station=isinstance(desired, TalkerConfiguration),
         forwarding=_forwarding_status(desired, report),
+        counts=counts,
     )
 
 

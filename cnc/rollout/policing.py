@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from cnc.format import counted, duration
-from cnc.model import BridgeForwarding, PortSettings, StreamAddress
+from cnc.model import BridgeForwarding, StreamAddress
 from cnc.policing import FilteredStream, Policing, Strangers, StreamFilter, WindowGate
 from cnc.rollout.translations import Whose, described
 from cnc.switch.stream_filters import normal
-from cnc.switch.tree import BridgeReport, PortReport
+from cnc.switch.tree import BridgeReport, Cause, FilterCounts
 
 
 def filter_differences(
@@ -33,7 +34,7 @@ def frames_of(its: StreamFilter | None, names: Mapping[StreamAddress, str]) -> s
     if its is None:
         return "frames"
     if isinstance(its.of, FilteredStream):
-        address = StreamAddress(its.of.destination_mac, its.of.vlan_id)
+        address = StreamAddress.of(its.of)
         return f"frames of {described(address, names)} at {its.of.port}"
     return f"frames of no stream with priority {its.priority} at {its.of.port}"
 
@@ -76,34 +77,71 @@ def filter_in_words(forwarding: BridgeForwarding, address: StreamAddress, port: 
     return next((_does(normal(its)) for its in forwarding.filters if its.of == of), None)
 
 
-def refused_counts(desired: BridgeForwarding, report: BridgeReport | None) -> dict[int, int]:
-    """How many frames that did not come as planned each filter has met, by its place among those of
-    the plan; without filters that the kernel does not have."""
+class Refused(NamedTuple):
+    """Frames that a filter has met and that did not come as planned."""
+
+    place: int  # of the filter, among those of the plan
+    cause: Cause
+
+
+def counts_by_place(
+    desired: BridgeForwarding, report: BridgeReport | None
+) -> dict[int, FilterCounts]:
+    """What each filter has counted, by its place among those of the plan; without filters that the
+    kernel does not have."""
     if report is None:
         return {}
     counts = {(its.of, its.priority): each for its, each in report.filter_counts.items()}
     keys = ((its.of, its.priority) for its in desired.filters)
-    return {place: counts[key].refused for place, key in enumerate(keys) if key in counts}
+    return {place: counts[key] for place, key in enumerate(keys) if key in counts}
 
 
-def refused_frames(desired: PortSettings | None, report: PortReport | None) -> list[str]:
-    """The frames that did not come as planned, in words; none of a port that is no bridge."""
-    if not isinstance(desired, BridgeForwarding) or report is None:
-        return []
-    counts = refused_counts(desired, report.forwarding)
-    return [
-        refused(desired.filters[place], desired.names, count)
-        for place, count in counts.items()
-        if count
-    ]
+def refused_counts(desired: BridgeForwarding, report: BridgeReport | None) -> dict[Refused, int]:
+    """How many frames did not come as planned."""
+    return {
+        Refused(place, cause): count
+        for place, its in counts_by_place(desired, report).items()
+        for cause, count in its.refused.items()
+    }
 
 
-def refused(its: StreamFilter, names: Mapping[StreamAddress, str], count: int) -> str:
-    """So many frames that a filter has met and that did not come as planned, in words."""
+def refused_frames(
+    desired: BridgeForwarding,
+    counts: Mapping[Refused, int],
+    lately: Mapping[Refused, int] | None = None,
+) -> list[str]:
+    """So many frames that did not come as planned, in words, by filter; `lately` are those of them
+    that have come since the look before."""
+    found = []
+    for place, its in enumerate(desired.filters):
+        causes = {cause: counts.get(Refused(place, cause), 0) for cause in Cause}
+        if any(causes.values()):
+            more = sum((lately or {}).get(Refused(place, cause), 0) for cause in Cause)
+            found.append(_refused(its, desired.names, causes, more))
+    return found
+
+
+def _refused(
+    its: StreamFilter,
+    names: Mapping[StreamAddress, str],
+    causes: Mapping[Cause, int],
+    lately: int,
+) -> str:
+    frames = counted(sum(causes.values()), "frame")
     fate = "dropped" if its.policing is Policing.DROP else "counted, and let pass"
+    if lately:
+        fate += f", {lately} of them just now"
     if isinstance(its.of, Strangers):
-        what = f"of no stream with priority {its.priority} came in by {its.of.port}"
+        return (
+            f"{frames} of no stream with priority {its.priority} came in by {its.of.port}: {fate}"
+        )
+    stream = names.get(address := StreamAddress.of(its.of), address)
+    met = {cause: count for cause, count in causes.items() if count}
+    if len(met) == 1:
+        (why,) = (f" {_WRONG[cause]}" for cause in met)
     else:
-        address = StreamAddress(its.of.destination_mac, its.of.vlan_id)
-        what = f"of {names.get(address, address)} came otherwise than planned by {its.of.port}"
-    return f"{counted(count, 'frame')} {what}: {fate}"
+        why = f", {' and '.join(f'{count} {_WRONG[cause]}' for cause, count in met.items())}"
+    return f"{frames} of {stream} came by {its.of.port}{why}: {fate}"
+
+
+_WRONG = {Cause.GATE: "out of their window or too many", Cause.LENGTH: "too long"}

@@ -29,6 +29,7 @@ from cnc.switch.connection import (
     open_to,
     shortened,
 )
+from cnc.switch.counters import PortCounters, port_counters
 from cnc.switch.modules import module_filter
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
 from cnc.switch.node import Managed, ManagedNode, bridges_in
@@ -205,6 +206,13 @@ class Device:
         if self._needs_modules:
             wanted.append(module_filter())
         return self._state(wanted, ports)
+
+    def counters(self, ports: Collection[str]) -> dict[str, PortCounters]:
+        """The counters of these ports."""
+        parts = self._parts(ports)
+        wanted = filters.counter_filter(parts["ports"], parts["bridges"])
+        with self._request("get"):
+            return of_ports(ports, port_counters(self._operational(wanted)))
 
     def clock(self, port: str) -> SwitchState:
         """The present time on a port, and of all its other state the least: for the shortest

@@ -14,6 +14,7 @@ from cnc.talkers import Transmission, transmissions
 
 _ES = ElementMaker(namespace=END_STATION, nsmap={None: END_STATION})
 _NAMESPACES = {"e": END_STATION}
+_LEAVES = reply.Leaves(END_STATION)
 _REPLACE = {f"{{{NETCONF}}}operation": "replace"}
 
 
@@ -114,37 +115,25 @@ def _table(parent: Element) -> TalkerTable:
 
 
 def _stored_stream(stream: Element) -> TalkerStream:
+    frames = _LEAVES.optional_number(stream, "frames-per-period")
     return TalkerStream(
-        name=_text(stream, "name"),
-        path=_number(stream, "path"),
-        period_ns=_number(stream, "period-ns"),
-        offset_ns=_number(stream, "offset-ns"),
-        payload_octets=_number(stream, "payload-octets"),
-        priority=_number(stream, "priority"),
-        dscp=None if stream.find("e:dscp", _NAMESPACES) is None else _number(stream, "dscp"),
+        name=_LEAVES.required(stream, "name"),
+        path=_LEAVES.number(stream, "path"),
+        period_ns=_LEAVES.number(stream, "period-ns"),
+        offset_ns=_LEAVES.number(stream, "offset-ns"),
+        payload_octets=_LEAVES.number(stream, "payload-octets"),
+        priority=_LEAVES.number(stream, "priority"),
+        dscp=_LEAVES.optional_number(stream, "dscp"),
         listeners=tuple(
             reply.short(each.text or "", "listener")
             for each in reply.entries(stream, "e:listener", _NAMESPACES)
         ),
         address=_stored_address(stream),
-        frames=1
-        if stream.find("e:frames-per-period", _NAMESPACES) is None
-        else _number(stream, "frames-per-period"),
+        frames=1 if frames is None else frames,
     )
 
 
 def _stored_address(stream: Element) -> StreamAddress | None:
     """The address of a stream; None in a routed network, where it has none."""
     mac = reply.text(stream, "e:destination-mac", _NAMESPACES)
-    return None if mac is None else StreamAddress(mac.lower(), _number(stream, "vlan-id"))
-
-
-def _number(stream: Element, leaf: str) -> int:
-    return reply.number(_text(stream, leaf), leaf)
-
-
-def _text(stream: Element, leaf: str) -> str:
-    text = reply.text(stream, f"e:{leaf}", _NAMESPACES)
-    if text is None:
-        raise ValueError(f"the reply has no {leaf} in a stream of a talker")
-    return text
+    return None if mac is None else StreamAddress(mac.lower(), _LEAVES.number(stream, "vlan-id"))

@@ -279,6 +279,12 @@ def _report(component: Element, data: Element) -> BridgeReport:
             if (name := reply.text(row, "t:interface", _NAMESPACES))
             and (state := reply.text(row, "t:spanning-tree-state", _NAMESPACES)) in _HELD_BACK
         },
+        hides_tags=frozenset(
+            name
+            for row in reply.entries(component, "t:port", _NAMESPACES)
+            if (name := reply.text(row, "t:interface", _NAMESPACES))
+            and reply.text(row, "t:rx-vlan-offload", _NAMESPACES) == "true"
+        ),
         foreign_vlans={
             name: frozenset(_vlan_ids(reply.text(row, "t:vids", _NAMESPACES) or ""))
             for row in reply.entries(component, "t:foreign-vlans", _NAMESPACES)

@@ -39,6 +39,7 @@ from cnc.switch.tree import NETCONF, STREAM_IDENTIFICATION
 
 _SID = ElementMaker(namespace=STREAM_IDENTIFICATION, nsmap={None: STREAM_IDENTIFICATION})
 _NAMESPACES = {"s": STREAM_IDENTIFICATION}
+_LEAVES = reply.Leaves(STREAM_IDENTIFICATION)
 _OPERATION = f"{{{NETCONF}}}operation"
 _ACTIVE = "dmac-vlan-stream-identification"
 _NULL = "null-stream-identification"
@@ -257,7 +258,7 @@ class _Parsed:
 
     @classmethod
     def of(cls, entry: Element) -> _Parsed:
-        index, handle = _number(entry, "index"), _number(entry, "handle")
+        index, handle = _LEAVES.number(entry, "index"), _LEAVES.number(entry, "handle")
         part, port = _place(entry)
         active = entry.find(f"s:{_ACTIVE}", _NAMESPACES)
         if active is None:
@@ -269,8 +270,15 @@ class _Parsed:
             known_by = _identification(entry) if is_passive else None
             return cls(index, handle, part if is_passive else None, port, known_by=known_by)
         if part is None:  # both ways in one entry, or at ports that are gone
-            part = IdentityPart.INWARD if _leaf(active, "down/s:priority") else IdentityPart.OUTWARD
-        priority, up_mac = _leaf(active, "down/s:priority"), _leaf(active, "up/s:destination-mac")
+            part = (
+                IdentityPart.INWARD
+                if _LEAVES.text(active, "down/priority")
+                else IdentityPart.OUTWARD
+            )
+        priority, up_mac = (
+            _LEAVES.text(active, "down/priority"),
+            _LEAVES.text(active, "up/destination-mac"),
+        )
         is_outward = part is IdentityPart.OUTWARD
         return cls(
             index,
@@ -280,8 +288,8 @@ class _Parsed:
             address=_address(active),
             pcp=None if priority is None else reply.number(priority, "priority"),
             listener_mac=None if up_mac is None else from_tree(up_mac),
-            is_whole=_leaf(active, "down/s:tagged") == _TAGGED
-            and (not is_outward or _leaf(active, "up/s:tagged") == _UNTAGGED),
+            is_whole=_LEAVES.text(active, "down/tagged") == _TAGGED
+            and (not is_outward or _LEAVES.text(active, "up/tagged") == _UNTAGGED),
         )
 
 
@@ -308,9 +316,9 @@ _FACINGS = (
 def _tagged_address(entry: Element) -> StreamAddress | None:
     """The address by which an entry knows frames with a tag; None where it knows others."""
     null = entry.find(f"s:{_NULL}", _NAMESPACES)
-    if null is None or _leaf(null, "tagged") != _TAGGED:
+    if null is None or _LEAVES.text(null, "tagged") != _TAGGED:
         return None
-    return _address_of(_leaf(null, "destination-mac"), _leaf(null, "vlan"))
+    return _address_of(_LEAVES.text(null, "destination-mac"), _LEAVES.text(null, "vlan"))
 
 
 def _input_ports(entry: Element) -> tuple[str, ...]:
@@ -320,7 +328,9 @@ def _input_ports(entry: Element) -> tuple[str, ...]:
 
 
 def _address(active: Element) -> StreamAddress | None:
-    return _address_of(_leaf(active, "down/s:destination-mac"), _leaf(active, "down/s:vlan"))
+    return _address_of(
+        _LEAVES.text(active, "down/destination-mac"), _LEAVES.text(active, "down/vlan")
+    )
 
 
 def _address_of(mac: str | None, vlan: str | None) -> StreamAddress | None:
@@ -333,44 +343,31 @@ def _identification(entry: Element) -> Identification | None:
     """By what an entry knows untagged frames; None where it does otherwise."""
     for name in (_NULL, _SOURCE_MAC, _IP):
         known_by = entry.find(f"s:{name}", _NAMESPACES)
-        if known_by is None or _leaf(known_by, "tagged") != _UNTAGGED:
+        if known_by is None or _LEAVES.text(known_by, "tagged") != _UNTAGGED:
             continue
         if name == _IP:
             return _ip(known_by)
         leaf = "source-mac" if name == _SOURCE_MAC else "destination-mac"
-        if mac := _leaf(known_by, leaf):
+        if mac := _LEAVES.text(known_by, leaf):
             of_mac = SourceMacIdentification if name == _SOURCE_MAC else NullIdentification
             return of_mac(from_tree(mac))
     return None
 
 
 def _ip(known_by: Element) -> IpIdentification | None:
-    destination, source = _leaf(known_by, "ip-destination"), _leaf(known_by, "ip-source")
-    protocol = _leaf(known_by, "next-protocol") or NextProtocol.NONE
-    is_known = protocol in {*NextProtocol} and _leaf(known_by, "destination-mac") is None
+    destination, source = (
+        _LEAVES.text(known_by, "ip-destination"),
+        _LEAVES.text(known_by, "ip-source"),
+    )
+    protocol = _LEAVES.text(known_by, "next-protocol") or NextProtocol.NONE
+    is_known = protocol in {*NextProtocol} and _LEAVES.text(known_by, "destination-mac") is None
     if destination is None or not is_known:
         return None
     return IpIdentification(
         destination=str(ip_address(destination)),
         source=None if source is None else str(ip_address(source)),
         protocol=NextProtocol(protocol),
-        source_port=_optional_number(known_by, "source-port"),
-        destination_port=_optional_number(known_by, "destination-port"),
-        dscp=_optional_number(known_by, "dscp"),
+        source_port=_LEAVES.optional_number(known_by, "source-port"),
+        destination_port=_LEAVES.optional_number(known_by, "destination-port"),
+        dscp=_LEAVES.optional_number(known_by, "dscp"),
     )
-
-
-def _leaf(parent: Element, path: str) -> str | None:
-    return reply.text(parent, f"s:{path}", _NAMESPACES)
-
-
-def _number(entry: Element, leaf: str) -> int:
-    text = _leaf(entry, leaf)
-    if text is None:
-        raise ValueError(f"the reply has no {leaf} in a stream-identity")
-    return reply.number(text, leaf)
-
-
-def _optional_number(parent: Element, leaf: str) -> int | None:
-    text = _leaf(parent, leaf)
-    return None if text is None else reply.number(text, leaf)

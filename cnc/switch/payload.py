@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from fractions import Fraction
 
 from lxml import etree
 from lxml.builder import ElementMaker
@@ -13,7 +12,6 @@ from cnc.elimination import NO_SEQUENCING
 from cnc.forwarding import bridge_forwarding, bridge_forwardings
 from cnc.model import (
     NO_FORWARDING,
-    NS_PER_S,
     BridgeForwarding,
     ClassRole,
     Forwarding,
@@ -27,6 +25,7 @@ from cnc.model import (
 )
 from cnc.switch.end_station import talker_element, talker_ports
 from cnc.switch.forwarding import bridges_element, regeneration_element, regenerations
+from cnc.switch.gate_times import list_times
 from cnc.switch.identification import identity_edit
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
 from cnc.switch.sequencing import sequencing_elements
@@ -253,8 +252,6 @@ def _traffic_classes(desired: PortConfiguration) -> Element:
 
 
 def _gate_table(gates: GateControlList, base_time_ns: int) -> Element:
-    # The standard's cycle time is a fraction of a second whose parts are 32 bits wide.
-    cycle_s = Fraction(gates.cycle_ns, NS_PER_S)
     return _GATES(
         "gate-parameter-table",
         _REPLACE,
@@ -272,15 +269,5 @@ def _gate_table(gates: GateControlList, base_time_ns: int) -> Element:
                 for index, entry in enumerate(gates.entries)
             ),
         ),
-        _GATES(
-            "admin-cycle-time",
-            _GATES("numerator", str(cycle_s.numerator)),
-            _GATES("denominator", str(cycle_s.denominator)),
-        ),
-        _GATES(
-            "admin-base-time",
-            _GATES("seconds", str(base_time_ns // NS_PER_S)),
-            _GATES("nanoseconds", str(base_time_ns % NS_PER_S)),
-        ),
-        _GATES("config-change", "true"),
+        *list_times(_GATES, gates.cycle_ns, base_time_ns),
     )

@@ -41,6 +41,8 @@ from cnc.switch.tree import (
     TSN_LINUX,
     AgentReport,
     ClassTraffic,
+    ClockReport,
+    ClockSource,
     KernelSchedule,
     PortReport,
     PtpReport,
@@ -264,6 +266,24 @@ def agent_report(data: Element) -> AgentReport | None:
         gates_refused=_text(agent, "t:gates-refused"),
         classifier=_text(agent, "t:classifier"),
         ptp=_ptp_report(agent.find("t:ptp", _NAMESPACES)),
+        stream_filters_refused=_text(agent, "t:stream-filters-refused"),
+        frer_refused=_text(agent, "t:frer-refused"),
+        clock=_clock_report(agent.find("t:clock", _NAMESPACES)),
+    )
+
+
+def _clock_report(clock: Element | None) -> ClockReport | None:
+    source = None if clock is None else _text(clock, "t:source")
+    # Another agent may know other sources.
+    if clock is None or source not in set(ClockSource):
+        return None
+    synchronised = _text(clock, "t:synchronised")
+    return ClockReport(
+        ClockSource(source),
+        instance=_number(clock, "t:instance"),
+        offset_max_ns=_number(clock, "t:offset-max-ns"),
+        measured_s=_number(clock, "t:measured-seconds") or 0,
+        synchronised=None if synchronised is None else synchronised == "true",
     )
 
 

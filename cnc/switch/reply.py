@@ -66,6 +66,31 @@ def entries(
         raise ValueError(f"more than {limit} entries of {name}")
 
 
+class Leaves(NamedTuple):
+    """Reads leaves of one module, by paths without prefixes: all their nodes are in `namespace`."""
+
+    namespace: str
+
+    def text(self, parent: Element, path: str) -> str | None:
+        """None where there is no such leaf."""
+        return text(parent, f"m:{path.replace('/', '/m:')}", {"m": self.namespace})
+
+    def required(self, parent: Element, path: str) -> str:
+        """Raises ValueError where there is no such leaf."""
+        found = self.text(parent, path)
+        if found is None:
+            raise ValueError(f"the reply has no {path} in a {etree.QName(parent).localname}")
+        return found
+
+    def number(self, parent: Element, path: str) -> int:
+        """Raises ValueError where there is no such leaf, or no number in it."""
+        return number(self.required(parent, path), path.rpartition("/")[2])
+
+    def optional_number(self, parent: Element, path: str) -> int | None:
+        found = self.text(parent, path)
+        return None if found is None else number(found, path.rpartition("/")[2])
+
+
 class Row(NamedTuple):
     """A list entry: its name, and the texts of its leaves. Read in one pass over the children:
     entries are most of a reply, and a search for each leaf would be most of the work on it."""

@@ -31,6 +31,7 @@ from cnc.switch.tree import FRER, NETCONF
 
 _FRER = ElementMaker(namespace=FRER, nsmap={None: FRER})
 _NAMESPACES = {"f": FRER}
+_LEAVES = reply.Leaves(FRER)
 _OPERATION = f"{{{NETCONF}}}operation"
 _REPLACE = {_OPERATION: "replace"}
 _REMOVE = {_OPERATION: "remove"}
@@ -51,12 +52,13 @@ def sequencing_elements(
     """The `<frer>` that sets the sequence functions of a switch's bridges; none where there is
     nothing to set and nothing to remove.
 
-    `handles` are those of all streams with a function, `obsolete` those of streams that may have
-    had one and have none now. What others have `stored` of other streams stays.
+    `handles` are those of all streams that the switch knows by name, with a function or without,
+    `obsolete` those of streams that it may have known before. What others have `stored` of other
+    streams stays.
     """
     desired = {a: its for each in changes for a, its in each.sequencing.items()}
     functions = {handles[address]: its for address, its in desired.items()}
-    ours = {*functions, *obsolete}
+    ours = {*handles.values(), *obsolete}
     elements = [
         *_entries(_GENERATION, Generation, functions, ours, stored.generations),
         *_entries(_RECOVERY, Recovery, functions, ours, stored.recoveries),
@@ -140,10 +142,10 @@ def sequencing_filter() -> Element:
 def stored_sequencing(data: Element) -> StoredSequencing:
     """Which entries the tables of a switch have, and of which streams."""
     return StoredSequencing(
-        {_number(entry, "index"): _streams(entry) for entry in _table(data, _GENERATION)},
-        {_number(entry, "index"): _streams(entry) for entry in _table(data, _RECOVERY)},
+        {_LEAVES.number(entry, "index"): _streams(entry) for entry in _table(data, _GENERATION)},
+        {_LEAVES.number(entry, "index"): _streams(entry) for entry in _table(data, _RECOVERY)},
         {
-            (_text(entry, "port"), _is_out_facing(entry)): _streams(entry)
+            (_LEAVES.required(entry, "port"), _is_out_facing(entry)): _streams(entry)
             for entry in _table(data, _IDENTIFICATION)
         },
     )
@@ -156,9 +158,9 @@ def sequence_functions(data: Element) -> dict[StreamAddress, SequenceFunction]:
     """
     places: defaultdict[int, set[tuple[str, bool]]] = defaultdict(set)
     for entry in _table(data, _IDENTIFICATION):
-        if _leaf(entry, "active") == "true" and _has(entry, "encapsulation/f:r-tag"):
+        if _LEAVES.text(entry, "active") == "true" and _has(entry, "encapsulation/f:r-tag"):
             for handle in _streams(entry):
-                places[handle].add((_text(entry, "port"), _is_out_facing(entry)))
+                places[handle].add((_LEAVES.required(entry, "port"), _is_out_facing(entry)))
     by_handle: dict[int, SequenceFunction] = {}
     for entry in _table(data, _GENERATION):
         for handle in _streams(entry):
@@ -183,12 +185,15 @@ def _recovery(entry: Element, read: set[str]) -> Recovery | None:
     ports = {
         reply.short(each.text or "", "port") for each in reply.entries(entry, "f:port", _NAMESPACES)
     }
-    history, reset_timeout = _leaf(entry, "history-length"), _leaf(entry, "reset-timeout")
+    history, reset_timeout = (
+        _LEAVES.text(entry, "history-length"),
+        _LEAVES.text(entry, "reset-timeout"),
+    )
     is_ours = (
         _is_out_facing(entry)
         and _has(entry, "algorithm/f:vector")
-        and _leaf(entry, "take-no-sequence") == "true"
-        and _leaf(entry, "individual-recovery") != "true"
+        and _LEAVES.text(entry, "take-no-sequence") == "true"
+        and _LEAVES.text(entry, "individual-recovery") != "true"
         and ports <= read
     )
     if not is_ours or history is None or reset_timeout is None:
@@ -210,23 +215,8 @@ def _streams(entry: Element) -> tuple[int, ...]:
 
 
 def _is_out_facing(entry: Element) -> bool:
-    return _leaf(entry, "direction-out-facing") == "true"
+    return _LEAVES.text(entry, "direction-out-facing") == "true"
 
 
 def _has(entry: Element, path: str) -> bool:
     return entry.find(f"f:{path}", _NAMESPACES) is not None
-
-
-def _leaf(entry: Element, leaf: str) -> str | None:
-    return reply.text(entry, f"f:{leaf}", _NAMESPACES)
-
-
-def _text(entry: Element, leaf: str) -> str:
-    text = _leaf(entry, leaf)
-    if text is None:
-        raise ValueError(f"the reply has no {leaf} in {entry.tag!s}")
-    return text
-
-
-def _number(entry: Element, leaf: str) -> int:
-    return reply.number(_text(entry, leaf), leaf)

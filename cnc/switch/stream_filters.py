@@ -27,6 +27,7 @@ from cnc.policing import (
     WindowGate,
 )
 from cnc.switch import reply
+from cnc.switch.gate_times import list_times
 from cnc.switch.identification import Known, known_streams
 from cnc.switch.reply import Element
 from cnc.switch.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, FilterCounts
@@ -34,6 +35,7 @@ from cnc.switch.tree import NETCONF, PSFP, PSFP_BRIDGE, TSN_LINUX, FilterCounts
 _PSFP = ElementMaker(namespace=PSFP_BRIDGE, nsmap={None: PSFP_BRIDGE, "psfp": PSFP})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NAMESPACES = {"p": PSFP_BRIDGE, "t": TSN_LINUX}
+_LEAVES = reply.Leaves(PSFP_BRIDGE)
 _OPERATION = f"{{{NETCONF}}}operation"
 _PRIORITIES = ("zero", "one", "two", "three", "four", "five", "six", "seven")
 _STRANGERS_FIRST = 1_000_000  # their filters are asked last
@@ -109,7 +111,7 @@ def _filter(
 ) -> Element:
     is_dropping = its.policing is Policing.DROP
     if isinstance(its.of, FilteredStream):
-        handle = handles[StreamAddress(its.of.destination_mac, its.of.vlan_id)]
+        handle = handles[StreamAddress.of(its.of)]
         whose = [_PSFP("stream-handle", str(handle))]
     else:
         whose = [_PSFP("wildcard"), _TSNL("interface", its.of.port)]
@@ -138,24 +140,13 @@ def _gate(number: int, its: StreamGate, base_time_ns: int) -> Element:
     else:
         cycle_ns, start_ns = _CLOSED_CYCLE_NS, base_time_ns
         entries = [_interval(0, "closed", cycle_ns)]
-    cycle_s = Fraction(cycle_ns, NS_PER_S)
     gate.extend(
         [
             _PSFP("gate-enable", "true"),
             # Until its list begins, frames come by the plan before.
             _PSFP("admin-gate-states", "open"),
             _PSFP("admin-control-list", *entries),
-            _PSFP(
-                "admin-cycle-time",
-                _PSFP("numerator", str(cycle_s.numerator)),
-                _PSFP("denominator", str(cycle_s.denominator)),
-            ),
-            _PSFP(
-                "admin-base-time",
-                _PSFP("seconds", str(start_ns // NS_PER_S)),
-                _PSFP("nanoseconds", str(start_ns % NS_PER_S)),
-            ),
-            _PSFP("config-change", "true"),
+            *list_times(_PSFP, cycle_ns, start_ns),
         ]
     )
     return gate
@@ -213,10 +204,10 @@ def _parsed(
 ) -> StreamFilter | None:
     """The filter of an entry; None where no rollout sets one so."""
     of, gate = _of(row, known), gates.get(_number(row, "stream-gate-ref"))
-    priority, sdu_octets = _text(row, "priority-spec"), _number(row, "max-sdu-size")
+    priority, sdu_octets = _LEAVES.text(row, "priority-spec"), _number(row, "max-sdu-size")
     if of is None or gate is None or priority not in _PRIORITIES:
         return None
-    if _text(row, "flow-meter-ref") is not None:
+    if _LEAVES.text(row, "flow-meter-ref") is not None:
         return None
     is_counting = reply.text(row, "t:enforcement", _NAMESPACES) == "count"
     policing = Policing.COUNT if is_counting else Policing.DROP
@@ -226,7 +217,7 @@ def _parsed(
 
 
 def _of(row: Element, known: Mapping[int, Known]) -> FilteredStream | Strangers | None:
-    handle = _text(row, "stream-handle")
+    handle = _LEAVES.text(row, "stream-handle")
     if handle is None:
         found = [*reply.entries(row, "t:interface", _NAMESPACES)]
         return Strangers(reply.short(found[0].text or "", "interface")) if len(found) == 1 else None
@@ -242,7 +233,7 @@ def _gates(component: Element, *, is_kernel: bool) -> dict[int, StreamGate]:
     a time to come on; without those that no rollout sets so."""
     found = {}
     for row in reply.entries(component, f"p:stream-gates/p:{_GATE}-table", _NAMESPACES):
-        is_pending = _text(row, "config-pending") == "true"
+        is_pending = _LEAVES.text(row, "config-pending") == "true"
         prefix = "oper" if is_kernel and not is_pending else "admin"
         if gate := _parsed_gate(row, prefix):
             found[_number(row, f"{_GATE}-id")] = gate
@@ -250,18 +241,18 @@ def _gates(component: Element, *, is_kernel: bool) -> dict[int, StreamGate]:
 
 
 def _parsed_gate(row: Element, prefix: str) -> StreamGate | None:
-    if _text(row, "gate-enable") != "true":
+    if _LEAVES.text(row, "gate-enable") != "true":
         return FixedGate.OPEN
     path = f"p:{prefix}-control-list/p:gate-control-entry"
     entries = sorted(
         reply.entries(row, path, _NAMESPACES), key=lambda entry: _number(entry, "index")
     )
-    states = tuple(_text(entry, "gate-state-value") for entry in entries)
+    states = tuple(_LEAVES.text(entry, "gate-state-value") for entry in entries)
     if states == ("closed",):
         return FixedGate.CLOSED
     times = [row.find(f"p:{prefix}-{name}-time", _NAMESPACES) for name in ("cycle", "base")]
     cycle, base = times
-    octets_max = _text(entries[0], "interval-octet-max") if entries else None
+    octets_max = _LEAVES.text(entries[0], "interval-octet-max") if entries else None
     is_known = states in {("open",), ("open", "closed")} and octets_max is not None
     if not is_known or cycle is None or base is None:
         return None
@@ -282,11 +273,6 @@ def _counts(row: Element) -> FilterCounts:
     )
 
 
-def _text(row: Element, leaf: str) -> str | None:
-    return reply.text(row, f"p:{leaf}", _NAMESPACES)
-
-
 def _number(row: Element, leaf: str) -> int:
     """The value of a leaf; 0 where it is missing."""
-    text = _text(row, leaf)
-    return 0 if text is None else reply.number(text, leaf)
+    return _LEAVES.optional_number(row, leaf) or 0

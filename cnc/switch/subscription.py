@@ -158,15 +158,6 @@ class Subscription(Device):
             )
             return state, of_ports(ports, port_counters(update.contents))
 
-    def counters(self, ports: Collection[str]) -> dict[str, PortCounters]:
-        """The counters of these ports."""
-        parts = self._parts(ports)
-        with self._request("get"):
-            counters = port_counters(
-                self._operational(filters.counter_filter(parts["ports"], parts["bridges"]))
-            )
-        return of_ports(ports, counters)
-
 
 class _Listener(SessionListener):  # type: ignore[misc]
     def __init__(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 from cnc.model import (
@@ -94,6 +95,13 @@ class ForeignEntry:
         return any(vlan_id in each for each in self.vlan_ids)
 
 
+class Cause(StrEnum):
+    """Why a frame does not pass a stream filter (802.1Q 12.31.2)."""
+
+    GATE = "gate"  # it came out of its window, or one too many: one counter has both
+    LENGTH = "length"  # it was too long
+
+
 @dataclass(frozen=True, slots=True)
 class FilterCounts:
     """Frames that a stream filter has taken, and those of them that did not pass: out of their
@@ -104,9 +112,9 @@ class FilterCounts:
     not_passing_sdu: int
 
     @property
-    def refused(self) -> int:
-        """All that did not come as planned."""
-        return self.not_passing + self.not_passing_sdu
+    def refused(self) -> dict[Cause, int]:
+        """Those that did not come as planned, by what was wrong."""
+        return {Cause.GATE: self.not_passing, Cause.LENGTH: self.not_passing_sdu}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +130,8 @@ class BridgeReport:
     where the switch does not report it.
 
     `held_back` are the ports with a link that the spanning tree protocol does not let forward, with
-    their state; `foreign_vlans` those that the agent has not registered, by port, or by the bridge
+    their state; `hides_tags` those whose driver takes VLAN tags off received frames;
+    `foreign_vlans` those that the agent has not registered, by port, or by the bridge
     itself; `foreign_entries` the static entries that it has not made, by MAC address.
     `filter_counts` is by stream filter what it has counted.
     """
@@ -136,6 +145,7 @@ class BridgeReport:
     recovers_sequences: bool = True
     filters_streams: bool = True
     held_back: Mapping[str, str] = field(default_factory=dict)
+    hides_tags: frozenset[str] = frozenset()
     foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
     foreign_entries: Mapping[str, tuple[ForeignEntry, ...]] = field(default_factory=dict)
     filter_counts: Mapping[StreamFilter, FilterCounts] = field(default_factory=dict, compare=False)
@@ -251,13 +261,38 @@ class PtpReport:
         return "slave" in self.port_states or (self.is_grandmaster and "master" in self.port_states)
 
 
+class ClockSource(StrEnum):
+    """What keeps a switch's clock; the names are those of tsn-linux."""
+
+    MANAGED = "managed"
+    UNMANAGED = "unmanaged"
+    SHARED = "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReport:
+    """What a switch says of its clock: see `clock` in tsn-linux.
+
+    Of a managed one: `offset_max_ns` is its greatest distance from its time transmitter's in the
+    last `measured_s` seconds, in which it followed without a gap; None where it does not follow.
+    `synchronised` is what the kernel says of an unmanaged one, None where that is not known.
+    """
+
+    source: ClockSource
+    instance: int | None = None
+    offset_max_ns: int | None = None
+    measured_s: int = 0
+    synchronised: bool | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class AgentReport:
     """State of the agent: the duration of its last change, and the features of its kernel.
 
-    `gates_refused` says why the kernel can run no gate control list; None: it can. `classifier` is
-    the back end that applies DSCP rules (tsn-linux's name). `ptp` is None where no PTP daemon
-    answers.
+    `gates_refused` says why the kernel can run no gate control list; None: it can. So do
+    `stream_filters_refused` of filters that police streams, and `frer_refused` of replication and
+    elimination. `classifier` is the back end that applies DSCP rules (tsn-linux's name). `ptp` is
+    None where no PTP daemon answers, `clock` where the agent does not say what keeps the clock.
     """
 
     tai_offset_s: int | None
@@ -265,3 +300,6 @@ class AgentReport:
     gates_refused: str | None = None
     classifier: str | None = None
     ptp: PtpReport | None = None
+    stream_filters_refused: str | None = None
+    frer_refused: str | None = None
+    clock: ClockReport | None = None

@@ -26,6 +26,8 @@ class Kind(StrEnum):
     OVERRUNS = "overruns"
     DROPS = "drops"
     POLICED = "policed"  # an end station sends otherwise than planned
+    SILENT_PATH = "silent-path"  # copies of a stream come no longer by one of its ways
+    RECOVERY_ERRORS = "recovery-errors"  # frames lost on all ways of a stream, or rogue copies
     STARVED = "starved"  # a scheduled class has a backlog and sends nothing
 
 

@@ -196,7 +196,7 @@ def _stream_filters(answers: Mapping[str, Poll]) -> Iterator[Metric]:
     refused = CounterMetricFamily(
         "tsn_stream_filter_refused_frames",
         "Frames out of their window, too many or too long, or of no stream; dropped or counted.",
-        labels=labels,
+        labels=[*labels, "cause"],
     )
     for name, poll in answers.items():
         reports = (each.forwarding for each in poll.state.ports.values() if each.forwarding)
@@ -206,5 +206,6 @@ def _stream_filters(answers: Mapping[str, Poll]) -> Iterator[Metric]:
                 address = its.of.destination_mac, str(its.of.vlan_id)
             values = [name, its.of.port, str(its.priority), *address]
             matching.add_metric(values, counts.matching)
-            refused.add_metric(values, counts.refused)
+            for cause, count in counts.refused.items():
+                refused.add_metric([*values, cause], count)
     yield from (matching, refused)

@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cnc.format import counted
-from cnc.model import BridgeForwarding, ClassRole, Plan, PortRef
+from cnc.model import ClassRole, Plan, PortRef
 from cnc.rollout.history import Rollout
 from cnc.rollout.left_over import LeftOver
-from cnc.rollout.policing import refused, refused_counts
 from cnc.rollout.recovery import describe
 from cnc.rollout.starvation import Starvation
-from cnc.rollout.wording import named
 from cnc.switch import tree
 from cnc.switch.payload import desired_nodes
 from cnc.watch import clocks, judge, messages
 from cnc.watch.condition import WHOLE, Condition, Conditions, Event, Kind
 from cnc.watch.counter_delta import CounterDelta
 from cnc.watch.observation import Observation, Poll, SwitchNotification, Unreachable
+from cnc.watch.streams import StreamConditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,8 @@ class Observer:
         self._drifted: dict[str, set[str]] = defaultdict(set)
         self._reported: dict[str, dict[str, str]] = defaultdict(dict)
         self._starvation = {name: Starvation(plan.intent) for name in network.managed}
-        self._deltas: dict[tuple[str, str, Kind], CounterDelta] = defaultdict(CounterDelta)
+        self._deltas: dict[tuple[str, str, Kind], CounterDelta[int]] = defaultdict(CounterDelta)
+        self._streams = {name: StreamConditions() for name in self._settings}
         self._clocks: Mapping[str, clocks.Offset] = {}
         self._unresolved = 0
 
@@ -109,7 +109,7 @@ class Observer:
             for port in poll.state.ports:
                 reported.pop(port, None)
             found[Kind.DRIFT] = {**reported, **found[Kind.DRIFT]}
-            found[Kind.POLICED] = self._policed(poll)
+            found |= self._streams[poll.switch].update(poll, desired)
             found[Kind.STARVED] = self._starvation[poll.switch].update(poll.state)
         return [
             *self._conditions.settle(poll.switch, found, poll.at),
@@ -167,24 +167,6 @@ class Observer:
                     found[kind][port] = "; ".join(
                         words(number, count) for number, count in sorted(delta.items())
                     )
-        return found
-
-    def _policed(self, poll: Poll) -> dict[str, str]:
-        """The bridges of a switch whose filters have met frames that did not come as planned."""
-        found = {}
-        for port, desired in self._desired[poll.switch].items():
-            report = poll.state.ports.get(port)
-            if not isinstance(desired, BridgeForwarding) or report is None:
-                continue
-            counts = refused_counts(desired, report.forwarding)
-            delta = self._deltas[poll.switch, port, Kind.POLICED].update(
-                counts, poll.state.answered_ns
-            )
-            if delta:
-                found[port] = named(
-                    refused(desired.filters[place], desired.names, count)
-                    for place, count in sorted(delta.items())
-                )
         return found
 
     def _compared(self, now_ns: int, at: datetime) -> list[Event]:

@@ -215,7 +215,7 @@ def test_a_switch_that_does_not_come_up_is_told_with_its_own_words(
 ):
     monkeypatch.setattr("cnc.lab.switch.PROGRAMS", (AGENT, "false"))
     monkeypatch.setattr("cnc.lab.lifecycle.PROGRAMS", (AGENT, "false"))
-    monkeypatch.setattr("cnc.lab.running.PROGRAMS", (AGENT, "false"))
+    monkeypatch.setattr("cnc.lab.namespaced.PROGRAMS", (AGENT, "false"))
     with pytest.raises(CncError, match="switch s1 did not come up: false ended"):
         up(intents.load(beside("broken", tmp_path)))
     assert traces("broken") == []

@@ -5,23 +5,22 @@ Best effort floods the ordinary VLAN beside the streams.
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pyroute2 import IPRoute
 
-from cnc.lab import Lab, lab
+from cnc.lab import Lab
+from cnc.lab.namespaces import inside
 from cnc.model import NS_PER_S, Plan, PortRef
-from cnc.planner import plan as compute
-from cnc.rollout import follow, push
-from cnc.talker import tai_ns
-from cnc.traffic.flows import BridgedFlow, flows
-from cnc.traffic.measure import Summary, summarise
-from cnc.traffic.recording import Recording, run
+from cnc.rollout import PortStatus, follow, push, status
+from cnc.traffic.flows import flows
+from cnc.traffic.recording import run
 from tests.bridged_networks import ring, stream
+from tests.kernel.test_lab_bridged import cut, sent_through, up
 
 MS = 1_000_000
 
@@ -30,35 +29,8 @@ MS = 1_000_000
 def running() -> Iterator[tuple[Lab, Plan]]:
     """A ring of five switches, which take out second copies of one stream and not of another."""
     once = stream("t1", "l4", paths=2, elimination="switch")
-    plan = compute(ring(once=once, twice=stream("t2", "l5", paths=2)))
-    with lab(plan.intent, timed_wires=True) as started:
-        report = push(plan, connect=started.connect)
-        time.sleep(max(0, (report.base_time_ns or 0) - tai_ns()) / NS_PER_S)
-        yield started, plan
-
-
-def sent_through(
-    started: Lab, plan: Plan, sent: list[BridgedFlow], duration_ns: int, directory: Path
-) -> tuple[Recording, list[Summary]]:
-    with started.quiet():
-        record = run(started, sent, duration_ns, directory)
-    return record, summarise(plan, sent, record, timed_wires=True)
-
-
-@contextmanager
-def cut(started: Lab, *ends: PortRef) -> Iterator[None]:
-    """The cable between two switches is cut for the time of a `with` block."""
-
-    def set_links(state: str) -> None:
-        for end in ends:
-            with IPRoute(netns=started.namespace(end.node)) as ip:
-                ip.link("set", index=ip.link_lookup(ifname=end.port)[0], state=state)
-
-    set_links("down")
-    try:
-        yield
-    finally:
-        set_links("up")
+    with up(ring(once=once, twice=stream("t2", "l5", paths=2))) as found:
+        yield found
 
 
 @pytest.mark.virtual_time
@@ -85,3 +57,53 @@ def test_a_cut_path_costs_no_frame(running: tuple[Lab, Plan], path: int, tmp_pat
     assert [line for each in found for line in each.violations()] == []
     assert [frame.copies for frame in record] == [1] * 100
     time.sleep(1)  # for the ports to forward again
+
+
+@pytest.mark.virtual_time
+def test_status_names_a_silent_path_while_the_listener_misses_nothing(
+    running: tuple[Lab, Plan], tmp_path: Path
+):
+    started, plan = running
+    sent = [flow for flow in flows(plan) if flow.name == "once"]
+    links = plan.intent.network.links
+    first, last = plan.streams["once"].paths[0][1].egress, plan.streams["once"].paths[0][-2].egress
+    with ThreadPoolExecutor(1) as thread:
+        sending = thread.submit(run, started, sent, 6 * NS_PER_S, tmp_path)
+        time.sleep(2)  # they begin after one
+        whole = bridge(status(plan, connect=started.connect), "s4")
+        with cut(started, first, links[first].target):
+            time.sleep(0.1)  # what is under way still comes
+            broken = bridge(status(plan, connect=started.connect), "s4")
+        record = sending.result()
+    assert whole.agrees
+    assert all(its.passed + its.discarded > 500 for its in whole.counts.copies)
+    silent = [its.port for its in broken.counts.copies if its.is_silent]
+    assert silent == [links[last].target.port]
+    assert f"no copy of once comes by {silent[0]}, while " in broken.verdict
+    assert not broken.agrees
+    assert {frame.copies for frame in record} == {1}
+    assert len(record) == 6_000
+    time.sleep(1)  # for the ports to forward again
+
+
+@pytest.mark.virtual_time
+def test_status_says_that_a_switch_lost_its_recovery_and_a_push_restores_it(
+    running: tuple[Lab, Plan],
+):
+    started, plan = running
+
+    def detach() -> None:
+        for port in ("s3", "s5"):
+            subprocess.run(["ip", "link", "set", "dev", port, "xdp", "off"], check=True)
+
+    inside(started.namespace("s4"), detach)
+    lost = bridge(status(plan, connect=started.connect), "s4")
+    assert not lost.agrees
+    assert " are not passed once from s3, s5 " in lost.verdict
+    report = push(plan, connect=started.connect)
+    assert [str(each.port) for each in report.changes] == ["s4/br0"]
+    assert bridge(status(plan, connect=started.connect), "s4").agrees
+
+
+def bridge(ports: list[PortStatus], switch: str) -> PortStatus:
+    return next(each for each in ports if each.port == PortRef(switch, "br0"))

@@ -17,11 +17,12 @@ import pytest
 from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.lab.namespaces import inside
-from cnc.model import NS_PER_S, Plan, StreamAddress
+from cnc.model import NS_PER_S, Plan, PortRef, StreamAddress
 from cnc.planner import plan as compute
 from cnc.policing import FilteredStream
-from cnc.rollout import push
+from cnc.rollout import PortStatus, push, status
 from cnc.rollout.policing import refused_counts
+from cnc.rollout.stream_counts import FilteredFrames
 from cnc.switch.device import Device, Managed
 from cnc.switch.payload import desired_ports
 from cnc.talker import tai_ns
@@ -59,13 +60,13 @@ def refused(running: Lab, plan: Plan, switch: str = "s1") -> dict[tuple[str, int
     with Device(node, running.connect) as device:
         report = device.state(["br0"]).ports["br0"].forwarding
     names = {(a.destination_mac, a.vlan_id): name for name, a in plan.addresses.items()}
-    found = {}
-    for place, count in refused_counts(desired, report).items():
+    found: dict[tuple[str, int], int] = {}
+    for (place, _), count in refused_counts(desired, report).items():
         its = desired.filters[place]
         whose = its.of.port
         if isinstance(its.of, FilteredStream):
             whose = names[its.of.destination_mac, its.of.vlan_id]
-        found[whose, its.priority] = count
+        found[whose, its.priority] = found.get((whose, its.priority), 0) + count
     return found
 
 
@@ -144,3 +145,41 @@ def test_who_sends_otherwise_harms_no_other_stream(
     assert record.strays == ()
     dropped = more(refused(running, plan), before)
     assert dropped[where] == len(out_of_window)
+
+
+@pytest.mark.virtual_time
+def test_status_tells_who_sends_otherwise_while_it_does_and_how_often_it_did(
+    policed: tuple[Lab, Plan],
+):
+    running, plan = policed
+    (offset_ns,) = plan.streams["camera"].talker_offsets_ns
+    at = instants(4_000, MS, offset_ns + MS // 2, NS_PER_S // 2)
+    before = seen(running, plan)
+    with ThreadPoolExecutor(1) as thread:
+        to = plan.addresses["camera"]
+        babbling = thread.submit(babble, running, "t2", to, pcp=SLOW, at=at, octets=1_400)
+        time.sleep(1)
+        during = seen(running, plan)
+        babbling.result()
+    after = seen(running, plan)
+    assert not during.agrees
+    assert (
+        "frames of camera came by t2 out of their window or too many: dropped, " in during.verdict
+    )
+    assert after.agrees
+    assert after.verdict.startswith("running; ")
+    assert "just now" not in after.verdict
+    assert camera(after).frames - camera(before).frames == 4_000
+    # The thread that babbles may have to wait for this one, and then sends some in the window.
+    assert 3_900 < camera(after).out_of_window - camera(before).out_of_window <= 4_000
+    assert 0 < camera(during).lately < 4_000
+
+
+def seen(running: Lab, plan: Plan) -> PortStatus:
+    """The bridge of the first switch in `cnc status`."""
+    ports = status(plan, connect=running.connect)
+    return next(each for each in ports if each.port == PortRef("s1", "br0"))
+
+
+def camera(port: PortStatus) -> FilteredFrames:
+    return next(each for each in port.counts.filters if each.stream == "camera")

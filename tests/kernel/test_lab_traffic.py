@@ -20,7 +20,7 @@ from cnc.addressing import port_addresses
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
 from cnc.lab import Lab, lab
-from cnc.lab.attach import attach, has_timed_wires
+from cnc.lab.attach import attach
 from cnc.model import NS_PER_S, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push
@@ -242,7 +242,7 @@ def test_the_command_sends_the_flows_of_a_file(running: Lab, tmp_path: Path):
 def test_a_lab_is_found_by_its_intent_only_if_it_was_made_for_it(running: Lab):
     found = attach(running.intent)
     assert found == running
-    assert has_timed_wires(found)
+    assert found.nodes.timed_wires
     links = {
         port: link
         for port, link in running.intent.network.links.items()

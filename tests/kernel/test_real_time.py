@@ -16,16 +16,19 @@ import pytest
 from cnc import intent as intents
 from cnc.lab import Lab, lab
 from cnc.margin import EXACT_MAX_NS
-from cnc.model import DEFAULT_GATE_MARGIN_NS, NS_PER_S, Plan
+from cnc.model import DEFAULT_GATE_MARGIN_NS, NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push, starvation
 from cnc.switch.device import Device
 from cnc.traffic.endpoint import tai_ns
 from cnc.traffic.flows import flows
-from cnc.traffic.recording import run
+from cnc.traffic.recording import Recording, run
+from tests.bridged_networks import stream
+from tests.kernel.test_lab_policing import refused
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
-STREAMS, PERIOD_NS = 10, 50_000_000
+STREAMS = 10
+TALKER_LATENESS_NS = 350_000_000  # beside whatever else a machine does
 MEASURED_LIMIT_S = 120
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(900)]
@@ -51,11 +54,18 @@ def starved(running: Lab) -> dict[str, str]:
     return found
 
 
+def recorded(running: Lab, plan: Plan, frames: int, directory: Path) -> Recording:
+    """So many of the streams' frames."""
+    streams = [flow for flow in flows(plan) if flow.latency_bound_ns]
+    (period_ns,) = {its.period_ns for its in plan.intent.streams.values()}
+    record = run(running, streams, frames // STREAMS * period_ns, directory)
+    assert len(record) == frames
+    return record
+
+
 def lost_of(running: Lab, plan: Plan, frames: int, directory: Path) -> int:
     """How many of the streams' frames nobody received."""
-    streams = [flow for flow in flows(plan) if flow.name in plan.streams]
-    record = run(running, streams, frames // STREAMS * PERIOD_NS, directory)
-    assert len(record) == frames
+    record = recorded(running, plan, frames, directory)
     return sum(frame.received_ns is None for frame in record)
 
 
@@ -74,6 +84,41 @@ def test_of_10_000_frames_on_a_real_clock_none_is_lost_and_no_class_starves(
         plan = pushed(running)
         assert lost_of(running, plan, 10_000, tmp_path) == 0
         assert starved(running) == {}
+
+
+def policed() -> Intent:
+    """One switch that bridges, and drops what is late: each station sends one stream, and shares
+    the machine with whatever else it does."""
+    document = dict(intents.load(SCHEDULES / "slow.yaml").document)
+    document |= {"name": "slow-policed", "forwarding": "bridged", "policing": "drop"}
+    document["defaults"] = {**document["defaults"], "talker-lateness": f"{TALKER_LATENESS_NS}ns"}
+    document["classes"] = {
+        name: {key: value for key, value in its.items() if key != "dscp"}
+        for name, its in document["classes"].items()
+    }
+    pairs = [(f"t{n}", f"l{n}") for n in range(1, STREAMS // 2 + 1)]
+    document["streams"] = {
+        f"{talker}-{listener}": stream(
+            talker, listener, period="400ms", **{"class": "cyclic", "max-latency": "400ms"}
+        )
+        for pair in pairs
+        for talker, listener in (pair, pair[::-1])
+    }
+    return intents.from_document(document, document["name"])
+
+
+def test_of_10_000_frames_on_a_real_clock_a_filter_drops_those_alone_that_are_late(tmp_path: Path):
+    with lab(policed()) as running:
+        plan = pushed(running)
+        record = recorded(running, plan, 10_000, tmp_path)
+        counted = sum(refused(running, plan, "s1").values())
+    lost = [frame for frame in record if frame.received_ns is None]
+    # The machine may stand still after a program has read the clock, so what is nearly late may be.
+    in_time = [f for f in record if f.sent_ns - f.planned_ns < TALKER_LATENESS_NS // 2]
+    assert len(in_time) > len(record) // 2
+    assert [frame for frame in in_time if frame.received_ns is None] == []
+    # Each program sends one frame of each stream before those that are counted, at any time.
+    assert len(lost) <= counted <= len(lost) + STREAMS
 
 
 def asked(running: Lab, file: Path) -> subprocess.CompletedProcess[str]:

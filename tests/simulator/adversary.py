@@ -17,6 +17,9 @@ class Adversary(Protocol):
     def processing_ns(self, bridge: Bridge) -> int:
         """From the last bit received until the frame is in its queue."""
 
+    def before_filter_ns(self, processing_ns: int) -> int:
+        """How much of that time passes before a stream filter looks at it."""
+
     def control_ns(self, longest_ns: int) -> int:
         """How long control frames keep the link before a frame that could start."""
 
@@ -39,6 +42,9 @@ class Nobody:
 
     def processing_ns(self, bridge: Bridge) -> int:
         return bridge.processing_min_ns
+
+    def before_filter_ns(self, _processing_ns: int) -> int:
+        return 0
 
     def control_ns(self, _longest_ns: int) -> int:
         return 0
@@ -80,6 +86,9 @@ class Chance:
 
     def processing_ns(self, bridge: Bridge) -> int:
         return self._between(bridge.processing_min_ns, bridge.processing_max_ns)
+
+    def before_filter_ns(self, processing_ns: int) -> int:
+        return self._between(0, processing_ns)
 
     def control_ns(self, longest_ns: int) -> int:
         return self._between(0, longest_ns)

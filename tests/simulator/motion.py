@@ -9,6 +9,7 @@ from typing import Protocol
 
 from cnc.model import Link, Network, PortRef
 from tests.simulator.adversary import Adversary
+from tests.simulator.filters import DroppingFilters
 from tests.simulator.ports import Flow, Frame, Step
 from tests.simulator.recovery import VectorRecovery
 
@@ -53,10 +54,12 @@ class Motion:
         adversary: Adversary,
         port: Callable[[Link], Egress],
         last_bit_ns: Callable[[Flow, Link], int],
+        filters: DroppingFilters | None = None,
     ) -> None:
         self._network = network
         self._adversary = adversary
         self._last_bit_ns = last_bit_ns
+        self._filters = filters
         nodes = sorted({*network.bridges, *network.end_stations})
         self._clocks = {node: adversary.clock_ns(network) for node in nodes}
         self._make_port = port
@@ -119,9 +122,16 @@ class Motion:
             )
             arrival = Arrival(frame, node, max(by_talker, by_listener), by_listener)
             self._record.arrivals.append(arrival)
-        if node in self._network.bridges:
-            for following in flow.ports.get(node, ()):
-                processing = self._adversary.processing_ns(self._network.bridges[node])
+        bridge = self._network.bridges.get(node)
+        if bridge is not None:
+            ways = flow.ports.get(node, ())
+            takes = [self._adversary.processing_ns(bridge) for _ in ways]
+            if self._filters and link.source.node == flow.talker:
+                # One look at a frame, of which all copies are made.
+                looked = received + self._adversary.before_filter_ns(min(takes))
+                if not self._filters.passes(flow, link.target, looked + self._clocks[node]):
+                    return
+            for following, processing in zip(ways, takes, strict=True):
                 passage = link.source, following.source, flow.traffic_class
                 queued = max(received + processing, self._last_queued.get(passage, received))
                 self._last_queued[passage] = queued

@@ -11,6 +11,7 @@ from cnc.elimination import Elimination, Recovery
 from cnc.forwarding import bridge_forwardings
 from cnc.model import ClassRole, GateControlList, Link, Plan, PortRef
 from tests.simulator.adversary import Adversary, Chance, Nobody
+from tests.simulator.filters import DroppingFilters
 from tests.simulator.motion import Motion, Record
 from tests.simulator.octets import FrameTimes
 from tests.simulator.ports import Disturbance, Flow, Frame, LateFrame, Port
@@ -43,9 +44,10 @@ def missed(
     duration_ns: int,
     disturbance: Disturbance | None = None,
     late_frame: LateFrame | None = None,
+    is_filtered: bool = False,
 ) -> list[Miss]:
     """The frames of all periods that begin within the duration and come late, twice, or never
-    although no link lost them."""
+    although no link lost them. Filters of first switches drop frames if it `is_filtered`."""
     flows = flows_of(plan)
     sent = [
         (at + late_frame.by_ns, link, frame)
@@ -54,7 +56,8 @@ def missed(
         for at, link, frame in sent_by(plan, flows, duration_ns)
     ]
     end_ns = _end_ns(plan, duration_ns)
-    record = run(plan, adversary, sent, end_ns=end_ns, disturbance=disturbance)
+    filters = DroppingFilters(plan) if is_filtered else None
+    record = run(plan, adversary, sent, end_ns=end_ns, disturbance=disturbance, filters=filters)
     arrived: dict[tuple[Frame, str], int] = {}
     for each in record.arrivals:
         arrived[each.frame, each.listener] = each.latency_ns
@@ -153,6 +156,7 @@ def run(
     *,
     end_ns: int,
     disturbance: Disturbance | None = None,
+    filters: DroppingFilters | None = None,
 ) -> Record:
     """Frames through the plan's lists, on ports by the standard."""
     intent = plan.intent
@@ -164,7 +168,7 @@ def run(
     def last_bit_ns(flow: Flow, link: Link) -> int:
         return times.last_bit_ns(flow.octets_on(link.source), link.rate_bps)
 
-    return Motion(intent.network, adversary, port, last_bit_ns).run(sent, end_ns)
+    return Motion(intent.network, adversary, port, last_bit_ns, filters).run(sent, end_ns)
 
 
 def list_of(plan: Plan, port: PortRef) -> GateControlList | None:

@@ -22,6 +22,12 @@ def switch():
     return RecordingKernel(*ports, replace(port("br0", 9), as_bridge=BRIDGE), now_ns=NOW_NS)
 
 
+def interfaces(*ports):
+    """The configuration of ports about which nothing is said but that they are there."""
+    listed = [{"name": name, "type": "iana-if-type:ethernetCsmacd"} for name in ports]
+    return {"ietf-interfaces:interfaces": {"interface": listed}}
+
+
 def rows(ports, content):
     return [
         {"port-ref": number, **content} | ({"tsn-linux:interface": name} if name else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -217,6 +218,24 @@ def test_frames_of_a_period_are_counted_beside_their_payload(
     assert "3 × 1400 B; latency" in texts(browser, "#stream p")[0]  # noqa: RUF001
     browser.find_element(By.XPATH, "//table[@id='streams']//th[4]/button").click()
     assert texts(browser, "#streams tbody button") == ["single", "picture"]
+
+
+def test_a_selected_stream_shows_who_polices_it_and_takes_its_second_copies_out(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    shown(browser, compute(intent_room.load(SCHEDULES / "guarded.yaml")), tmp_path)
+    choose(browser, "set-point")
+    policed, numbered, passed = texts(browser, "#stream .guard")
+    assert re.fullmatch(
+        r"s1/plc drops what comes outside [\d.]+ – [\d.]+ µs, is longer than 86 octets behind its "  # noqa: RUF001
+        r"EtherType, or beyond 86 octets in a period",
+        policed,
+    )
+    assert numbered == "s1/plc numbers its frames"
+    assert passed.startswith("s3 passes the first copy of each from s2 and s4 (history ")
+    browser.save_screenshot(str(tmp_path / "guarded.png"))
+    choose(browser, "picture")
+    assert len(texts(browser, "#stream .guard")) == 1
 
 
 def test_a_click_on_a_frame_selects_its_stream(

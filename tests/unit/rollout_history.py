@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import zlib
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from cnc.model import (
     PortConfiguration,
     StoredPort,
 )
-from cnc.rollout.history import History, Journal, SwitchChange
+from cnc.rollout.history import History, Journal, SwitchChange, encoding
 
 LINE3 = planfile.load(Path(__file__).parent / "data" / "line3-plan.json")
 CONFIRM_BY = datetime(2026, 3, 1, 12, 0, 59, tzinfo=UTC)
@@ -41,6 +43,17 @@ def change(address: str = "192.0.2.1") -> SwitchChange:
         before={"p1": None, "p2": stored, "p3": stored},
         after={"p1": port(), "p2": port(), "p3": None},
     )
+
+
+def recorded_without(change: SwitchChange, *of_bridges: str, stored: Iterable[str] = ()) -> bytes:
+    """A change of the bridge br0 as it was recorded before these values of bridges, and what is
+    `stored` beside them, were known; the change has none of them."""
+    document = json.loads(zlib.decompress(encoding.change_to_octets(change)))
+    for forwarding in document["bridges"]["br0"].values():
+        assert [forwarding.pop(name) for name in of_bridges] == [[] for _ in of_bridges]
+    for name in stored:
+        document["before"]["br0"].pop(name)
+    return zlib.compress(json.dumps(document).encode())
 
 
 def begin(

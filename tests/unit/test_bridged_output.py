@@ -51,6 +51,19 @@ def test_the_table_of_a_plan_shows_one_start_where_a_switch_copies_the_frame() -
     assert line.count(start) == 1
 
 
+def test_a_plan_says_which_switches_hold_too_few_filters_to_count(tmp_path: Path) -> None:
+    text = BRIDGED.read_text()
+    small = text.replace("s1: {", "s1: {stream-filters-max: 5, ")
+    assert small != text
+    (few := tmp_path / "few.yaml").write_text(small)
+    told = (
+        "too few stream filters to count frames that come otherwise than planned: s1 holds 5 of 9 "
+        "(stream-filters-max)"
+    )
+    assert told in cnc("plan", few)
+    assert "too few" not in cnc("plan", BRIDGED)
+
+
 def test_the_table_of_a_routed_plan_has_no_such_columns() -> None:
     assert "VLAN" not in cnc("plan", SCHEDULES / "line3.yaml")
 

@@ -19,6 +19,7 @@ from cnc.forwarding import bridge_forwardings
 from cnc.model import BridgeForwarding, Intent, Plan
 from cnc.planner import plan
 from cnc.policing import (
+    NO_POLICING,
     FilteredStream,
     FixedGate,
     Policing,
@@ -31,6 +32,7 @@ from tests.unit.bridged_networks import bridged
 from tests.unit.planner_networks import RING, stream
 
 CLOCK_ERROR_NS = RING.clock_error_ns
+COUNT = Policing.COUNT
 DROPPED = PolicingRules(Policing.DROP)
 
 
@@ -80,7 +82,7 @@ def test_the_filters_of_a_plan_let_its_frames_pass_and_no_other() -> None:
     assert judge(PLANNED) == []
 
 
-@pytest.mark.parametrize("rules", [PolicingRules(), PolicingRules(Policing.COUNT)])
+@pytest.mark.parametrize("rules", [PolicingRules(), PolicingRules(Policing.COUNT), NO_POLICING])
 def test_filters_that_drop_without_being_asked_to_are_found(rules: PolicingRules) -> None:
     assert found(of=replace(PLANNED, intent=wanted(rules)))
 
@@ -162,6 +164,31 @@ def test_more_filters_than_a_switch_holds_are_found() -> None:
     intent = replace(PLANNED.intent, network=replace(network, bridges=bridges))
     assert found(of=replace(PLANNED, intent=intent)) == [
         "stream-filters s1: is told 4 stream filters, and holds 3"
+    ]
+
+
+def test_a_switch_too_small_to_count_is_told_what_is_asked_for_and_no_more() -> None:
+    intent = wanted(PolicingRules(streams={"once": Policing.DROP}))
+    bridges = {
+        **intent.network.bridges,
+        "s1": replace(intent.network.bridges["s1"], stream_filters_max=3),
+    }
+    of = plan(replace(intent, network=replace(intent.network, bridges=bridges)))
+    told_of_it = bridge_forwardings(of)
+    assert found(told_of_it, of) == []
+    (dropping,) = told_of_it["s1"].filters
+    more = {
+        **told_of_it,
+        "s1": replace(TOLD["s1"], filters=(dropping, replace(FAST, policing=COUNT))),
+    }
+    assert found(more, of) == [
+        "policing twice: is policed at s1/t, by nobody's wish",
+        "policing s1/t: has policing count of strangers with priority 6, off is asked for",
+    ]
+    less = {**told_of_it, "s2": replace(TOLD["s2"], filters=())}
+    assert found(less, of) == [
+        f"policing s2/m: has policing off of strangers with priority {priority}, count is asked for"
+        for priority in (FAST.priority, SLOW.priority)
     ]
 
 

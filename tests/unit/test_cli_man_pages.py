@@ -10,6 +10,7 @@ import click
 import pytest
 
 from agent import main as agent
+from agent.clock_service import main as clock
 from agent.netconfd.broker import options as broker
 from agent.netconfd.front import options as netconfd
 from cnc.cli import cnc, planning, settings
@@ -33,6 +34,7 @@ def plain(page: Path) -> str:
 COMMANDS = {"-".join(["cnc", *words]): its for words, its in settings.commands(cnc)}
 PARSERS = {
     "tsn-agent": agent.parser(),
+    "tsn-clock": clock.parser(),
     "tsn-netconfd": netconfd.parser(),
     "tsn-netconf-broker": broker.parser(),
 }

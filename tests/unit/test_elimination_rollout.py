@@ -3,8 +3,6 @@ recorded, moved, and followed by `cnc path`."""
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from cnc import page
 from cnc.check.transition import judge_transition
 from cnc.cli import render
 from cnc.elimination import (
+    NO_SEQUENCING,
     Elimination,
     Generation,
     Recovery,
@@ -37,7 +35,9 @@ from cnc.model import (
     StoredPort,
     StreamAddress,
 )
+from cnc.page.data import page_data
 from cnc.planner import plan
+from cnc.policing import FilteredStream, FixedGate, Policing, StreamFilter
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import Outcome, SwitchChange, encoding
 from cnc.rollout.path import StreamPath, walk
@@ -64,6 +64,7 @@ from cnc.watch.metrics import Network
 from tests.json_documents import documented
 from tests.unit.bridged_networks import bridged
 from tests.unit.planner_networks import RING, stream
+from tests.unit.rollout_history import recorded_without
 
 ID = RolloutId("0e1f3ac2-6f0c-4c6b-9f0c-2d0f6a5a7d11", "operator@cnc", "2026-11-23T09:00:00Z")
 SID, F, IF = (f"{{{each}}}" for each in (STREAM_IDENTIFICATION, FRER, INTERFACES))
@@ -198,6 +199,16 @@ def test_the_next_push_leaves_exactly_what_it_wants(
     assert len(stored.sequencing.generations) + len(stored.sequencing.recoveries) == count
     assert len(stored.identities) == count
     assert all(stored.sequencing.identifications.values())
+
+
+@pytest.mark.parametrize("function", [FIRST, LAST])
+def test_a_stream_that_is_still_policed_loses_its_function(function: SequenceFunction) -> None:
+    of = FilteredStream(AXIS.destination_mac, AXIS.vlan_id, "t")
+    policed = StreamFilter(of, 6, 0, FixedGate.OPEN, Policing.OFF)
+    before, after = (replace(its, filters=(policed,)) for its in (told(axis=function), told()))
+    stored = read(_applied(sent(before), sent(after, read(sent(before)))))
+    assert len(stored.identities) == 1
+    assert stored.sequencing == NO_SEQUENCING
 
 
 def _applied(first: etree._Element, edit: etree._Element) -> etree._Element:
@@ -371,11 +382,7 @@ def test_what_was_numbered_survives_the_way_through_the_history() -> None:
 
 def test_a_change_that_was_recorded_before_there_were_numbers_is_read() -> None:
     change = SwitchChange(Management("10.99.0.1"), {"br0": stored(told())}, {"br0": told()})
-    document = json.loads(zlib.decompress(encoding.change_to_octets(change)))
-    for forwarding in document["bridges"]["br0"].values():
-        assert forwarding.pop("sequencing") == []
-    document["before"]["br0"].pop("sequencing")
-    octets = zlib.compress(json.dumps(document).encode())
+    octets = recorded_without(change, "sequencing", stored=["sequencing"])
     found = encoding.change_from_octets(octets, Outcome.UNKNOWN, "")
     assert (found.before, found.after) == (change.before, change.after)
 
@@ -488,10 +495,13 @@ def test_the_table_of_a_plan_says_where_frames_are_numbered_and_passed_once(
     assert "second copies" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("elimination", Elimination)
-def test_the_page_of_a_plan_says_who_takes_copies_out(elimination: Elimination) -> None:
-    written = page.html(plan(ring(elimination)))
-    assert ('"elimination":"switch"' in written) is (elimination is Elimination.SWITCH)
+def test_the_page_of_a_plan_has_who_numbers_frames_and_takes_copies_out() -> None:
+    (once,) = page_data(plan(ring(Elimination.SWITCH)))["streams"]
+    assert once["numbered"] == ["s1/t"]
+    (recovered,) = once["recovered"]
+    assert (recovered["switch"], recovered["ports"]) == ("s3", ["s2", "s4"])
+    (twice,) = page_data(plan(ring(Elimination.LISTENER)))["streams"]
+    assert not twice.keys() & {"numbered", "recovered"}
 
 
 # --- counters ------------------------------------------------------------------------------------

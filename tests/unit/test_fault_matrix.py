@@ -13,7 +13,7 @@ from cnc.model import Plan
 from cnc.transition import transition
 from tests.fault.director import Direction
 from tests.fault.kernels import Gates, Side, Sides
-from tests.fault.matrix import cases
+from tests.fault.matrix import cases, distinct
 from tests.fault.network import STRUCK, Subject, telling_ports, two_plans
 from tests.fault.table import Fault, Recovery, Row, from_json, to_json, to_markdown
 from tests.fault.ways import planned
@@ -187,6 +187,29 @@ def test_the_table_has_a_line_a_step_and_shouts_what_is_wrong():
     ]
 
 
+def test_requests_that_only_ask_one_after_another_are_one_step():
+    asked = [
+        "before netlink RTM_GETLINK",
+        "before netlink generic",
+        "before netlink RTM_GETLINK (2)",
+    ]
+    steps = [f"tsn-agent: {step}" for step in [*asked, "before netlink RTM_NEWQDISC"]]
+    steps += ["tsn-agent: before netlink RTM_GETLINK (3)", "cnc: after get-data"]
+    steps += ["tsn-agent: before netlink RTM_GETLINK (4)", "tsn-agent: before netlink generic (2)"]
+    assert distinct(steps) == [*steps[:2], *steps[3:7]]
+
+
+def test_the_end_of_a_change_is_the_beginning_of_the_next_one():
+    changes = ("after batch RTM_NEWMDB", "before BPF update", "after BPF update")
+    again = ("before BPF update (2)", "after BPF update (2)", "before netlink RTM_GETLINK")
+    steps = [f"tsn-agent: {step}" for step in (*changes, *again)]
+    assert distinct(steps) == [*steps[:3], *steps[4:]]
+    between = [*steps, "cnc: after connect", "tsn-agent: before BPF update (3)"]
+    assert distinct(between)[-2:] == between[-2:]
+    controllers = [f"cnc: {step}" for step in (*changes, *again)]  # it changes other switches, too
+    assert distinct(controllers) == controllers
+
+
 # --- a network of bridges ------------------------------------------------------------------------
 
 
@@ -203,9 +226,29 @@ def test_a_row_of_bridges_ends_on_the_forwarding_of_its_schedule(
     assert ("**" in to_markdown([row])) is not is_sound
 
 
+@pytest.mark.parametrize(
+    ("guards", "lost", "doubled", "is_sound"),
+    [
+        ("old", 0, 0, True),
+        ("new", 0, 0, False),
+        ("neither", 0, 0, False),
+        ("old", 1, 0, False),
+        ("old", 0, 1, False),
+    ],
+)
+def test_a_row_of_guarded_streams_ends_on_the_guards_of_its_schedule_with_one_copy_of_each_frame(
+    guards: str, lost: int, doubled: int, is_sound: bool
+):
+    frames = {"frames_sent": 100, "frames_lost": lost, "frames_doubled": doubled}
+    row = replace(SOUND, forwarding="old", guards=guards, **frames)
+    assert row.is_sound is is_sound
+    assert ("**" in to_markdown([row])) is not is_sound
+
+
 def test_rows_of_before_are_read():
     (document,) = json.loads(to_json([SOUND]))
-    del document["forwarding"], document["strays"]
+    for later in ("forwarding", "strays", "guards", "frames_sent", "frames_lost", "frames_doubled"):
+        del document[later]
     assert from_json(json.dumps([document])) == [SOUND]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -12,6 +13,7 @@ from cnc.forwarding import bridge_forwardings
 from cnc.identification import IpIdentification
 from cnc.model import AddressRange, Forwarding, Intent, Plan, Stream, StreamAddress
 from cnc.planner import Changes, Live, plan
+from cnc.policing import Policing, PolicingRules
 from tests.unit.bridged_networks import RING5, bridged, deliveries
 from tests.unit.planner_fuzz import random_intent
 from tests.unit.planner_networks import US, seeded, stream, with_streams
@@ -46,6 +48,20 @@ def after(running: Plan, changes: Changes, *streams: Stream, without: str = "") 
         addresses={**addresses, **changes.addresses},
         jitter_ns={**jitter, **changes.jitter_ns},
     )
+
+
+def policed(wanted: Intent, random: Random) -> Intent:
+    """With filters of some streams, and switches that hold few of them."""
+    rules = PolicingRules(
+        random.choice([None, *Policing]),
+        {"cyclic": random.choice([*Policing])} if random.random() < 0.5 else {},
+        {name: random.choice([*Policing]) for name in wanted.streams if random.random() < 0.3},
+    )
+    bridges = {
+        name: replace(its, stream_filters_max=random.choice((4, 8, 99)))
+        for name, its in wanted.network.bridges.items()
+    }
+    return replace(wanted, network=replace(wanted.network, bridges=bridges), policing=rules)
 
 
 def test_a_stream_that_comes_gets_the_next_address() -> None:
@@ -139,14 +155,45 @@ def test_in_a_routed_network_no_stream_gets_an_address() -> None:
     assert Live(running).add([named("b")]).addresses == {}
 
 
+def held(most: int, rules: PolicingRules, *streams: Stream) -> Intent:
+    """The ring, with so many stream filters at s1 at most."""
+    wanted = ring(*streams, macs=9)
+    bridges = dict(wanted.network.bridges)
+    bridges["s1"] = replace(bridges["s1"], stream_filters_max=most)
+    return replace(wanted, network=replace(wanted.network, bridges=bridges), policing=rules)
+
+
+def test_no_switch_gets_more_stream_filters_than_it_holds() -> None:
+    # Two classes of strangers, and three streams.
+    live = Live(plan(held(5, PolicingRules(Policing.COUNT), named("a"))))
+    with pytest.raises(Unschedulable) as refused:
+        live.add([named("b"), named("c", paths=2), named("d")])
+    assert refused.value.reasons["d"] == (
+        "switch s1 would need 6 stream filters, with those for strangers, and holds 5 "
+        "(stream-filters-max)"
+    )
+    live.add([named("b"), named("c", paths=2)])
+    with pytest.raises(Unschedulable, match="holds 5"):
+        live.add([named("d")])
+    live.add([stream("e", "e3", "e1")])  # it comes in by another switch
+    live.remove(["c"])
+    live.add([named("d")])
+
+
+def test_filters_that_nobody_asked_for_make_no_stream_impossible() -> None:
+    for rules in (PolicingRules(), PolicingRules(Policing.OFF)):
+        live = Live(plan(held(1, rules, named("a"))))
+        live.add([named("b"), named("c")])
+
+
 @pytest.mark.parametrize("seed", range(1, 13))
 def test_a_live_plan_of_a_random_bridged_network_stays_sound(seed: int) -> None:
-    """As many streams as filtering entries and addresses allow come and go."""
+    """As many streams as filtering entries, stream filters and addresses allow come and go."""
     random = seeded(seed)
     drawn = random_intent(seed)
     wanted = bridged(drawn.network, *drawn.streams.values(), entries_max=random.choice((3, 6, 99)))
     macs = AddressRange("03:54:53:4e:00:00", f"03:54:53:4e:00:{random.randint(4, 15):02x}", (10,))
-    wanted = replace(wanted, assignable=macs, classes=drawn.classes)
+    wanted = replace(policed(wanted, random), assignable=macs, classes=drawn.classes)
     names = list(wanted.streams)
     try:
         running = plan(with_streams(wanted, *list(wanted.streams.values())[:4]), best_effort=True)

@@ -24,6 +24,7 @@ from cnc.policing import (
     StreamFilter,
     WindowGate,
 )
+from cnc.stream_filters import uncounted
 from tests.bridged_networks import line, stream
 
 FAST, SLOW = 6, 5
@@ -76,8 +77,10 @@ def window(its: StreamFilter) -> WindowGate:
     return its.gate
 
 
-def test_nothing_is_policed_unless_that_is_asked_for() -> None:
-    assert not any(its.filters for its in bridge_forwardings(planned()).values())
+def test_switches_count_unless_something_else_is_asked_for() -> None:
+    assert judge(planned()) == []
+    assert filters(planned()) == filters(planned("count"))
+    assert not any(its.filters for its in bridge_forwardings(planned("off")).values())
     assert not any(its.filters for its in bridge_forwardings(planned("off")).values())
 
 
@@ -158,7 +161,7 @@ def test_a_stream_that_is_not_policed_is_no_stranger() -> None:
 
 
 def test_a_policed_stream_of_a_class_without_policing_leaves_strangers_alone() -> None:
-    made = planned(picture={"policing": "drop"})
+    made = planned("off", picture={"policing": "drop"})
     assert judge(made) == []
     assert [*filters(made)] == ["picture"]
 
@@ -190,6 +193,26 @@ def test_more_filters_than_a_switch_holds_are_refused_with_the_count() -> None:
     assert refused.value.reasons == {
         "switch s1": "needs 7 stream filters, 3 for streams of its end stations and 4 for "
         "strangers, and holds 6 (stream-filters-max)"
+    }
+
+
+def test_a_switch_too_small_to_count_does_what_is_asked_for_and_no_more() -> None:
+    made = planned(switches=limited(6))
+    assert judge(made) == []
+    assert [*filters(made)] == []
+    assert len(filters(made, "s3")) == 4
+    dropping = planned(switches=limited(6), picture={"policing": "drop"})
+    assert judge(dropping) == []
+    assert [*filters(dropping)] == ["picture"]
+    assert uncounted(dropping) == {"s1": 7}
+
+
+def test_what_is_asked_for_is_refused_where_a_switch_holds_less_than_that() -> None:
+    with pytest.raises(Unschedulable) as refused:
+        planned(switches=limited(1), classes={"fast": "drop"})
+    assert refused.value.reasons == {
+        "switch s1": "needs 4 stream filters, 2 for streams of its end stations and 2 for "
+        "strangers, and holds 1 (stream-filters-max)"
     }
 
 

@@ -15,15 +15,27 @@ from cnc.cli.json_output.document import Forwarding as ForwardingDocument
 from cnc.cli.render import comparison
 from cnc.forwarding import bridge_forwardings
 from cnc.model import NS_PER_S, BridgeForwarding, EndStation, Intent, Management, Plan, PortRef
+from cnc.page.data import page_data
 from cnc.plandiff import difference
 from cnc.planner import plan
-from cnc.policing import FilteredStream, Policing, PolicingRules, Strangers, StreamFilter
+from cnc.policing import (
+    NO_POLICING,
+    FilteredStream,
+    Policing,
+    PolicingRules,
+    Strangers,
+    StreamFilter,
+    WindowGate,
+)
+from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.goal import Goal
 from cnc.rollout.path import StreamPath, walk
+from cnc.rollout.policing import Refused, refused_frames
+from cnc.rollout.stream_counts import HINT_TALKERS, Look, compared
 from cnc.switch.device import DeviceError, Managed, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_ports
-from cnc.switch.tree import AgentReport, BridgeReport, FilterCounts, PortReport
+from cnc.switch.tree import AgentReport, BridgeReport, Cause, FilterCounts, PortReport
 from cnc.transition import joined, transition
 from cnc.watch.condition import Event
 from cnc.watch.metrics import _stream_filters as stream_filter_metrics
@@ -74,15 +86,24 @@ def report(made: Plan, switch: str, met: Mapping[str, int] | None = None) -> Por
 # --- status --------------------------------------------------------------------------------------
 
 
-def verdict(made: Plan, met: Mapping[str, int]) -> tuple[str, bool]:
-    found = port_status(
+def seen(made: Plan, *met: Mapping[str, int]) -> PortStatus:
+    """What `status` finds by two looks, with the frames that were refused by each."""
+    desired = desired_ports(made, "s1")["br0"]
+    assert isinstance(desired, BridgeForwarding)
+    looks = [Look(poll(made, after_s, its).state, {}) for after_s, its in enumerate(met)]
+    return port_status(
         PortRef("s1", "br0"),
-        desired_ports(made, "s1")["br0"],
-        report(made, "s1", met),
+        desired,
+        looks[-1].state.ports["br0"],
         None,
+        compared("br0", desired, looks[0], looks[-1]),
         is_leftover=False,
         hint=None,
     )
+
+
+def verdict(made: Plan, met: Mapping[str, int]) -> tuple[str, bool]:
+    found = seen(made, met)
     return found.verdict, found.agrees
 
 
@@ -90,17 +111,43 @@ def test_status_names_whose_frames_did_not_come_as_planned(made: Plan) -> None:
     assert verdict(made, {}) == ("running", True)
     text, agrees = verdict(made, {"around": 12, "e1": 1})
     assert text == (
-        "running; 12 frames of around came otherwise than planned by e1: dropped, 1 frame of no "
-        "stream with priority 6 came in by e1: dropped"
+        "running; 12 frames of around came by e1 out of their window or too many: dropped, 1 frame "
+        "of no stream with priority 6 came in by e1: dropped"
     )
     assert agrees
+
+
+def test_frames_that_come_while_status_looks_are_a_problem(made: Plan) -> None:
+    found = seen(made, {"around": 12, "e1": 1}, {"around": 15, "e1": 1})
+    assert found.verdict == (
+        "running; 15 frames of around came by e1 out of their window or too many: dropped, 3 of "
+        "them just now, 1 frame of no stream with priority 6 came in by e1: dropped"
+    )
+    assert not found.agrees
+    assert found.hints == (HINT_TALKERS,)
+    counts = [each for each in found.counts.filters if each.out_of_window]
+    assert [(each.stream, each.port, each.out_of_window, each.lately) for each in counts] == [
+        ("around", "e1", 15, 3),
+        (None, "e1", 1, 0),
+    ]
+
+
+def test_frames_too_long_are_told_from_those_out_of_their_window(made: Plan) -> None:
+    desired = desired_ports(made, "s1")["br0"]
+    assert isinstance(desired, BridgeForwarding)
+    long = {Refused(0, Cause.LENGTH): 2}
+    assert refused_frames(desired, long) == ["2 frames of around came by e1 too long: dropped"]
+    both = {**long, Refused(0, Cause.GATE): 3}
+    assert refused_frames(desired, both) == [
+        "5 frames of around came by e1, 3 out of their window or too many and 2 too long: dropped"
+    ]
 
 
 def test_status_says_that_counted_frames_passed(made: Plan) -> None:
     counting = replace(made, intent=replace(made.intent, policing=PolicingRules(Policing.COUNT)))
     text, _ = verdict(counting, {"around": 3})
     assert text.endswith(
-        "; 3 frames of around came otherwise than planned by e1: counted, and let pass"
+        "; 3 frames of around came by e1 out of their window or too many: counted, and let pass"
     )
 
 
@@ -123,7 +170,7 @@ def test_watch_tells_when_an_end_station_begins_to_send_otherwise_and_when_it_ha
 ) -> None:
     observer = Observer(made, is_known=lambda _: True)
     assert policed(observer.take(poll(made, 0, {"around": 5}))) == []
-    text = "2 frames of around came otherwise than planned by e1: dropped"
+    text = "2 frames of around came by e1 out of their window or too many: dropped"
     assert policed(observer.take(poll(made, 10, {"around": 7}))) == [("began", text)]
     assert policed(observer.take(poll(made, 20, {"around": 7}))) == []
     assert policed(observer.take(poll(made, 90, {"around": 7}))) == [("ended", text)]
@@ -136,6 +183,7 @@ def test_metrics_have_the_frames_of_each_filter(made: Plan) -> None:
         for family in families
         if family.name == "tsn_stream_filter_refused_frames"
         for sample in family.samples
+        if sample.labels["cause"] == "gate"
     }
     address = made.addresses["around"].destination_mac
     assert {key: sample.value for key, sample in refused.items()} == {
@@ -173,7 +221,10 @@ def test_path_tells_of_the_filter_at_the_first_hop(
     hops = documented("path", capsys.readouterr().out)["hops"]
     assert ["filters" in hop for hop in hops] == [True, False]
     render.path(found, as_json=False)
-    assert "stream filter" in capsys.readouterr().out
+    assert (
+        "at s1, of what comes by e1: what is out of order is dropped, the"
+        in capsys.readouterr().out
+    )
 
 
 def test_path_says_where_a_filter_is_missing(made: Plan) -> None:
@@ -220,12 +271,33 @@ def test_the_filter_of_a_former_way_stays_until_its_last_frame_has_come(made: Pl
     macs = [its.of.destination_mac for its in both.filters if isinstance(its.of, FilteredStream)]
     assert macs == [each.addresses["around"].destination_mac for each in (new, made)]
     assert all(isinstance(its.of, Strangers) for its in both.filters[2:])
-    bridges = {
-        **without.network.bridges,
-        "s1": replace(without.network.bridges["s1"], stream_filters_max=3),
-    }
-    small = replace(new, intent=replace(without, network=replace(without.network, bridges=bridges)))
+    small = with_room(new, 3)
     assert [each.code for each in judge_transition(small, made, between)] == ["stream-filters"]
+
+
+def with_room(its: Plan, filters: int) -> Plan:
+    """At s1."""
+    network = its.intent.network
+    bridges = {
+        **network.bridges,
+        "s1": replace(network.bridges["s1"], stream_filters_max=filters),
+    }
+    return replace(its, intent=replace(its.intent, network=replace(network, bridges=bridges)))
+
+
+def test_a_switch_that_counts_by_default_keeps_former_filters_if_it_has_room(made: Plan) -> None:
+    links = {port: link for port, link in made.intent.network.links.items() if port not in CUT}
+    by_default = replace(made.intent, policing=PolicingRules())
+    counting = replace(made, intent=by_default)
+    without = replace(by_default, network=replace(by_default.network, links=links))
+    new = plan(without, keep=counting)
+    kept = {
+        room: len(transition(counting, with_room(new, room)).former["s1"].filters)
+        for room in (3, 4)
+    }
+    assert kept == {3: 0, 4: 1}
+    between = transition(counting, with_room(new, 3))
+    assert judge_transition(with_room(new, 3), counting, between) == []
 
 
 def changed(made: Plan, **keys: object) -> Plan:
@@ -271,3 +343,35 @@ def test_base_times_are_multiples_of_the_periods_of_stream_gates(made: Plan) -> 
     ports = {"s1": {"br0": desired_ports(made, "s1")["br0"]}}
     goal = replace(Goal.of(made), ports=ports)
     assert goal.cycles_ns() == {1_000_000}
+
+
+def test_the_plan_says_of_which_streams_misfits_are_dropped(
+    made: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = replace(made.intent.network, disturbance_ns=0)
+    recovering = replace(made.intent, network=net)
+    render.planning.plan(plan(recovering), None)
+    assert "of 2 of 2 streams a frame that comes otherwise than planned is dropped" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    render.planning.plan(plan(replace(recovering, policing=PolicingRules(Policing.COUNT))), None)
+    assert "is dropped" not in capsys.readouterr().out
+
+
+def test_the_page_of_a_plan_has_the_window_and_sizes_of_each_stream(made: Plan) -> None:
+    streams = {each["name"]: each for each in page_data(made)["streams"]}
+    (filtered,) = streams["around"]["filters"]
+    first = bridge_forwardings(made)["s1"].filters[0]
+    assert isinstance(first.gate, WindowGate)
+    assert filtered == {
+        "port": "s1/e1",
+        "policing": "drop",
+        "max_sdu_octets": first.max_sdu_octets,
+        "opens_ns": first.gate.start_ns,
+        "closes_ns": first.gate.start_ns + first.gate.open_ns,
+        "octets_max": first.gate.octets_max,
+    }
+    some = PolicingRules(Policing.DROP, streams={"around": Policing.OFF})
+    for rules, of in ((some, ["stays"]), (NO_POLICING, [])):
+        its = replace(made, intent=replace(made.intent, policing=rules))
+        assert [each["name"] for each in page_data(its)["streams"] if "filters" in each] == of

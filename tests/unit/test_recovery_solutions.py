@@ -30,6 +30,7 @@ def queues(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[tuple[int,
         gone = earliest + draw(st.sampled_from([10, 40, 1500]))
         arrivals.append((period, earliest, gone, draw(st.integers(1, 40))))
     ahead = [draw(st.integers(0, 60)), draw(st.sampled_from([0, 1, 3, 10])), 10]
+    ahead.append(draw(st.sampled_from([0, 0, 20])))
     return cycle, stretches, arrivals, ahead
 
 

@@ -32,7 +32,7 @@ def plan() -> Plan:
     stations["l1"] = {"mac": "02:00:00:00:00:0c"}
     known_by = {"ip": {"destination": "192.0.2.1", "protocol": "udp", "destination-port": 5004}}
     streams = {"camera": documents.stream("t1", "l1", identification=known_by, ip=4)}
-    whole = {**document, "end-stations": stations, "streams": streams}
+    whole = {**document, "policing": "off", "end-stations": stations, "streams": streams}
     return compute(intents.from_document(whole, "line"))
 
 

@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from cnc.elimination import Generation, Recovery
 from cnc.identification import Inward, Outward
-from cnc.model import BridgeForwarding, GateEntry, PortRef
+from cnc.model import BridgeForwarding, GateEntry, PortRef, StreamAddress
 from cnc.policing import FilteredStream, FixedGate, Policing, StreamFilter, WindowGate
 
 
@@ -66,7 +66,6 @@ class RunningGates(Document):
 def _stream_entries(forwarding: BridgeForwarding | object) -> object:
     if not isinstance(forwarding, BridgeForwarding):
         return forwarding
-    names = {(a.destination_mac, a.vlan_id): name for a, name in forwarding.names.items()}
     return {
         "entries": [
             {
@@ -103,7 +102,7 @@ def _stream_entries(forwarding: BridgeForwarding | object) -> object:
         or None,
         "filters": [
             {
-                "stream": names.get((its.of.destination_mac, its.of.vlan_id)),
+                "stream": forwarding.names.get(StreamAddress.of(its.of)),
                 "destination_mac": its.of.destination_mac,
                 "vlan_id": its.of.vlan_id,
                 **_of_any(its),

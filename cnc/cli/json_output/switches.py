@@ -14,6 +14,7 @@ from cnc.cli.json_output.document import (
     is_empty,
     is_none,
 )
+from cnc.policing import Policing
 from cnc.rollout.preflight import Finding
 from cnc.rollout.transaction import SwitchTimes
 
@@ -103,13 +104,57 @@ class ForwardingState(Document):
     such bridge."""
 
 
+class FilteredFrames(Document):
+    """What a stream filter has counted since it was set."""
+
+    stream: str | None
+    """null: it takes frames of no stream that have its priority."""
+    port: str
+    """Where they come in."""
+    priority: int
+    policing: Policing
+    """What becomes of frames that do not come as planned."""
+    frames: int
+    """All that it has taken."""
+    out_of_window: int
+    """Of these, out of their window or too many, for which there is one counter."""
+    too_long: int
+    lately: int
+    """Of `out_of_window` and `too_long` together, those that came while `cnc status` looked."""
+
+
+class Copies(Document):
+    """What has become of the copies of a stream that came in by a port of a last switch."""
+
+    stream: str
+    port: str
+    passed: int
+    """The first ones."""
+    discarded: int
+    """The second ones."""
+    lost: int
+    """Frames that have come by no port."""
+    rogue: int
+    """Copies with a number out of their turn, which are discarded, too."""
+    is_silent: bool
+    """None comes by this port, while others do by another."""
+
+
+class StreamCounts(Document):
+    """What a bridge has counted of the frames of streams."""
+
+    filters: list[FilteredFrames]
+    copies: list[Copies]
+
+
 class PortState(Document):
     """One port in `cnc status`. The exit code is 1 if one does not agree."""
 
     port: PortName
     """NODE/PORT."""
     agrees: bool
-    """The kernel runs what is intended, and nothing else is pending."""
+    """The kernel runs what is intended, nothing else is pending, and frames of streams come as
+    planned, by all their ways."""
     verdict: str
     """running, pending, no gates, or in words how the port differs or why its state is unknown."""
     intended: Gates | None
@@ -118,3 +163,8 @@ class PortState(Document):
     """A list that the kernel has and does not run yet."""
     forwarding: ForwardingState | None = Field(None, exclude_if=is_none)
     """Of a bridge, which has no gates; left out otherwise."""
+    counts: StreamCounts = Field(
+        StreamCounts(filters=[], copies=[]),
+        exclude_if=lambda its: not (its.filters or its.copies),
+    )
+    """Left out where nothing is counted."""

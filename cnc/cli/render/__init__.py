@@ -3,7 +3,7 @@
 from cnc.cli.render.comparison import plan_difference
 from cnc.cli.render.doctor import diagnosis
 from cnc.cli.render.history import rollout, rollouts
-from cnc.cli.render.lab import captured, lab_status, lab_up, lab_without_gates
+from cnc.cli.render.lab import captured, kernels_up, lab_status, lab_up, lab_without_gates
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.path import path
 from cnc.cli.render.planning import chart, difference, intent, limits, plan, refused, verdict
@@ -20,6 +20,7 @@ __all__ = [
     "exposed",
     "intent",
     "interrupted",
+    "kernels_up",
     "lab_status",
     "lab_up",
     "lab_without_gates",

@@ -24,13 +24,11 @@ def path(found: StreamPath, *, as_json: bool) -> None:
     where = f"{found.address.destination_mac}, VLAN {found.address.vlan_id}"
     translates = any(hop.translation for hop in found.hops)
     has_copies = any(hop.sequencing for hop in found.hops)
-    filters = any(hop.filters for hop in found.hops)
     table = new_table(
         f"{found.stream} ({where})",
         *("switch", "enters by", "leaves by", "planned"),
         *(["translation"] if translates else []),
         *(["copies"] if has_copies else []),
-        *(["stream filter"] if filters else []),
         "verdict",
     )
     for hop in found.hops:
@@ -41,11 +39,16 @@ def path(found: StreamPath, *, as_json: bool) -> None:
             ", ".join(hop.planned) or _NONE,
             *([hop.translation or _NONE] if translates else []),
             *([hop.sequencing or _NONE] if has_copies else []),
-            *([hop.filters or _NONE] if filters else []),
             hop.deviation or "as planned",
             style="bold red" if hop.deviation else None,
         )
     print_table(table)
+    for line in dict.fromkeys(
+        f"at {hop.switch}, of what comes by {hop.ingress}: {hop.filters}"
+        for hop in found.hops
+        if hop.filters
+    ):
+        echo(line)
     reached = ", ".join(found.listeners) or "no end station"
     if not found.deviations:
         switches = counted(len({hop.switch for hop in found.hops}), "switch")

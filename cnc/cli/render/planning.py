@@ -25,7 +25,9 @@ from cnc.model import (
     StreamPlan,
 )
 from cnc.packets import longest_packets
+from cnc.policing import Policing
 from cnc.sequencing import sequence_functions
+from cnc.stream_filters import uncounted
 
 if TYPE_CHECKING:
     from cnc.check import Violation
@@ -128,6 +130,7 @@ def plan(computed: Plan, output: Path | None) -> None:
     if full := _full_lists(computed):
         echo(f"near the limit of their port: {some(full, ', ')}")
     _mtus(computed)
+    _uncounted(computed)
     gate_margin(computed)
     if computed.recovery_ns:
         _recovery(computed)
@@ -211,6 +214,20 @@ def _mtus(computed: Plan) -> None:
         echo(f"ports that need an MTU of {octets} octets: {some(ports, ', ')}")
 
 
+def _uncounted(computed: Plan) -> None:
+    """The switches at which `policing`, of which the intent says nothing, counts nothing."""
+    bridges = computed.intent.network.bridges
+    few = [
+        f"{switch} holds {bridges[switch].stream_filters_max:,} of {needed:,}"
+        for switch, needed in uncounted(computed).items()
+    ]
+    if few:
+        echo(
+            "too few stream filters to count frames that come otherwise than planned: "
+            f"{some(few, ', ')} (stream-filters-max)"
+        )
+
+
 def gate_margin(planned: Plan) -> None:
     """How late gates may open by the plan, why, and what that costs; nothing without a margin."""
     margin_ns = planned.intent.network.gate_margin_ns
@@ -244,6 +261,16 @@ def _recovery(computed: Plan) -> None:
         f"{duration(max(computed.recovery_ns.values()))}; no link time is set aside for that, late "
         f"frames may go ahead of best effort for up to {share:.1%} of the time ({port})"
     )
+    dropped = sum(
+        computed.intent.policing.of_stream(name, computed.class_of(name).name) is Policing.DROP
+        for name in computed.streams
+    )
+    if dropped:
+        echo(
+            f"of {dropped} of {counted(len(computed.streams), 'stream')} a frame that comes "
+            "otherwise than planned is dropped at the first switch (policing: drop), and need not "
+            "be recovered from"
+        )
 
 
 def _backlog_share(computed: Plan, port: PortRef) -> float:

@@ -164,9 +164,37 @@ def status(ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool) -
                 style=None if port.agrees else "bold red",
             )
         print_table(table)
+        _print_copies(shown, only_problems=only_problems)
     echo(_summary(ports, differing))
     for hint in dict.fromkeys(hint for port in shown for hint in port.hints):
         echo(f"hint: {hint}")
+
+
+def _print_copies(ports: Sequence[PortStatus], *, only_problems: bool) -> None:
+    """What switches have done with the copies of streams; nothing where none takes any out."""
+    rows = [
+        (port.port.node, its)
+        for port in ports
+        for its in port.counts.copies
+        if its.is_silent or not only_problems
+    ]
+    if not rows:
+        return
+    table = new_table(
+        "copies of streams",
+        *("stream", "switch", "by", ">passed", ">discarded", ">lost", ">rogue", "verdict"),
+    )
+    for switch, its in rows[:_MOVES_MAX]:
+        counts = (its.passed, its.discarded, its.lost, its.rogue)
+        table.add_row(
+            its.stream,
+            switch,
+            its.port,
+            *(f"{count:,}" for count in counts),
+            "silent" if its.is_silent else "comes",
+            style="bold red" if its.is_silent else None,
+        )
+    print_table(table, len(rows), whole="--json")
 
 
 def _summary(ports: Sequence[PortStatus], differing: Sequence[PortStatus]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cnc.format import counted
-from cnc.model import BridgeForwarding, Network, PortRef
+from cnc.model import BridgeForwarding, Network, PortRef, StreamAddress
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.translations import described
 from cnc.rollout.wording import named
@@ -74,11 +74,6 @@ def _failures(
             f"turn it on, on the switch: ip link set {device} type bridge mcast_snooping 1",
         )
     yield from _lacking_modules(desired, bridge)
-    if desired.filters and not bridge.filters_streams:
-        yield (
-            f"cannot police what end stations send: the YANG module {POLICING} is not installed",
-            "update the switch's agent and its YANG modules, or state `policing: off`",
-        )
     for vlan_id in sorted(vlan_id for vlan_id, ports in desired.vlans.items() if ports):
         yield from _foreign_members(vlan_id, bridge, device)
     yield from _foreign_entries(desired, bridge, device)
@@ -88,23 +83,36 @@ def _lacking_modules(desired: BridgeForwarding, bridge: BridgeReport) -> Iterato
     """What the switch has no YANG module for."""
     identification = [] if bridge.identifies_streams else [IDENTIFICATION]
     sequencing = identification or ([] if bridge.recovers_sequences else [SEQUENCING])
-    for task, addresses, lacking, otherwise in (
+    policing = [] if bridge.filters_streams else [POLICING]
+    for task, needing, lacking, otherwise in (
         (
-            "translate frames",
-            [*desired.translations],
+            "translate frames of",
+            _named_streams(desired, desired.translations),
             identification,
             "let the talkers tag their frames",
         ),
-        ("take out second copies", [*desired.sequencing], sequencing, "elimination: listener"),
+        (
+            "take out second copies of",
+            _named_streams(desired, desired.sequencing),
+            sequencing,
+            "elimination: listener",
+        ),
+        (
+            "police what",
+            "end stations send" if desired.filters else "",
+            policing,
+            "state `policing: off`",
+        ),
     ):
-        if addresses and lacking:
-            names = (desired.names.get(its, str(its)) for its in sorted(addresses, key=str))
-            text = f"cannot {task} of {named(names)}: the YANG module {lacking[0]} is not installed"
-            yield text, f"update the switch's agent and its YANG modules, or {otherwise}"
+        if needing and lacking:
+            yield (
+                f"cannot {task} {needing}: the YANG module {lacking[0]} is not installed",
+                f"update the switch's agent and its YANG modules, or {otherwise}",
+            )
 
 
-def _lacks(module: str) -> str:
-    return f"the YANG module {module} is not installed"
+def _named_streams(desired: BridgeForwarding, addresses: Iterable[StreamAddress]) -> str:
+    return named(desired.names.get(its, str(its)) for its in sorted(addresses, key=str))
 
 
 def _recoded(

@@ -20,6 +20,7 @@ from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.preflight.mtus import examine_mtu
 from cnc.rollout.preflight.ports import examine_limits, examine_margin, examine_port
+from cnc.rollout.preflight.streams import examine_programs, examine_tags
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import AgentReport, BridgeReport
 
@@ -102,12 +103,14 @@ def _examine_switch(
     yield Finding(name, None, Check.AGENT, Verdict.OK, "answers")
     if not all(isinstance(each, TalkerConfiguration) for each in ports.values()):
         yield _kernel(name, ports, state.agent)
+        bridges = [each for each in ports.values() if isinstance(each, BridgeForwarding)]
+        yield from examine_programs(name, bridges, state.agent)
     for port, configuration in ports.items():
         ref = PortRef(name, port)
         if isinstance(configuration, BridgeForwarding):
-            yield from examine_bridge(
-                ref, configuration, state.ports.get(port), _classes(ports.values())
-            )
+            report = state.ports.get(port)
+            yield from examine_bridge(ref, configuration, report, _classes(ports.values()))
+            yield from examine_tags(ref, configuration, report.forwarding if report else None)
             continue
         link = network.links.get(ref) if network else None
         report = state.ports.get(port)

@@ -1,0 +1,56 @@
+"""Checks, before a change, that the kernel of a switch can police streams and take out copies.
+
+Both are programs that the switch's agent loads into its kernel (BPF). It says why it cannot, and
+which ports hide the VLAN tags of frames from such a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cnc.elimination import ports_of
+from cnc.model import BridgeForwarding, PortRef
+from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.rollout.wording import named
+from cnc.switch.tree import AgentReport, BridgeReport
+
+
+def examine_programs(
+    name: str, desired: Iterable[BridgeForwarding], agent: AgentReport
+) -> Iterator[Finding]:
+    """Failures of the switch `name` where its kernel refuses what its bridges are to do."""
+    bridges = list(desired)
+    for is_asked, refused, task, otherwise in (
+        (
+            any(each.filters for each in bridges),
+            agent.stream_filters_refused,
+            "police what end stations send",
+            "policing: off",
+        ),
+        (
+            any(each.sequencing for each in bridges),
+            agent.frer_refused,
+            "take out second copies of frames",
+            "elimination: listener",
+        ),
+    ):
+        if is_asked and refused:
+            text = f"cannot {task}: {refused}"
+            hint = f"cure that on the switch, or state `{otherwise}`"
+            yield Finding(name, None, Check.KERNEL, Verdict.FAILED, text, hint)
+
+
+def examine_tags(
+    ref: PortRef, desired: BridgeForwarding, report: BridgeReport | None
+) -> Iterator[Finding]:
+    """A failure where numbers are to be written or read in frames whose tags a driver takes off."""
+    numbering = {port for its in desired.sequencing.values() for port in ports_of(its)}
+    hiding = sorted(numbering & report.hides_tags) if report else []
+    if hiding:
+        text = (
+            f"cannot take out second copies of frames: the driver of {named(hiding)} takes their "
+            "VLAN tags off (rx-vlan-offload)"
+        )
+        commands = "; ".join(f"ethtool -K {port} rxvlan off" for port in hiding)
+        hint = f"turn that off on the switch, and at each start of it: {commands}"
+        yield Finding(*ref, Check.BRIDGE, Verdict.FAILED, text, hint)

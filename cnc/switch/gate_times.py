@@ -1,0 +1,33 @@
+"""When a gate control list begins and how often it repeats: to the YANG tree.
+
+Gates of ports (`ieee802-dot1q-sched`) and of streams (`ieee802-dot1q-psfp`) have the same leaves.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from lxml.builder import ElementMaker
+
+from cnc.model import NS_PER_S
+from cnc.switch.reply import Element
+
+
+def list_times(make: ElementMaker, cycle_ns: int, base_time_ns: int) -> list[Element]:
+    """What follows the entries of an `admin-control-list`: its cycle, its base time (TAI), and that
+    it is to come into force. `make` has the namespace of the list."""
+    # The standard's cycle time is a fraction of a second whose parts are 32 bits wide.
+    cycle_s = Fraction(cycle_ns, NS_PER_S)
+    return [
+        make(
+            "admin-cycle-time",
+            make("numerator", str(cycle_s.numerator)),
+            make("denominator", str(cycle_s.denominator)),
+        ),
+        make(
+            "admin-base-time",
+            make("seconds", str(base_time_ns // NS_PER_S)),
+            make("nanoseconds", str(base_time_ns % NS_PER_S)),
+        ),
+        make("config-change", "true"),
+    ]

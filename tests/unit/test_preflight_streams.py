@@ -1,0 +1,98 @@
+"""What `cnc doctor` and a push find where a kernel cannot police streams or take out copies."""
+
+from __future__ import annotations
+
+import pytest
+from lxml import etree
+
+from cnc.elimination import Generation, Recovery
+from cnc.model import NO_FORWARDING, BridgeForwarding, PortRef, StreamAddress
+from cnc.policing import FixedGate, Policing, Strangers, StreamFilter
+from cnc.rollout.preflight import Check, Finding, Verdict
+from cnc.rollout.preflight.streams import examine_programs, examine_tags
+from cnc.switch.forwarding import bridge_reports
+from cnc.switch.readback import agent_report
+from cnc.switch.tree import AgentReport, BridgeReport
+from tests.unit.test_preflight_bridges import ANSWER
+
+CAMERA, MOTION = (StreamAddress(f"91:e0:f0:00:fe:0{n}", 10) for n in (1, 2))
+POLICING = BridgeForwarding(
+    {}, {}, (), filters=(StreamFilter(Strangers("t1"), 5, 0, FixedGate.CLOSED, Policing.COUNT),)
+)
+ELIMINATING = BridgeForwarding(
+    {}, {}, (), sequencing={CAMERA: Generation("t1"), MOTION: Recovery(("s2", "s3"), 4, 3)}
+)
+NO_LIBRARY = "libbpf.so.1: cannot open shared object file; install the package libbpf1"
+ABLE = AgentReport(37, None)
+UNABLE = AgentReport(37, None, stream_filters_refused=NO_LIBRARY, frer_refused=NO_LIBRARY)
+
+
+@pytest.mark.parametrize(
+    ("desired", "text", "otherwise"),
+    [
+        (POLICING, "cannot police what end stations send", "policing: off"),
+        (ELIMINATING, "cannot take out second copies of frames", "elimination: listener"),
+    ],
+)
+def test_a_kernel_that_refuses_a_program_fails_a_switch_that_is_to_run_it(desired, text, otherwise):
+    assert list(examine_programs("s1", [desired], UNABLE)) == [
+        Finding(
+            "s1",
+            None,
+            Check.KERNEL,
+            Verdict.FAILED,
+            f"{text}: {NO_LIBRARY}",
+            f"cure that on the switch, or state `{otherwise}`",
+        )
+    ]
+
+
+def test_a_kernel_that_takes_the_programs_is_not_worth_a_word():
+    assert list(examine_programs("s1", [POLICING, ELIMINATING], ABLE)) == []
+
+
+def test_programs_that_no_bridge_needs_are_not_worth_a_word():
+    assert list(examine_programs("s1", [NO_FORWARDING], UNABLE)) == []
+
+
+def test_ports_that_hide_the_tags_of_numbered_frames_are_told_with_the_commands():
+    report = BridgeReport(("s2", "s3", "t1"), NO_FORWARDING, hides_tags=frozenset({"t1", "s3"}))
+    (finding,) = examine_tags(PortRef("s1", "br0"), ELIMINATING, report)
+    assert finding.verdict is Verdict.FAILED
+    assert finding.text == (
+        "cannot take out second copies of frames: the driver of s3, t1 takes their VLAN tags "
+        "off (rx-vlan-offload)"
+    )
+    assert finding.hint == (
+        "turn that off on the switch, and at each start of it: "
+        "ethtool -K s3 rxvlan off; ethtool -K t1 rxvlan off"
+    )
+
+
+def test_ports_that_hide_tags_where_no_frame_is_numbered_are_not_worth_a_word():
+    report = BridgeReport(("s2", "s3", "t1"), NO_FORWARDING, hides_tags=frozenset({"t1", "s4"}))
+    assert list(examine_tags(PortRef("s1", "br0"), POLICING, report)) == []
+    assert list(examine_tags(PortRef("s1", "br0"), ELIMINATING, None)) == []
+
+
+def test_what_the_agent_says_is_read():
+    hiding = ANSWER.replace(
+        "<t:interface>p1</t:interface><t:spanning-tree-state>",
+        "<t:interface>p1</t:interface><t:rx-vlan-offload>true</t:rx-vlan-offload>"
+        "<t:spanning-tree-state>",
+    )
+    assert bridge_reports(etree.fromstring(hiding), ["br0"])["br0"].hides_tags == {"p1"}
+    assert bridge_reports(etree.fromstring(ANSWER), ["br0"])["br0"].hides_tags == set()
+    told = """
+      <data xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">
+        <agent xmlns="urn:tsn-control-plane:yang:tsn-linux">
+          <pid>1</pid>
+          <stream-filters-refused>no libbpf</stream-filters-refused>
+          <frer-refused>no verifier</frer-refused>
+        </agent>
+      </data>
+    """
+    report = agent_report(etree.fromstring(told))
+    assert report is not None
+    assert report.stream_filters_refused == "no libbpf"
+    assert report.frer_refused == "no verifier"

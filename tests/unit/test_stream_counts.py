@@ -1,0 +1,240 @@
+"""What is said of the copies of streams by the counters of last switches: in `status` and `watch`.
+
+t ── s1 ── s2 ── s3 ── l
+      └─── s4 ───┘
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cnc.cli.render.switches import status as show
+from cnc.elimination import Elimination, Recovery
+from cnc.forwarding import bridge_forwarding
+from cnc.model import NS_PER_S, BridgeForwarding, Plan, PortRef
+from cnc.planner import plan
+from cnc.rollout.compare import PortStatus
+from cnc.rollout.compare import _port_status as port_status
+from cnc.rollout.copies import SilentPaths
+from cnc.rollout.stream_counts import HINT_PATHS, Look, StreamCounts, compared
+from cnc.switch.counters import PortCounters
+from cnc.switch.device import StoredSwitch, SwitchState
+from cnc.switch.payload import desired_ports
+from cnc.switch.tree import AgentReport, BridgeReport, PortReport
+from cnc.watch.condition import Event
+from cnc.watch.observation import Poll
+from cnc.watch.observer import Observer
+from tests.json_documents import documented
+from tests.unit.bridged_networks import bridged
+from tests.unit.planner_networks import RING, stream
+
+START = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
+LAST = "s3"
+Counts = Mapping[str, Mapping[str, int]]
+
+
+@pytest.fixture(scope="module")
+def made() -> Plan:
+    twice = stream("twice", "t", "l", paths=2)
+    return plan(bridged(RING, replace(twice, elimination=Elimination.SWITCH)))
+
+
+@pytest.fixture(scope="module")
+def desired(made: Plan) -> BridgeForwarding:
+    its = desired_ports(made, LAST)["br0"]
+    assert isinstance(its, BridgeForwarding)
+    return its
+
+
+def came(fast: int, slow: int, **others: int) -> Counts:
+    """What a last switch has counted of so many copies by each way: the fast ones pass."""
+    return {"s2": {"passed": fast, **others}, "s4": {"discarded": slow}}
+
+
+def counters(made: Plan, counts: Counts) -> dict[str, PortCounters]:
+    return {
+        port: PortCounters(recovery={made.addresses["twice"]: its}) for port, its in counts.items()
+    }
+
+
+def look(made: Plan, after_s: float, counts: Counts) -> Look:
+    does = bridge_forwarding(made, LAST)
+    report = PortReport.of_bridge(BridgeReport((), does))
+    now_ns = round(after_s * NS_PER_S)
+    state = SwitchState(AgentReport(37, 100), {"br0": report}, now_ns, now_ns)
+    return Look(state, counters(made, counts))
+
+
+def found(made: Plan, desired: BridgeForwarding, before: Counts, after: Counts) -> StreamCounts:
+    return compared("br0", desired, look(made, 0, before), look(made, 1, after))
+
+
+def test_a_stream_of_which_copies_come_by_both_ways_is_no_problem(
+    made: Plan, desired: BridgeForwarding
+) -> None:
+    counts = found(made, desired, came(100, 90), came(1_100, 1_090))
+    assert counts.problems == counts.past == ()
+    assert [(its.stream, its.port, its.passed, its.discarded) for its in counts.copies] == [
+        ("twice", "s2", 1_100, 0),
+        ("twice", "s4", 0, 1_090),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "silent", "by"), [(came(1_100, 90), "s4", "s2"), (came(100, 1_090), "s2", "s4")]
+)
+def test_a_way_by_which_no_copy_comes_while_others_do_is_silent(
+    made: Plan, desired: BridgeForwarding, after: Counts, silent: str, by: str
+) -> None:
+    counts = found(made, desired, came(100, 90), after)
+    text = f"no copy of twice comes by {silent}, while 1000 frames came by {by}"
+    assert counts.problems == (text,)
+    assert [its.port for its in counts.copies if its.is_silent] == [silent]
+
+
+def test_a_talker_that_sends_nothing_makes_no_way_silent(
+    made: Plan, desired: BridgeForwarding
+) -> None:
+    assert found(made, desired, came(100, 90), came(100, 90)).problems == ()
+
+
+def test_copies_of_a_slower_way_may_be_as_late_as_the_history_allows(
+    made: Plan, desired: BridgeForwarding
+) -> None:
+    (recovery,) = desired.sequencing.values()
+    assert isinstance(recovery, Recovery)
+    late = recovery.history_length
+    assert found(made, desired, came(100, 90), came(100 + late, 90)).problems == ()
+    assert found(made, desired, came(100, 90), came(101 + late, 90)).problems != ()
+
+
+def test_what_comes_by_a_way_between_two_looks_is_added_up(
+    made: Plan, desired: BridgeForwarding
+) -> None:
+    """A stream with a long period sends few frames between two looks."""
+    paths = SilentPaths()
+    silent = [
+        {path.port for path in paths.update(desired, counters(made, came(100 + count, 90)))}
+        for count in range(12)
+    ]
+    assert silent[0] == set()
+    assert silent[-1] == {"s4"}
+    assert paths.update(desired, counters(made, came(112, 91))) == {}
+
+
+def test_counters_that_begin_again_are_no_silence(made: Plan, desired: BridgeForwarding) -> None:
+    assert found(made, desired, came(1_000, 1_000), came(1_500, 500)).problems == ()
+
+
+def test_a_switch_that_reports_no_counters_is_asked_for_none(
+    made: Plan, desired: BridgeForwarding
+) -> None:
+    assert found(made, desired, {}, {}) == StreamCounts()
+
+
+def test_lost_and_rogue_frames_are_a_problem_while_they_grow(
+    made: Plan, desired: BridgeForwarding
+) -> None:
+    before, after = came(100, 90, lost=5, rogue=2), came(1_100, 1_090, lost=8, rogue=3)
+    counts = found(made, desired, before, after)
+    assert counts.problems == (
+        "3 frames of twice lost on all ways",
+        "1 frame of twice rogue",
+    )
+    assert found(made, desired, after, after).problems == ()
+
+
+# --- status --------------------------------------------------------------------------------------
+
+
+def seen(made: Plan, desired: BridgeForwarding, before: Counts, after: Counts) -> PortStatus:
+    return port_status(
+        PortRef(LAST, "br0"),
+        desired,
+        look(made, 1, after).state.ports["br0"],
+        None,
+        found(made, desired, before, after),
+        is_leftover=False,
+        hint=None,
+    )
+
+
+def test_status_names_a_silent_way_and_what_to_do(
+    made: Plan, desired: BridgeForwarding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = seen(made, desired, came(100, 90), came(1_100, 1_090))
+    bad = seen(made, desired, came(100, 90), came(1_100, 90))
+    assert (good.verdict, good.agrees) == ("running", True)
+    assert bad.verdict.startswith("running; no copy of twice comes by s4, while 1000 frames came")
+    assert not bad.agrees
+    assert bad.hints == (HINT_PATHS,)
+    show([good, bad], only_problems=True, as_json=False)
+    rows = rows_of(capsys.readouterr().out)
+    assert rows == [["twice", "s3", "s4", "0", "90", "0", "0", "silent"]]
+    show([good], only_problems=False, as_json=False)
+    assert rows_of(capsys.readouterr().out) == [
+        ["twice", "s3", "s2", "1,100", "0", "0", "0", "comes"],
+        ["twice", "s3", "s4", "0", "1,090", "0", "0", "comes"],
+    ]
+
+
+def rows_of(printed: str) -> list[list[str]]:
+    """The table of copies."""
+    return [line.split() for line in printed.splitlines() if line.startswith("  twice ")]
+
+
+def test_json_has_all_counts(
+    made: Plan, desired: BridgeForwarding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show([seen(made, desired, came(100, 90), came(1_100, 90))], only_problems=False, as_json=True)
+    printed = capsys.readouterr().out
+    documented("status", printed)
+    (port,) = json.loads(printed)
+    assert [its["is_silent"] for its in port["counts"]["copies"]] == [False, True]
+    assert port["counts"]["filters"] == []
+
+
+# --- watch ---------------------------------------------------------------------------------------
+
+
+def observed(made: Plan, *looks: tuple[float, Counts]) -> list[tuple[str, str, str, str]]:
+    """The events of streams at the last switch."""
+    observer = Observer(made, is_known=lambda _: True)
+    events: list[Event] = []
+    for after_s, counts in looks:
+        its = look(made, after_s, counts)
+        at = START + timedelta(seconds=after_s)
+        events += observer.take(Poll(LAST, at, its.state, StoredSwitch({}, None), its.counters))
+    return told(events)
+
+
+def told(events: Sequence[Event]) -> list[tuple[str, str, str, str]]:
+    kinds = {"silent-path", "recovery-errors"}
+    return [(each.what, each.kind, each.port, each.text) for each in events if each.kind in kinds]
+
+
+def test_watch_tells_when_a_way_falls_silent_and_when_copies_come_again(made: Plan) -> None:
+    text = "no copy of twice comes by s4, while 1000 frames came by s2"
+    assert observed(
+        made,
+        (0, came(100, 90)),
+        (10, came(1_100, 1_090)),
+        (20, came(2_100, 1_090)),
+        (30, came(3_100, 2_090)),
+    ) == [
+        ("began", "silent-path", "s4", text),
+        ("ended", "silent-path", "s4", text),
+    ]
+
+
+def test_watch_tells_of_frames_that_came_by_no_way(made: Plan) -> None:
+    lost = came(100, 90, lost=7), came(200, 190, lost=9)
+    assert observed(made, (0, lost[0]), (10, lost[1]), (80, lost[1])) == [
+        ("began", "recovery-errors", "br0", "2 frames of twice lost on all ways"),
+        ("ended", "recovery-errors", "br0", "2 frames of twice lost on all ways"),
+    ]
