@@ -5,6 +5,9 @@
     instruments    probes put into the controller, an agent, a NETCONF server, from outside
     processes      programs as forks of one that has done all imports
     director       gives the leave; at one chosen step it strikes first
+    ways           by which ways bridges forward, and what talkers send to
+    guards         whose stream filters and sequence functions all bridges have
+    copies         frames that are sent all the while, of which one copy has to come
     kernels        what the gates of every port do, and which of the two schedules that is
     bench          the lab with one instrumented switch: push, strike, recover
     matrix         step and fault: one row after another

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cnc.model import NS_PER_S
-from tests.fault.matrix import Case, Walk, cases
+from tests.fault.matrix import Case, Walk, cases, distinct
 from tests.fault.network import Subject
-from tests.fault.table import Fault, Row, from_json, to_json
+from tests.fault.table import Fault, Row, from_json, of_bridges, to_json
 
 
 def main() -> int:
@@ -20,7 +20,8 @@ def main() -> int:
     done: list[Row] = []
     options.json.write_text(to_json(done))  # there may be none to run
     with Walk(options.network) as walk:
-        for case in filter(_chosen(options), cases(walk.steps())):
+        steps = walk.steps()
+        for case in filter(_chosen(options, steps), cases(steps)):
             if (case.step, case.fault) in known:
                 continue
             if options.list:
@@ -53,6 +54,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", type=Fault, choices=list(Fault), metavar="FAULT")
     parser.add_argument("--step", default="", metavar="TEXT", help="only steps named so")
     parser.add_argument(
+        "--distinct",
+        action="store_true",
+        help="of requests one after another by which the agent only asks, only the first",
+    )
+    parser.add_argument(
         "--case",
         nargs=2,
         action="append",
@@ -64,19 +70,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _chosen(options: argparse.Namespace) -> Callable[[Case], bool]:
+def _chosen(options: argparse.Namespace, steps: Sequence[str]) -> Callable[[Case], bool]:
     first, _, last = (options.rows or "").partition("-")
     part, _, parts = (options.part or "1/1").partition("/")
     named = {(step, Fault(fault)) for step, fault in options.case}
+    places = {step: at for at, step in enumerate(distinct(steps) if options.distinct else steps)}
 
     def is_chosen(case: Case) -> bool:
-        step_number = (case.number - 1) // len(Fault)
         return (
-            int(first or 0) <= case.number <= int(last or first or sys.maxsize)
+            case.step in places
+            and int(first or 0) <= case.number <= int(last or first or sys.maxsize)
             and options.only in (None, case.fault)
             and options.step in case.step
             and (not named or (case.step, case.fault) in named)
-            and step_number % int(parts) == int(part) - 1
+            and places[case.step] % int(parts) == int(part) - 1
         )
 
     return is_chosen
@@ -88,14 +95,8 @@ def _line(row: Row) -> str:
     return (
         f"{row.number:4} {verdict:5} {row.step} | {row.fault}: {row.ports_on_old} old, "
         f"{row.ports_on_new} new, push exit {row.controller_exit}, recovery {row.recovery}{mixed}, "
-        f"{row.attacks} requests of each attacker{_of_bridges(row)}"
+        f"{row.attacks} requests of each attacker{''.join(f', {said}' for said in of_bridges(row))}"
     )
-
-
-def _of_bridges(row: Row) -> str:
-    if row.forwarding is None:
-        return ""
-    return f", forwarding {row.forwarding}, {row.strays} entries of neither"
 
 
 if __name__ == "__main__":

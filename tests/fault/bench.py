@@ -27,6 +27,7 @@ from cnc.model import NS_PER_S, Plan
 from cnc.rollout import left_over, unresolved
 from cnc.rollout.history import History
 from tests.fault.attackers import Attackers
+from tests.fault.copies import Copies, kept
 from tests.fault.director import Direction, Director
 from tests.fault.kernels import Recorder
 from tests.fault.network import STRUCK, Subject, network, telling_ports, two_plans
@@ -64,6 +65,7 @@ class Bench:
     recorder: Recorder
     attackers: Attackers
     entries: EntryLog
+    copies: Copies
 
     @property
     def log(self) -> Path:
@@ -203,8 +205,9 @@ def bench(subject: Subject) -> Iterator[Bench]:
             Recorder(running, telling_ports(*plans)) as recorder,
             Attackers(running) as attackers,
             EntryLog(running, plans[0]).open() as entries,
+            Copies(running, kept(*plans)).sending() as copies,
         ):
-            yield Bench(running, processes, director, recorder, attackers, entries)
+            yield Bench(running, processes, director, recorder, attackers, entries, copies)
 
 
 def _exit_status(process: ForkServerProcess) -> int:

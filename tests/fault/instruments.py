@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import current_thread
 from typing import Any
@@ -19,6 +19,8 @@ from pyroute2.netlink.nfnetlink import nfgen_msg
 from pyroute2.netlink.nlsocket import NetlinkRequest
 from pyroute2.netlink.rtnl import RTM_VALUES
 
+from agent.kernel.bpf import Map, PinnedObject
+from agent.kernel.netlink_batch import Message, NetlinkSocket, Refusal
 from agent.mechanisms.classification.classifier import Classifier
 from agent.netconfd.front import server
 from cnc.rollout.history import History, Outcome
@@ -76,6 +78,38 @@ def netlink(probe: Probe) -> None:
     Classifier.apply = _around(probe, "DSCP rules", Classifier.apply)  # type: ignore[method-assign]
 
 
+def batches(probe: Probe) -> None:
+    """Every batch of netlink requests, by what it changes.
+
+    What asks for an action without a filter (RTM_NEWACTION) only finds out what the kernel has.
+    """
+    send, transact = NetlinkSocket.send, NetlinkSocket.transact
+
+    def send_probed(kernel: NetlinkSocket, messages: Sequence[Message]) -> list[Refusal]:
+        kinds = " ".join(
+            dict.fromkeys(str(RTM_VALUES.get(each.kind, each.kind)) for each in messages)
+        )
+        if not kinds or current_thread().name == WATCH:
+            return send(kernel, messages)
+        if kinds == "RTM_NEWACTION":
+            probe.at(f"before netlink {kinds}")
+            return send(kernel, messages)
+        with probe.around(f"batch {kinds}"):
+            return send(kernel, messages)
+
+    NetlinkSocket.send = send_probed  # type: ignore[method-assign]
+    # Nothing but nftables needs transactions.
+    NetlinkSocket.transact = _around(probe, "batch nftables", transact)  # type: ignore[method-assign]
+
+
+def bpf(probe: Probe) -> None:
+    """What the programs at ports get and lose: maps and their values, their own loading and end."""
+    of_object = ("load", "pin", "unpin", "remove")
+    for owner, names in ((Map, ("update", "delete")), (PinnedObject, of_object)):
+        for name in names:
+            setattr(owner, name, _around(probe, f"BPF {name}", getattr(owner, name)))
+
+
 def rpcs(probe: Probe, address: str) -> None:
     """Every connection to one NETCONF server, and every RPC on it, by what the operation says."""
     connect, request = connection.open_session, RPC._request
@@ -117,10 +151,10 @@ def journal(probe: Probe, switch: str) -> None:
         setattr(Journal, name, _around(probe, f"journal {name}", getattr(Journal, name)))
 
 
-def _around(probe: Probe, step: str, function: Callable[..., None]) -> Callable[..., None]:
-    def probed(*arguments: Any) -> None:
+def _around(probe: Probe, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def probed(*arguments: Any) -> Any:
         with probe.around(step):
-            function(*arguments)
+            return function(*arguments)
 
     return probed
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
@@ -10,8 +11,9 @@ from typing import Self
 
 from agent.kernel import clock
 from agent.model import Clock
-from cnc.model import Plan
-from tests.fault import ways
+from cnc.lab.switch import AGENT
+from cnc.model import Forwarding, Plan
+from tests.fault import guards, ways
 from tests.fault.bench import bench
 from tests.fault.kernels import Side, Sides
 from tests.fault.network import Subject, two_plans
@@ -42,6 +44,46 @@ def cases(steps: Iterable[str]) -> list[Case]:
     ]
 
 
+def distinct(steps: Sequence[str]) -> list[str]:
+    """Steps in their order, without those that differ from the one before in nothing but time.
+
+    Where an agent only asks its kernel, or has changed something and is about to change something
+    else, nothing has happened since the step before that outlives a process, and all others are
+    where they were: a fault at this step is a fault at that one. Only steps that follow each other
+    directly are taken for one; in between, other processes may have gone on. Of each kind of step
+    the first one is there all the same.
+    """
+    found: list[str] = []
+    kinds: set[str] = set()
+    before = ""
+    for step in steps:
+        kind = _VISIT.sub("", step)
+        is_same = (_asks(step) and _asks(before)) or (_begins(step) and _has_changed(before))
+        if not (is_same and kind in kinds):
+            found.append(step)
+        kinds.add(kind)
+        before = step
+    return found
+
+
+_VISIT = re.compile(r" \(\d+\)$")
+_AGENT = f"{AGENT}: "
+_ASKS = re.compile(rf"{_AGENT}before netlink (RTM_GET|RTM_NEWACTION|generic|nftables)")
+
+
+def _asks(step: str) -> bool:
+    return bool(_ASKS.match(step))
+
+
+def _begins(step: str) -> bool:
+    """Whether the agent is about to change something."""
+    return step.startswith(f"{_AGENT}before ") and not _asks(step)
+
+
+def _has_changed(step: str) -> bool:
+    return step.startswith(f"{_AGENT}after ")
+
+
 class Walk:
     """Goes through cases on one lab, from `with` to its end; a new lab after a row not sound."""
 
@@ -66,6 +108,7 @@ class Walk:
     def row(self, case: Case) -> Row:
         """Strike a rollout of the schedule that does not run; see what comes of it."""
         self._bench.recorder.begin()
+        self._bench.copies.begin()
         before = self._bench.attackers.answers()
         pushed = self._bench.push(self._sides.new, fault=case.fault, step=case.step)
         recovery = self._bench.recover(case.choice)
@@ -73,6 +116,8 @@ class Walk:
         snapshots = self._bench.recorder.snapshots()
         after = self._bench.attackers.answers()
         ports = list(self._sides.at_rest(snapshots[-1]).values())
+        forwarding, guarding = self._sides_of_bridges()
+        frames = self._bench.copies.tally()
         return Row(
             number=case.number,
             step=case.step,
@@ -85,9 +130,22 @@ class Walk:
             mixed_ns=self._sides.mixed_ns(snapshots, clock.now_ns(Clock.TAI)),
             attacks=min(after[switch] - before[switch] for switch in before),
             has_struck=pushed.has_struck,
-            forwarding=ways.side(self._bench.lab, self._sides.old, self._sides.new),
+            forwarding=forwarding,
             strays=len(self._bench.entries.strays(self._sides.old, self._sides.new)),
+            guards=guarding,
+            frames_sent=frames.sent,
+            frames_lost=frames.lost,
+            frames_doubled=frames.doubled,
         )
+
+    def _sides_of_bridges(self) -> tuple[Side | None, Side | None]:
+        """By whose ways bridges forward, and by whose guards they let frames in and pass on once;
+        None in a routed network."""
+        old, new = self._sides.old, self._sides.new
+        if old.intent.network.forwarding is Forwarding.ROUTED:
+            return None, None
+        found = ways.states(self._bench.lab)
+        return ways.side(self._bench.lab, found, old, new), guards.side(found, old, new)
 
     def go_on_after(self, row: Row) -> None:
         """Make ready for the next row. What is not sound cannot be gone on from."""

@@ -1,7 +1,8 @@
 """The networks of the matrix, each with two schedules.
 
-Five switches in a line that route, whose schedules differ on every port; and three bridges in a
-triangle, where each stream has another way in either schedule.
+Five switches in a line that route, whose schedules differ on every port; three bridges in a
+triangle, where each stream has another way in either schedule; and three that police streams and
+take out second copies, where each schedule does so for other streams.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ FOLDER = Path(__file__).parent
 # it. In the triangle the former ways of all streams cross it.
 STRUCK = "s3"
 LONGER_OCTETS = 700
+# A filter that changes; filters and functions that come, and some that go.
+_OTHERWISE_GUARDED = {
+    "longer": {"payload": "400B"},
+    "guarded": {"elimination": "switch", "policing": "drop"},
+    "plain": {"elimination": "listener", "policing": "off"},
+}
 CABLE = (PortRef("s1", "s3"), PortRef("s3", "s1"))
 
 
@@ -28,6 +35,7 @@ class Subject(StrEnum):
 
     LINE = "line5"
     BRIDGED = "bridged3"
+    GUARDED = "guarded3"
 
 
 def network(subject: Subject = Subject.LINE) -> Intent:
@@ -38,9 +46,17 @@ def network(subject: Subject = Subject.LINE) -> Intent:
 @cache
 def two_plans(subject: Subject = Subject.LINE) -> tuple[Plan, Plan]:
     """The schedule of the file's streams; and in the line that of the same streams with longer
-    frames, in the triangle that of the same streams without a cable."""
+    frames, in the triangle that of the same streams without a cable, and where bridges guard
+    streams that of the same streams with `_OTHERWISE_GUARDED`."""
     first = network(subject)
     old = plan(first)
+    if subject is Subject.GUARDED:
+        streams = {
+            name: {**keys, **_OTHERWISE_GUARDED.get(name, {})}
+            for name, keys in first.document["streams"].items()
+        }
+        second = intents.from_document({**first.document, "streams": streams}, first.name)
+        return old, plan(second, keep=old)
     if subject is Subject.BRIDGED:
         links = {port: link for port, link in first.network.links.items() if port not in CABLE}
         return old, plan(replace(first, network=replace(first.network, links=links)), keep=old)

@@ -97,4 +97,6 @@ def _instrument(program: str, director: Path, struck_address: str) -> None:
         instruments.journal(probe, STRUCK)
     elif program == AGENT:
         instruments.netlink(probe)
+        instruments.batches(probe)
+        instruments.bpf(probe)
     instruments.files(probe)

@@ -43,7 +43,9 @@ class Row:
     `attacks` is how many requests of its attacker each switch has answered meanwhile, or more.
     `has_struck` is False if the rollout never came to the step. In a bridged network `forwarding`
     says by whose ways all bridges forward and all talkers send, and `strays` counts the filtering
-    entries that any of them has had and neither schedule has.
+    entries that any of them has had and neither schedule has. `guards` says whose stream filters
+    and sequence functions all bridges have; of `frames_sent` in streams whose second copies bridges
+    take out in both schedules, `frames_lost` did not arrive and `frames_doubled` more than once.
     """
 
     number: int
@@ -59,6 +61,10 @@ class Row:
     has_struck: bool = True
     forwarding: str | None = None
     strays: int = 0
+    guards: str | None = None
+    frames_sent: int = 0
+    frames_lost: int = 0
+    frames_doubled: int = 0
 
     @property
     def outcome(self) -> str:
@@ -70,9 +76,10 @@ class Row:
     @property
     def is_sound(self) -> bool:
         """Whether the step was struck under attack, and the network is on one schedule."""
-        has_one_forwarding = self.forwarding in {None, self.outcome} and not self.strays
-        is_one = self.outcome != "mixed" and has_one_forwarding
-        return self.has_struck and self.attacks > 0 and is_one
+        on_one_side = {self.forwarding, self.guards} <= {None, self.outcome} and not self.strays
+        is_one = self.outcome != "mixed" and on_one_side
+        came_once = not self.frames_lost and not self.frames_doubled
+        return self.has_struck and self.attacks > 0 and is_one and came_once
 
 
 def to_json(rows: Iterable[Row]) -> str:
@@ -111,6 +118,19 @@ def to_markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def of_bridges(row: Row) -> list[str]:
+    """What is said of a row in a bridged network beside its gates."""
+    if row.forwarding is None:
+        return []
+    said = [f"forwarding {row.forwarding}", f"{row.strays} entries of neither"]
+    if row.frames_sent:
+        said += [
+            f"guards {row.guards}",
+            f"of {row.frames_sent} frames {row.frames_lost} lost, {row.frames_doubled} doubled",
+        ]
+    return said
+
+
 def _cell(row: Row) -> str:
     if not row.has_struck:
         return "**not reached**"
@@ -119,7 +139,7 @@ def _cell(row: Row) -> str:
     if row.outcome == "mixed":
         return f"**MIXED: {row.ports_on_old} old, {row.ports_on_new} new**"
     if not row.is_sound:
-        return f"**{row.outcome}, forwarding {row.forwarding}, {row.strays} strays**"
+        return f"**{row.outcome}, {', '.join(of_bridges(row))}**"
     notes = []
     if row.recovery is not Recovery.NONE:
         notes.append(f"`--{row.recovery}`")

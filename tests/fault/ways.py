@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
 from agent.kernel.ports import KernelPorts
-from agent.mechanisms import MECHANISMS
+from agent.mechanisms import mechanisms
 from agent.mechanisms.forwarding.model import ForwardingState
+from agent.model import PortState
 from agent.switch import Switch
 from cnc.forwarding import bridge_forwardings
 from cnc.lab import Lab
@@ -34,35 +35,37 @@ def planned(plan: Plan) -> set[Entry]:
     }
 
 
-def side(lab: Lab, old: Plan, new: Plan) -> Side | None:
-    """Whose entries all bridges have, and whose addresses all talkers; None in a routed network."""
-    if old.intent.network.forwarding is Forwarding.ROUTED:
-        return None
-    entries, addresses = _entries(lab, old), _addresses(lab, old)
+States = Mapping[str, Mapping[str, PortState]]
+
+
+def states(lab: Lab) -> States:
+    """The ports of all switches as their kernels have them now, by switch and port."""
+    return {
+        name: inside(lab.namespace(name), partial(_read, lab.switch(name).agent_state))
+        for name in lab.intent.network.bridges
+    }
+
+
+def side(lab: Lab, found: States, old: Plan, new: Plan) -> Side:
+    """Whose entries all bridges have, and whose addresses all talkers."""
+    entries, addresses = _entries(found, old), _addresses(lab, old)
     for its_side, plan in ((Side.OLD, old), (Side.NEW, new)):
         if entries == planned(plan) and addresses == plan.addresses:
             return its_side
     return Side.NEITHER
 
 
-def _entries(lab: Lab, plan: Plan) -> set[Entry]:
+def _entries(found: States, plan: Plan) -> set[Entry]:
     return {
-        (name, address, port)
+        (name, StreamAddress(address.mac.replace("-", ":").lower(), address.vlan_id), port)
         for name, bridge in plan.intent.network.bridges.items()
-        for address, port in inside(lab.namespace(name), partial(_read, bridge.bridge_device))
+        for address, port in found[name][bridge.bridge_device][ForwardingState].table.entries
     }
 
 
-def _read(device: str) -> list[tuple[StreamAddress, str]]:
-    opened = KernelPorts(MECHANISMS)
-    try:
-        entries = Switch(opened).read()[device][ForwardingState].table.entries
-    finally:
-        opened.close()
-    return [
-        (StreamAddress(address.mac.replace("-", ":").lower(), address.vlan_id), port)
-        for address, port in entries
-    ]
+def _read(agent_state: Path) -> Mapping[str, PortState]:
+    with closing(KernelPorts(mechanisms(agent_state))) as opened:
+        return Switch(opened).read()
 
 
 def _addresses(lab: Lab, plan: Plan) -> dict[str, StreamAddress]:
