@@ -29,8 +29,9 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
     if os.path.exists(path):
         os.unlink(path)
     server.bind(path)
-    with open(path + ".pid", "w") as file:
+    with open(path + ".pid.new", "w") as file:
         file.write(str(os.getpid()))
+    os.replace(path + ".pid.new", path + ".pid")  # whoever reads it meanwhile finds a number
     while True:
         _, client = server.recvfrom(2048)
         server.sendto(bytes.fromhex("{reply}"), client)
