@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
+import multiprocessing
 import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from multiprocessing.context import ForkServerProcess
 from threading import Event, Thread
 from typing import NamedTuple
+
+from pyroute2 import netns
 
 from cnc.lab import Lab
 from cnc.lab.namespaces import inside
 from cnc.model import Elimination, Plan
-from cnc.talker import sleep_until, tai_ns
-from cnc.talker.clock import LIBC
+from cnc.talker import be_punctual, sleep_until, tai_ns
 from cnc.talkers import Transmission, transmissions
 
 _ETHERTYPE = 0x88B5  # IEEE 802: for local experiments
@@ -27,10 +31,8 @@ _TAG, _FRAME = struct.Struct("!HH"), struct.Struct("!HQ")
 _MACS_OCTETS = 12
 _RECEIVED_OCTETS_MAX = 128
 # The cables of this lab take no time, and filters wait for frames that have passed one: these are
-# sent later than planned, within the lateness that a talker may have (500 us). Threads of this
-# process wait for each other while the clock goes on, by what they ask it.
+# sent later than planned, within the lateness that a talker may have (500 us).
 _LATE_NS = 50_000
-_PR_SET_TIMERSLACK = 29  # linux/prctl.h
 _LISTEN_S = 1.0
 # Far longer than the slower copy of a frame is under way.
 _UNDER_WAY_S = 0.05
@@ -63,51 +65,42 @@ def _socket(protocol: int) -> socket.socket:
 
 
 class Flow:
-    """One stream that is sent, by a thread, and listened to, by another."""
+    """One stream that is sent, by a process, and listened to, by a thread."""
 
     def __init__(self, lab: Lab, its: Transmission) -> None:
-        address = its.address
-        assert address is not None
+        assert its.address is not None
         self._lab = lab
         self._its = its
-        self._mac = bytes.fromhex(address.destination_mac.replace(":", ""))
-        tag = _TAG.pack(0x8100, its.priority << 13 | address.vlan_id)
-        self._head = self._mac + _SENDER + tag
-        self._padding = bytes(its.payload_octets - _FRAME.size)
-        self._first = self._sent = 0
+        self._mac = bytes.fromhex(its.address.destination_mac.replace(":", ""))
+        self._context = multiprocessing.get_context("forkserver")
+        self._sent = self._context.RawValue(ctypes.c_uint64)
+        self._first = 0
         self._copies: Counter[int] = Counter()
 
     def begin(self) -> None:
         """Count the frames that are sent from now on."""
-        self._first = self._sent
+        self._first = self._sent.value
 
     def sent(self) -> range:
         """The numbers of the frames since then."""
-        return range(self._first, self._sent)
+        return range(self._first, self._sent.value)
 
     def copies(self, numbers: Iterable[int]) -> list[int]:
         """How many of each of these frames have come."""
         return [self._copies[number] for number in numbers]
 
-    def tasks(self, stack: ExitStack, ended: Event) -> Iterator[Callable[[], None]]:
-        """What its threads do until `ended`."""
-        (listener,) = self._its.listeners
-        talking, listening = (
-            stack.enter_context(inside(self._lab.namespace(station), partial(_socket, protocol)))
-            for station, protocol in ((self._its.talker, 0), (listener, _ALL_PROTOCOLS))
-        )
-        yield partial(self._talk, talking, ended)
-        yield partial(self._listen, listening, ended)
+    def talker(self) -> ForkServerProcess:
+        """Sends the frames until it is ended."""
+        namespace = self._lab.namespace(self._its.talker)
+        arguments = (namespace, self._its, self._sent)
+        return self._context.Process(target=_talk, args=arguments, daemon=True)
 
-    def _talk(self, talking: socket.socket, ended: Event) -> None:
-        phase_ns = self._its.offset_ns + _LATE_NS
-        instant_ns = tai_ns() // self._its.period_ns * self._its.period_ns + phase_ns
-        LIBC.prctl(_PR_SET_TIMERSLACK, 1)  # of this thread; else 50 us, which no window has
-        while not ended.is_set():
-            instant_ns += self._its.period_ns
-            sleep_until(instant_ns)
-            talking.send(self._head + _FRAME.pack(_ETHERTYPE, self._sent) + self._padding)
-            self._sent += 1
+    def listener(self, stack: ExitStack, ended: Event) -> Thread:
+        """Counts what comes until `ended`; its socket closes with the stack."""
+        (listener,) = self._its.listeners
+        opened = inside(self._lab.namespace(listener), partial(_socket, _ALL_PROTOCOLS))
+        listening = stack.enter_context(opened)
+        return Thread(target=self._listen, args=(listening, ended), name="copies")
 
     def _listen(self, listening: socket.socket, ended: Event) -> None:
         listening.settimeout(_LISTEN_S)
@@ -124,6 +117,24 @@ class Flow:
             self._copies[number] += 1
 
 
+def _talk(namespace: str, its: Transmission, sent: ctypes.c_uint64) -> None:
+    """A process of its own that goes first: in a thread it would wait for others of its process
+    while the clock goes on, by what they ask it, until filters drop what it sends."""
+    assert its.address is not None
+    netns.setns(namespace, flags=0)
+    mac = bytes.fromhex(its.address.destination_mac.replace(":", ""))
+    tag = _TAG.pack(0x8100, its.priority << 13 | its.address.vlan_id)
+    head, padding = mac + _SENDER + tag, bytes(its.payload_octets - _FRAME.size)
+    with _socket(0) as talking:
+        be_punctual(go_first=True)
+        instant_ns = tai_ns() // its.period_ns * its.period_ns + its.offset_ns + _LATE_NS
+        while True:
+            instant_ns += its.period_ns
+            sleep_until(instant_ns)
+            talking.send(head + _FRAME.pack(_ETHERTYPE, sent.value) + padding)
+            sent.value += 1
+
+
 class Copies:
     """Talkers that send as planned, whatever becomes of the switches; and how it is received."""
 
@@ -135,13 +146,16 @@ class Copies:
         """Frames are sent, from `with` to its end."""
         ended = Event()
         with ExitStack() as stack:
-            tasks = [task for flow in self._flows for task in flow.tasks(stack, ended)]
-            threads = [Thread(target=task, name="copies") for task in tasks]
-            for thread in threads:
-                stack.callback(thread.join)
+            for flow in self._flows:
+                listener = flow.listener(stack, ended)
+                listener.start()
+                stack.callback(listener.join)
             stack.callback(ended.set)
-            for thread in threads:
-                thread.start()
+            for flow in self._flows:
+                talker = flow.talker()
+                talker.start()
+                stack.callback(talker.join)
+                stack.callback(talker.kill)
             yield self
 
     def begin(self) -> None:

@@ -64,7 +64,7 @@ def walked(subject: Subject, cases: list[Case], results: Path) -> Mapping[Case, 
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1_800,  # in virtual time
         check=False,
     )
     logs = "\n".join(file.read_text() for file in results.glob("row-*.log"))

@@ -19,19 +19,13 @@ UNDECIDED: list[Case] = [
     ("cnc: before edit-config candidate", Fault.LINK),
     # Half of what changes at the switch is there.
     ("tsn-agent: before BPF load", Fault.AGENT),
-    ("tsn-agent: after BPF update", Fault.AGENT),
     ("tsn-agent: after BPF delete", Fault.AGENT),
-    ("tsn-agent: after batch RTM_NEWMDB", Fault.CONTROLLER),
     ("netconf-broker: after fsync of confirmed-commit.new", Fault.BROKER),
-    # All of it is there.
-    ("cnc: after commit confirmed", Fault.AGENT),
 ]
 DECIDED: list[Case] = [
     ("cnc: after journal decide", Fault.CONTROLLER),
-    ("cnc: before commit persist-id", Fault.LINK),
     # The second rollout.
     ("cnc: after connect (2)", Fault.CONTROLLER),
-    ("cnc: before edit-config candidate (2)", Fault.LINK),
     ("tsn-agent: before batch RTM_DELMDB", Fault.AGENT),
 ]
 
