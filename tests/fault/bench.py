@@ -40,8 +40,9 @@ PUSH_TIMEOUT_S = 600
 START_TIMEOUT_S = 60
 END_TIMEOUT_S = 60
 POLL_S = 0.1
-# The switches' own time-outs are over: that of a commit, and that of a session without a client.
-SELF_HEALING_S = 20
+# The switches' own time-outs are over: that of a commit; and behind a cut link that of a session
+# whose client does not answer. The sessions of a program that is killed end with it.
+SELF_HEALING_S, SELF_HEALING_OF_LINK_S = 8, 20
 # The kernel goes over at the end of an entry, so within a cycle of the base time.
 AFTER_BASE_TIME_S = 0.1
 
@@ -97,7 +98,7 @@ class Bench:
             exit_status = _exit_status(started.result())
         return Pushed(exit_status, tuple(direction.steps), direction.has_struck)
 
-    def recover(self, choice: Recovery) -> Recovery:
+    def recover(self, fault: Fault, choice: Recovery) -> Recovery:
         """Start what died, mend what is cut, wait, and choose if an operator has to."""
         switch = self.lab.switch(STRUCK)
         if self._broker() is None:
@@ -107,7 +108,7 @@ class Bench:
             if switch.pid(program) is None:
                 self.lab.start(STRUCK, program)
         self.lab.link_up(STRUCK)
-        time.sleep(SELF_HEALING_S)
+        time.sleep(SELF_HEALING_OF_LINK_S if fault is Fault.LINK else SELF_HEALING_S)
         with History(self.history) as history:
             has_choice = bool(unresolved(self.lab.intent.network.managed.values(), history))
         if has_choice:

@@ -111,7 +111,7 @@ class Walk:
         self._bench.copies.begin()
         before = self._bench.attackers.answers()
         pushed = self._bench.push(self._sides.new, fault=case.fault, step=case.step)
-        recovery = self._bench.recover(case.choice)
+        recovery = self._bench.recover(case.fault, case.choice)
         self._bench.await_rest()
         snapshots = self._bench.recorder.snapshots()
         after = self._bench.attackers.answers()
