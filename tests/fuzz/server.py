@@ -98,12 +98,12 @@ class _Session:
         """The reply, None if the server ended the session instead. Raises _SessionEndedError."""
         try:
             self.send(message)
-        except BrokenPipeError as error:
+            while True:
+                reply = await self._next()
+                if reply is None or b"<notification" not in reply[:200]:
+                    return reply
+        except (BrokenPipeError, ConnectionResetError) as error:
             raise _SessionEndedError from error
-        while True:
-            reply = await self._next()
-            if reply is None or b"<notification" not in reply[:200]:
-                return reply
 
     async def _next(self) -> bytes | None:
         while (message := self._decoder.next_message()) is None:
@@ -343,7 +343,10 @@ class FuzzedServer:
         except _SessionEndedError:
             # By the input before, of whose end only the reply was read.
             self._sessions.pop(user)
-            reply = self._run(self._session(user).ask(message))
+            try:
+                reply = self._run(self._session(user).ask(message))
+            except _SessionEndedError as error:
+                raise Failure(f"the connection broke: {error.__cause__}") from None
         if reply is not None and etree.QName(etree.fromstring(reply)).localname != "rpc-reply":
             raise Failure(f"not a reply: {reply[:200]!r}")
         return reply
