@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,6 +100,27 @@ def build(kind: str) -> Path:
         if done.returncode != 0 or kernel is None:
             raise VmError(f"the {kind} kernel could not be built (see above)")
     return kernel
+
+
+@contextlib.contextmanager
+def own_processor() -> Iterator[list[str]]:
+    """The words before a command that bind it to a processor, for kernels in virtual time.
+
+    Of all processes of such a kernel one computes and the others wait for it, and they take turns
+    at each system call of the guest: between two processors that takes twice as long. No other
+    kernel gets the processor until the end of `with`; where none is left the words are none.
+    """
+    directory = CACHE / "processors"
+    directory.mkdir(parents=True, exist_ok=True)
+    for number in sorted(os.sched_getaffinity(0)):
+        with (directory / f"{number}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield ["taskset", "--cpu-list", str(number)]
+            return
+    yield []
 
 
 def own_kernel_lacks() -> str | None:
@@ -236,14 +257,16 @@ def qemu_command(request: Request, run: Path, ports: list[int]) -> list[str]:
 class Guest:
     """One booted guest: its process, the three streams out of it, and its end."""
 
-    def __init__(self, lane: str, request: Request, run: Path) -> None:
+    def __init__(
+        self, lane: str, request: Request, run: Path, processor: Sequence[str] = ()
+    ) -> None:
         self.console = run / "console"
         readers, writers = zip(*(os.pipe() for _ in range(3)), strict=True)
         self.stdout, self.stderr, self.status = readers
         arguments = uml_command if lane == "uml" else qemu_command
         with self.console.open("wb") as log:
             self.process = subprocess.Popen(
-                arguments(request, run, list(writers)),
+                [*processor, *arguments(request, run, list(writers))],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -296,8 +319,11 @@ def run_directory(request: Request, lane: str) -> Iterator[Path]:
 
 def run_in_guest(lane: str, request: Request) -> int:
     """Boot, run, power off; the kernel's console is shown only when the guest died."""
-    with run_directory(request, lane) as run:
-        guest = Guest(lane, request, run)
+    takes_turns = lane == "uml" and request.virtual_time
+    with contextlib.ExitStack() as stack:
+        run = stack.enter_context(run_directory(request, lane))
+        processor = stack.enter_context(own_processor()) if takes_turns else []
+        guest = Guest(lane, request, run, processor)
         try:
             result = guest.wait(time.monotonic() + request.timeout_s)
         finally:
