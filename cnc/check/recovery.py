@@ -6,7 +6,8 @@ on the ports to come. How late frames can be on each port follows from how late 
 port before, so it is raised from nothing until no figure changes any more.
 
 A frame that is on time and finds the queue of its port empty, or with frames on time only, leaves
-on time. So a port is back to its plan when it has drained once after the ports before it are.
+on time. So a port is back to its plan when it has drained once after the ports before it are, and
+after the links of talkers have made up for one late frame (`talkers`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from cnc.check.drains import Arrival, Drained, Interference, Port
 from cnc.check.frames import Transmission, drops_misfits
 from cnc.check.openings import GateCycle
 from cnc.check.spread import Stay, spread_ns
+from cnc.check.talkers import Lag, Load, lag
 from cnc.check.violation import Violation
-from cnc.check.wire import blocking_ns, control_ns, control_rate_bps, wire_ns
+from cnc.check.wire import best_effort_ns, blocking_ns, control_ns, control_rate_bps, wire_ns
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 
 _ROUNDS_MAX = 200  # more hops than any path has, with room for paths that feed each other
@@ -80,7 +82,11 @@ class _Recovery:
         self._is_dropped = {t.stream: drops_misfits(intent, t.stream, t) for t in self._first()}
         # From when the last frame is to leave, or from its latest arrival, until it has left.
         self._last_stays_ns = [self._stay_ns(t) - t.spread_ns for t in self._gated]
-        self._overdue_ns = self._delayed_by_their_talkers(transmissions)
+        self._sent: dict[tuple[str, PortRef | None, int], Transmission] = {
+            (t.stream, t.egress, t.offset_ns): t for t in transmissions if t.ingress is None
+        }
+        self._talkers = self._lags()
+        self._overdue_ns = self._delayed_by_their_talkers()
 
     def _first(self) -> Iterator[Transmission]:
         """Those from first switches, of all streams."""
@@ -94,34 +100,39 @@ class _Recovery:
         calm = self._calm(ports, disturbed)
         ends = self._ends(disturbed, calm)
         worst: dict[str, int | None] = {}
-        for t in self._gated:
+        for t in (*self._sent.values(), *self._gated):
             end, known = ends.get(t.egress), worst.get(t.stream, 0)
             worst[t.stream] = None if end is None or known is None else max(end, known)
         return worst
 
-    def _delayed_by_their_talkers(self, transmissions: Iterable[Transmission]) -> list[int]:
-        """How much longer than planned a frame may stay on each port if one of its talker's frames
-        was late there, and so delayed it; or, if late ones are dropped, as late as may pass."""
-        longest: defaultdict[PortRef | None, int] = defaultdict(int)
-        for t in transmissions:
-            if t.ingress is None:
-                longest[t.egress] = max(longest[t.egress], self._stay_ns(t) - self._blocking_ns(t))
-        bridges = self._intent.network.bridges
-        late = [
-            bridges[t.egress.node].processing_max_ns
-            if self._is_dropped[t.stream]  # later ones do not pass its filter
-            else longest[t.ingress]
-            for t in self._gated
-        ]
-        return [
-            0 if before is not None else max(0, late_ns - last_stay_ns)
-            for late_ns, before, last_stay_ns in zip(
-                late, self._before, self._last_stays_ns, strict=True
-            )
-        ]
+    def _lags(self) -> dict[PortRef | None, Lag]:
+        """What one late frame does on the link of each talker."""
+        links = self._intent.network.links
+        beside = {
+            t.egress: best_effort_ns(self._intent, links[t.egress]) for t in self._sent.values()
+        }
+        loads: defaultdict[PortRef, list[Load]] = defaultdict(list)
+        for t in self._sent.values():
+            takes = self._stay_ns(t) - beside[t.egress]
+            loads[t.egress].append(Load(t.traffic_class, t.period_ns, t.offset_ns, takes))
+        return {port: lag(its, beside[port]) for port, its in loads.items()}
 
-    def _blocking_ns(self, t: Transmission) -> int:
-        return blocking_ns(self._intent, self._intent.network.links[t.egress])
+    def _delayed_by_their_talkers(self) -> list[int]:
+        """How much longer than planned a frame may stay on each port if one of its talker's frames
+        was late there, and so delayed it; or, if late ones are dropped, as late as may pass. What
+        has no bound counts as none here: such a talker's link is never back to its plan."""
+        bridges = self._intent.network.bridges
+        overdue = []
+        for t, before, last_stay_ns in zip(
+            self._gated, self._before, self._last_stays_ns, strict=True
+        ):
+            late_ns = 0
+            if before is None and self._is_dropped[t.stream]:  # later ones do not pass its filter
+                late_ns = bridges[t.egress.node].processing_max_ns
+            elif before is None:
+                late_ns = self._talkers[t.ingress].late_ns[t.traffic_class] or 0
+            overdue.append(max(0, late_ns - last_stay_ns) if before is None else 0)
+        return overdue
 
     def _stay_ns(self, t: Transmission) -> int:
         """From when frames are to leave, or from their latest arrival, until all have left."""
@@ -186,16 +197,20 @@ class _Recovery:
 
     def _ends(
         self, disturbed: Mapping[PortRef, Drained], calm: Mapping[PortRef, Drained]
-    ) -> dict[PortRef, int]:
+    ) -> dict[PortRef | None, int]:
         """How long after a disturbance frames may leave each port late, if that has an end.
 
         It has when the disturbance was there and it is drained; or when those before it in the flow
         of frames have one, and it is drained once more. Ports in a circle have it when what is late
-        in one of them spreads for a limited time only.
+        in one of them spreads for a limited time only. The links of talkers have one after a late
+        frame.
         """
         feeders = self._feeders()
+        ends = {port: its.over_ns for port, its in self._talkers.items() if its.over_ns is not None}
         sound = {port for port in calm if not disturbed[port].never}
-        ends: dict[PortRef, int] = {}
+        sound -= {
+            port for port in sound if feeders[port].keys() & self._talkers.keys() - ends.keys()
+        }
         waiting = set(feeders)
         while waiting:
             ready = {port for port in waiting if feeders[port].keys() <= ends.keys()} & sound
@@ -251,13 +266,14 @@ class _Recovery:
         ]
 
     def _feeders(self) -> dict[PortRef, dict[PortRef, int]]:
-        """From which ports frames come to each, and how long they take."""
+        """From which ports and talkers frames come to each port, and how long they take."""
         feeders: dict[PortRef, dict[PortRef, int]] = {port: {} for port in self._by_port}
         for t, before in zip(self._gated, self._before, strict=True):
-            if before is not None:
-                way_ns = t.all_there_ns - self._gated[before].busy_until_ns
-                its, feeder = feeders[t.egress], self._gated[before].egress
-                its[feeder] = max(way_ns, its.get(feeder, way_ns))
+            came = t.stream, t.ingress, t.ingress_offset_ns
+            feeding = self._sent[came] if before is None else self._gated[before]
+            way_ns = t.all_there_ns - feeding.busy_until_ns
+            its, feeder = feeders[t.egress], feeding.egress
+            its[feeder] = max(way_ns, its.get(feeder, way_ns))
         return feeders
 
     def _port(self, port: PortRef) -> Port:

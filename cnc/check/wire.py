@@ -27,9 +27,15 @@ def blocking_ns(intent: Intent, link: Link) -> int:
         blocking += intent.network.gate_margin_ns
     else:
         blocking += sender.lateness_ns
-    if sender and sender.interference is TalkerInterference.ONE_FRAME:
-        blocking += _largest_ns(intent, link, ClassRole.BEST_EFFORT)
-    return blocking
+    return blocking + best_effort_ns(intent, link)
+
+
+def best_effort_ns(intent: Intent, link: Link) -> int:
+    """How long a frame of best effort may keep a talker's port from a scheduled one."""
+    talker = intent.network.end_stations.get(link.source.node)
+    if talker is None or talker.interference is TalkerInterference.NONE:
+        return 0
+    return _largest_ns(intent, link, ClassRole.BEST_EFFORT)
 
 
 def control_ns(intent: Intent, link: Link) -> int:

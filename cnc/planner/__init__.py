@@ -10,8 +10,9 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
     portfolio         several searches at once            neighbourhood              do not fit
     gates, edges,     the ports' gate control lists       auto       which of them, in what order
     spare
-    recovery,         when frames are in time again after a disturbance
-    backlog, chains
+    recovery, visits, when frames are in time again after a disturbance
+    backlog, chains,
+    pauses
     incremental, live planning around what runs           explain    why a stream has no place
     executors         where searches run
 """

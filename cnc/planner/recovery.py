@@ -3,25 +3,27 @@
 A disturbance keeps a port from sending, or makes a frame miss its window. What the port could not
 send leaves in spare room (`spare`), late, and may make others late there and on later ports. How
 late a frame can be grows from port to port, until nothing changes any more. From the last port to
-the first, each is back to the plan once the ports that feed it are, and its backlog is gone.
+the first, each is back to the plan once the ports that feed it are, and its backlog is gone. After
+a frame that was late at its talker, the talker's link is back first (`pauses`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import lcm
 from typing import NamedTuple
 
-from cnc.delays import longest_frame_ns, start_delay_ns
+from cnc.delays import interference_ns, longest_frame_ns, start_delay_ns
 from cnc.model import ClassRole, GateControlList, PortRef
 from cnc.planner.backlog import Ahead, Backlog, Clearing, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
 from cnc.planner.gates import Lists
-from cnc.planner.policing import is_dropped
+from cnc.planner.pauses import Behind, behind
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
+from cnc.planner.visits import Visit, sendings, visits
 
 _PASSES_MAX = 100  # of raising how late frames are: a path has fewer hops
 _NAMED_MAX = 5
@@ -32,25 +34,6 @@ class Recovery(NamedTuple):
 
     recovery_ns: dict[str, int]
     refused: dict[PortRef, str]
-
-
-class _Visit(NamedTuple):
-    """The frames of each period of a placement on one gated link; `parent` is the visit before, if
-    that is gated."""
-
-    stream: str
-    link: int
-    traffic_class: int
-    period_ns: int
-    earliest_ns: int
-    latest_ns: int  # when it is planned to leave, or the latest arrival if that is after it
-    gone_ns: int
-    wire_ns: int
-    parent: int | None
-    way_ns: int  # from `gone_ns` on the port before to the latest arrival of any frame here
-    spread_ns: int  # how much later than the first of its frames the last has its turn
-    late_ns: int  # how late it may come from its talker, after a frame that is late there
-    is_dropped: bool  # by the first switch, if it comes otherwise than planned
 
 
 class _Port(NamedTuple):
@@ -73,62 +56,29 @@ def recovery(problem: Problem, placements: Iterable[Placement], lists: Lists) ->
     disturbance_ns = problem.intent.network.disturbance_ns
     if disturbance_ns is None or lists.crowded():
         return Recovery({}, {})
-    visits = list(_visits(problem, tuple(placements)))
-    return _Search(problem, visits, lists.lists, disturbance_ns).run()
-
-
-def _visits(problem: Problem, placements: Sequence[Placement]) -> Iterator[_Visit]:
-    """Those of each placement from its talker on."""
-    delays = [start_delay_ns(problem.intent, link) for link in problem.links]
-    longest: defaultdict[int, int] = defaultdict(int)  # frame of each talker's link
-    for route, _, _ in placements:
-        for leg in route.legs:
-            if leg.parent is None:
-                busy = problem.busy_ns(route.member.stream, leg.link)
-                longest[leg.link] = max(longest[leg.link], busy - delays[leg.link])
-    count = 0
-    class_name = {its.number: its.name for its in problem.intent.classes.values()}
-    bridges = problem.intent.network.bridges
-    for route, offsets, number in placements:
-        name = route.member.stream
-        dropped = is_dropped(problem.intent, name, class_name[number])
-        visit_of: dict[int, tuple[int, int]] = {}  # its number, and when it is gone
-        for index, (leg, offset) in enumerate(zip(route.legs, offsets, strict=True)):
-            if leg.parent is None:
-                continue
-            busy = problem.busy_ns(name, leg.link)
-            arrival = offsets[leg.parent] + leg.max_ns + leg.late_ns
-            latest = max(offset, arrival)
-            before, before_gone = visit_of.get(leg.parent, (None, 0))
-            late = 0
-            if before is None:
-                late = longest[route.legs[leg.parent].link]
-                if dropped:  # what the filter lets pass last is in the queue so much later
-                    late = bridges[problem.links[leg.link].source.node].processing_max_ns
-            yield _Visit(
-                name,
-                leg.link,
-                number,
-                route.period_ns,
-                offsets[leg.anchor] + leg.min_ns,
-                latest,
-                latest + busy,
-                busy - delays[leg.link],
-                before,
-                arrival + leg.spread_ns - before_gone,
-                leg.spread_ns,
-                late,
-                dropped,
-            )
-            visit_of[index] = count, latest + busy
-            count += 1
+    placements = tuple(placements)
+    talkers: dict[int, Behind] = {}
+    recovery_ns: dict[str, int] = {}
+    endless: dict[PortRef, str] = {}
+    for link, sent in sendings(problem, placements).items():
+        names = dict.fromkeys(sending.stream for sending in sent)
+        if its := behind(sent, interference_ns(problem.intent, problem.links[link])):
+            talkers[link] = its
+            for name in names:
+                recovery_ns[name] = max(its.back_ns, recovery_ns.get(name, 0))
+        else:
+            endless[problem.links[link].source] = _endless(names, _BUSY, _SEND_LESS)
+    if endless:
+        return Recovery({}, endless)
+    crossed = list(visits(problem, placements, talkers))
+    return _Search(problem, crossed, lists.lists, disturbance_ns).run(recovery_ns)
 
 
 class _Search:
     def __init__(
         self,
         problem: Problem,
-        visits: Sequence[_Visit],
+        visits: Sequence[Visit],
         lists: Mapping[PortRef, GateControlList],
         disturbance_ns: int,
     ) -> None:
@@ -145,7 +95,8 @@ class _Search:
             if visit.parent is not None:
                 self._children.setdefault(visit.parent, []).append(number)
 
-    def run(self) -> Recovery:
+    def run(self, at_talkers_ns: Mapping[str, int]) -> Recovery:
+        """`at_talkers_ns` has for how long each stream may leave its talker late."""
         ports = {link: self._port(link) for link in sorted(self._crossing)}
         stuck = {link for link, port in ports.items() if port.disturbed.never}
         if stuck := stuck or self._settle(ports):
@@ -153,20 +104,22 @@ class _Search:
         recovered = self._recovered(ports)
         if stuck := ports.keys() - recovered.keys():
             return Recovery({}, self._never(stuck, _CIRCULAR))
-        by_stream: dict[str, int] = {}
+        by_stream = dict(at_talkers_ns)
         for visit in self._visits:
-            time = recovered[visit.link]
-            if time > by_stream.get(visit.stream, -1):
-                by_stream[visit.stream] = time
+            by_stream[visit.stream] = max(recovered[visit.link], by_stream[visit.stream])
         return Recovery(by_stream, {})
 
     def _recovered(self, ports: Mapping[int, _Port]) -> dict[int, int]:
         """How long after a disturbance frames may leave each port late: if it was there, until what
-        it left is gone; if it was elsewhere, until the ports that feed this one are back to the
-        plan, and the backlog is gone. Ports that feed each other may take as long as the longest
-        chain of late frames besides; they are missing, with all that they feed, if such a chain
-        need not end."""
+        it left is gone; if it was elsewhere, until the ports and talkers that feed this one are
+        back to the plan, and the backlog is gone. Ports that feed each other may take as long as
+        the longest chain of late frames besides; they are missing, with all that they feed, if such
+        a chain need not end."""
         feeders = self._feeders()
+        by_talkers = {
+            link: max((0, *(self._visits[number].fed_ns for number in numbers)))
+            for link, numbers in self._crossing.items()
+        }
         disturbed = {link: port.disturbed.longest_ns() for link, port in ports.items()}
         calm = {link: port.calm.longest_ns() for link, port in ports.items()}
         recovered: dict[int, int] = {}
@@ -174,17 +127,19 @@ class _Search:
         while pending:
             ready = [link for link in pending if feeders[link].keys() <= recovered.keys()]
             for link in ready:
-                fed = max((0, *(recovered[f] + way for f, way in feeders[link].items())))
+                ways = (recovered[f] + way for f, way in feeders[link].items())
+                fed = max((by_talkers[link], *ways))
                 recovered[link] = max(disturbed[link], fed + calm[link])
             if not ready:
                 ring = _ring(feeders, pending)
                 chain = self._chain_ns(ring, ports)
                 if chain is None:
                     break
-                ways = [(f, way) for link in ring for f, way in feeders[link].items()]
-                fed = max((0, *(recovered[f] + way for f, way in ways if f not in ring)))
+                into = [(f, way) for link in ring for f, way in feeders[link].items()]
+                outside = (recovered[f] + way for f, way in into if f not in ring)
+                fed = max((*(by_talkers[link] for link in ring), *outside))
                 first = max(max(disturbed[link], fed + calm[link]) for link in ring)
-                within = max(way for f, way in ways if f in ring) + chain
+                within = max(way for f, way in into if f in ring) + chain
                 recovered |= dict.fromkeys(ring, first + within)
             pending = [link for link in pending if link not in recovered]
         return recovered
@@ -312,15 +267,18 @@ class _Search:
         found = {}
         for link in sorted(links):
             names = dict.fromkeys(self._visits[n].stream for n in self._crossing[link])
-            shown = ", ".join(list(names)[:_NAMED_MAX])
-            if len(names) > _NAMED_MAX:
-                shown += f" and {len(names) - _NAMED_MAX} more"
-            found[self._problem.links[link].source] = (
-                f"after a disturbance {shown} would stay late for ever: {why}. Fewer streams, "
-                "longer periods, a smaller max-frame of best effort or a shorter `recovery` would "
-                "help; `recovery: none` under `defaults` accepts it"
-            )
+            found[self._problem.links[link].source] = _endless(names, why, _MORE_ROOM)
         return found
+
+
+def _endless(streams: Collection[str], why: str, what_helps: str) -> str:
+    shown = ", ".join(list(streams)[:_NAMED_MAX])
+    if len(streams) > _NAMED_MAX:
+        shown += f" and {len(streams) - _NAMED_MAX} more"
+    return (
+        f"after a disturbance {shown} would stay late for ever: {why}. {what_helps} would help; "
+        "`recovery: none` under `defaults` accepts it"
+    )
 
 
 def _ring(feeders: Mapping[int, Mapping[int, int]], pending: Iterable[int]) -> set[int]:
@@ -338,6 +296,11 @@ _STUCK = (
     "disturbance leaves in the queue"
 )
 _CIRCULAR = "its frames make each other late around a ring of ports"
+_BUSY = "the talker sends without a pause, so that it never makes up for one late frame"
+_MORE_ROOM = (
+    "Fewer streams, longer periods, a smaller max-frame of best effort or a shorter `recovery`"
+)
+_SEND_LESS = "Fewer or shorter streams of this talker, or longer periods,"
 
 
 def _openings(gates: GateControlList, opened: int, shut: int) -> list[tuple[int, int]]:

@@ -59,6 +59,25 @@ class Nobody:
         return False
 
 
+class Slow(Nobody):
+    """Nobody's, but all takes as long as it may."""
+
+    def processing_ns(self, bridge: Bridge) -> int:
+        return bridge.processing_max_ns
+
+    def before_filter_ns(self, processing_ns: int) -> int:
+        return processing_ns
+
+    def control_ns(self, longest_ns: int) -> int:
+        return longest_ns
+
+    def lateness_ns(self, margin_ns: int) -> int:
+        return margin_ns
+
+    def sends_best_effort(self) -> bool:
+        return True
+
+
 class Busy(Nobody):
     """Nobody's, but a computer deals with each event up to `most_ns` after it is due."""
 

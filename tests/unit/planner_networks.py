@@ -229,6 +229,48 @@ def intents(
 
 
 @st.composite
+def talkative(draw: st.DrawFn) -> Intent:
+    """One or two talkers with many streams, one right after the other, through one or two switches
+    to as many ports."""
+    count = draw(st.integers(4, 16))
+    listeners = [f"l{n}" for n in range(draw(st.integers(2, count)))]
+    bridges = ["s1", "s2"][: draw(st.integers(1, 2))]
+    talkers = ["t", "u"][: draw(st.integers(1, 2))]
+    net = network(
+        *(f"{talker}-s1" for talker in talkers),
+        *(f"{one}-{other}" for one, other in pairwise(bridges)),
+        *(f"{bridges[-1]}-{listener}" for listener in listeners),
+        rate_bps=draw(st.sampled_from([10**8, 10**9])),
+        processing_ns=draw(st.sampled_from([(1000, 1000), (1000, 5000)])),
+    )
+    interference = draw(st.sampled_from(TalkerInterference))
+    net = replace(
+        net,
+        end_stations={
+            n: replace(e, interference=interference) for n, e in net.end_stations.items()
+        },
+        gate_margin_ns=draw(st.sampled_from([0, 0, 800])),
+    )
+    streams = []
+    for number in range(count):
+        period = draw(st.sampled_from([1, 2, 2, 4])) * MS
+        listener = listeners[number % len(listeners)]
+        streams.append(
+            stream(
+                f"f{number}",
+                draw(st.sampled_from(talkers)),
+                listener,
+                traffic_classes=(draw(st.sampled_from(["cyclic", "cyclic", "slower"])),),
+                period_ns=period,
+                payload_octets=draw(st.sampled_from([46, 400, 1500])),
+                max_latency_ns=period,
+                frames=draw(st.sampled_from([1, 1, 1, 3])),
+            )
+        )
+    return intent(net, *streams, classes=draw(st.sampled_from([CLASSES, SHORT_BEST_EFFORT])))
+
+
+@st.composite
 def streams_on(draw: st.DrawFn, net: Network, name: str, periods_us: tuple[int, ...]) -> Stream:
     talker, *others = draw(st.permutations(sorted(net.end_stations)))
     period = draw(st.sampled_from(periods_us)) * US

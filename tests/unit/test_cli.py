@@ -219,6 +219,18 @@ def test_nothing_is_planned_around_a_plan_that_is_not_sound(tmp_path: Path) -> N
     assert done.stdout == ""
 
 
+def test_a_network_without_a_switch_has_a_plan_and_a_time_to_recover_in(tmp_path: Path) -> None:
+    text = LINE3.read_text()
+    network = "switches: {}\nend-stations: [t, l]\nlinks:\n  - [t/eth0, l/eth0]\n"
+    needs = "talker: t, listeners: [l], class: cyclic, period: 1ms, payload: 100B"
+    streams = f"streams:\n  a: {{{needs}, max-latency: 100us}}\n"
+    file = tmp_path / "direct.yaml"
+    file.write_text(text[: text.index("switches:")] + network + streams)
+    planned = cnc("plan", file)
+    assert planned.returncode == 0, planned.stderr
+    assert "all streams are in time again within 4.64 µs\n" in planned.stdout
+
+
 def test_an_interrupted_search_leaves_the_best_plan_so_far(endless: Path, tmp_path: Path) -> None:
     written = tmp_path / "plan.json"
     code, out, err = interrupted("plan", endless, "-o", written, "--executor", "local:1")

@@ -13,12 +13,21 @@ from cnc import intent as intents_from
 from cnc import planfile
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
-from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Plan, PortRef
+from cnc.model import (
+    ClassRole,
+    GateControlList,
+    GateEntry,
+    Intent,
+    Plan,
+    PortRef,
+    TalkerInterference,
+)
 from cnc.planner import Budget, Live, plan
-from tests.simulator.adversary import Chance, Nobody
+from tests.simulator.adversary import Adversary, Chance, Nobody, Slow
 from tests.simulator.outcome import missed
 from tests.simulator.ports import Disturbance, LateFrame
 from tests.unit.planner_networks import (
+    BLOCKING_NS,
     CLASSES,
     CONTROL,
     LINE,
@@ -30,11 +39,13 @@ from tests.unit.planner_networks import (
     network,
     seeded,
     stream,
+    talkative,
     with_links,
 )
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 BEST_EFFORT_BIT, CYCLIC_BIT = 1, 1 << 6
+WIRE_NS = 1542 * 8 + BLOCKING_NS  # of 1,500 octets, with the control frame before them
 
 
 def recovering(wanted: Intent, disturbance_ns: int = 100 * US) -> Intent:
@@ -179,6 +190,65 @@ def test_the_judge_refuses_a_promise_that_nobody_asked_for() -> None:
     assert [each.code for each in judge(accepted)] == ["recovery"]
 
 
+# --- talkers -------------------------------------------------------------------------------------
+
+
+def of_one_talker(count: int, period_ns: int) -> Intent:
+    """As many streams of a talker that sends nothing else, to a listener each."""
+    net = network("t-s1", *(f"s1-l{n}" for n in range(count)))
+    ends = {
+        name: replace(end, interference=TalkerInterference.NONE)
+        for name, end in net.end_stations.items()
+    }
+    requirements = {"payload_octets": 1500, "max_latency_ns": period_ns}
+    streams = [
+        stream(f"f{n}", "t", f"l{n}", period_ns=period_ns, **requirements) for n in range(count)
+    ]
+    return intent(replace(net, end_stations=ends), *streams)
+
+
+def test_one_late_frame_delays_all_that_its_talker_sends_until_it_pauses() -> None:
+    planned = plan(recovering(of_one_talker(30, MS), 0))
+    assert judge(planned) == []
+    offsets = {name: its.talker_offsets_ns[0] for name, its in planned.streams.items()}
+    first, last = min(offsets, key=offsets.__getitem__), max(offsets, key=offsets.__getitem__)
+    before_all = MS - offsets[last] + offsets[first] - 1
+    after = lateness_after(planned, LateFrame(last, 1, before_all), Slow())
+    assert len(after) == 30
+    # The promise covers their ports besides, which send nothing else.
+    assert max(after.values()) > 29 * WIRE_NS
+    assert set(planned.recovery_ns.values()) == {max(planned.recovery_ns.values())}
+    assert max(after.values()) <= planned.recovery_ns["f0"] < max(after.values()) + 12 * WIRE_NS
+
+
+def test_a_talker_that_never_pauses_is_refused_and_one_that_hardly_does_is_not() -> None:
+    busy = of_one_talker(20, 20 * WIRE_NS)
+    undemanding = plan(busy)
+    with pytest.raises(Unschedulable, match=r"t/s1: .* f0, .* and 15 more .* without a pause"):
+        plan(recovering(busy))
+    found = judge(replace(undemanding, intent=recovering(busy)))
+    assert {(each.code, each.where) for each in found} == {
+        ("recovery", name) for name in busy.streams
+    }
+    one_less = plan(recovering(busy, 0), best_effort=True)
+    assert judge(one_less) == []
+    assert len(one_less.refused) == 1
+    # With a pause of a thousandth of the time it takes a thousand cycles.
+    hardly = plan(recovering(of_one_talker(20, 20 * WIRE_NS + 14), 0))
+    assert judge(hardly) == []
+    assert 950 < hardly.recovery_ns["f0"] / hardly.intent.hyperperiod_ns() < 1000
+
+
+def test_a_stream_that_crosses_no_switch_recovers_with_its_talker() -> None:
+    direct = network("t-l", "t-s1", "s1-m")
+    planned = plan(recovering(intent(direct, A, stream("b", "t", "m"))))
+    assert judge(planned) == []
+    assert 0 < planned.recovery_ns["a"] < planned.recovery_ns["b"]
+    shorter = {**planned.recovery_ns, "a": planned.recovery_ns["a"] - 1}
+    found = judge(replace(planned, recovery_ns=shorter))
+    assert [(each.code, each.where) for each in found] == [("recovery", "a")]
+
+
 # --- control -------------------------------------------------------------------------------------
 
 
@@ -237,6 +307,22 @@ def longest_needed_ns(planned: Plan) -> int:
     return 3 * planned.intent.hyperperiod_ns() + 2 * max(planned.recovery_ns.values())
 
 
+def lateness_after(planned: Plan, late: LateFrame, adversary: Adversary) -> dict[str, int]:
+    """How long after a frame that its talker sends late the last one is sent of each stream that
+    is late because of it."""
+    period = planned.intent.streams[late.stream].period_ns
+    offset = min(planned.streams[late.stream].talker_offsets_ns, default=0)
+    sent_ns = late.number * period + offset + late.by_ns
+    found: dict[str, int] = {}
+    for frame, _, _ in missed(
+        planned, adversary, duration_ns=longest_needed_ns(planned), late_frame=late
+    ):
+        if (frame.flow.name, frame.number) != late[:2]:
+            name = frame.flow.name
+            found[name] = max(frame.begin_ns - sent_ns, found.get(name, 0))
+    return found
+
+
 @examples(max_examples=25)
 @given(
     intents(streams_max=6, entries_max=st.sampled_from([0, 0, 16, 6])),
@@ -271,7 +357,10 @@ def test_no_frame_is_late_for_longer_than_promised_at_whichever_port_the_disturb
 
 
 @examples(max_examples=30)
-@given(intents(streams_max=6, entries_max=st.sampled_from([0, 0, 16, 6])), st.integers(0, 1000))
+@given(
+    intents(streams_max=6, entries_max=st.sampled_from([0, 0, 16, 6])) | talkative(),
+    st.integers(0, 1000),
+)
 def test_no_frame_is_late_for_longer_than_promised_after_one_that_its_talker_sent_late(
     wanted: Intent, seed: int
 ) -> None:
@@ -280,19 +369,20 @@ def test_no_frame_is_late_for_longer_than_promised_after_one_that_its_talker_sen
         return
     random, cycle = seeded(seed), planned.intent.hyperperiod_ns()
     error_ns = planned.intent.network.clock_error_ns
-    for name, stream_plan in planned.streams.items():
-        period = planned.intent.streams[name].period_ns
-        late = LateFrame(name, cycle // period, random.randrange(1, cycle))
-        sent_ns = cycle + min(stream_plan.talker_offsets_ns, default=0) + late.by_ns
-        for frame, _, _ in missed(
-            planned,
-            Chance(random.randrange(1000)),
-            duration_ns=longest_needed_ns(planned),
-            late_frame=late,
-        ):
-            if (frame.flow.name, frame.number) != late[:2]:
-                after_ns = frame.begin_ns - sent_ns
-                assert after_ns <= planned.recovery_ns[frame.flow.name] + error_ns
+    for name, its in planned.streams.items():
+        number = cycle // planned.intent.streams[name].period_ns
+        # At any time, or right before frames of its talker.
+        others = [
+            offset - its.talker_offsets_ns[0] - 1
+            for other, planned_other in planned.streams.items()
+            if planned.intent.streams[other].talker == planned.intent.streams[name].talker
+            for offset in planned_other.talker_offsets_ns
+        ]
+        by_ns = random.choice([random.randrange(1, cycle), random.choice(others) % cycle or 1])
+        adversary: Adversary = random.choice([Slow(), Chance(random.randrange(1000))])
+        after = lateness_after(planned, LateFrame(name, number, by_ns), adversary)
+        for late, after_ns in after.items():
+            assert after_ns <= planned.recovery_ns[late] + error_ns
 
 
 def test_without_spare_room_the_replay_stays_late_for_ever() -> None:

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from cnc.check.drains import Arrival, Interference
 from cnc.check.drains import Port as DrainedPort
 from cnc.check.spread import Stay, spread_ns
+from cnc.check.talkers import Load, lag
 from cnc.model import PortRef
 from cnc.planner.backlog import Ahead, Backlog, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
+from cnc.planner.pauses import Sending, behind
 from tests.unit.planner_networks import examples
 
 
@@ -108,3 +110,62 @@ def test_late_frames_in_a_ring_end_unless_they_come_round_to_themselves(
         for port, at, onward in ways
     ]
     assert longest_chain_ns(passages) == spread_ns(stays) == longest_ns
+
+
+@st.composite
+def sendings(draw: st.DrawFn) -> list[Sending]:
+    """What a talker sends in periods of 60 and 120, one frame after the other."""
+    found, time = [], draw(st.integers(0, 60))
+    left = 60
+    for _ in range(draw(st.integers(1, 5))):
+        work, pause = draw(st.integers(1, 20)), draw(st.sampled_from([0, 0, 1, 15]))
+        if work > left:
+            break
+        period = draw(st.sampled_from([60, 120]))
+        found.append(Sending("f", draw(st.sampled_from([4, 6])), period, time, work))
+        time, left = time + work + pause, left - work - pause
+    return found or [Sending("f", 6, 60, time, 60)]
+
+
+def longest_until_paused(sent: list[Sending]) -> int | None:
+    """How long it takes until there was no frame to send for as long as the longest takes, counted
+    nanosecond by nanosecond from each one on."""
+    busy = {
+        (each.offset_ns + shift + at) % 120
+        for each in sent
+        for shift in range(0, 120, each.period_ns)
+        for at in range(each.work_ns)
+    }
+    if len(busy) == 120:
+        return None
+    longest = 0
+    for begin in range(120):
+        left, time = max(each.work_ns for each in sent), begin
+        while left:
+            left -= time % 120 not in busy
+            time += 1
+        longest = max(longest, time - begin)
+    return longest
+
+
+@examples(max_examples=300)
+@given(sendings(), st.integers(0, 9))
+def test_planner_and_judge_agree_when_a_talker_has_caught_up_and_count_right(
+    sent: list[Sending], best_effort_ns: int
+) -> None:
+    back = longest_until_paused(sent)
+    one = behind(sent, best_effort_ns)
+    loads = [
+        Load(each.traffic_class, each.period_ns, each.offset_ns, each.work_ns) for each in sent
+    ]
+    other = lag(loads, best_effort_ns)
+    if back is None:
+        assert one is other.over_ns is None
+        return
+    assert one is not None
+    assert one.back_ns == other.over_ns == back + best_effort_ns
+    assert one.late_ns == other.late_ns
+    # Of the greatest class frames are late by the longest one, of a smaller one by no less.
+    greatest = max(one.late_ns)
+    assert one.late_ns[greatest] == max(each.work_ns for each in sent)
+    assert one.late_ns[greatest] <= one.late_ns[min(one.late_ns)] <= back

@@ -246,21 +246,28 @@ def gate_margin(planned: Plan) -> None:
 
 
 def _recovers(computed: Plan, stream: str) -> str:
-    """For how many cycles of its ports after a disturbance the stream may be late."""
+    """For how many cycles of its ports after a disturbance the stream may be late; for how many of
+    its periods where it crosses no switch."""
     ports = (hop.egress for hop in computed.streams[stream].hops)
-    cycle_ns = max(computed.gates[port].cycle_ns for port in ports if port in computed.gates)
+    cycles = (computed.gates[port].cycle_ns for port in ports if port in computed.gates)
+    cycle_ns = max(cycles, default=computed.intent.streams[stream].period_ns)
     return counted(-(-computed.recovery_ns[stream] // cycle_ns), "cycle")
 
 
 def _recovery(computed: Plan) -> None:
     """What recovery from disturbances costs: nothing, unless frames are late."""
     disturbance = duration(computed.intent.network.disturbance_ns or 0)
-    share, port = max((_backlog_share(computed, port), port) for port in computed.gates)
-    echo(
+    text = (
         f"after a disturbance of up to {disturbance} all streams are in time again within "
-        f"{duration(max(computed.recovery_ns.values()))}; no link time is set aside for that, late "
-        f"frames may go ahead of best effort for up to {share:.1%} of the time ({port})"
+        f"{duration(max(computed.recovery_ns.values()))}"
     )
+    if computed.gates:
+        share, port = max((_backlog_share(computed, port), port) for port in computed.gates)
+        text += (
+            "; no link time is set aside for that, late frames may go ahead of best effort for up "
+            f"to {share:.1%} of the time ({port})"
+        )
+    echo(text)
     dropped = sum(
         computed.intent.policing.of_stream(name, computed.class_of(name).name) is Policing.DROP
         for name in computed.streams
