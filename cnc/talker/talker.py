@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cnc.talker.clock import NS_PER_S, sleep_until, tai_ns
+from cnc.talker.lateness import Lateness
 from cnc.talker.offsets import Departure, OffsetFile, OffsetsError, StreamOffset
 
 # A push tells of a new offset seconds before its base time: who looks again this long before a
@@ -18,13 +19,16 @@ class Talker:
     """One stream of a station, followed through all changes of its offset.
 
     `skipped` counts periods in which no frame was sent because the program came too late: it had
-    other work, or was stopped, for longer than a period.
+    other work, or was stopped, for longer than a period. How late it sends in the others is told to
+    the agent of the station, if the program may write there: see `sent`.
     """
 
     def __init__(self, file: OffsetFile, stream: str, path: int = 1) -> None:
         self._file = file
         self._stream = stream
         self._path = path
+        self._lateness = Lateness.of(file.path, stream, path)
+        self._sent_ns: int | None = None
         self.skipped = 0
 
     def wait_until_told(self, timeout_s: float | None = None) -> StreamOffset:
@@ -47,6 +51,20 @@ class Talker:
 
         While no table has the stream it waits for one that has. Raises OffsetsError.
         """
+        try:
+            yield from self._departures()
+        finally:
+            self._lateness.write()
+
+    def sent(self) -> None:
+        """The frames of this period have been sent.
+
+        Without that they count as sent when the program asks for the next departure. A program that
+        does other work in between says so before it.
+        """
+        self._sent_ns = tai_ns()
+
+    def _departures(self) -> Iterator[Departure]:
         earliest_ns = tai_ns()
         while True:
             departure, now_ns = self._next(earliest_ns), tai_ns()
@@ -60,7 +78,11 @@ class Talker:
                 earliest_ns = departure.period_begin_ns + behind * departure.stream.period_ns
             else:
                 sleep_until(departure.instant_ns)
+                self._sent_ns = None
                 yield departure
+                # Not before: reading the clock would make the frame late.
+                sent_ns = tai_ns() if self._sent_ns is None else self._sent_ns
+                self._lateness.add(sent_ns - departure.instant_ns)
                 earliest_ns = departure.period_begin_ns + 1
 
     def _next(self, earliest_ns: int) -> Departure | None:

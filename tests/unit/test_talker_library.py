@@ -6,9 +6,11 @@ import itertools
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -16,9 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.mechanisms.talker_offsets.file import encode
+from agent.mechanisms.talker_offsets.lateness import decode
 from agent.mechanisms.talker_offsets.model import OffsetState, OffsetTable, Transmission
-from cnc.talker import OffsetFile, Offsets, OffsetsError, Talker, mark, talker
+from agent.wake_ups import WakeUps
+from cnc.talker import OffsetFile, Offsets, OffsetsError, Talker, lateness, mark, talker
 from cnc.talker.__main__ import main
+from cnc.talker.lateness import Lateness
 from cnc.talker.offsets import parse
 from cnc.traffic import endpoint
 from tests.stack.netconfd_process import wait_until
@@ -258,6 +263,117 @@ def test_a_talker_is_told_what_is_missing(path, clock):
         Talker(OffsetFile(path), "motor").wait_until_told(timeout_s=1)
 
 
+# --- how late it sends ---------------------------------------------------------------------------
+
+
+def told(path, name="motor.1"):
+    """What the agent reads of the talker."""
+    return decode((path.parent / "lateness" / name).read_bytes())
+
+
+@pytest.fixture
+def heard(path):
+    """An agent that hears talkers."""
+    path.parent.mkdir(exist_ok=True)
+    (path.parent / "lateness").mkdir()
+
+
+def send(path, clock, *late_ns, note=lambda _talks: None):
+    """Frames that leave so late; the last period is not over when the program ends."""
+    talks = Talker(OffsetFile(path), "motor")
+    running = talks.departures()
+    for each_ns in late_ns:
+        departure = next(running)
+        clock.now_ns = departure.instant_ns + each_ns
+        note(talks)
+    next(running)
+    running.close()
+
+
+@pytest.mark.usefixtures("heard")
+def test_a_talker_tells_the_agent_how_late_it_sent(path, clock):
+    publish(path, table(sent(0)))
+    send(path, clock, 300, 91_000, 40)
+    assert told(path) == WakeUps(3, 91_000, None)
+    assert stat.S_IMODE((path.parent / "lateness" / "motor.1").stat().st_mode) == 0o644
+
+
+@pytest.mark.usefixtures("heard")
+def test_what_a_program_does_after_it_has_sent_does_not_count(path, clock):
+    publish(path, table(sent(0)))
+
+    def work(talks):
+        talks.sent()
+        clock.now_ns += 500_000
+
+    send(path, clock, 300, 400, note=work)
+    assert told(path).maximum_ns == 400
+
+
+def test_a_station_without_an_agent_that_hears_hinders_nobody(path, clock):
+    publish(path, table(sent(0)))
+    send(path, clock, 300)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def figures(tmp_path, *late_ns):
+    """What is written of these periods."""
+    measured = Lateness(tmp_path / "motor.1")
+    for each_ns in late_ns:
+        measured.add(each_ns)
+    measured.write()
+    return decode((tmp_path / "motor.1").read_bytes())
+
+
+def test_one_period_in_100_000_may_be_later_than_the_quantile(tmp_path):
+    punctual = itertools.repeat(1_500, 99_999)
+    assert figures(tmp_path, *punctual, 7_000_000) == WakeUps(100_000, 7_000_000, 2_000)
+    assert figures(tmp_path, *itertools.repeat(1_500, 99_999)).quantile_ns is None
+
+
+def test_a_quantile_is_never_above_the_maximum(tmp_path):
+    assert figures(tmp_path, *itertools.repeat(1_500, 100_000)).quantile_ns == 1_500
+
+
+def test_what_was_measured_a_day_ago_is_forgotten(tmp_path, boot_time):
+    measured = Lateness(tmp_path / "motor.1")
+    measured.add(9_000_000)
+    boot_time.now_s += 24 * 3600
+    measured.add(40)
+    assert decode((tmp_path / "motor.1").read_bytes()) == WakeUps(1, 40, None)
+
+
+def test_the_agent_is_told_every_ten_seconds(tmp_path, boot_time):
+    measured = Lateness(tmp_path / "motor.1")
+    measured.add(40)
+    boot_time.now_s += 9
+    measured.add(40)
+    assert not list(tmp_path.iterdir())
+    boot_time.now_s += 1
+    measured.add(40)
+    assert decode((tmp_path / "motor.1").read_bytes()).count == 3
+
+
+class BootTime:
+    """CLOCK_BOOTTIME as the test sets it."""
+
+    CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
+
+    def __init__(self):
+        self.now_s = 1_000_000.0
+
+    def clock_gettime(self, clock_id):
+        assert clock_id == self.CLOCK_BOOTTIME
+        return self.now_s
+
+
+@pytest.fixture
+def boot_time(monkeypatch):
+    clock = BootTime()
+    monkeypatch.setattr(lateness, "time", clock)
+    return clock
+
+
 # --- the example ---------------------------------------------------------------------------------
 
 
@@ -306,7 +422,7 @@ def test_the_example_says_what_it_lacks_and_fails(path, capsys):
 TALKER = {
     "cnc.version",
     "cnc.talker",
-    *(f"cnc.talker.{name}" for name in ("clock", "marking", "offsets", "talker")),
+    *(f"cnc.talker.{name}" for name in ("clock", "lateness", "marking", "offsets", "talker")),
 }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import time
 from dataclasses import replace
 
 import pytest
@@ -16,13 +18,15 @@ from agent.mechanism import ReportContext
 from agent.mechanisms import MECHANISMS, mechanisms
 from agent.mechanisms.talker_offsets import talker_offsets
 from agent.mechanisms.talker_offsets.file import OffsetFile, decode, encode
+from agent.mechanisms.talker_offsets.lateness import file_name
 from agent.mechanisms.talker_offsets.model import (
     OffsetConfig,
     OffsetState,
     OffsetTable,
+    StatedLateness,
     Transmission,
 )
-from agent.mechanisms.talker_offsets.tables import TABLES
+from agent.mechanisms.talker_offsets.tables import TABLES, TALKER, operational
 from agent.memory_ports import MemoryPorts
 from agent.model import AgentError, PortConfig, PortState
 from agent.switch import Switch, differences, plan
@@ -198,7 +202,7 @@ def test_programs_of_the_station_read_what_is_configured(file, path):
 def test_everybody_may_read_the_file_and_nothing_else_is_left(file, path):
     publish(file, asked(BEFORE))
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
-    assert list(path.parent.iterdir()) == [path]
+    assert sorted(path.parent.iterdir()) == [path.parent / "lateness", path]
 
 
 def test_an_agent_that_starts_later_finds_what_was_published(file, path):
@@ -226,8 +230,122 @@ def test_undoing_a_change_writes_the_file_as_it_was(file, path):
 
 def test_the_last_table_takes_the_file_with_it(file, path):
     publish(file, asked(BEFORE))
+    tell(path, FIGURES)
     publish(file, {})
-    assert not path.exists()
+    assert list(path.parent.rglob("*")) == [path.parent / "lateness"]
+
+
+FIGURES = {
+    "format": "tsn-lateness/1",
+    "count": 250_000,
+    "maximum-ns": 91_000,
+    "quantile-ns": 50_000,
+}
+
+
+def tell(path, figures, name="motor.1"):
+    """What a talker leaves beside the offsets at `path`."""
+    text = figures if isinstance(figures, str) else json.dumps(figures)
+    (path.parent / "lateness" / name).write_text(text)
+
+
+def stated(file):
+    return file.read({"eth0": STATION})["eth0"][StatedLateness].by_stream
+
+
+def reported(file):
+    """The leaves of the first stream in each table, by state of the table."""
+    state = file.read({"eth0": STATION})["eth0"]
+    published = operational(state, ReportContext(lambda _clock: NOW_NS))[TALKER]["published"]
+    return {each["state"]: each["stream"][0].get("lateness") for each in published}
+
+
+def test_what_a_talker_says_is_reported_with_its_stream(file, path):
+    publish(file, asked(BEFORE))
+    assert reported(file) == {"running": None}
+    tell(path, FIGURES)
+    leaves = {"count": "250000", "maximum-ns": "91000", "quantile-ns": "50000"}
+    assert reported(file) == {"running": leaves}
+    publish(file, asked(AFTER))
+    assert reported(file) == {"running": leaves, "pending": None}
+
+
+def test_too_few_periods_have_no_quantile(file, path):
+    publish(file, asked(BEFORE))
+    tell(path, {each: FIGURES[each] for each in ("format", "count", "maximum-ns")})
+    assert reported(file)["running"] == {"count": "250000", "maximum-ns": "91000"}
+
+
+def test_nobody_but_published_streams_is_heard(file, path):
+    publish(file, asked(BEFORE))
+    tell(path, FIGURES, "stranger.1")
+    tell(path, FIGURES, "motor.2")
+    assert stated(file) == {}
+
+
+def test_what_was_said_a_day_ago_holds_no_more(file, path):
+    publish(file, asked(BEFORE))
+    tell(path, FIGURES)
+    long_ago_s = time.time() - 24 * 3600 - 1
+    os.utime(path.parent / "lateness" / "motor.1", (long_ago_s, long_ago_s))
+    assert stated(file) == {}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "[]",
+        "[" * 500,
+        json.dumps(FIGURES)[:-1],
+        json.dumps(FIGURES) + " " * 1024,
+        {**FIGURES, "format": "tsn-lateness/2"},
+        {**FIGURES, "count": -1},
+        {**FIGURES, "count": True},
+        {**FIGURES, "count": 2**53 + 1},
+        {**FIGURES, "maximum-ns": 1.5},
+        {**FIGURES, "maximum-ns": "91000"},
+        {**FIGURES, "maximum-ns": 86_400_000_000_001},
+        {**FIGURES, "quantile-ns": 91_001},
+        '{"format": "tsn-lateness/1", "count": NaN, "maximum-ns": Infinity}',
+    ],
+)
+def test_a_talker_that_says_nonsense_counts_as_one_that_says_nothing(file, path, said, caplog):
+    publish(file, asked(BEFORE))
+    tell(path, said)
+    assert stated(file) == {}
+    assert stated(file) == {}
+    assert caplog.text.count("motor.1 is ignored") == 1
+
+
+def test_no_link_and_no_pipe_leads_the_agent_elsewhere(file, path, tmp_path):
+    publish(file, asked(BEFORE))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text(json.dumps(FIGURES))
+    said = path.parent / "lateness" / "motor.1"
+    said.symlink_to(elsewhere)
+    assert stated(file) == {}
+    said.unlink()
+    os.mkfifo(said)
+    assert stated(file) == {}
+    said.unlink()
+    said.mkdir()
+    assert stated(file) == {}
+
+
+@given(st.text(min_size=1, max_size=64), st.integers(1, 2))
+def test_no_name_of_a_stream_leads_out_of_the_directory(name, sent_path):
+    assert "/" not in file_name(name, sent_path)
+    assert file_name(name, sent_path) not in {".", ".."}
+
+
+def test_nobody_else_may_write_unless_the_package_has_made_the_directory_so(file, path):
+    publish(file, asked(BEFORE))
+    directory = path.parent / "lateness"
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o755
+    directory.chmod(0o1775)
+    publish(file, asked(AFTER))
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o1775
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from cnc.talker import DEFAULT_PATH
+from cnc.talker.lateness import DIRECTORY
+
 CHECKOUT = Path(__file__).parents[2]
 UNITS = CHECKOUT / "scripts" / "systemd"
 SERVICES = sorted(unit.name for unit in UNITS.glob("*.service"))
@@ -129,6 +132,15 @@ def test_one_program_alone_may_set_the_clock_and_it_starts_before_those_that_cou
 
     assert [name for name, held in may.items() if "CAP_SYS_TIME" in held.split()] == [CLOCK]
     assert AGENT in unit(CLOCK)["Unit"]["Before"].split()
+
+
+def test_talkers_of_one_group_may_tell_the_agent_how_late_they_are():
+    agent = unit(AGENT)["Service"]
+    directories = (CHECKOUT / "scripts" / "debian" / "tsn-switch.tmpfiles").read_text()
+    users = (CHECKOUT / "scripts" / "systemd" / "tsn-switch.sysusers").read_text()
+
+    assert f"d {DEFAULT_PATH.parent}/{DIRECTORY} 1775 {agent['User']} tsn-talker\n" in directories
+    assert "g tsn-talker\n" in users
 
 
 def test_the_agent_reaches_the_sockets_of_ptp_daemons():

@@ -21,7 +21,8 @@ from typing import Any
 from agent import whole_file
 from agent.composition import Contribution, KernelObject
 from agent.mechanism import KernelAdapter, Node
-from agent.mechanisms.talker_offsets.model import OffsetState, OffsetTable
+from agent.mechanisms.talker_offsets.lateness import LatenessFiles
+from agent.mechanisms.talker_offsets.model import OffsetState, OffsetTable, StatedLateness
 from agent.mechanisms.talker_offsets.tables import (
     PublishedTables,
     in_order,
@@ -33,6 +34,7 @@ from agent.model import PortState
 LOG = logging.getLogger(__name__)
 
 FORMAT = "tsn-offsets/1"
+LATENESS = "lateness"  # the directory beside it, in which talkers say how late they are
 MAX_FILE_OCTETS = 16 * 2**20  # tens of thousands of streams
 READABLE_FOR_ALL = 0o644
 
@@ -46,6 +48,7 @@ class OffsetFile(KernelAdapter):
 
     def __init__(self, path: Path, now_tai_ns: Callable[[], int] = _tai_ns) -> None:
         self._path = path
+        self._lateness = LatenessFiles(path.parent / LATENESS)
         self._now_tai_ns = now_tai_ns
         self._ignored = ""
         self.objects = {PublishedTables: self._replace}
@@ -54,9 +57,13 @@ class OffsetFile(KernelAdapter):
         """A file that cannot be read counts as none, so that the next change replaces it."""
         tables, now_tai_ns = self._tables(), self._now_tai_ns()
         return {
-            name: state.with_part(tables[name].at(now_tai_ns)) if name in tables else state
+            name: self._with(state, tables[name].at(now_tai_ns)) if name in tables else state
             for name, state in states.items()
         }
+
+    def _with(self, state: PortState, tables: OffsetState) -> PortState:
+        stated = self._lateness.stated(tables.running.transmissions if tables.running else ())
+        return state.with_part(tables).with_part(StatedLateness(stated))
 
     def _tables(self) -> dict[str, OffsetState]:
         try:
@@ -77,9 +84,11 @@ class OffsetFile(KernelAdapter):
         """No table at all: no file, as on a switch."""
         if not after:
             self._path.unlink(missing_ok=True)
+            self._lateness.forget()
             return
         content = encode({each.port: each.content for each in after})
         self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._lateness.make()
         # After a power cut the agent writes it again, from the startup configuration.
         whole_file.replace(self._path, content, durable=False, mode=READABLE_FOR_ALL)
 

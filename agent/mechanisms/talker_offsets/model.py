@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent.wake_ups import WakeUps
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +70,10 @@ class OffsetState:
         A table that still waits for its base time is replaced, as by the gates of a port.
         """
         return OffsetState(self.running, table) if table else OffsetState()
+
+
+@dataclass(frozen=True, slots=True)
+class StatedLateness:
+    """How late the talkers of a port say they are, by name and path of their streams."""
+
+    by_stream: Mapping[tuple[str, int], WakeUps] = field(default_factory=dict)

@@ -12,9 +12,11 @@ from agent.mechanisms.talker_offsets.model import (
     OffsetConfig,
     OffsetState,
     OffsetTable,
+    StatedLateness,
     Transmission,
 )
 from agent.model import Clock, PortConfig, PortState
+from agent.wake_ups import WakeUps
 
 NAME = "talker-offsets"
 TALKER = "tsn-end-station:talker"
@@ -118,16 +120,32 @@ def problems(_config: PortConfig, _state: PortState) -> Iterator[str]:
 
 def operational(state: PortState, _context: ReportContext) -> Node:
     tables = state[OffsetState]
+    lateness = state[StatedLateness].by_stream
     published = [
         {
             "state": name,
             "base-time-ns": str(table.base_time_ns),
-            "stream": [stream_node(each, str) for each in table.transmissions],
+            "stream": [
+                stream_node(each, str)
+                | _lateness_node(
+                    lateness.get((each.name, each.path)) if name == "running" else None
+                )
+                for each in table.transmissions
+            ],
         }
         for name, table in (("running", tables.running), ("pending", tables.pending))
         if table
     ]
     return {TALKER: {"published": published}} if published else {}
+
+
+def _lateness_node(said: WakeUps | None) -> Node:
+    if said is None:
+        return {}
+    leaves = {"count": str(said.count), "maximum-ns": str(said.maximum_ns)}
+    if said.quantile_ns is not None:
+        leaves["quantile-ns"] = str(said.quantile_ns)
+    return {"lateness": leaves}
 
 
 def applied(
