@@ -20,7 +20,7 @@ from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
-    from cnc import check, margin, planfile, planner, rollout, transition
+    from cnc import check, lateness, margin, planfile, planner, rollout, transition
     from cnc import intent as intents
     from cnc.check import Violation
     from cnc.planner import Move
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 else:
     check = lazy_import("cnc.check")
     intents = lazy_import("cnc.intent")
+    lateness = lazy_import("cnc.lateness")
     margin = lazy_import("cnc.margin")
     planfile = lazy_import("cnc.planfile")
     planner = lazy_import("cnc.planner")
@@ -181,14 +182,22 @@ def limit(
 ) -> Intent:
     """The intent on ports as limited as their switches report (802.1Q 12.29.1).
 
-    Where it states no gate margin it gets the one that the switches measured; that of the `running`
-    plan stays while it is enough. Raises RolloutError when a switch does not answer, and InputError
-    when the measurements refute the margin that the intent states; with `partial` neither.
+    Where it states no gate margin it gets the one that the switches measured, and where it states
+    no lateness of talkers what these measured; those of the `running` plan stay while they are
+    enough. Raises RolloutError when a switch, or an end station that is managed, does not answer,
+    and InputError when the measurements refute what the intent states; with `partial` neither.
     """
     stated = rollout.read_ports(intent.network, connect=connect, partial=partial)
+    measured = _with_measured(intent, stated, running)
     if not partial:
         margin.refuse_refuted(intent, stated.wake_ups)
-    return margin.with_measured(intent.within(stated.limits), stated.wake_ups, running)
+        lateness.refuse_refuted(measured, stated.lateness)
+    return measured
+
+
+def _with_measured(intent: Intent, stated: rollout.StatedPorts, running: Plan | None) -> Intent:
+    limited = margin.with_measured(intent.within(stated.limits), stated.wake_ups, running)
+    return lateness.with_measured(limited, stated.lateness, running)
 
 
 def search(
@@ -327,7 +336,7 @@ def doctor(
         return Diagnosis(rollout.diagnose(document, visits), None)
     visits = rollout.visit(document, connect=connect)
     stated = rollout.stated(document.network, rollout.states(visits))
-    intent = margin.with_measured(document.within(stated.limits), stated.wake_ups, running)
+    intent = _with_measured(document, stated, running)
     no_plan = None
     try:
         examined = _sound_and_complete(_around(intent, running, listener))

@@ -90,7 +90,7 @@ def refuse_refuted(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> None:
     port, worst = _worst(software)
     if is_refuted(margin_ns, worst):
         raise InputError(
-            f"defaults.gate-margin: found {_in_intent(margin_ns)}, but {port} opens its gates "
+            f"defaults.gate-margin: found {in_intent(margin_ns)}, but {port} opens its gates "
             f"up to {figures(worst)}",
             hint=too_small_hint(worst),
         )
@@ -127,9 +127,9 @@ def rounded_up(time_ns: int) -> int:
         power *= 10
 
 
-def figures(measured: WakeUps) -> str:
+def figures(measured: WakeUps, of: str = "wake-ups") -> str:
     """What was measured, in words: 43 µs late (the latest of 1,234,567 wake-ups)."""
-    text = f"{duration(measured.maximum_ns)} late (the latest of {measured.count:,} wake-ups"
+    text = f"{duration(measured.maximum_ns)} late (the latest of {measured.count:,} {of}"
     if measured.quantile_ns is not None:
         text += f"; all but 1 in 100,000 within {duration(measured.quantile_ns)}"
     return f"{text})"
@@ -137,7 +137,7 @@ def figures(measured: WakeUps) -> str:
 
 def too_small_hint(measured: WakeUps) -> str:
     """What to do about a margin that is too small."""
-    needed = _in_intent(rounded_up(measured.maximum_ns))
+    needed = in_intent(rounded_up(measured.maximum_ns))
     return (
         f"state `gate-margin: {needed}`, or leave it out and let `cnc plan --ask-switches` or "
         "`cnc push INTENT` take what is measured; a real-time kernel (PREEMPT_RT) wakes up "
@@ -149,12 +149,16 @@ def source(intent: Intent) -> str:
     """Where the gate margin comes from, in words."""
     if intent.states_gate_margin:
         return "as the intent states"
-    measured = intent.measured_margin
-    if measured is None:
+    if intent.measured_margin is None:
         return "the default; `--ask-switches` takes what is measured"
+    return measured_on(intent.measured_margin)
+
+
+def measured_on(measured: MeasuredMargin, of: str = "wake-ups") -> str:
+    """Where a figure comes from that was measured, in words."""
     return (
         f"measured on {measured.port}: max {duration(measured.maximum_ns)} of {measured.count:,} "
-        f"wake-ups{'' if measured.count >= ENOUGH else f', not enough before {ENOUGH:,}'}"
+        f"{of}{'' if measured.count >= ENOUGH else f', not enough before {ENOUGH:,}'}"
     )
 
 
@@ -168,7 +172,7 @@ def cost_ns(plan: Plan, planned: StreamPlan) -> int:
     return network.gate_margin_ns * senders
 
 
-def _in_intent(time_ns: int) -> str:
+def in_intent(time_ns: int) -> str:
     """A time as an intent states it."""
     from cnc.intent.units import DURATION  # noqa: PLC0415  what only warns needs no intent
 

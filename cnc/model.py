@@ -179,7 +179,8 @@ class GateLimits:
 
 @dataclass(frozen=True, slots=True)
 class WakeUps:
-    """How late the timers of a switch have opened gates in the last 24 hours, as it measured.
+    """How late the timers of a switch have opened gates in the last 24 hours, as it measured, or
+    talkers of an end station have sent, as they did.
 
     `quantile_ns` is what all but one in 100,000 keep to; None where fewer were measured, which is
     not enough to tell.
@@ -192,8 +193,9 @@ class WakeUps:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMargin:
-    """The gate margin that a network needs: the latest of `count` wake-ups at `port`, the worst of
-    its ports, was `maximum_ns` late; `value_ns` is that, rounded up."""
+    """The gate margin that a network needs, or the lateness of a talker: the latest of `count`
+    wake-ups at `port`, the worst of its ports, was `maximum_ns` late; `value_ns` is that, rounded
+    up."""
 
     value_ns: int
     port: PortRef
@@ -417,10 +419,11 @@ class Intent:
 
     `stated_limits` are what switches said of their ports; the links of `network` keep them.
     `measured_margin` is where the network's gate margin comes from if neither the operator stated
-    it nor the constant holds. Of `assignable` the streams of a bridged network get what the
-    operator does not state of their addresses, of `individual` those with an `identification`.
-    `clocks` are those of the nodes of an emulated network, where they differ; no plan depends on
-    them.
+    it nor the constant holds; `measured_lateness` is where the lateness of talkers comes from, by
+    end station, if the operator stated none and the gate margin does not hold. Of `assignable` the
+    streams of a bridged network get what the operator does not state of their addresses, of
+    `individual` those with an `identification`. `clocks` are those of the nodes of an emulated
+    network, where they differ; no plan depends on them.
     """
 
     name: str
@@ -430,6 +433,7 @@ class Intent:
     document: Mapping[str, Any] = field(compare=False, repr=False)
     stated_limits: Mapping[PortRef, GateLimits] = field(default_factory=dict)
     measured_margin: MeasuredMargin | None = None
+    measured_lateness: Mapping[str, MeasuredMargin] = field(default_factory=dict)
     assignable: AddressRange = DEFAULT_ADDRESS_RANGE
     individual: AddressRange = DEFAULT_INDIVIDUAL_RANGE
     policing: PolicingRules = NO_POLICING
@@ -444,6 +448,22 @@ class Intent:
         """The same to carry, through gates that open up to `value_ns` late."""
         network = replace(self.network, gate_margin_ns=value_ns)
         return replace(self, network=network, measured_margin=measured)
+
+    def states_lateness(self, station: str) -> bool:
+        """Whether the operator stated how late the talkers of an end station may be."""
+        is_known = self.network.end_stations[station].lateness_ns is not None
+        return is_known and station not in self.measured_lateness
+
+    def with_lateness(self, measured: Mapping[str, MeasuredMargin]) -> Intent:
+        """The same to carry, from talkers of these end stations that were so late."""
+        stations = {
+            name: replace(station, lateness_ns=measured[name].value_ns)
+            if name in measured
+            else station
+            for name, station in self.network.end_stations.items()
+        }
+        network = replace(self.network, end_stations=stations)
+        return replace(self, network=network, measured_lateness=measured)
 
     def within(self, limits: Mapping[PortRef, GateLimits]) -> Intent:
         """The same to carry, on ports as limited as their switches state."""

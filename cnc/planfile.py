@@ -6,6 +6,9 @@
                                  "tick_ns": n}, ...},
      "gate_margin": {"value_ns": n,
                      "measured": {"port": "node/port", "maximum_ns": n, "count": n}},
+     "talker_lateness": {"station": {"value_ns": n,
+                                     "measured": {"port": "node/port", "maximum_ns": n,
+                                                  "count": n}}, ...},
      "algorithm": name,
      "streams":   {stream: {"paths": [[[node, port, offset_ns, traffic_class], ...], ...],
                             "latency_bound_ns": n}, ...},
@@ -27,7 +30,8 @@ their listeners is promised. It is missing where there is none.
 
 `gate_margin` is how late the plan expects gates to open where the intent does not state it, and
 the measurement that asks for it: how late the latest of `count` wake-ups was. `measured` is missing
-where the margin is the constant of its time.
+where the margin is the constant of its time. `talker_lateness` is the same of the talkers of end
+stations, where they measured it and the intent does not state it.
 
 Format 2 differs only in what an intent says by leaving a key out: `_IMPLIED_BY_FORMAT_2` has the
 values that then held. Such a file is read as if its intent stated them.
@@ -65,7 +69,9 @@ from cnc.planfile_shape import (
     HINT,
     OBJECT,
     GateMarginObject,
+    MeasuredObject,
     PlanObject,
+    TalkerLatenessObject,
     port_of,
     refusal,
     shown,
@@ -123,7 +129,9 @@ def parse(text: str, source: str) -> Plan:
         raise refusal(error, source) from None
     limits = {port_of(name): GateLimits(**dict(stated)) for name, stated in found.limits.items()}
     return Plan(
-        intent=_with_margin(found.intent.within(limits), found.gate_margin),
+        intent=_with_lateness(
+            _with_margin(found.intent.within(limits), found.gate_margin), found.talker_lateness
+        ),
         streams={
             name: StreamPlan(
                 tuple(
@@ -158,10 +166,20 @@ def parse(text: str, source: str) -> Plan:
 def _with_margin(intent: Intent, found: GateMarginObject | None) -> Intent:
     if found is None:
         return intent
-    measured = None
-    if its := found.measured:
-        measured = MeasuredMargin(found.value_ns, port_of(its.port), its.maximum_ns, its.count)
+    measured = _measured(found.value_ns, found.measured) if found.measured else None
     return intent.with_gate_margin(found.value_ns, measured)
+
+
+def _with_lateness(intent: Intent, found: Mapping[str, TalkerLatenessObject]) -> Intent:
+    if not found:
+        return intent
+    return intent.with_lateness(
+        {name: _measured(its.value_ns, its.measured) for name, its in found.items()}
+    )
+
+
+def _measured(value_ns: int, its: MeasuredObject) -> MeasuredMargin:
+    return MeasuredMargin(value_ns, port_of(its.port), its.maximum_ns, its.count)
 
 
 def _text(plan: Plan) -> str:
@@ -186,11 +204,16 @@ def _text(plan: Plan) -> str:
     intent = plan.intent
     limits = {str(port): asdict(stated) for port, stated in intent.stated_limits.items()}
     addresses = {name: asdict(its) for name, its in plan.addresses.items()}
+    lateness = {
+        name: {"value_ns": its.value_ns, "measured": _written(its)}
+        for name, its in intent.measured_lateness.items()
+    }
     parts = [
         f'"format": {json.dumps(FORMAT)}',
         f'"intent": {json.dumps(intent.document, ensure_ascii=False, indent=1)}',
         *([f'"limits": {_lines(limits)}'] if limits else []),
         *([] if intent.states_gate_margin else [f'"gate_margin": {json.dumps(_margin(intent))}']),
+        *([f'"talker_lateness": {_lines(lateness)}'] if lateness else []),
         f'"algorithm": {json.dumps(plan.algorithm)}',
         f'"streams": {_lines(streams)}',
         *([f'"addresses": {_lines(addresses)}'] if addresses else []),
@@ -205,12 +228,16 @@ def _text(plan: Plan) -> str:
 def _margin(intent: Intent) -> dict[str, Any]:
     written: dict[str, Any] = {"value_ns": intent.network.gate_margin_ns}
     if measured := intent.measured_margin:
-        written["measured"] = {
-            "port": str(measured.port),
-            "maximum_ns": measured.maximum_ns,
-            "count": measured.count,
-        }
+        written["measured"] = _written(measured)
     return written
+
+
+def _written(measured: MeasuredMargin) -> dict[str, Any]:
+    return {
+        "port": str(measured.port),
+        "maximum_ns": measured.maximum_ns,
+        "count": measured.count,
+    }
 
 
 def _lines(table: Mapping[str, Any]) -> str:

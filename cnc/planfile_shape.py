@@ -180,7 +180,7 @@ class _LimitsObject(_Object):
     tick_ns: _Positive
 
 
-class _MeasuredObject(_Object):
+class MeasuredObject(_Object):
     port: _Port
     maximum_ns: _Count
     count: _Positive
@@ -193,7 +193,22 @@ class _AddressObject(_Object):
 
 class GateMarginObject(_Object):
     value_ns: _Count
-    measured: _MeasuredObject | None = None
+    measured: MeasuredObject | None = None
+
+
+class TalkerLatenessObject(_Object):
+    value_ns: _Count
+    measured: MeasuredObject
+
+
+def _talker(name: Any, info: ValidationInfo) -> str:
+    """An end station of which the intent states no lateness."""
+    stations = _intent(info).network.end_stations
+    if not isinstance(name, str) or name not in stations:
+        raise _refused("an end station of the intent", shown(name))
+    if _intent(info).states_lateness(name):
+        raise _refused("none, since the intent states one", "a lateness of its talkers")
+    return name
 
 
 def _not_stated(found: GateMarginObject | None, info: ValidationInfo) -> GateMarginObject | None:
@@ -232,6 +247,7 @@ class PlanObject(_Object):
     gates: dict[_Port, _GatesObject]
     limits: dict[_Port, _LimitsObject] = {}
     gate_margin: Annotated[GateMarginObject | None, AfterValidator(_not_stated)] = None
+    talker_lateness: dict[Annotated[str, PlainValidator(_talker)], TalkerLatenessObject] = {}
     addresses: Annotated[
         dict[_Stream, _AddressObject], AfterValidator(_of_bridged), Field(validate_default=True)
     ] = {}
@@ -279,7 +295,8 @@ def _keys_at(place: Sequence[str | int]) -> list[str]:
         "gates": _GatesObject,
         "limits": _LimitsObject,
         "addresses": _AddressObject,
-        "gate_margin": _MeasuredObject if len(place) > 1 else GateMarginObject,
+        "talker_lateness": MeasuredObject if len(place) > 2 else TalkerLatenessObject,  # noqa: PLR2004
+        "gate_margin": MeasuredObject if len(place) > 1 else GateMarginObject,
     }
     model: type[_Object] = of_table[str(place[0])] if place else PlanObject
     return [name for name, field in model.model_fields.items() if field.is_required()]

@@ -6,7 +6,7 @@ filters of a plan come from is in `cnc.stream_filters`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -62,6 +62,10 @@ class PolicingRules:
     def of_stream(self, name: str, class_name: str) -> Policing:
         """What is done with frames of a stream that has a place in a class."""
         return self.streams.get(name, self.of_class(class_name))
+
+    def may_drop(self, name: str, class_names: Iterable[str]) -> bool:
+        """Whether frames of a stream are dropped in any of these classes."""
+        return any(self.of_stream(name, each) is Policing.DROP for each in class_names)
 
 
 NO_POLICING = PolicingRules(Policing.OFF)

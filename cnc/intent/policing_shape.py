@@ -45,7 +45,8 @@ TalkerLateness = Annotated[
     Duration | None,
     Field(
         description="how much later than its offset a talker may start to send for reasons of its "
-        "own, other frames apart, a duration such as 50us; default: gate-margin"
+        "own, other frames apart, a duration such as 50us; default: what its talkers measured, "
+        "where switches and end stations were asked, else gate-margin"
     ),
 ]
 StationLateness = Annotated[Duration | None, Field(description="default: defaults.talker-lateness")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cnc import lateness
 from cnc.format import counted, duration
 from cnc.model import Intent, Link, Plan, Stream
 from cnc.policing import FilteredStream, Policing, StreamFilter
@@ -29,11 +30,14 @@ def never_out_of_window(intent: Intent, stream: Stream, link: Link) -> str | Non
     gate = window_gate(intent, stream, link, 0)
     if gate.open_ns < gate.period_ns:
         return None
-    return (
+    text = (
         f"its frames may come to {link.target} at any time of their period of "
         f"{duration(gate.period_ns)}, so that none is out of its window: policing can "
         "count, not drop. A talker-lateness of less, or a longer period, would help"
     )
+    if measured := intent.measured_lateness.get(stream.talker):
+        text += f" (that of {stream.talker}: {lateness.source(measured)})"
+    return text
 
 
 def is_dropped(intent: Intent, stream: str, class_name: str) -> bool:
@@ -44,8 +48,7 @@ def is_dropped(intent: Intent, stream: str, class_name: str) -> bool:
 
 def may_be_dropped(intent: Intent, stream: str) -> bool:
     """Whether it does so in any class that the stream may have."""
-    classes = intent.streams[stream].traffic_classes
-    return any(is_dropped(intent, stream, name) for name in classes)
+    return intent.policing.may_drop(stream, intent.streams[stream].traffic_classes)
 
 
 def _parts(filters: tuple[StreamFilter, ...]) -> str:

@@ -19,7 +19,7 @@ from cnc.rollout.preflight import Finding, Verdict
 from cnc.rollout.push import push
 from cnc.rollout.recovery import describe, resume, roll_back, unresolved
 from cnc.rollout.rollout import FormerWays, Report
-from cnc.rollout.stated_ports import read_ports, stated
+from cnc.rollout.stated_ports import StatedPorts, read_ports, stated
 from cnc.rollout.transaction import CHOICES
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "PortStatus",
     "Report",
     "Rollout",
+    "StatedPorts",
     "Step",
     "StepBegun",
     "StreamPath",

@@ -1,11 +1,11 @@
-"""What switches state of the ports of a network, read before planning: limits and wake-ups."""
+"""What nodes state of the ports of a network, read before planning: limits, wake-ups, lateness."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cnc.model import Bridge, GateLimits, Network, PortRef, WakeUps
+from cnc.model import Bridge, EndStation, GateLimits, Network, PortRef, WakeUps
 from cnc.rollout.compare import agent_down
 from cnc.rollout.parallel import answers, before_any_change, unanimous
 from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState
@@ -13,34 +13,36 @@ from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState
 
 @dataclass(frozen=True, slots=True)
 class StatedPorts:
-    """What switches state of their ports; `wake_ups` only of those whose gates wait for timers."""
+    """What switches state of their ports; `wake_ups` only of those whose gates wait for timers.
+    `lateness` is that of end stations whose talkers say how late they are, by port the latest."""
 
     limits: Mapping[PortRef, GateLimits]
     wake_ups: Mapping[PortRef, WakeUps]
+    lateness: Mapping[PortRef, WakeUps]
 
 
 def read_ports(network: Network, *, connect: ConnectOptions, partial: bool = False) -> StatedPorts:
-    """What each switch states of its cabled ports.
+    """What each switch states of its cabled ports, and each end station that is managed.
 
-    Raises RolloutError when a switch does not answer or has no such port; `partial` leaves out such
-    switches and ports instead.
+    Raises RolloutError when one of them does not answer or has no such port; `partial` leaves out
+    such nodes and ports instead.
     """
 
-    def read(bridge: Bridge) -> SwitchState:
-        ports = {link.port for link in network.links if link.node == bridge.name}
-        with Device(bridge, connect) as device:
+    def read(node: Bridge | EndStation) -> SwitchState:
+        ports = {link.port for link in network.links if link.node == node.name}
+        with Device(node, connect) as device:
             state = device.state(ports)
         if state.agent is None:
-            raise agent_down(bridge.name)
+            raise agent_down(node.name)
         if missing := sorted(ports - state.ports.keys()):
             raise DeviceError(
-                bridge.name,
+                node.name,
                 f"has no such port: {', '.join(missing)}",
                 hint="do the port names of the intent exist on the switch?",
             )
         return state
 
-    results = answers(list(network.bridges.values()), read)
+    results = answers(list(network.managed.values()), read)
     if not partial:
         with before_any_change():
             unanimous(results)
@@ -54,13 +56,18 @@ def stated(network: Network, states: Mapping[str, SwitchState]) -> StatedPorts:
     reports = {
         PortRef(name, port): report
         for name, state in states.items()
-        if name in network.bridges  # end stations have no gates to plan
         for port, report in sorted(state.ports.items())
     }
+    gated = {port: its for port, its in reports.items() if port.node in network.bridges}
     return StatedPorts(
         limits={
             port: report.limits_in(network.bridges[port.node].gate_mode)
-            for port, report in reports.items()
+            for port, report in gated.items()
         },
-        wake_ups={port: report.wake_ups for port, report in reports.items() if report.wake_ups},
+        wake_ups={port: report.wake_ups for port, report in gated.items() if report.wake_ups},
+        lateness={
+            port: max(report.talker.lateness.values(), key=lambda each: each.maximum_ns)
+            for port, report in reports.items()
+            if port.node in network.end_stations and report.talker.lateness
+        },
     )

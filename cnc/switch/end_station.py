@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from lxml.builder import ElementMaker
 
-from cnc.model import Plan, StreamAddress, TalkerConfiguration, TalkerStream, TalkerTable
+from cnc.model import (
+    Plan,
+    StreamAddress,
+    TalkerConfiguration,
+    TalkerStream,
+    TalkerTable,
+    WakeUps,
+)
 from cnc.switch import reply
 from cnc.switch.reply import Element
 from cnc.switch.tree import END_STATION, NETCONF, TalkerReport
+from cnc.switch.wake_ups import wake_ups
 from cnc.talkers import Transmission, transmissions
 
 _ES = ElementMaker(namespace=END_STATION, nsmap={None: END_STATION})
@@ -100,12 +108,21 @@ def stored_talker(interface: Element) -> TalkerTable | None:
 
 
 def talker_report(interface: Element) -> TalkerReport:
-    """What the interface's station publishes to its talkers."""
-    tables = {
-        reply.text(each, "e:state", _NAMESPACES): _table(each)
+    """What the interface's station publishes to its talkers, and what these say of themselves."""
+    published = {
+        reply.text(each, "e:state", _NAMESPACES): each
         for each in reply.entries(interface, "e:talker/e:published", _NAMESPACES)
     }
-    return TalkerReport(tables.get("running"), tables.get("pending"))
+    tables = {state: _table(each) for state, each in published.items()}
+    running = published.get("running")
+    lateness = {} if running is None else dict(_lateness(running))
+    return TalkerReport(tables.get("running"), tables.get("pending"), lateness)
+
+
+def _lateness(table: Element) -> Iterator[tuple[tuple[str, int], WakeUps]]:
+    for stream in reply.entries(table, "e:stream", _NAMESPACES):
+        if said := wake_ups(stream, "lateness", END_STATION):
+            yield (_LEAVES.required(stream, "name"), _LEAVES.number(stream, "path")), said
 
 
 def _table(parent: Element) -> TalkerTable:

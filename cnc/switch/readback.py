@@ -22,7 +22,6 @@ from cnc.model import (
     GateMode,
     PortConfiguration,
     StoredPort,
-    WakeUps,
 )
 from cnc.switch import reply
 from cnc.switch.end_station import stored_talker, talker_report
@@ -47,10 +46,10 @@ from cnc.switch.tree import (
     PortReport,
     PtpReport,
 )
+from cnc.switch.wake_ups import wake_ups
 
 _NMDA = ElementMaker(namespace=NMDA, nsmap={None: NMDA, "ds": DATASTORES})
 CLOCK_END_NS = 2**62  # 2116: what is added to such a time still fits into the kernel's 64 bits
-_TIME_MAX_NS = 2**63 - 1
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
@@ -180,7 +179,7 @@ def port_reports(data: Element, bridges: Iterable[str] = ()) -> dict[str, PortRe
             traffic=dict(_traffic(kernel)),
             bridge=_text(kernel, "t:bridge"),
             bridged_priorities=_bridged_priorities(kernel),
-            wake_ups=_wake_ups(kernel),
+            wake_ups=wake_ups(kernel, "gate-wake-ups", TSN_LINUX),
             talker=talker_report(interface),
             mtu_octets=_number(kernel, "t:mtu"),
         )
@@ -205,17 +204,6 @@ def _traffic(kernel: Element) -> Iterator[tuple[int, ClassTraffic]]:
         backlog_frames = row.optional_number("backlog-frames")
         if sent_frames is not None and backlog_frames is not None:
             yield row.traffic_class(), ClassTraffic(sent_frames, backlog_frames)
-
-
-def _wake_ups(kernel: Element) -> WakeUps | None:
-    """How late the port's gates open; None where the agent does not report it."""
-    count = _number(kernel, "t:gate-wake-ups/t:count")
-    maximum_ns = _number(kernel, "t:gate-wake-ups/t:maximum-ns")
-    if not count or maximum_ns is None:
-        return None
-    if not 0 <= maximum_ns <= _TIME_MAX_NS:
-        raise ValueError(f"maximum-ns of gate-wake-ups is {maximum_ns}, which is no lateness")
-    return WakeUps(count, maximum_ns, _number(kernel, "t:gate-wake-ups/t:quantile-ns"))
 
 
 def _gate_limits(table: Element | None) -> GateLimits:

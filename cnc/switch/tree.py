@@ -63,10 +63,14 @@ class ClassTraffic:
 
 @dataclass(frozen=True, slots=True)
 class TalkerReport:
-    """What an end station publishes to its talkers: now, and from a base time to come."""
+    """What an end station publishes to its talkers: now, and from a base time to come.
+
+    `lateness` is how late they say they send, by name and path of the stream.
+    """
 
     running: TalkerTable | None = None
     pending: TalkerTable | None = None
+    lateness: Mapping[tuple[str, int], WakeUps] = field(default_factory=dict)
 
     @property
     def newest(self) -> TalkerTable | None:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cnc import app, rollout
 from cnc.errors import CncError
 from cnc.lab import Lab, lab
 from cnc.lab.switch import AGENT
-from cnc.model import NS_PER_S, Plan
+from cnc.model import NS_PER_S, MeasuredMargin, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.switch.payload import desired_ports
 from cnc.talker import OffsetFile, tai_ns
+from cnc.talker.lateness import Lateness
 from cnc.traffic.measure import is_late
 from cnc.traffic.recording import Flow, Frame, flows, run
 from tests.kernel.gap import STEP_NS, bring, moving_plans, observe, with_talkers
@@ -102,6 +107,28 @@ def test_frames_follow_a_push_that_moves_their_stream_and_no_period_is_left_out(
         assert frame.planned_ns % MS == offset_ns(in_force, "motion")
     for flow in sent:
         assert flow.latency_bound_ns is None or not lost_or_late(flow, record)
+
+
+def test_how_late_a_talker_sends_is_taken_by_the_next_plan(running: Lab, kept: Plan):
+    bring(running, kept)
+    assert not app.limit(kept.intent, connect=running.connect).measured_lateness
+    talker = ["motion", "127.0.0.1", "--frames", "1000"]
+    talker += ["--offsets", str(running.offsets_file("t1"))]
+    program = [sys.executable, "-m", "cnc.talker", *talker]
+    subprocess.run(running.command("t1", program), check=True, capture_output=True, timeout=600)
+    said = rollout.read_ports(kept.intent.network, connect=running.connect).lateness
+    assert list(said) == [PortRef("t1", "eth0")]
+    assert said[PortRef("t1", "eth0")].count == 999  # all but the last, which nothing followed
+    # A program that sleeps for as long as no other needs the processor; the reading of clocks alone
+    # takes time.
+    assert said[PortRef("t1", "eth0")].maximum_ns < 10_000
+    late = Lateness.of(running.offsets_file("t1"), "motion", 1)
+    late.add(43_000)
+    late.write()
+    unstated = replace(kept.intent, document={**kept.intent.document, "defaults": {}})
+    later = app.limit(unstated.with_gate_margin(20_000), connect=running.connect)
+    measured = MeasuredMargin(50_000, PortRef("t1", "eth0"), 43_000, 1)
+    assert later.measured_lateness == {"t1": measured}
 
 
 def test_no_frame_is_lost_over_pushes_that_move_a_stream_and_move_it_back(running: Lab, kept: Plan):

@@ -303,7 +303,7 @@ def test_a_pushed_intent_is_judged_once_by_the_rollout(monkeypatch: pytest.Monke
         return NOTHING_PUSHED
 
     monkeypatch.setattr(rollout, "push", push)
-    monkeypatch.setattr(rollout, "read_ports", lambda *_, **__: StatedPorts({}, {}))
+    monkeypatch.setattr(rollout, "read_ports", lambda *_, **__: StatedPorts({}, {}, {}))
     monkeypatch.setattr(check, "judge", lambda plan: judged.append(plan) or [])
     assert CliRunner().invoke(cli.cnc, ["push", str(LINE3)]).exit_code == 0
     assert (len(pushed), len(judged)) == (1, 0)
@@ -321,7 +321,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     def discover(network: Network, *, connect: object, partial: bool = False) -> object:
         questions.append(partial)
-        return StatedPorts(SHORT_LIST, {})
+        return StatedPorts(SHORT_LIST, {}, {})
 
     monkeypatch.setattr(rollout, "read_ports", discover)
     return questions

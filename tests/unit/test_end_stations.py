@@ -21,6 +21,7 @@ from cnc.model import (
     StreamAddress,
     TalkerConfiguration,
     TalkerTable,
+    WakeUps,
 )
 from cnc.planner import plan as compute
 from cnc.rollout.compare import difference_between, difference_of, needs_change
@@ -182,6 +183,28 @@ def test_both_published_tables_are_read(told: TalkerConfiguration) -> None:
     assert talker_report(interface) == TalkerReport(
         TalkerTable(7, told), TalkerTable(BASE_NS, moved(told))
     )
+
+
+def said(interface: etree._Element, **leaves: int) -> None:
+    """Let the talker of the first stream say this of itself."""
+    stream = next(interface.iter(f"{{{END_STATION}}}stream"))
+    lateness = etree.SubElement(stream, f"{{{END_STATION}}}lateness")
+    for name, value in leaves.items():
+        leaf = etree.SubElement(lateness, f"{{{END_STATION}}}{name.replace('_', '-')}")
+        leaf.text = str(value)
+
+
+def test_what_the_talkers_say_of_themselves_is_read(told: TalkerConfiguration) -> None:
+    interface = published(("running", told, 7))
+    said(interface, count=9, maximum_ns=1_000)
+    assert talker_report(interface).lateness == {("motion", 1): WakeUps(9, 1_000)}
+
+
+def test_a_lateness_that_is_none_is_refused(told: TalkerConfiguration) -> None:
+    interface = published(("running", told, 7))
+    said(interface, count=9, maximum_ns=-1)
+    with pytest.raises(ValueError, match="maximum-ns of lateness is -1"):
+        talker_report(interface)
 
 
 @pytest.mark.parametrize("leaf", ["name", "path", "period-ns", "offset-ns", "priority"])

@@ -13,12 +13,12 @@ from ncclient.transport.errors import SessionCloseError
 
 from cnc import intent as intents
 from cnc.errors import RolloutError
-from cnc.model import Bridge, GateLimits, GateMode, Management, Network, PortRef
+from cnc.model import Bridge, GateLimits, GateMode, Management, Network, PortRef, WakeUps
 from cnc.rollout import read_ports
 from cnc.rollout import stated_ports as limits
 from cnc.switch import ConnectOptions, connection, device
 from cnc.switch.device import Device, DeviceError, SwitchState
-from cnc.switch.tree import DATASTORES, NETCONF, NMDA, AgentReport, PortReport
+from cnc.switch.tree import DATASTORES, NETCONF, NMDA, AgentReport, PortReport, TalkerReport
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("/dev/null"), Path("known_hosts"))
@@ -70,6 +70,27 @@ def test_every_cabled_port_of_every_switch_is_asked(network, switch):
     found = read_ports(network, connect=CONNECT).limits
     assert found.keys() == {p for p in network.links if p.node in network.bridges}
     assert found[PortRef("s1", "s2")] == GateLimits(entries_max=2)
+
+
+def test_end_stations_that_are_managed_are_asked_how_late_their_talkers_are(
+    network, switch, monkeypatch
+):
+    stations = dict(network.end_stations)
+    stations["t1"] = dataclasses.replace(
+        stations["t1"], management=network.bridges["s1"].management
+    )
+    managed = dataclasses.replace(network, end_stations=stations)
+    assert not read_ports(managed, connect=CONNECT).lateness
+    late = TalkerReport(lateness={("a", 1): WakeUps(9, 70), ("b", 1): WakeUps(8, 90)})
+
+    def state(self, ports):
+        its = dataclasses.replace(report(1), talker=late)
+        return SwitchState(self.agent, dict.fromkeys(ports, its), 0, 0)
+
+    monkeypatch.setattr(switch, "state", state)
+    found = read_ports(managed, connect=CONNECT)
+    assert found.lateness == {PortRef("t1", "eth0"): WakeUps(8, 90)}
+    assert {port.node for port in found.limits} == set(network.bridges)
 
 
 @pytest.mark.parametrize(

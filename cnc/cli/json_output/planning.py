@@ -66,14 +66,14 @@ class StreamAddress(Document):
 
 
 class MeasuredMargin(Document):
-    """The measurement that asks for a gate margin."""
+    """The measurement that asks for a gate margin, or for a lateness of talkers."""
 
     port: str
     """The worst port: NODE/PORT."""
     maximum_ns: int
-    """How late its latest wake-up was."""
+    """How late its latest wake-up was, or its talkers."""
     count: int
-    """How many wake-ups were measured."""
+    """How many wake-ups were measured, or periods in which the talker sent."""
 
 
 class GateMargin(Document):
@@ -82,6 +82,13 @@ class GateMargin(Document):
     value_ns: int
     measured: MeasuredMargin | None = None
     """Missing where it is the default."""
+
+
+class TalkerLateness(Document):
+    """How late a plan expects the talkers of an end station to be, as these have measured."""
+
+    value_ns: int
+    measured: MeasuredMargin
 
 
 class PlanFile(Document):
@@ -97,6 +104,8 @@ class PlanFile(Document):
     asked."""
     gate_margin: GateMargin | None = None
     """How late gates may open, where the intent does not state it."""
+    talker_lateness: dict[str, TalkerLateness] = Field(default_factory=dict)
+    """How late talkers may be, by end station, where they said so and the intent does not."""
     algorithm: str
     streams: dict[str, PlannedStream]
     addresses: dict[str, StreamAddress] = Field(default_factory=dict)

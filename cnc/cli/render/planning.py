@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc import margin
+from cnc import lateness, margin
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.elimination import Elimination, Generation, Recovery
@@ -132,6 +132,7 @@ def plan(computed: Plan, output: Path | None) -> None:
     _mtus(computed)
     _uncounted(computed)
     gate_margin(computed)
+    talker_lateness(computed)
     if computed.recovery_ns:
         _recovery(computed)
     refused(computed)
@@ -243,6 +244,15 @@ def gate_margin(planned: Plan) -> None:
             f"({duration(bound_ns - costs_ns[name])} without it)"
         )
     echo(text)
+
+
+def talker_lateness(planned: Plan) -> None:
+    """How late talkers may be by the plan where they have measured it; nothing of others."""
+    for station, measured in sorted(planned.intent.measured_lateness.items()):
+        echo(
+            f"talker lateness of {station} {duration(measured.value_ns)} "
+            f"({lateness.source(measured)})"
+        )
 
 
 def _recovers(computed: Plan, stream: str) -> str:

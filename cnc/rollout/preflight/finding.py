@@ -32,6 +32,7 @@ class Check(StrEnum):
     CLASSIFICATION = "classification"
     LIMITS = "limits of gates"
     MARGIN = "gate margin"
+    LATENESS = "talker lateness"
     STARVATION = "frames leave"
     TAI_OFFSET = "TAI offset"
     CLOCKS = "clocks agree"
