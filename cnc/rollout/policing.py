@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from cnc.format import counted, duration
@@ -103,6 +103,24 @@ def refused_counts(desired: BridgeForwarding, report: BridgeReport | None) -> di
         for place, its in counts_by_place(desired, report).items()
         for cause, count in its.refused.items()
     }
+
+
+def ports_between_plans(report: BridgeReport | None) -> frozenset[str]:
+    """The ports by which talkers still send as planned before: the gate of one of their filters at
+    least has not begun its list. What is too long for the new plan, or has the priority of another
+    class, is as planned until then."""
+    counts = report.filter_counts if report else {}
+    return frozenset(its.of.port for its, each in counts.items() if each.is_pending)
+
+
+def as_planned_before(desired: BridgeForwarding, ports: Collection[str]) -> frozenset[Refused]:
+    """The counters that tell nothing of talkers, while these ports are between two plans."""
+    return frozenset(
+        Refused(place, cause)
+        for place, its in enumerate(desired.filters)
+        if its.of.port in ports
+        for cause in Cause
+    )
 
 
 def refused_frames(

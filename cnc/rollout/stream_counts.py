@@ -29,7 +29,14 @@ from cnc.rollout.copies import (
     recoveries,
     recovery_errors,
 )
-from cnc.rollout.policing import Refused, counts_by_place, refused_counts, refused_frames
+from cnc.rollout.policing import (
+    Refused,
+    as_planned_before,
+    counts_by_place,
+    ports_between_plans,
+    refused_counts,
+    refused_frames,
+)
 from cnc.switch.counters import PortCounters
 from cnc.switch.device import Device, SwitchState
 from cnc.switch.tree import BridgeReport, Cause
@@ -171,7 +178,9 @@ def compared(bridge: str, desired: BridgeForwarding, first: Look, second: Look) 
     reports = [look.state.ports.get(bridge) for look in (first, second)]
     forwardings = [report.forwarding if report else None for report in reports]
     before, now = (refused_counts(desired, its) for its in forwardings)
-    lately = _grown(before, now)
+    between = frozenset[str]().union(*map(ports_between_plans, forwardings))
+    ignored = as_planned_before(desired, between)
+    lately = {key: more for key, more in _grown(before, now).items() if key not in ignored}
     places = {key.place for key in lately}
     past = {key: count for key, count in now.items() if key.place not in places}
     going_on = {key: count for key, count in now.items() if key.place in places}

@@ -9,7 +9,7 @@ holds is `interface` of tsn-linux, and so is `enforcement`, whether it drops fra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
@@ -190,7 +190,8 @@ def kernel_filters(component: Element, data: Element) -> dict[StreamFilter, Filt
     rows = sorted(_filter_rows(component), key=lambda row: _number(row, f"{_FILTER}-id"))
     gates = _gates(component, is_kernel=True)
     known = known_streams(data) if rows else {}
-    return {its: _counts(row) for row in rows if (its := _parsed(row, known, gates))}
+    pending = {_number(row, f"{_GATE}-id") for row in _gate_rows(component) if _is_pending(row)}
+    return {its: _counts(row, pending) for row in rows if (its := _parsed(row, known, gates))}
 
 
 def _filter_rows(component: Element) -> Iterator[Element]:
@@ -232,12 +233,20 @@ def _gates(component: Element, *, is_kernel: bool) -> dict[int, StreamGate]:
     """The gates of a component by number, as configured or as they work in the kernel, or will from
     a time to come on; without those that no rollout sets so."""
     found = {}
-    for row in reply.entries(component, f"p:stream-gates/p:{_GATE}-table", _NAMESPACES):
-        is_pending = _LEAVES.text(row, "config-pending") == "true"
-        prefix = "oper" if is_kernel and not is_pending else "admin"
+    for row in _gate_rows(component):
+        prefix = "oper" if is_kernel and not _is_pending(row) else "admin"
         if gate := _parsed_gate(row, prefix):
             found[_number(row, f"{_GATE}-id")] = gate
     return found
+
+
+def _gate_rows(component: Element) -> Iterator[Element]:
+    return reply.entries(component, f"p:stream-gates/p:{_GATE}-table", _NAMESPACES)
+
+
+def _is_pending(gate: Element) -> bool:
+    """Whether the list of a gate begins at a time to come."""
+    return _LEAVES.text(gate, "config-pending") == "true"
 
 
 def _parsed_gate(row: Element, prefix: str) -> StreamGate | None:
@@ -265,11 +274,13 @@ def _parsed_gate(row: Element, prefix: str) -> StreamGate | None:
     return WindowGate(int(period_ns), base_ns % int(period_ns), lengths_ns[0], octets)
 
 
-def _counts(row: Element) -> FilterCounts:
+def _counts(row: Element, pending: Collection[int]) -> FilterCounts:
+    """`pending` are the numbers of gates whose lists have not begun."""
     return FilterCounts(
         matching=_number(row, "matching-frames-count"),
         not_passing=_number(row, "not-passing-frames-count"),
         not_passing_sdu=_number(row, "not-passing-sdu-count"),
+        is_pending=_number(row, "stream-gate-ref") in pending,
     )
 
 

@@ -109,11 +109,15 @@ class Cause(StrEnum):
 @dataclass(frozen=True, slots=True)
 class FilterCounts:
     """Frames that a stream filter has taken, and those of them that did not pass: out of their
-    window or too many, and too long (802.1Q 12.31.2). Where a filter counts only, they did."""
+    window or too many, and too long (802.1Q 12.31.2). Where a filter counts only, they did.
+
+    `is_pending`: the list of its gate has not begun, and talkers send by the plan before.
+    """
 
     matching: int
     not_passing: int
     not_passing_sdu: int
+    is_pending: bool = False
 
     @property
     def refused(self) -> dict[Cause, int]:

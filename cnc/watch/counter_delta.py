@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from cnc.model import NS_PER_S
@@ -24,15 +24,19 @@ class CounterDelta(Generic[_Key]):
         self._increase: dict[_Key, int] = {}
         self._increased_ns = 0
 
-    def update(self, counts: Mapping[_Key, int], now_ns: int) -> Mapping[_Key, int]:
+    def update(
+        self, counts: Mapping[_Key, int], now_ns: int, ignored: Collection[_Key] = ()
+    ) -> Mapping[_Key, int]:
         """The increase of each count in the current condition; empty without a condition.
 
-        Counts before the first update are ignored. `now_ns` is monotonic.
+        Counts before the first update are ignored, and how much those `ignored` have increased
+        since the last one. `now_ns` is monotonic.
         """
         last = counts if self._last is None else self._last
         for key, count in counts.items():
             before = last.get(key, 0)
-            if more := count - before if count >= before else count:
+            more = count - before if count >= before else count
+            if more and key not in ignored:
                 self._increase[key] = self._increase.get(key, 0) + more
                 self._increased_ns = now_ns
         self._last = {**last, **counts}

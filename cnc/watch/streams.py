@@ -7,7 +7,13 @@ from collections.abc import Mapping
 
 from cnc.model import BridgeForwarding, PortSettings
 from cnc.rollout.copies import Error, SilentPaths, errors_in_words, recovery_errors
-from cnc.rollout.policing import Refused, refused_counts, refused_frames
+from cnc.rollout.policing import (
+    Refused,
+    as_planned_before,
+    ports_between_plans,
+    refused_counts,
+    refused_frames,
+)
 from cnc.rollout.wording import named
 from cnc.watch.condition import Kind
 from cnc.watch.counter_delta import CounterDelta
@@ -19,6 +25,7 @@ class StreamConditions:
 
     def __init__(self) -> None:
         self._refused: defaultdict[str, CounterDelta[Refused]] = defaultdict(CounterDelta)
+        self._between: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
         self._errors: defaultdict[str, CounterDelta[Error]] = defaultdict(CounterDelta)
         self._paths: defaultdict[str, SilentPaths] = defaultdict(SilentPaths)
 
@@ -35,9 +42,15 @@ class StreamConditions:
         for bridge, its in desired.items():
             if not isinstance(its, BridgeForwarding):
                 continue
-            now_ns, report = poll.state.answered_ns, poll.state.ports.get(bridge)
-            counts = refused_counts(its, report.forwarding if report else None)
-            refused = self._refused[bridge].update(counts, now_ns)
+            now_ns, port = poll.state.answered_ns, poll.state.ports.get(bridge)
+            report = port.forwarding if port else None
+            counts = refused_counts(its, report)
+            between = ports_between_plans(report)
+            # What has come since the last look may have come before the list began that was pending
+            # then.
+            ignored = as_planned_before(its, between | self._between[bridge])
+            self._between[bridge] = between
+            refused = self._refused[bridge].update(counts, now_ns, ignored)
             errors = self._errors[bridge].update(recovery_errors(its, poll.counters), now_ns)
             if refused:
                 found[Kind.POLICED][bridge] = named(refused_frames(its, refused))

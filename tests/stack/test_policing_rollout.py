@@ -8,6 +8,7 @@ from cnc.model import Plan
 from cnc.policing import FilteredStream, StreamFilter
 from cnc.rollout import follow, status
 from cnc.switch.stream_filters import normal
+from tests.stack.netconfd_process import wait_until
 from tests.stack.test_bridge_rollout import (  # noqa: F401  the fixtures
     BOTH,
     BRIDGE,
@@ -37,6 +38,20 @@ def test_a_push_brings_stream_filters_in_the_same_change(network: Network, polic
     assert {name: [*network.configured(name).filters] for name in SWITCHES} == planned(plan)
     assert all(port.agrees for port in status(plan, connect=network.running.connect))
     assert not network.push(plan).changes
+
+
+def test_a_filter_is_pending_until_its_windows_begin(network: Network):  # noqa: F811
+    network.push(network.plan(policing="count"))
+
+    def pending() -> set[bool]:
+        report = network.state("s1").ports[BRIDGE].forwarding
+        assert report
+        return {each.is_pending for each in report.filter_counts.values()}
+
+    wait_until(lambda: pending() == {False})
+    network.push(network.plan(policing="drop"))
+    assert True in pending()
+    wait_until(lambda: pending() == {False})
 
 
 def test_a_stream_that_comes_leaves_the_filters_of_others_as_they_are(network: Network):  # noqa: F811

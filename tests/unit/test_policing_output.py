@@ -67,8 +67,11 @@ def made() -> Plan:
     return plan(managed(intent, "e1", "e4"))
 
 
-def report(made: Plan, switch: str, met: Mapping[str, int] | None = None) -> PortReport:
-    """A bridge that does as planned; `met` are frames that were refused, by stream, or by port."""
+def report(
+    made: Plan, switch: str, met: Mapping[str, int] | None = None, pending: str | None = None
+) -> PortReport:
+    """A bridge that does as planned; `met` are frames that were refused, by stream, or by port. The
+    gates of the stream that is `pending` have not begun their lists."""
     does = bridge_forwardings(made)[switch]
     names = {(a.destination_mac, a.vlan_id): name for name, a in made.addresses.items()}
     counts: dict[StreamFilter, FilterCounts] = {}
@@ -78,7 +81,7 @@ def report(made: Plan, switch: str, met: Mapping[str, int] | None = None) -> Por
             key = names[its.of.destination_mac, its.of.vlan_id]
         elif its.priority != PRIORITY:
             key = ""
-        counts[its] = FilterCounts(1_000, (met or {}).get(key, 0), 0)
+        counts[its] = FilterCounts(1_000, (met or {}).get(key, 0), 0, key == pending)
     bridge = BridgeReport((), does, filter_counts=counts)
     return PortReport.of_bridge(bridge)
 
@@ -132,6 +135,24 @@ def test_frames_that_come_while_status_looks_are_a_problem(made: Plan) -> None:
     ]
 
 
+@pytest.mark.parametrize("pending", [(True, True), (True, False), (False, True)])
+def test_what_comes_as_planned_before_is_no_problem_until_the_new_windows_begin(
+    made: Plan, pending: tuple[bool, bool]
+) -> None:
+    """Frames that are too long for the new plan, and those with the priority of another class."""
+    desired = desired_ports(made, "s1")["br0"]
+    assert isinstance(desired, BridgeForwarding)
+    looks = [
+        Look(poll(made, after_s, met, "around" if its else None).state, {})
+        for after_s, met, its in zip(
+            (0, 1), ({"around": 12, "e1": 1}, {"around": 15, "e1": 4}), pending, strict=True
+        )
+    ]
+    counts = compared("br0", desired, *looks)
+    assert counts.problems == counts.hints == ()
+    assert [each.lately for each in counts.filters] == [0] * len(counts.filters)
+
+
 def test_frames_too_long_are_told_from_those_out_of_their_window(made: Plan) -> None:
     desired = desired_ports(made, "s1")["br0"]
     assert isinstance(desired, BridgeForwarding)
@@ -154,9 +175,10 @@ def test_status_says_that_counted_frames_passed(made: Plan) -> None:
 # --- watch and metrics ---------------------------------------------------------------------------
 
 
-def poll(made: Plan, after_s: float, met: Mapping[str, int]) -> Poll:
+def poll(made: Plan, after_s: float, met: Mapping[str, int], pending: str | None = None) -> Poll:
     now_ns = round(after_s * NS_PER_S)
-    state = SwitchState(AgentReport(37, 100), {"br0": report(made, "s1", met)}, now_ns, now_ns)
+    reports = {"br0": report(made, "s1", met, pending)}
+    state = SwitchState(AgentReport(37, 100), reports, now_ns, now_ns)
     at = START + timedelta(seconds=after_s)
     return Poll("s1", at, state, StoredSwitch({}, None), {})
 
@@ -174,6 +196,19 @@ def test_watch_tells_when_an_end_station_begins_to_send_otherwise_and_when_it_ha
     assert policed(observer.take(poll(made, 10, {"around": 7}))) == [("began", text)]
     assert policed(observer.take(poll(made, 20, {"around": 7}))) == []
     assert policed(observer.take(poll(made, 90, {"around": 7}))) == [("ended", text)]
+
+
+def test_watch_does_not_blame_a_talker_that_sends_as_planned_before(made: Plan) -> None:
+    observer = Observer(made, is_known=lambda _: True)
+    assert policed(observer.take(poll(made, 0, {}))) == []
+    # A push: of what has come since, some may have come before the look.
+    assert policed(observer.take(poll(made, 1, {"around": 20, "e1": 9}, "around"))) == []
+    # The base time is past: what has come since the look before may have come before it.
+    assert policed(observer.take(poll(made, 11, {"around": 4_000, "e1": 2_000}))) == []
+    text = "2 frames of around came by e1 out of their window or too many: dropped"
+    assert policed(observer.take(poll(made, 21, {"around": 4_002, "e1": 2_000}))) == [
+        ("began", text)
+    ]
 
 
 def test_metrics_have_the_frames_of_each_filter(made: Plan) -> None:

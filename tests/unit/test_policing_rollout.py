@@ -256,12 +256,16 @@ def test_a_gate_is_read_from_the_list_that_runs_and_while_one_is_to_come_from_th
     assert bridge_reports(config, ["br0"])["br0"].forwarding.filters == ()
     pending = etree.SubElement(gate, f"{PSFP}config-pending")
     pending.text = "true"
-    assert bridge_reports(config, ["br0"])["br0"].forwarding.filters == (normal(filtered()),)
+    report = bridge_reports(config, ["br0"])["br0"]
+    assert report.forwarding.filters == (normal(filtered()),)
+    assert [each.is_pending for each in report.filter_counts.values()] == [True]
     pending.text = "false"
     for name in ("control-list", "cycle-time", "base-time"):
         (leaf,) = rows(config, f"admin-{name}")
         leaf.tag = f"{PSFP}oper-{name}"
-    assert bridge_reports(config, ["br0"])["br0"].forwarding.filters == (normal(filtered()),)
+    report = bridge_reports(config, ["br0"])["br0"]
+    assert report.forwarding.filters == (normal(filtered()),)
+    assert [each.is_pending for each in report.filter_counts.values()] == [False]
 
 
 def test_counters_are_those_of_their_filter() -> None:
@@ -273,7 +277,7 @@ def test_counters_are_those_of_their_filter() -> None:
         etree.SubElement(row, f"{PSFP}{leaf}-frames-count").text = str(value)
     etree.SubElement(row, f"{PSFP}not-passing-sdu-count").text = "1"
     (counts,) = bridge_reports(config, ["br0"])["br0"].filter_counts.values()
-    assert counts == FilterCounts(12, 3, 1)
+    assert counts == FilterCounts(12, 3, 1, is_pending=True)
     assert counts.refused == {Cause.GATE: 3, Cause.LENGTH: 1}
 
 
