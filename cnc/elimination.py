@@ -31,17 +31,33 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
+class LatentErrorDetection:
+    """How a last switch watches that copies come by all `paths` (7.4.4).
+
+    Each `period_ms` it compares how many it has dropped with those that were to be dropped, `paths`
+    - 1 for each frame. More than `difference` are an error. Each `reset_period_ms` it begins anew.
+    """
+
+    difference: int
+    paths: int
+    period_ms: int = 2_000  # 802.1CB 10.4.1.12.2
+    reset_period_ms: int = 30_000  # 802.1CB 10.4.1.12.4
+
+
+@dataclass(frozen=True, slots=True)
 class Recovery:
     """At a last switch: of the frames that come in by any of `ports`, sorted by name, the first
     with each number goes on, without its tag.
 
     A frame whose number differs from the highest one so far by `history_length` or more is
     dropped as rogue; after `reset_timeout_ms` without a frame that went on any number is taken.
+    `latent_errors` is how it is watched that copies come by all ways; None: it is not.
     """
 
     ports: tuple[str, ...]
     history_length: int
     reset_timeout_ms: int
+    latent_errors: LatentErrorDetection | None = None
 
 
 SequenceFunction = Generation | Recovery

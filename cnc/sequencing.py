@@ -14,6 +14,7 @@ from cnc.elimination import (
     SEQUENCE_TAG_OCTETS,
     Elimination,
     Generation,
+    LatentErrorDetection,
     Recovery,
     SequenceFunction,
 )
@@ -69,7 +70,10 @@ def _recovery(plan: Plan, name: str, switch: str, ports: set[str]) -> Recovery:
     silent = reset_timeout_ms * _NS_PER_MS // stream.period_ns
     length = stream.frames * (apart + silent)
     history_length = min(max(length, HISTORY_LENGTH_MIN), HISTORY_LENGTH_MAX)
-    return Recovery(tuple(sorted(ports)), history_length, reset_timeout_ms)
+    # Copies of a slower path come later by no more frames than the history holds: when more are
+    # missing, a path has failed.
+    detection = LatentErrorDetection(history_length, len(ports)) if len(ports) > 1 else None
+    return Recovery(tuple(sorted(ports)), history_length, reset_timeout_ms, detection)
 
 
 def _skew_ns(plan: Plan, name: str, switch: str) -> int:

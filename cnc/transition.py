@@ -143,7 +143,9 @@ def _sequencing_on(
     for address, function in its.sequencing.items():
         there = tuple(port for port in ports_of(function) if port in ports)
         if isinstance(function, Recovery) and there:
-            yield address, replace(function, ports=there)
+            # Where a port is gone its copies are known to be missing.
+            watched = function.latent_errors if there == function.ports else None
+            yield address, replace(function, ports=there, latent_errors=watched)
         elif there:
             yield address, function
 

@@ -69,6 +69,7 @@ def _judge_history(
             f"{told.history_length}, {_HISTORY_MAX} at most"
         )
         yield Violation("sequence-history", stream.name, text)
+    yield from _judge_detection(stream, switch, told, needed)
     pause_ns = stream.period_ns + skew_ns
     if told.reset_timeout_ms * _NS_PER_MS <= pause_ns:
         text = (
@@ -76,6 +77,32 @@ def _judge_history(
             f"{told.reset_timeout_ms} ms"
         )
         yield Violation("sequence-reset", stream.name, text)
+
+
+def _judge_detection(
+    stream: Stream, switch: str, told: Recovery, apart: int
+) -> Iterator[Violation]:
+    """Whether the switch would find a way that fails, and no error where none does. So many frames
+    may have come `apart`."""
+    watched = told.latent_errors
+    if watched is None:
+        return
+    if watched.paths != len(told.ports):
+        text = f"comes to {switch} by {len(told.ports)} ways, which watches {watched.paths}"
+        yield Violation("latent-errors", stream.name, text)
+    if watched.difference < apart:
+        text = (
+            f"may have {apart} copies under way to {switch}, which takes more than "
+            f"{watched.difference} for an error"
+        )
+        yield Violation("latent-errors", stream.name, text)
+    periods = (watched.reset_period_ms - watched.period_ms) * _NS_PER_MS // stream.period_ns
+    if periods * stream.frames <= watched.difference:
+        text = (
+            f"has {periods * stream.frames} frames between two resets of the counting at {switch}, "
+            f"which misses no way before {watched.difference + 1}"
+        )
+        yield Violation("latent-errors", stream.name, text)
 
 
 def _judge_stream(

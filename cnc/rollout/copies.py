@@ -3,7 +3,8 @@
 Where a switch takes out second copies, no listener misses those of a path that has failed. Copies
 of a slower path come later than those of the fastest, but by no more frames than the history of the
 recovery function holds (802.1CB 7.4.3.2). So a port by which no copy has come while more than that
-came by another has lost its path.
+came by another has lost its path. The switch itself compares the copies by all ports together
+(802.1CB 7.4.4), and so finds ways by which only some are lost.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from cnc.elimination import Recovery
 from cnc.format import counted
 from cnc.model import BridgeForwarding, StreamAddress
 from cnc.switch.counters import PortCounters
+from cnc.switch.tree import BridgeReport
 
 # What becomes of a copy that comes in by a port.
 _OUTCOMES = ("passed", "discarded", "rogue")
@@ -100,6 +102,19 @@ def copies_by_port(
     if not any(counts.values()):
         return {}
     return {port: sum(its.get(each, 0) for each in _OUTCOMES) for port, its in counts.items()}
+
+
+def latent_errors(desired: BridgeForwarding, report: BridgeReport | None) -> list[str]:
+    """The streams of which the switch itself has found that copies do not come by all ways, in
+    words."""
+    if report is None:
+        return []
+    return [
+        f"copies of {desired.names.get(address, address)} do not come by all ways: "
+        f"{counted(its.difference, 'copy')} of them too few or too many"
+        for address in sorted(recoveries(desired), key=str)
+        if (its := report.latent_errors.get(address)) and its.is_detected
+    ]
 
 
 class SilentPaths:

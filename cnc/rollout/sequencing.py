@@ -42,7 +42,10 @@ def done(function: SequenceFunction) -> str:
     """What is done with frames, as a participle."""
     if isinstance(function, Generation):
         return f"numbered at {function.port}"
-    return (
-        f"passed once from {named(function.ports)} (history {function.history_length}, reset "
-        f"after {function.reset_timeout_ms} ms)"
-    )
+    facts = [f"history {function.history_length}", f"reset after {function.reset_timeout_ms} ms"]
+    if watched := function.latent_errors:
+        facts.append(
+            f"{watched.paths} ways compared each {watched.period_ms} ms, at most "
+            f"{watched.difference} copies apart in {watched.reset_period_ms} ms"
+        )
+    return f"passed once from {named(function.ports)} ({', '.join(facts)})"

@@ -26,6 +26,7 @@ from cnc.rollout.copies import (
     Silence,
     SilentPaths,
     errors_in_words,
+    latent_errors,
     recoveries,
     recovery_errors,
 )
@@ -77,6 +78,8 @@ class Copies:
     began to take out second ones (802.1CB 10.8).
 
     `lost` frames have not come by any port. `is_silent`: none comes by this one, while others do.
+    `has_latent_error`: the switch has found that copies do not come by all ports (802.1CB 7.4.4);
+    None: it does not look for that.
     """
 
     stream: str
@@ -86,6 +89,7 @@ class Copies:
     lost: int
     rogue: int
     is_silent: bool
+    has_latent_error: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +192,7 @@ def compared(bridge: str, desired: BridgeForwarding, first: Look, second: Look) 
     paths.update(desired, first.counters)
     silent = paths.update(desired, second.counters)
     errors = _grown(*(recovery_errors(desired, look.counters) for look in (first, second)))
-    lost = errors_in_words(desired, errors)
+    lost = [*latent_errors(desired, forwardings[1]), *errors_in_words(desired, errors)]
     silences = [
         its.in_words(str(desired.names.get(path.address, path.address)), path.port)
         for path, its in silent.items()
@@ -197,7 +201,7 @@ def compared(bridge: str, desired: BridgeForwarding, first: Look, second: Look) 
     hints += [HINT_PATHS] if silences or lost else []
     return StreamCounts(
         tuple(_filtered(desired, forwardings[1], lately)),
-        tuple(_copies(desired, second.counters, silent)),
+        tuple(_copies(desired, second.counters, silent, forwardings[1])),
         past=tuple(refused_frames(desired, past)),
         problems=(*refused_frames(desired, going_on, lately), *silences, *lost),
         hints=tuple(hints),
@@ -237,8 +241,10 @@ def _copies(
     desired: BridgeForwarding,
     counters: Mapping[str, PortCounters],
     silent: Mapping[Path, Silence],
+    report: BridgeReport | None,
 ) -> Iterator[Copies]:
     for address, function in recoveries(desired).items():
+        found = report.latent_errors.get(address) if report else None
         for port in function.ports:
             counts = counters[port].recovery.get(address) if port in counters else None
             if counts is None:
@@ -248,4 +254,5 @@ def _copies(
                 port,
                 **{name: counts.get(name, 0) for name in ("passed", "discarded", "lost", "rogue")},
                 is_silent=Path(address, port) in silent,
+                has_latent_error=found.is_detected if found else None,
             )

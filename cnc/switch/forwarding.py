@@ -22,7 +22,7 @@ from cnc.switch.identification import identity_filter, translations
 from cnc.switch.mac_addresses import from_tree, to_tree
 from cnc.switch.modules import IDENTIFICATION, POLICING, SEQUENCING, is_installed
 from cnc.switch.reply import Element
-from cnc.switch.sequencing import sequence_functions, sequencing_filter
+from cnc.switch.sequencing import latent_errors, sequence_functions, sequencing_filter
 from cnc.switch.stream_filters import kernel_filters, stored_filters
 from cnc.switch.tree import BRIDGE, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport, ForeignEntry
 
@@ -236,6 +236,7 @@ def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeRep
                 recovers_sequences=is_installed(data, SEQUENCING),
                 filters_streams=is_installed(data, POLICING),
                 filter_counts=counts,
+                latent_errors=latent_errors(data),
             )
     return found
 

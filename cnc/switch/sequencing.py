@@ -18,6 +18,7 @@ from lxml.builder import ElementMaker
 
 from cnc.elimination import (
     Generation,
+    LatentErrorDetection,
     Recovery,
     SequenceFunction,
     StoredSequencing,
@@ -27,17 +28,19 @@ from cnc.model import BridgeForwarding, StreamAddress
 from cnc.switch import reply
 from cnc.switch.identification import known_streams
 from cnc.switch.reply import Element
-from cnc.switch.tree import FRER, NETCONF
+from cnc.switch.tree import FRER, NETCONF, TSN_LINUX, LatentErrors
 
 _FRER = ElementMaker(namespace=FRER, nsmap={None: FRER})
 _NAMESPACES = {"f": FRER}
 _LEAVES = reply.Leaves(FRER)
+_LINUX = reply.Leaves(TSN_LINUX)
 _OPERATION = f"{{{NETCONF}}}operation"
 _REPLACE = {_OPERATION: "replace"}
 _REMOVE = {_OPERATION: "remove"}
 _GENERATION = "sequence-generation"
 _RECOVERY = "sequence-recovery"
 _IDENTIFICATION = "sequence-identification"
+_DETECTION = "latent-error-detection"
 
 
 # --- to the tree ---------------------------------------------------------------------------------
@@ -104,6 +107,15 @@ def _parameters(function: SequenceFunction) -> Iterator[Element]:
     yield _FRER("reset-timeout", str(function.reset_timeout_ms))
     # Where a first switch fails to number frames, two copies are better than none.
     yield _FRER("take-no-sequence", "true")
+    if watched := function.latent_errors:
+        yield _FRER(_DETECTION, "true")
+        yield _FRER(
+            f"{_DETECTION}-parameters",
+            _FRER("difference", str(watched.difference)),
+            _FRER("period", str(watched.period_ms)),
+            _FRER("paths", str(watched.paths)),
+            _FRER("reset-period", str(watched.reset_period_ms)),
+        )
 
 
 def _identifications(
@@ -202,7 +214,36 @@ def _recovery(entry: Element, read: set[str]) -> Recovery | None:
         tuple(sorted(ports)),
         reply.number(history, "history-length"),
         reply.number(reset_timeout, "reset-timeout"),
+        _detection(entry),
     )
+
+
+def _detection(entry: Element) -> LatentErrorDetection | None:
+    """How the function is watched; None where it is not, or otherwise than any rollout sets it."""
+    parameters = entry.find(f"f:{_DETECTION}-parameters", _NAMESPACES)
+    if _LEAVES.text(entry, _DETECTION) != "true" or parameters is None:
+        return None
+    leaves = ("difference", "paths", "period", "reset-period")
+    stated = [_LEAVES.optional_number(parameters, leaf) for leaf in leaves]
+    known = [value for value in stated if value is not None]
+    return LatentErrorDetection(*known) if known == stated else None
+
+
+def latent_errors(data: Element) -> dict[StreamAddress, LatentErrors]:
+    """What a switch has found where it is watched that copies come by all ways, by address."""
+    known = known_streams(data)
+    found: dict[StreamAddress, LatentErrors] = {}
+    for entry in _table(data, _RECOVERY):
+        state = entry.find("t:latent-errors", {"t": TSN_LINUX})
+        if state is None:
+            continue
+        its = LatentErrors(
+            _LINUX.text(state, "detected") == "true",
+            _LINUX.optional_number(state, "difference") or 0,
+            _LINUX.optional_number(state, "errors") or 0,
+        )
+        found |= {known[handle].address: its for handle in _streams(entry) if handle in known}
+    return found
 
 
 def _table(data: Element, table: str) -> Iterator[Element]:

@@ -16,6 +16,7 @@ from cnc.model import (
     GateControlList,
     GateLimits,
     GateMode,
+    StreamAddress,
     TalkerTable,
     WakeUps,
 )
@@ -126,6 +127,20 @@ class FilterCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class LatentErrors:
+    """Whether copies of a stream come by all its ways, as the switch has found (802.1CB 7.4.4).
+
+    `is_detected` from the first test with an error until a reset period has passed in which none
+    had one; `difference` is by how many copies the newest test found too few or too many, `tests`
+    how many had an error since the agent started.
+    """
+
+    is_detected: bool
+    difference: int
+    tests: int
+
+
+@dataclass(frozen=True, slots=True)
 class BridgeReport:
     """A Linux bridge of a switch: the interfaces that are its ports, sorted, and how its kernel
     forwards frames by static entries.
@@ -141,7 +156,8 @@ class BridgeReport:
     their state; `hides_tags` those whose driver takes VLAN tags off received frames;
     `foreign_vlans` those that the agent has not registered, by port, or by the bridge
     itself; `foreign_entries` the static entries that it has not made, by MAC address.
-    `filter_counts` is by stream filter what it has counted.
+    `filter_counts` is by stream filter what it has counted, `latent_errors` by stream what was
+    found, where its switch watches its copies.
     """
 
     ports: tuple[str, ...]
@@ -157,6 +173,7 @@ class BridgeReport:
     foreign_vlans: Mapping[str, frozenset[int]] = field(default_factory=dict)
     foreign_entries: Mapping[str, tuple[ForeignEntry, ...]] = field(default_factory=dict)
     filter_counts: Mapping[StreamFilter, FilterCounts] = field(default_factory=dict, compare=False)
+    latent_errors: Mapping[StreamAddress, LatentErrors] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     DROPS = "drops"
     POLICED = "policed"  # an end station sends otherwise than planned
     SILENT_PATH = "silent-path"  # copies of a stream come no longer by one of its ways
+    LATENT_ERROR = "latent-error"  # a switch finds that copies do not come by all ways
     RECOVERY_ERRORS = "recovery-errors"  # frames lost on all ways of a stream, or rogue copies
     STARVED = "starved"  # a scheduled class has a backlog and sends nothing
 

@@ -14,6 +14,8 @@ _POLL_AFTER = {
     (tree.TSN_LINUX, "port-state-change"),
     (tree.TSN_LINUX, "clock-step"),
     (tree.TSN_LINUX, "agent-started"),
+    (tree.TSN_LINUX, "latent-error"),
+    (tree.TSN_LINUX, "latent-error-ended"),
     (subscription.NETCONF_EVENTS, "netconf-config-change"),
     (subscription.NETCONF_EVENTS, "netconf-confirmed-commit"),
 }

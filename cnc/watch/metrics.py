@@ -62,6 +62,7 @@ class Network(Collector):
         yield from _ports(now, answers)
         yield from _counters(answers)
         yield from _copies(answers)
+        yield from _latent_errors(answers)
         yield from _stream_filters(answers)
         unfinished = GaugeMetricFamily(
             "tsn_rollout_unfinished", "Unfinished rollouts that wait for an operator."
@@ -184,6 +185,28 @@ def _copies(answers: Mapping[str, Poll]) -> Iterator[Metric]:
                     family.add_metric(of, count)
     if family.samples:
         yield family
+
+
+def _latent_errors(answers: Mapping[str, Poll]) -> Iterator[Metric]:
+    """What switches have found that watch copies; nothing where none does."""
+    labels = ["switch", "bridge", "destination_mac", "vlan_id"]
+    detected = GaugeMetricFamily(
+        "tsn_stream_latent_error",
+        "Whether copies of a stream do not come by all its ways (IEEE 802.1CB 7.4.4).",
+        labels=labels,
+    )
+    tests = CounterMetricFamily(
+        "tsn_stream_latent_error_tests", "Tests of a switch that found that.", labels=labels
+    )
+    for name, poll in answers.items():
+        for port, report in poll.state.ports.items():
+            found = report.forwarding.latent_errors if report.forwarding else {}
+            for address, its in found.items():
+                of = [name, port, address.destination_mac, str(address.vlan_id)]
+                detected.add_metric(of, its.is_detected)
+                tests.add_metric(of, its.tests)
+    if detected.samples:
+        yield from (detected, tests)
 
 
 def _stream_filters(answers: Mapping[str, Poll]) -> Iterator[Metric]:

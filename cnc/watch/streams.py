@@ -6,7 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from cnc.model import BridgeForwarding, PortSettings
-from cnc.rollout.copies import Error, SilentPaths, errors_in_words, recovery_errors
+from cnc.rollout.copies import (
+    Error,
+    SilentPaths,
+    errors_in_words,
+    latent_errors,
+    recovery_errors,
+)
 from cnc.rollout.policing import (
     Refused,
     as_planned_before,
@@ -37,6 +43,7 @@ class StreamConditions:
         found: dict[Kind, dict[str, str]] = {
             Kind.POLICED: {},
             Kind.RECOVERY_ERRORS: {},
+            Kind.LATENT_ERROR: {},
             Kind.SILENT_PATH: {},
         }
         for bridge, its in desired.items():
@@ -56,6 +63,8 @@ class StreamConditions:
                 found[Kind.POLICED][bridge] = named(refused_frames(its, refused))
             if errors:
                 found[Kind.RECOVERY_ERRORS][bridge] = named(errors_in_words(its, errors))
+            if latent := latent_errors(its, report):
+                found[Kind.LATENT_ERROR][bridge] = named(latent)
             found[Kind.SILENT_PATH] |= self._silent(bridge, its, poll)
         return found
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from cnc.check import judge
 from cnc.check.forwarding import judge_forwarding
-from cnc.elimination import Elimination, Generation, Recovery
+from cnc.elimination import Elimination, Generation, LatentErrorDetection, Recovery
 from cnc.errors import Unschedulable
 from cnc.forwarding import bridge_forwarding, bridge_forwardings
 from cnc.model import BridgeForwarding, Intent, Network, Plan, PortRef, Stream
@@ -107,7 +108,15 @@ def test_the_tag_follows_the_padding_of_a_short_payload() -> None:
 
 def test_the_history_covers_the_copies_and_what_both_paths_lose_before_a_reset() -> None:
     # The copies come apart by less than a period of 1 ms, and a reset takes two more.
-    assert recovery("s3") == Recovery(("s2", "s4"), history_length=4, reset_timeout_ms=3)
+    its = recovery("s3")
+    assert (its.ports, its.history_length, its.reset_timeout_ms) == (("s2", "s4"), 4, 3)
+
+
+def test_the_last_switch_watches_that_copies_come_by_both_ways() -> None:
+    # More than the history holds are missing, which takes some milliseconds, in the periods of the
+    # standard.
+    watched = recovery("s3").latent_errors
+    assert watched == LatentErrorDetection(4, paths=2, period_ms=2_000, reset_period_ms=30_000)
 
 
 def test_the_history_grows_with_frames_that_are_apart_and_ends_at_64() -> None:
@@ -188,10 +197,22 @@ def test_a_stream_whose_listeners_take_copies_out_is_not_numbered() -> None:
         ({"history_length": 3}, "sequence-history once: may have 4 numbers between two copies"),
         ({"history_length": 65}, "sequence-history once: may have 4 numbers between two copies"),
         ({"reset_timeout_ms": 4}, "sequence-reset once: may pause for 40"),
+        (
+            {"latent_errors": LatentErrorDetection(3, 2)},
+            "latent-errors once: may have 4 copies under way to s3, which takes more than 3 for an",
+        ),
+        (
+            {"latent_errors": LatentErrorDetection(4, 3)},
+            "latent-errors once: comes to s3 by 2 ways, which watches 3",
+        ),
+        (
+            {"latent_errors": LatentErrorDetection(28_000, 2)},
+            "latent-errors once: has 28000 frames between two resets of the counting at s3, which",
+        ),
     ],
 )
 def test_the_judge_reckons_history_and_reset_itself(
-    changes: dict[str, int], problem: str, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = plan(bridged(far_apart(), eliminated("once", "t", "l", max_latency_ns=5 * MS)))
     told = bridge_forwardings(planned)

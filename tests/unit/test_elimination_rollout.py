@@ -18,6 +18,7 @@ from cnc.elimination import (
     NO_SEQUENCING,
     Elimination,
     Generation,
+    LatentErrorDetection,
     Recovery,
     SequenceFunction,
     StoredSequencing,
@@ -56,7 +57,9 @@ from cnc.switch.tree import (
     INTERFACES,
     NETCONF,
     STREAM_IDENTIFICATION,
+    TSN_LINUX,
     BridgeReport,
+    LatentErrors,
     PortReport,
 )
 from cnc.transition import joined, on_ports, transition
@@ -71,9 +74,13 @@ SID, F, IF = (f"{{{each}}}" for each in (STREAM_IDENTIFICATION, FRER, INTERFACES
 OPERATION = f"{{{NETCONF}}}operation"
 AXIS, VALVE = (StreamAddress(f"03:54:53:4e:00:0{n}", 10) for n in range(2))
 FIRST = Generation("t")
-LAST = Recovery(("s2", "s4"), history_length=4, reset_timeout_ms=3)
+WATCHED = LatentErrorDetection(4, 2)
+LAST = Recovery(("s2", "s4"), history_length=4, reset_timeout_ms=3, latent_errors=WATCHED)
 FRAMES = "frames of axis (03:54:53:4e:00:00, VLAN 10) are"
-PASSED = "passed once from s2, s4 (history 4, reset after 3 ms)"
+PASSED = (
+    "passed once from s2, s4 (history 4, reset after 3 ms, 2 ways compared each 2000 ms, at most 4 "
+    "copies apart in 30000 ms)"
+)
 
 
 def told(**sequencing: SequenceFunction) -> BridgeForwarding:
@@ -142,7 +149,8 @@ def test_the_last_switch_recovers_what_comes_by_both_ports() -> None:
     assert first == (
         "sequence-recovery!replace(index(1),stream(1),port(s2),port(s4),"
         "direction-out-facing(true),algorithm(vector()),history-length(4),reset-timeout(3),"
-        "take-no-sequence(true))"
+        "take-no-sequence(true),latent-error-detection(true),latent-error-detection-parameters("
+        "difference(4),period(2000),paths(2),reset-period(30000)))"
     )
     assert others == [identified("s2", "true", 1), identified("s4", "true", 1)]
 
@@ -172,6 +180,11 @@ functions = st.one_of(
         st.sets(ports, min_size=1).map(lambda its: tuple(sorted(its))),
         st.integers(2, 64),
         st.integers(1, 10_000),
+        st.none()
+        | st.builds(
+            LatentErrorDetection,
+            *(st.integers(least, 2**31) for least in (0, 2, 1, 2)),
+        ),
     ),
 )
 tables = st.fixed_dictionaries({}, optional={"axis": functions, "valve": functions}).map(
@@ -254,6 +267,45 @@ def test_a_function_that_no_rollout_sets_so_is_none_and_is_set_anew(
     assert stored.forwarding
     assert stored.forwarding.sequencing == {}
     assert read(sent(told(axis=of), stored)).forwarding == told(axis=of)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "value"), [("latent-error-detection", "false"), ("paths", None), ("period", None)]
+)
+def test_a_function_that_is_not_watched_as_a_rollout_sets_it_is_set_again(
+    leaf: str, value: str | None
+) -> None:
+    config = sent(told(axis=LAST))
+    found = next(config.iter(f"{F}{leaf}"))
+    if value is None:
+        parameters = found.getparent()
+        assert parameters is not None
+        parameters.remove(found)
+    else:
+        found.text = value
+    stored = read(config)
+    assert stored.forwarding
+    assert stored.forwarding.sequencing == {AXIS: replace(LAST, latent_errors=None)}
+    assert needs_change(told(axis=LAST), stored, kernel(told(axis=LAST)))
+
+
+def latent(data: etree._Element, **leaves: str) -> etree._Element:
+    """What a switch says that has looked for latent errors."""
+    recovery = next(data.iter(f"{F}sequence-recovery"))
+    state = etree.SubElement(recovery, f"{{{TSN_LINUX}}}latent-errors")
+    for name, value in leaves.items():
+        etree.SubElement(state, f"{{{TSN_LINUX}}}{name}").text = value
+    return data
+
+
+def test_what_a_switch_has_found_is_read_by_the_address_of_the_stream() -> None:
+    def found(**leaves: str) -> object:
+        data = latent(sent(told(axis=LAST)), **leaves)
+        return bridge_reports(data, ["br0"])["br0"].latent_errors
+
+    assert found(detected="true", difference="12", errors="3") == {AXIS: LatentErrors(True, 12, 3)}
+    assert found() == {AXIS: LatentErrors(False, 0, 0)}
+    assert bridge_reports(sent(told(axis=LAST)), ["br0"])["br0"].latent_errors == {}
 
 
 def test_individual_recovery_and_another_algorithm_are_none_of_a_rollout() -> None:
@@ -437,7 +489,7 @@ def test_a_stream_that_keeps_its_address_is_exposed_while_switches_commit() -> N
 
 def test_of_ports_that_are_gone_a_bridge_is_told_nothing() -> None:
     left = on_ports(told(axis=FIRST, valve=LAST), frozenset({"s2", "l"}))
-    assert left.sequencing == {VALVE: replace(LAST, ports=("s2",))}
+    assert left.sequencing == {VALVE: replace(LAST, ports=("s2",), latent_errors=None)}
 
 
 # --- what commands print -------------------------------------------------------------------------
@@ -537,6 +589,18 @@ def test_counters_of_copies_are_asked_for_where_bridges_forward() -> None:
         asked = [b"".join(map(etree.tostring, of(["s2"], bridges=its))) for its in ([], ["br0"])]
         assert [b"<frer" in each for each in asked] == [False, True]
         assert [b"<stream-identity" in each for each in asked] == [False, True]
+
+
+def test_metrics_have_what_a_switch_has_found_of_the_copies_of_streams() -> None:
+    data = latent(sent(told(axis=LAST)), detected="true", errors="3")
+    report = PortReport.of_bridge(bridge_reports(data, ["br0"])["br0"])
+    poll = SimpleNamespace(counters={}, state=SimpleNamespace(ports={"br0": report}, agent=None))
+    now = SimpleNamespace(polls={"s3": poll}, clocks={}, drifted={}, unresolved=0, conditions=())
+    families = {each.name: each for each in Network(lambda: now).collect()}
+    for name, value in (("tsn_stream_latent_error", 1), ("tsn_stream_latent_error_tests", 3)):
+        (sample,) = families[name].samples
+        assert tuple(sample.labels.values()) == ("s3", "br0", AXIS.destination_mac, "10")
+        assert sample.value == value
 
 
 def test_metrics_have_what_became_of_copies() -> None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 
 import pytest
 
@@ -25,8 +26,10 @@ from cnc.rollout.stream_counts import HINT_PATHS, Look, StreamCounts, compared
 from cnc.switch.counters import PortCounters
 from cnc.switch.device import StoredSwitch, SwitchState
 from cnc.switch.payload import desired_ports
-from cnc.switch.tree import AgentReport, BridgeReport, PortReport
+from cnc.switch.subscription import Notification
+from cnc.switch.tree import TSN_LINUX, AgentReport, BridgeReport, LatentErrors, PortReport
 from cnc.watch.condition import Event
+from cnc.watch.messages import requires_poll
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests.json_documents import documented
@@ -62,9 +65,11 @@ def counters(made: Plan, counts: Counts) -> dict[str, PortCounters]:
     }
 
 
-def look(made: Plan, after_s: float, counts: Counts) -> Look:
+def look(made: Plan, after_s: float, counts: Counts, latent: LatentErrors | None = None) -> Look:
+    """The last switch, which may have found `latent` errors."""
     does = bridge_forwarding(made, LAST)
-    report = PortReport.of_bridge(BridgeReport((), does))
+    errors = {made.addresses["twice"]: latent} if latent else {}
+    report = PortReport.of_bridge(BridgeReport((), does, latent_errors=errors))
     now_ns = round(after_s * NS_PER_S)
     state = SwitchState(AgentReport(37, 100), {"br0": report}, now_ns, now_ns)
     return Look(state, counters(made, counts))
@@ -149,16 +154,40 @@ def test_lost_and_rogue_frames_are_a_problem_while_they_grow(
     assert found(made, desired, after, after).problems == ()
 
 
+def test_a_latent_error_is_a_problem_until_the_switch_says_that_it_has_ended(
+    made: Plan, desired: BridgeForwarding
+) -> None:
+    def counts(latent: LatentErrors) -> StreamCounts:
+        before, after = came(100, 90), came(1_100, 1_060)
+        return compared("br0", desired, look(made, 0, before), look(made, 1, after, latent))
+
+    bad = counts(LatentErrors(is_detected=True, difference=30, tests=2))
+    text = "copies of twice do not come by all ways: 30 copies of them too few or too many"
+    assert bad.problems == (text,)
+    assert bad.hints == (HINT_PATHS,)
+    assert [its.has_latent_error for its in bad.copies] == [True, True]
+    good = counts(LatentErrors(is_detected=False, difference=1, tests=2))
+    assert good.problems == ()
+    assert [its.has_latent_error for its in good.copies] == [False, False]
+
+
 # --- status --------------------------------------------------------------------------------------
 
 
-def seen(made: Plan, desired: BridgeForwarding, before: Counts, after: Counts) -> PortStatus:
+def seen(
+    made: Plan,
+    desired: BridgeForwarding,
+    before: Counts,
+    after: Counts,
+    latent: LatentErrors | None = None,
+) -> PortStatus:
+    second = look(made, 1, after, latent)
     return port_status(
         PortRef(LAST, "br0"),
         desired,
-        look(made, 1, after).state.ports["br0"],
+        second.state.ports["br0"],
         None,
-        found(made, desired, before, after),
+        compared("br0", desired, look(made, 0, before), second),
         is_leftover=False,
         hint=None,
     )
@@ -176,6 +205,9 @@ def test_status_names_a_silent_way_and_what_to_do(
     show([good, bad], only_problems=True, as_json=False)
     rows = rows_of(capsys.readouterr().out)
     assert rows == [["twice", "s3", "s4", "0", "90", "0", "0", "silent"]]
+    latent = seen(made, desired, came(100, 90), came(1_100, 1_000), LatentErrors(True, 90, 1))
+    show([latent], only_problems=True, as_json=False)
+    assert [row[-2:] for row in rows_of(capsys.readouterr().out)] == [["latent", "error"]] * 2
     show([good], only_problems=False, as_json=False)
     assert rows_of(capsys.readouterr().out) == [
         ["twice", "s3", "s2", "1,100", "0", "0", "0", "comes"],
@@ -202,19 +234,21 @@ def test_json_has_all_counts(
 # --- watch ---------------------------------------------------------------------------------------
 
 
-def observed(made: Plan, *looks: tuple[float, Counts]) -> list[tuple[str, str, str, str]]:
+def observed(
+    made: Plan, *looks: tuple[float, Counts], latent: Sequence[LatentErrors | None] = ()
+) -> list[tuple[str, str, str, str]]:
     """The events of streams at the last switch."""
     observer = Observer(made, is_known=lambda _: True)
     events: list[Event] = []
-    for after_s, counts in looks:
-        its = look(made, after_s, counts)
+    for (after_s, counts), errors in zip_longest(looks, latent):
+        its = look(made, after_s, counts, errors)
         at = START + timedelta(seconds=after_s)
         events += observer.take(Poll(LAST, at, its.state, StoredSwitch({}, None), its.counters))
     return told(events)
 
 
 def told(events: Sequence[Event]) -> list[tuple[str, str, str, str]]:
-    kinds = {"silent-path", "recovery-errors"}
+    kinds = {"silent-path", "recovery-errors", "latent-error"}
     return [(each.what, each.kind, each.port, each.text) for each in events if each.kind in kinds]
 
 
@@ -238,3 +272,19 @@ def test_watch_tells_of_frames_that_came_by_no_way(made: Plan) -> None:
         ("began", "recovery-errors", "br0", "2 frames of twice lost on all ways"),
         ("ended", "recovery-errors", "br0", "2 frames of twice lost on all ways"),
     ]
+
+
+def test_watch_tells_a_latent_error_once_and_its_end(made: Plan) -> None:
+    text = "copies of twice do not come by all ways: 30 copies of them too few or too many"
+    looks = [(10.0 * number, came(100 + number, 90 + number)) for number in range(4)]
+    found = LatentErrors(is_detected=True, difference=30, tests=1)
+    ended = LatentErrors(is_detected=False, difference=0, tests=2)
+    assert observed(made, *looks, latent=(None, found, found, ended)) == [
+        ("began", "latent-error", "br0", text),
+        ("ended", "latent-error", "br0", text),
+    ]
+
+
+@pytest.mark.parametrize("name", ["latent-error", "latent-error-ended"])
+def test_watch_looks_at_once_when_a_switch_reports_a_latent_error(name: str) -> None:
+    assert requires_poll(Notification(TSN_LINUX, name, {}))

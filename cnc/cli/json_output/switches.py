@@ -138,6 +138,9 @@ class Copies(Document):
     """Copies with a number out of their turn, which are discarded, too."""
     is_silent: bool
     """None comes by this port, while others do by another."""
+    has_latent_error: bool | None
+    """The switch itself has found that copies do not come by all ports (IEEE 802.1CB 7.4.4); null:
+    it does not look for that."""
 
 
 class StreamCounts(Document):

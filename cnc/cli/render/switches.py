@@ -15,8 +15,10 @@ from cnc.model import NS_PER_S, StreamPlan
 if TYPE_CHECKING:
     from cnc.planner import Move
     from cnc.rollout import PortStatus, Report
+    from cnc.rollout.stream_counts import Copies
 
 _MOVES_MAX = 100
+_COMES = "comes"
 
 
 def moves(moved: Sequence[Move], *, dry_run: bool) -> None:
@@ -176,7 +178,7 @@ def _print_copies(ports: Sequence[PortStatus], *, only_problems: bool) -> None:
         (port.port.node, its)
         for port in ports
         for its in port.counts.copies
-        if its.is_silent or not only_problems
+        if _verdict(its) != _COMES or not only_problems
     ]
     if not rows:
         return
@@ -191,10 +193,17 @@ def _print_copies(ports: Sequence[PortStatus], *, only_problems: bool) -> None:
             switch,
             its.port,
             *(f"{count:,}" for count in counts),
-            "silent" if its.is_silent else "comes",
-            style="bold red" if its.is_silent else None,
+            _verdict(its),
+            style=None if _verdict(its) == _COMES else "bold red",
         )
     print_table(table, len(rows), whole="--json")
+
+
+def _verdict(its: Copies) -> str:
+    """Whether copies of a stream come by a port."""
+    if its.is_silent:
+        return "silent"
+    return "latent error" if its.has_latent_error else _COMES
 
 
 def _summary(ports: Sequence[PortStatus], differing: Sequence[PortStatus]) -> str:
