@@ -61,6 +61,13 @@ def lab() -> None:
     "clock of its own, all in one virtual time.  [default: shared]",
 )
 @click.option(
+    "--clocks",
+    type=click.Choice(["gptp", "free"]),
+    help="What keeps the clocks of kernels of their own together. gptp: a ptp4l at each node, "
+    "which follows that of the first switch; up waits until they have settled. free: nothing.  "
+    "[default: gptp]",
+)
+@click.option(
     "--slower",
     type=click.IntRange(min=2),
     metavar="N",
@@ -79,6 +86,7 @@ def up(  # noqa: PLR0917  one parameter an option
     topo: str | None,
     wires: str | None,
     kernels: str,
+    clocks: str | None,
     slower: int | None,
     output: Path | None,
     as_json: bool,
@@ -93,7 +101,10 @@ def up(  # noqa: PLR0917  one parameter an option
     own_kernels = kernels == "own"
     if own_kernels and wires == "instant":
         raise click.UsageError("--wires instant: cables between kernels of their own take time")
+    if clocks and not own_kernels:
+        raise click.UsageError("--clocks needs --kernels own: nodes of one kernel share its clock")
     from cnc.intent.source import dump  # noqa: PLC0415
+    from cnc.lab.kernels.layout import Clocks  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
     from cnc.lab.slower import slower as make_slower  # noqa: PLC0415
 
@@ -101,11 +112,14 @@ def up(  # noqa: PLR0917  one parameter an option
     if slower:
         intent = make_slower(intent, slower)
     timed = wires == "timed" if wires else shaped or own_kernels or Platform.here().exact
-    running = emulator.lifecycle.up(intent, timed_wires=timed, own_kernels=own_kernels)
+    keeping = Clocks(clocks) if clocks else Clocks.GPTP
+    running = emulator.lifecycle.up(
+        intent, timed_wires=timed, own_kernels=own_kernels, clocks=keeping
+    )
     if output:
         whole_file.write(output, dump(intent.document))
     if own_kernels:
-        render.kernels_up(intent.name, as_json=as_json)
+        render.kernels_up(intent.name, running.clocks_unsettled(), as_json=as_json)
         return
     render.lab_up(
         running, timed_wires=timed, gates_refused=running.gates_refused(), as_json=as_json

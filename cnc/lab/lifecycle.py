@@ -20,7 +20,7 @@ from cnc.addressing import management
 from cnc.errors import CncError, InputError
 from cnc.lab import inventory, topology
 from cnc.lab.kernels import own
-from cnc.lab.kernels.layout import CONTROLLER
+from cnc.lab.kernels.layout import CONTROLLER, Clocks
 from cnc.lab.kernels.start import start
 from cnc.lab.running import Lab, management_of, substrate_of
 from cnc.lab.supported import check_clocks, check_kernels, check_ports, check_rates, check_streams
@@ -50,6 +50,7 @@ def up(
     *,
     timed_wires: bool = False,
     own_kernels: bool = False,
+    clocks: Clocks = Clocks.GPTP,
     state_root: Path = STATE_ROOT,
 ) -> Lab:
     """Create the lab of an intent and wait until every switch answers over NETCONF.
@@ -58,7 +59,8 @@ def up(
     time; on a real clock it adds the wake-up latency of the machine at each hop.
 
     With `own_kernels` each node is a kernel of its own, all in one virtual time, and cables always
-    take time; otherwise it is a namespace of this kernel.
+    take time; otherwise it is a namespace of this kernel. `clocks` says what keeps the clocks of
+    these kernels together: with gPTP it waits until they have settled, as far as they do.
 
     Raises:
         InputError: the intent cannot be emulated.
@@ -87,7 +89,7 @@ def up(
     try:
         inventory.write(directory, intent)
         if own_kernels:
-            start(intent, directory)
+            start(intent, directory, clocks)
         else:
             topology.build(intent, timed_wires=timed_wires)
             _start_switches(running)

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,6 +162,11 @@ class Lab:
                 waiting = (each.pending or each.talker.pending for each in reports)
                 starts_ns += [schedule.base_time_ns for schedule in waiting if schedule]
         return max(0, max(starts_ns) - time.clock_gettime_ns(time.CLOCK_TAI))
+
+    def clocks_unsettled(self) -> Mapping[str, str]:
+        """Why clocks of nodes had not settled when the lab was up, by node; none of them can be
+        where all nodes have one clock."""
+        return own.clocks_unsettled(self.directory) if own.is_written(self.directory) else {}
 
     def gates_refused(self) -> str | None:
         """Why no switch of the lab can run a gate control list, as an agent reports it.

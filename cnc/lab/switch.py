@@ -27,7 +27,10 @@ from cnc.model import Management
 
 AGENT = "tsn-agent"
 NETCONF_SERVER = "tsn-netconfd"
+CLOCK_SERVICE = "tsn-clock"
 PROGRAMS = (AGENT, NETCONF_SERVER)
+# The agent counts on the clock service from its start on.
+PROGRAMS_OF_A_KERNEL = (CLOCK_SERVICE, *PROGRAMS)
 
 YANG = Path(cnc.__file__).with_name("yang")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  sysrepo's directory, not a temporary file
@@ -39,12 +42,14 @@ class Switch:
     """One node of a lab: its namespace and the directory of its files.
 
     `rates_bps`: what the links of its ports are to carry, by port; its gates reckon with that.
+    `own_clock`: it is a kernel of its own, so that no other node has its clock.
     """
 
     name: str
     namespace: str
     directory: Path
     rates_bps: Mapping[str, int] = field(default_factory=dict)
+    own_clock: bool = False
 
     @property
     def repository(self) -> Path:
@@ -78,8 +83,8 @@ class Switch:
         return write_key_pair(self.directory / "host-key")
 
     def command(self, program: str, management: Management, authorized_keys: Path) -> list[str]:
-        """The command line of the agent or the NETCONF server."""
-        argv = [_executable(program)]
+        """The command line of the agent, the NETCONF server or the clock service."""
+        argv = [executable(program)]
         if program == NETCONF_SERVER:
             address = management.address
             host = f"[{address}]" if ":" in address else address
@@ -87,15 +92,19 @@ class Switch:
             argv += ["--host-key", str(self.directory / "host-key")]
             argv += ["--authorized-keys", str(authorized_keys)]
             argv += ["--state-dir", str(self.directory / "netconfd")]
+        if program == CLOCK_SERVICE:
+            argv += ["--state-dir", str(self.agent_state)]
         if program == AGENT:
-            argv += ["--state-dir", str(self.agent_state), "--shared-clock"]
+            argv += ["--state-dir", str(self.agent_state)]
+            if not self.own_clock:
+                argv.append("--shared-clock")
             if self.rates_bps:
                 rates = ",".join(f"{port}={bps}" for port, bps in self.rates_bps.items())
                 argv += ["--emulate", rates]
         return argv
 
     def start(self, program: str, management: Management, authorized_keys: Path) -> int:
-        """Start the agent or the NETCONF server; returns its process id."""
+        """Start one of its programs; returns its process id."""
         argv = self.command(program, management, authorized_keys)
         pid = spawn(self.namespace, argv, environment=self.environment, log=self.log(program))
         (self.directory / f"{program}.pid").write_text(f"{pid}\n")
@@ -112,7 +121,7 @@ class Switch:
     def log_tail(self) -> str:
         """The last lines of each program's log, for an error message."""
         tails = []
-        for program in PROGRAMS:
+        for program in PROGRAMS_OF_A_KERNEL:
             try:
                 lines = self.log(program).read_text(errors="replace").splitlines()
             except FileNotFoundError:
@@ -181,7 +190,7 @@ def write_key_pair(path: Path) -> str:
     return public
 
 
-def _executable(program: str) -> str:
+def executable(program: str) -> str:
     """The program of this Python environment, or the one on PATH."""
     beside = Path(sys.executable).with_name(program)
     path = str(beside) if beside.exists() else shutil.which(program)

@@ -184,7 +184,7 @@ def _add_bridge_ports(
     members = {port for each in bridges.values() for port in each.members}
     changed = regenerations([(bridges[name], before[name]) for name in bridges])
     for port in sorted(members | changed.keys()):
-        interface = interfaces.setdefault(port, _named_interface(port))
+        interface = interfaces.setdefault(port, named_interface(port))
         if operation := changed.get(port):
             bridge_port = interface.find(f"{{{BRIDGE}}}bridge-port")
             if bridge_port is None:
@@ -193,7 +193,8 @@ def _add_bridge_ports(
             bridge_port.append(regeneration_element(operation))
 
 
-def _named_interface(name: str) -> Element:
+def named_interface(name: str) -> Element:
+    """A port, for what augments interfaces, or refers to one."""
     return _IF("interface", _IF("name", name), _IF("type", "ianaift:ethernetCsmacd"))
 
 
@@ -203,7 +204,7 @@ def _interface(
     base_time_ns: int,
     stored: StoredPort | None,
 ) -> Element:
-    interface = _named_interface(name)
+    interface = named_interface(name)
     if isinstance(desired, TalkerConfiguration):
         interface.append(talker_element(desired, base_time_ns))
     else:

@@ -34,6 +34,7 @@ STREAM_IDENTIFICATION = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-stream-identifi
 FRER = "urn:ieee:std:802.1Q:yang:ieee802-dot1cb-frer"
 PSFP = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-psfp"
 PSFP_BRIDGE = "urn:ieee:std:802.1Q:yang:ieee802-dot1q-psfp-bridge"
+PTP = "urn:ieee:std:1588:yang:ieee1588-ptp-tt"
 TSN_LINUX = "urn:tsn-control-plane:yang:tsn-linux"
 END_STATION = "urn:tsn-control-plane:yang:tsn-end-station"
 

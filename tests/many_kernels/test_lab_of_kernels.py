@@ -44,6 +44,17 @@ streams:
   motion: {talker: t1, listeners: [l1], period: 1ms, payload: 200B, max-latency: 500us}
 """
 NAME = "kernelstest"
+# Two switches one after the other, and clocks that are all off in another way.
+THREE_CLOCKS = (
+    TWO.replace(
+        "  s1: {management: 10.99.7.1, ports: [p1, p2]}",
+        "  s1: {management: 10.99.7.1, ports: [p1, p2],"
+        " clock: {offset: 300ms, frequency-offset: 25ppm}}\n"
+        "  s2: {management: 10.99.7.2, ports: [p1, p2], clock: {frequency-offset: -40ppm}}",
+    )
+    .replace("l1: {CLOCK}", "l1: {clock: {offset: -7ms, frequency-offset: 50ppm}}")
+    .replace("[l1/eth0, s1/p2]", "[s2/p1, s1/p2]\n  - [l1/eth0, s2/p2]")
+)
 # Each test starts four kernels, some of them twice; beside a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(1800)
 NS_PER_S = 1_000_000_000
@@ -65,8 +76,8 @@ def time_ns(node: str) -> int:
     return int(on(node, "date", "+%s%N"))
 
 
-def up(file: Path) -> None:
-    done = cnc("lab", "up", file, "--kernels", "own")
+def up(file: Path, *options: str) -> None:
+    done = cnc("lab", "up", file, "--kernels", "own", *options)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -131,7 +142,7 @@ def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: P
     file = tmp_path / "two.yaml"
     clock = "l1: {clock: {offset: -7ms, frequency-offset: 50ppm}}"
     file.write_text(TWO.replace("l1: {CLOCK}", clock))
-    up(file)
+    up(file, "--clocks", "free")
     before_ns = time_ns("controller")
     time.sleep(2)
     assert time_ns("controller") - before_ns < NS_PER_S
@@ -141,6 +152,26 @@ def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: P
     gained_ns = time_ns("l1") - time_ns("controller") - behind_ns
     # The two commands that read the clocks take some milliseconds of virtual time.
     assert abs(gained_ns - 5_000_000) < 2_000_000
+
+
+def test_gptp_settles_clocks_that_are_off_and_a_push_needs_them_settled(tmp_path: Path):
+    file = tmp_path / "three.yaml"
+    file.write_text(THREE_CLOCKS)
+    up(file)
+    frames = [row for row in csv.DictReader(send(file).splitlines()) if row["flow"] == "motion"]
+    latencies_ns = {int(row["received_ns"]) - int(row["planned_ns"]) for row in frames}
+    assert len(frames) == 50
+    assert max(latencies_ns) < 23_000
+
+    on("s2", "pkill", "-x", "ptp4l")
+    on("controller", "sleep", "2")
+    file.write_text(THREE_CLOCKS.replace("period: 1ms", "period: 2ms"))
+    push = ("lab", "exec", NAME, "controller", "--", "cnc", "push", file)
+    refused = cnc(*push)
+    assert refused.returncode == 1
+    assert "managed by PTP instance 0" in refused.stdout + refused.stderr
+    on("controller", "sleep", "30")
+    assert cnc(*push).returncode == 0
 
 
 def test_a_kernel_that_dies_ends_the_lab_with_its_name(tmp_path: Path):

@@ -17,6 +17,7 @@ from cnc import intent as intents
 from cnc.cli.render import traffic as traffic_render
 from cnc.errors import InputError
 from cnc.lab import attach, lifecycle
+from cnc.lab.kernels.layout import Clocks
 from cnc.lab.platform import Platform
 from cnc.traffic import iperf
 from cnc.traffic.flows import Flow
@@ -40,20 +41,38 @@ def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def kept() -> list[Clocks]:
+    """What was to keep the clocks of each lab that was brought up."""
+    return []
+
+
+@pytest.fixture
+def unsettled() -> dict[str, str]:
+    """What is wrong with clocks of each lab that is brought up, by node."""
+    return {}
+
+
+@pytest.fixture
 def brought_up(
-    labs: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    labs: Path,
+    kept: list[Clocks],
+    unsettled: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> list[dict[str, Any]]:
     """What `up` is asked for, without doing it; its kernel has gates unless a test says why not."""
     gates_refused = getattr(request, "param", None)
     asked: list[dict[str, Any]] = []
 
-    def up(intent, *, timed_wires, own_kernels):
+    def up(intent, *, timed_wires, own_kernels, clocks):
         asked.append({"name": intent.name, "timed": timed_wires, "own": own_kernels})
+        kept.append(clocks)
         return SimpleNamespace(
             intent=intent,
             identity=Path("key"),
             known_hosts=Path("hosts"),
             gates_refused=lambda: gates_refused,
+            clocks_unsettled=lambda: unsettled,
         )
 
     monkeypatch.setattr(lifecycle, "up", up)
@@ -161,6 +180,31 @@ def test_cables_between_kernels_take_time_and_the_push_is_the_controllers(
     assert brought_up == [{"name": "line3", "timed": True, "own": True}]
     assert "cnc lab exec controller -- cnc push FILE" in shown
     assert "CNC_IDENTITY" not in shown
+
+
+@pytest.mark.usefixtures("brought_up")
+def test_gptp_keeps_the_clocks_of_kernels_unless_they_are_to_be_free(kept: list[Clocks]):
+    assert cnc("up", LINE3, "--kernels", "own").exit_code == 0
+    assert cnc("up", LINE3, "--kernels", "own", "--clocks", "free").exit_code == 0
+    assert kept == [Clocks.GPTP, Clocks.FREE]
+
+
+def test_nodes_of_one_kernel_have_no_clocks_to_be_kept():
+    refused = cnc("up", LINE3, "--clocks", "free")
+    assert refused.exit_code == 2
+    assert "nodes of one kernel share its clock" in refused.output
+
+
+@pytest.mark.usefixtures("brought_up")
+def test_a_lab_says_which_clocks_have_not_settled(unsettled: dict[str, str]):
+    reason = "managed by PTP instance 0: it does not follow a grandmaster"
+    unsettled["s2"] = reason
+    shown = cnc("up", LINE3, "--kernels", "own")
+    assert shown.exit_code == 0
+    assert f"warning: the clock of s2 has not settled: {reason}" in shown.stderr
+    assert "a push is refused" in shown.stderr
+    told = cnc("up", LINE3, "--kernels", "own", "--json")
+    assert json.loads(told.stdout)["clocks_unsettled"] == {"s2": reason}
 
 
 def test_wires_are_timed_where_the_clock_is_exact(

@@ -18,7 +18,7 @@ from cnc.cli.lab import lab
 from cnc.errors import CncError, InputError
 from cnc.lab import Lab, down, execute, inventory, lifecycle, status
 from cnc.lab.kernels import beside, layout
-from cnc.lab.kernels.layout import HOME, MARK
+from cnc.lab.kernels.layout import HOME, MARK, Clocks
 from cnc.lab.kernels.start import start
 from cnc.lab.kernels.supervisor import main as supervise
 from cnc.lab.supported import check_kernels
@@ -203,6 +203,6 @@ def test_without_a_kernel_for_the_nodes_it_is_told_how_to_make_one(
     monkeypatch.setattr(runner, "artefact", lambda _: None)
     monkeypatch.setattr(runner, "build", build)
     with pytest.raises(CncError, match="no kernel for the nodes: the uml kernel") as refused:
-        start(LINE3, tmp_path)
+        start(LINE3, tmp_path, Clocks.GPTP)
     assert "scripts/vm --uml --build" in str(refused.value.hint)
     assert list(tmp_path.iterdir()) == []

@@ -17,6 +17,7 @@ class LabUp(Document):
 
     These are null with `--kernels own`: there programs run on the node `controller`, without them.
     `gates_refused` says why its kernel runs no gate control lists; null: it does.
+    `clocks_unsettled` says of each node whose clock had not settled why, with `--kernels own`.
     """
 
     name: str
@@ -24,6 +25,7 @@ class LabUp(Document):
     identity: str | None
     known_hosts: str | None
     gates_refused: str | None
+    clocks_unsettled: dict[str, str]
 
 
 class FlowFigures(Document):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table, warning
@@ -21,6 +21,8 @@ _NO_GATES = (
     "kernel with sch_taprio: scripts/vm bash SCRIPT"
 )
 
+_UNSETTLED = "a push is refused until it has; `cnc doctor` on the controller shows how far it is"
+
 
 def lab_up(running: Lab, *, timed_wires: bool, gates_refused: str | None, as_json: bool) -> None:
     """How to push to a lab that has come up, or why that is no use (`gates_refused`)."""
@@ -33,6 +35,7 @@ def lab_up(running: Lab, *, timed_wires: bool, gates_refused: str | None, as_jso
             identity=str(running.identity),
             known_hosts=str(running.known_hosts),
             gates_refused=gates_refused,
+            clocks_unsettled={},
         )
         print_json(document)
         return
@@ -45,19 +48,28 @@ def lab_up(running: Lab, *, timed_wires: bool, gates_refused: str | None, as_jso
         warning(f"no gate control list can run in this lab: {gates_refused}", _NO_GATES)
 
 
-def kernels_up(name: str, *, as_json: bool) -> None:
-    """How to push to a lab whose nodes are kernels."""
+def kernels_up(name: str, unsettled: Mapping[str, str], *, as_json: bool) -> None:
+    """How to push to a lab whose nodes are kernels, and which clocks have not settled, and why."""
     if as_json:
         from cnc.cli.json_output.lab import LabUp  # noqa: PLC0415
 
         print_json(
-            LabUp(name=name, wires="timed", identity=None, known_hosts=None, gates_refused=None)
+            LabUp(
+                name=name,
+                wires="timed",
+                identity=None,
+                known_hosts=None,
+                gates_refused=None,
+                clocks_unsettled=dict(unsettled),
+            )
         )
         return
     echo(
         f"lab {name} is up, each node in a kernel of its own. To push to it:\n"
         "  cnc lab exec controller -- cnc push FILE"
     )
+    for node, reason in unsettled.items():
+        warning(f"the clock of {node} has not settled: {reason}", _UNSETTLED)
 
 
 def lab_without_gates(gates_refused: str) -> None:

@@ -8,6 +8,7 @@ on a node is the same in both. The controller's kernel has its card in its first
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from ipaddress import IPv6Address
 from pathlib import Path
 
@@ -26,6 +27,14 @@ INTENT_FILE = "intent.json"
 CLIENT_KEY = "client-key"
 COMMANDS_PORT = 4000  # of IPv6, on a node's management card: where it runs commands
 QUEUES = 8  # one per traffic class
+UNSETTLED = "unsettled.json"  # in the shared directory: which clocks are not in step, and why
+
+
+class Clocks(StrEnum):
+    """What keeps the clocks of the nodes together."""
+
+    GPTP = "gptp"  # a ptp4l at each, which follows that of the first switch
+    FREE = "free"  # nothing: each goes as its oscillator does
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""The first program of a node in a kernel of its own: `python -m cnc.lab.kernels.node NODE`.
+"""The first program of a node in a kernel of its own: `python -m cnc.lab.kernels.node NODE
+CLOCKS`.
 
 It makes the node out of the kernel's cards, starts what runs on it, and then runs commands. It ends
 only when something is wrong: then the kernel ends, and with it the lab.
@@ -24,14 +25,14 @@ from pyroute2 import IPRoute
 from cnc import intent as intents
 from cnc.addressing import management
 from cnc.lab import inventory, namespaces, topology
-from cnc.lab.kernels import beside, layout
-from cnc.lab.kernels.layout import CONTROLLER, SHARED, Kernel
+from cnc.lab.kernels import beside, gptp, layout
+from cnc.lab.kernels.layout import CONTROLLER, SHARED, Clocks, Kernel
 from cnc.lab.lifecycle import STATE_ROOT
 from cnc.lab.management import SWITCH_PORT
 from cnc.lab.namespaces import bring_up, inside, sysctl
-from cnc.lab.process import netns_argv
+from cnc.lab.process import netns_argv, spawn
 from cnc.lab.running import READY_TIMEOUT_S, Lab, management_of
-from cnc.lab.switch import PROGRAMS, Switch
+from cnc.lab.switch import CLOCK_SERVICE, PROGRAMS_OF_A_KERNEL, Switch, executable
 from cnc.lab.template import operators, template
 from cnc.model import Intent
 from cnc.remote.frames import Frame, Kind
@@ -41,7 +42,7 @@ CONSOLE = "/dev/hvc0"
 POLL_INTERVAL_S = 0.05
 
 
-def main(node: str) -> None:
+def main(node: str, clocks: Clocks) -> None:
     """Be this node until the kernel ends."""
     document = json.loads((SHARED / layout.INTENT_FILE).read_text())
     intent = intents.from_document(document, "the lab's intent")
@@ -49,12 +50,12 @@ def main(node: str) -> None:
     directory = STATE_ROOT / intent.name
     directory.mkdir(parents=True, mode=0o700)
     if node == CONTROLLER:
-        _be_controller(intent, kernel, directory)
+        _be_controller(intent, kernel, directory, clocks)
     else:
-        _be_node(intent, kernel, directory)
+        _be_node(intent, kernel, directory, clocks)
 
 
-def _be_node(intent: Intent, kernel: Kernel, directory: Path) -> None:
+def _be_node(intent: Intent, kernel: Kernel, directory: Path, clocks: Clocks) -> None:
     home = namespaces.of_node(intent.name, kernel.node)
     topology.make_node(intent, kernel.node)
     for card in (*kernel.ports, kernel.management):
@@ -67,14 +68,18 @@ def _be_node(intent: Intent, kernel: Kernel, directory: Path) -> None:
     inside(home, partial(topology.configure_node, intent, kernel.node))
     addresses = management(intent).switches
     inside(home, partial(_bring_up_management, addresses.get(kernel.node)))
-    switch = Switch(kernel.node, home, directory / kernel.node)
+    switch = Switch(kernel.node, home, directory / kernel.node, own_clock=True)
     if kernel.node in intent.network.managed:
         host_key = switch.prepare(template(intent.name, operators(intent), directory))
-        for program in PROGRAMS:
+        for program in PROGRAMS_OF_A_KERNEL:
             switch.start(
                 program, management_of(intent, kernel.node), SHARED / f"{layout.CLIENT_KEY}.pub"
             )
         (SHARED / f"{kernel.node}.host-key").write_text(host_key)
+    else:
+        _tell_tai(directory)
+        if clocks is Clocks.GPTP and kernel.ports:
+            _follow(intent, kernel.node, home, directory)
     environment = switch.environment if switch.repository.exists() else {}
     listening = inside(home, partial(_listen, layout.COMMANDS_PORT))
     while True:
@@ -83,12 +88,27 @@ def _be_node(intent: Intent, kernel: Kernel, directory: Path) -> None:
         threading.Thread(target=_serve, args=(connected, home, environment), daemon=True).start()
 
 
-def _be_controller(intent: Intent, kernel: Kernel, directory: Path) -> None:
+def _tell_tai(directory: Path) -> None:
+    """Give the kernel its TAI offset; on a switch its own clock service does."""
+    argv = [executable(CLOCK_SERVICE), "--state-dir", str(directory / "clock")]
+    subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+
+
+def _follow(intent: Intent, station: str, home: str, directory: Path) -> None:
+    """Start the ptp4l of an end station without an agent."""
+    file = directory / gptp.STATION_CONFIGURATION
+    file.write_text(gptp.station_configuration(intent, station))
+    argv = ["ptp4l", "-f", str(file), "-m", "-q"]
+    spawn(home, argv, environment={}, log=gptp.station_log(directory))
+
+
+def _be_controller(intent: Intent, kernel: Kernel, directory: Path, clocks: Clocks) -> None:
     console = os.open(CONSOLE, os.O_RDWR | os.O_NOCTTY)
     tty.setraw(console, termios.TCSANOW)
     _take(kernel.management.mac, SWITCH_PORT, None)
     sysctl("net/ipv6/conf/default/accept_dad", 0)
     _bring_up_management(management(intent).controller)
+    _tell_tai(directory)
     inventory.write(directory, intent)
     beside.write(directory, layout.kernels(intent))
     lab = Lab(intent, directory)
@@ -107,6 +127,11 @@ def _be_controller(intent: Intent, kernel: Kernel, directory: Path) -> None:
         )
     )
     lab.wait_ready()
+    waiting = {}
+    if clocks is Clocks.GPTP:
+        gptp.configure(lab)
+        waiting = gptp.await_settled(lab)
+    (SHARED / layout.UNSETTLED).write_text(json.dumps(waiting))
     environment = {"CNC_IDENTITY": str(lab.identity), "CNC_KNOWN_HOSTS": str(lab.known_hosts)}
     server = Server(console, list, environment)
     server.send(Frame(Kind.READY, 0))
@@ -160,4 +185,4 @@ def _await(address: str) -> None:
 
 if __name__ == "__main__":
     arguments: Sequence[str] = sys.argv[1:]
-    main(arguments[0])
+    main(arguments[0], Clocks(arguments[1]))

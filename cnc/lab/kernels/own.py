@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from cnc.lab import inventory, namespaces
 from cnc.lab.kernels.beside import command_of
-from cnc.lab.kernels.layout import CONTROL, CONTROLLER, ENDED, HOME, MARK
+from cnc.lab.kernels.layout import CONTROL, CONTROLLER, ENDED, HOME, MARK, UNSETTLED
 from cnc.remote import client
 
 STOP_TIMEOUT_S = 5.0
@@ -24,6 +25,13 @@ _KERNEL = "linux"
 def is_written(directory: Path) -> bool:
     """Whether the nodes of the lab with this directory are kernels that this machine started."""
     return (directory / HOME).is_symlink()
+
+
+def clocks_unsettled(directory: Path) -> dict[str, str]:
+    """What was wrong with the clocks that had not settled when the lab was up, by node."""
+    file = directory / HOME / "shared" / UNSETTLED
+    found: dict[str, str] = json.loads(file.read_text())
+    return found
 
 
 class OwnKernels:

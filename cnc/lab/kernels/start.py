@@ -14,7 +14,7 @@ from pathlib import Path
 from cnc.errors import CncError
 from cnc.lab import virtual_network
 from cnc.lab.kernels import beside, layout
-from cnc.lab.kernels.layout import CONTROLLER, HOME, MARK, SPECIFICATION, Kernel
+from cnc.lab.kernels.layout import CONTROLLER, HOME, MARK, SPECIFICATION, Clocks, Kernel
 from cnc.lab.switch import write_key_pair
 from cnc.lab.template import operators, template
 from cnc.lab.vm import runner
@@ -24,8 +24,9 @@ MEMORY = "512M"
 _NODE_MODULE = "cnc.lab.kernels.node"
 
 
-def start(intent: Intent, directory: Path) -> None:
-    """Start the kernels of a lab and wait until every switch answers over NETCONF.
+def start(intent: Intent, directory: Path, clocks: Clocks) -> None:
+    """Start the kernels of a lab and wait until every switch answers over NETCONF, and its clocks
+    have settled, as far as they do, where something keeps them.
 
     Raises:
         CncError: a program is missing, or a kernel ended; which, and what it said last.
@@ -53,7 +54,9 @@ def start(intent: Intent, directory: Path) -> None:
             {
                 "network": [str(program), str(home / "network")],
                 "controller": CONTROLLER,
-                "kernels": {node: _command(home, kernel) for node, kernel in kernels.items()},
+                "kernels": {
+                    node: _command(home, kernel, clocks) for node, kernel in kernels.items()
+                },
             }
         )
     )
@@ -109,7 +112,7 @@ def _sockets(home: Path, kernels: dict[str, Kernel]) -> Iterator[tuple[tuple[str
             yield (card.node, card.port), f"{home}/{kernel.number}.{number}"
 
 
-def _command(home: Path, kernel: Kernel) -> list[str]:
+def _command(home: Path, kernel: Kernel, clocks: Clocks) -> list[str]:
     """The command line that boots a kernel; it is to run in the kernel's own directory."""
     run = home / f"node{kernel.number}"
     run.mkdir()
@@ -121,7 +124,7 @@ def _command(home: Path, kernel: Kernel) -> list[str]:
         "CNC_NODE": kernel.node,
     }
     assignments = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
-    program = shlex.join([sys.executable, "-m", _NODE_MODULE, kernel.node])
+    program = shlex.join([sys.executable, "-m", _NODE_MODULE, kernel.node, clocks])
     (run / "command").write_text(f"cd / && exec env -i {assignments} {program}\n")
     cards = [path for (node, _), path in _sockets(home, {kernel.node: kernel})]
     devices = [f"virtio_uml.device={path}:1" for path in cards]
