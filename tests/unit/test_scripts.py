@@ -122,6 +122,35 @@ def test_lists_of_packages_are_read_when_another_apt_has_done_so(tmp_path):
     subprocess.run([script], env=environment, check=True, timeout=60)
 
 
+APT_GET_THAT_FINDS_NOTHING_WHILE_LISTS_ARE_READ = """#!/bin/sh
+case "$*" in
+    *update*) touch "$0.reading"; sleep 0.2; rm "$0.reading" ;;
+    *install*)
+        [ ! -e "$0.reading" ] || { echo "E: Unable to locate package" >&2; exit 100; }
+        [ ! -e "$0.fails-once" ] || { rm "$0.fails-once"; exit 100; }
+        echo "$*" >>"$0.installed" ;;
+esac
+"""
+
+
+def test_no_lists_of_packages_are_read_while_another_script_installs(tmp_path):
+    apt_get = tmp_path / "apt-get"
+    apt_get.write_text(APT_GET_THAT_FINDS_NOTHING_WHILE_LISTS_ARE_READ)
+    apt_get.chmod(0o755)
+    (tmp_path / "apt-get.fails-once").touch()
+    script = CHECKOUT / "scripts" / "setup.d" / "apt-install"
+    environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    at_once = [
+        subprocess.Popen([script, package], env=environment, stderr=subprocess.PIPE, text=True)
+        for package in ("first", "second", "third")
+    ]
+    told = "".join(each.communicate(timeout=60)[1] for each in at_once)
+    assert [each.returncode for each in at_once] == [0, 0, 0]
+    assert told == "apt-install: apt-get failed; a second attempt follows\n"
+    installed = (tmp_path / "apt-get.installed").read_text().split()
+    assert {"first", "second", "third"} <= set(installed)
+
+
 def test_lists_of_packages_that_cannot_be_read_are_an_error_at_once(tmp_path):
     (tmp_path / "apt-get").write_text("#!/bin/sh\necho 'E: no archive' >&2\nexit 100\n")
     (tmp_path / "apt-get").chmod(0o755)
