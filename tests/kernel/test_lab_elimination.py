@@ -9,12 +9,15 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from json import loads
 from pathlib import Path
 
 import pytest
 
 from cnc.lab import Lab
+from cnc.lab import bridge as lab_bridge
 from cnc.lab.namespaces import inside
+from cnc.lab.switch import PROGRAMS
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.rollout import PortStatus, follow, push, status
 from cnc.traffic.flows import flows
@@ -84,6 +87,7 @@ def test_status_names_a_silent_path_while_the_listener_misses_nothing(
     assert not broken.agrees
     assert {frame.copies for frame in record} == {1}
     assert len(record) == 6_000
+    wait_until_no_latent_error(started, plan)  # some copies were missing
     time.sleep(1)  # for the ports to forward again
 
 
@@ -111,6 +115,25 @@ def test_status_names_a_latent_error_of_the_last_switch_until_it_has_ended(
     assert not found.agrees
     wait_until_no_latent_error(started, plan)
     assert bridge(status(plan, connect=started.connect), "s4").agrees
+
+
+def test_a_switch_on_one_path_that_reboots_costs_no_frame_and_comes_back_as_it_was(
+    running: tuple[Lab, Plan], tmp_path: Path
+):
+    started, plan = running
+    sent = [flow for flow in flows(plan) if flow.name == "once"]
+    on_the_way = plan.streams["once"].paths[0][2].egress.node
+    with ThreadPoolExecutor(1) as thread:
+        sending = thread.submit(run, started, sent, 6 * NS_PER_S, tmp_path)
+        time.sleep(2)  # they begin after one
+        reboot(started, on_the_way)
+        record = sending.result()
+    assert {frame.copies for frame in record} == {1}
+    assert len(record) == 6_000
+    wait_until_no_latent_error(started, plan)  # some copies were missing
+    assert [each.verdict for each in status(plan, connect=started.connect) if not each.agrees] == []
+    record, _ = sent_through(started, plan, sent, 100 * MS, tmp_path)
+    assert [frame.copies for frame in record] == [1] * 100
 
 
 @pytest.mark.virtual_time
@@ -141,6 +164,39 @@ def wait_until_no_latent_error(started: Lab, plan: Plan) -> None:
             return
         time.sleep(5)
     pytest.fail("the latent error has not ended")
+
+
+def reboot(running: Lab, name: str) -> None:
+    """What is neither in its datastore nor set by its installation is gone when it comes back."""
+    switch = running.switch(name)
+    device = running.intent.network.bridges[name].bridge_device
+    switch.forget()  # its programs, shared memory and BPF objects
+
+    def lose_all() -> None:
+        listed = subprocess.run(["bridge", "-j", "vlan"], check=True, capture_output=True).stdout
+        vlans = {its["ifname"]: {each["vlan"] for each in its["vlans"]} for its in loads(listed)}
+        del vlans[device]
+        ordinary = {port for port, ids in vlans.items() if lab_bridge.ORDINARY_VLAN in ids}
+        shown = ["ip", "-j", "link", "show", device]
+        its = loads(subprocess.run(shown, check=True, capture_output=True).stdout)[0]
+        for port in vlans:
+            for command in (
+                ["ip", "link", "set", "dev", port, "down", "nomaster", "xdp", "off"],
+                ["tc", "qdisc", "del", "dev", port, "root"],
+                ["tc", "qdisc", "del", "dev", port, "clsact"],
+            ):
+                subprocess.run(command, check=False, capture_output=True)  # it may have none
+        subprocess.run(["ip", "link", "del", device], check=True)
+        subprocess.run(["nft", "flush", "ruleset"], check=True)
+        lab_bridge.make(device, its["address"])
+        for port in vlans:
+            lab_bridge.join(device, port, ordinary)
+            subprocess.run(["ip", "link", "set", "dev", port, "up"], check=True)
+
+    inside(running.namespace(name), lose_all)
+    for program in PROGRAMS:
+        running.start(name, program)
+    running.wait_ready()
 
 
 def bridge(ports: list[PortStatus], switch: str) -> PortStatus:
