@@ -40,9 +40,11 @@ PUSH_TIMEOUT_S = 600
 START_TIMEOUT_S = 60
 END_TIMEOUT_S = 60
 POLL_S = 0.1
-# The switches' own time-outs are over: that of a commit; and behind a cut link that of a session
-# whose client does not answer. The sessions of a program that is killed end with it.
-SELF_HEALING_S, SELF_HEALING_OF_LINK_S = 8, 20
+# The switches' own time-outs are over: that of a confirmed commit; that of a commit whose agent was
+# killed, before which no agent can subscribe; behind a cut link that of a session whose client does
+# not answer. The sessions of a program that is killed end with it.
+SELF_HEALING_S = {Fault.AGENT: 25, Fault.LINK: 20}
+OTHER_SELF_HEALING_S = 8
 # The kernel goes over at the end of an entry, so within a cycle of the base time.
 AFTER_BASE_TIME_S = 0.1
 
@@ -108,7 +110,7 @@ class Bench:
             if switch.pid(program) is None:
                 self.lab.start(STRUCK, program)
         self.lab.link_up(STRUCK)
-        time.sleep(SELF_HEALING_OF_LINK_S if fault is Fault.LINK else SELF_HEALING_S)
+        time.sleep(SELF_HEALING_S.get(fault, OTHER_SELF_HEALING_S))
         with History(self.history) as history:
             has_choice = bool(unresolved(self.lab.intent.network.managed.values(), history))
         if has_choice:
