@@ -45,7 +45,7 @@ def timeout_s(monkeypatch: pytest.MonkeyPatch):
 
     def discover(_network: object, *, connect: rollout.ConnectOptions, partial: bool) -> object:
         seen.append(connect.timeout_s)
-        return StatedPorts({}, {})
+        return StatedPorts({}, {}, {})
 
     monkeypatch.setattr(rollout, "read_ports", discover)
     monkeypatch.setattr(rollout, "status", lambda *_, **__: [])
