@@ -40,11 +40,11 @@ PUSH_TIMEOUT_S = 600
 START_TIMEOUT_S = 60
 END_TIMEOUT_S = 60
 POLL_S = 0.1
-# The switches' own time-outs are over: that of a confirmed commit; that of a commit whose agent was
-# killed, before which no agent can subscribe; behind a cut link that of a session whose client does
-# not answer. The sessions of a program that is killed end with it.
-SELF_HEALING_S = {Fault.AGENT: 25, Fault.LINK: 20}
-OTHER_SELF_HEALING_S = 8
+# The switches' own time-outs are over: that of a commit; and behind a cut link that of a session
+# whose client does not answer. The sessions of a program that is killed end with it.
+SELF_HEALING_S, SELF_HEALING_OF_LINK_S = 8, 20
+# A commit waits for its agent that was killed, and until it has given up, no agent can subscribe.
+READY_TIMEOUT_S = 40
 # The kernel goes over at the end of an entry, so within a cycle of the base time.
 AFTER_BASE_TIME_S = 0.1
 
@@ -106,11 +106,14 @@ class Bench:
         if self._broker() is None:
             # Its front ends by itself; a service manager starts them again only then.
             self._await_end(NETCONF_SERVER)
-        for program in PROGRAMS:
-            if switch.pid(program) is None:
-                self.lab.start(STRUCK, program)
+        times_ready = self._times_agent_was_ready()
+        ended = [program for program in PROGRAMS if switch.pid(program) is None]
+        for program in ended:
+            self.lab.start(STRUCK, program)
         self.lab.link_up(STRUCK)
-        time.sleep(SELF_HEALING_S.get(fault, OTHER_SELF_HEALING_S))
+        time.sleep(SELF_HEALING_OF_LINK_S if fault is Fault.LINK else SELF_HEALING_S)
+        if AGENT in ended:
+            self._await_agent(times_ready + 1)
         with History(self.history) as history:
             has_choice = bool(unresolved(self.lab.intent.network.managed.values(), history))
         if has_choice:
@@ -185,6 +188,16 @@ class Bench:
             if time.monotonic() > deadline_s:
                 raise TimeoutError(f"{program} did not end within {END_TIMEOUT_S} s")
             time.sleep(POLL_S)
+
+    def _await_agent(self, times_ready: int) -> None:
+        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        while self._times_agent_was_ready() < times_ready:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"{AGENT} was not ready within {READY_TIMEOUT_S} s")
+            time.sleep(POLL_S)
+
+    def _times_agent_was_ready(self) -> int:
+        return self.lab.switch(STRUCK).log(AGENT).read_text().count(f"{AGENT}: ready\n")
 
 
 @contextmanager
