@@ -19,7 +19,7 @@ def main() -> int:
     known = {(row.step, row.fault) for row in _rows(options.known)}
     done: list[Row] = []
     options.json.write_text(to_json(done))  # there may be none to run
-    with Walk(options.network) as walk:
+    with Walk(options.network, is_attacked=not options.without_attackers) as walk:
         steps = walk.steps()
         for case in filter(_chosen(options, steps), cases(steps)):
             if (case.step, case.fault) in known:
@@ -49,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--known", type=Path, metavar="FILE", help="leave out the rows in it")
     parser.add_argument("--network", type=Subject, choices=list(Subject), default=Subject.LINE)
+    parser.add_argument(
+        "--without-attackers", action="store_true", help="leave the switches' servers in peace"
+    )
     parser.add_argument("--list", action="store_true", help="number the rows; run none")
     parser.add_argument("--rows", metavar="A-B", help="only rows with these numbers")
     parser.add_argument("--only", type=Fault, choices=list(Fault), metavar="FAULT")
@@ -92,10 +95,11 @@ def _chosen(options: argparse.Namespace, steps: Sequence[str]) -> Callable[[Case
 def _line(row: Row) -> str:
     mixed = f", mixed in force for {row.mixed_ns / NS_PER_S:.3f} s" if row.mixed_ns else ""
     verdict = row.outcome if row.has_struck else "NOT REACHED"
+    attacked = "" if row.attacks is None else f", {row.attacks} requests of each attacker"
     return (
         f"{row.number:4} {verdict:5} {row.step} | {row.fault}: {row.ports_on_old} old, "
-        f"{row.ports_on_new} new, push exit {row.controller_exit}, recovery {row.recovery}{mixed}, "
-        f"{row.attacks} requests of each attacker{''.join(f', {said}' for said in of_bridges(row))}"
+        f"{row.ports_on_new} new, push exit {row.controller_exit}, recovery {row.recovery}{mixed}"
+        f"{attacked}{''.join(f', {said}' for said in of_bridges(row))}"
     )
 
 

@@ -27,7 +27,7 @@ from tests.stack.front_end import FrontEnd
 
 USER = "observer"
 # Between two requests, so that a row takes seconds of real time and not minutes.
-PAUSE_S = 1.0
+PAUSE_S = 2.0
 # When nothing is heard for so long, the switch has lost the connection without a word.
 ANSWER_TIMEOUT_S = 5.0
 # Fewer than those of which some are dropped at random, for that would meet the controller, too.
@@ -64,10 +64,10 @@ _OF_THE_OTHERS = (_COSTLY_QUERY, ""), *_REQUESTS, ("<get/>", ""), *_REQUESTS
 
 
 class Attackers:
-    """One at each switch, from `with` to its end. They outlive what is struck and come again."""
+    """One at each of these switches, from `with` to its end, who comes again after what strikes."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._servers = {name: _server(lab, name) for name in lab.intent.network.bridges}
+    def __init__(self, lab: Lab, switches: Sequence[str]) -> None:
+        self._servers = {name: _server(lab, name) for name in switches}
         self._answers = dict.fromkeys(self._servers, 0)
         self._loop = asyncio.new_event_loop()
         self._task = self._loop.create_task(self._attack_all())

@@ -60,7 +60,7 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A lab whose struck switch and controllers are probed, and whose switches are attacked."""
+    """A lab whose struck switch and controllers are probed, and whose switches may be attacked."""
 
     lab: Lab
     processes: Processes
@@ -201,10 +201,11 @@ class Bench:
 
 
 @contextmanager
-def bench(subject: Subject) -> Iterator[Bench]:
+def bench(subject: Subject, *, is_attacked: bool = True) -> Iterator[Bench]:
     """The lab of a network, up. Its programs are forks, the struck switch's with probes in them."""
     processes = Processes()
     intent, plans = network(subject), two_plans(subject)
+    attacked = list(intent.network.bridges) if is_attacked else []
     with TemporaryDirectory() as directory, Director(Path(directory, "director")) as director:
 
         def spawn(
@@ -219,7 +220,7 @@ def bench(subject: Subject) -> Iterator[Bench]:
             patch("cnc.lab.switch.spawn", spawn),
             lab(intent) as running,
             Recorder(running, telling_ports(*plans)) as recorder,
-            Attackers(running) as attackers,
+            Attackers(running, attacked) as attackers,
             EntryLog(running, plans[0]).open() as entries,
             Copies(running, kept(*plans)).sending() as copies,
         ):

@@ -31,10 +31,12 @@ run after it.
 - *Mixed* is the time during which ports of both schedules were in force until then.
 - All the while a client who may only read attacks each switch: connections that say nothing, a
   subscription, a costly query, long names, attributes and namespaces by the thousand, and locks,
-  edits and commits that are refused. In each row each switch has answered requests of it.
-- Networks of bridges have two more matrices (`scripts/long fault-matrix-bridged`, where streams
-  get other ways; `fault-matrix-guarded`, where stream filters and the elimination of second
-  copies come, change and go). There most steps are requests by which the agent reads filters.
+  edits and commits that are refused, one request every two seconds. In each row each switch has
+  answered requests of it.
+- Networks of bridges have two more matrices, without attackers:
+  `scripts/long fault-matrix-bridged`, where streams get other ways, and `fault-matrix-guarded`,
+  where stream filters and the elimination of second copies come, change and go. There most steps
+  are requests by which the agent reads filters.
   `--distinct` strikes one of those that follow each other directly, and takes the end of one
   change of the agent and the beginning of the next for one step: nothing has happened in between
   that outlives a process. What is left has every kind of step with every fault. A row there ends

@@ -87,9 +87,10 @@ def _has_changed(step: str) -> bool:
 class Walk:
     """Goes through cases on one lab, from `with` to its end; a new lab after a row not sound."""
 
-    def __init__(self, subject: Subject = Subject.LINE) -> None:
+    def __init__(self, subject: Subject = Subject.LINE, *, is_attacked: bool = True) -> None:
         self._stack = ExitStack()
         self._subject = subject
+        self._is_attacked = is_attacked
         self._sides = Sides(*two_plans(subject))
 
     def __enter__(self) -> Self:
@@ -128,7 +129,7 @@ class Walk:
             recovery=recovery,
             controller_exit=pushed.exit_status,
             mixed_ns=self._sides.mixed_ns(snapshots, clock.now_ns(Clock.TAI)),
-            attacks=min(after[switch] - before[switch] for switch in before),
+            attacks=min((after[switch] - before[switch] for switch in before), default=None),
             has_struck=pushed.has_struck,
             forwarding=forwarding,
             strays=len(self._bench.entries.strays(self._sides.old, self._sides.new)),
@@ -160,7 +161,7 @@ class Walk:
         return self._bench.logs()
 
     def _begin(self) -> None:
-        self._bench = self._stack.enter_context(bench(self._subject))
+        self._bench = self._stack.enter_context(bench(self._subject, is_attacked=self._is_attacked))
         self._sides = Sides(*two_plans(self._subject))
         self._undisturbed(self._sides.old)
 

@@ -40,7 +40,8 @@ class Row:
 
     `number` counts through the whole matrix. `controller_exit` is the exit status of `cnc push`,
     negative for a signal. `mixed_ns` is how long gates of both schedules were in force.
-    `attacks` is how many requests of its attacker each switch has answered meanwhile, or more.
+    `attacks` is how many requests of its attacker each switch has answered meanwhile, or more; None
+    if nobody was there to attack.
     `has_struck` is False if the rollout never came to the step. In a bridged network `forwarding`
     says by whose ways all bridges forward and all talkers send, and `strays` counts the filtering
     entries that any of them has had and neither schedule has. `guards` says whose stream filters
@@ -57,7 +58,7 @@ class Row:
     recovery: Recovery
     controller_exit: int
     mixed_ns: int
-    attacks: int
+    attacks: int | None
     has_struck: bool = True
     forwarding: str | None = None
     strays: int = 0
@@ -75,11 +76,11 @@ class Row:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the step was struck under attack, and the network is on one schedule."""
+        """Whether the step was struck, by all attackers there were, and on one schedule all are."""
         on_one_side = {self.forwarding, self.guards} <= {None, self.outcome} and not self.strays
         is_one = self.outcome != "mixed" and on_one_side
         came_once = not self.frames_lost and not self.frames_doubled
-        return self.has_struck and self.attacks > 0 and is_one and came_once
+        return self.has_struck and self.attacks != 0 and is_one and came_once
 
 
 def to_json(rows: Iterable[Row]) -> str:
@@ -134,7 +135,7 @@ def of_bridges(row: Row) -> list[str]:
 def _cell(row: Row) -> str:
     if not row.has_struck:
         return "**not reached**"
-    if not row.attacks:
+    if row.attacks == 0:
         return "**not attacked**"
     if row.outcome == "mixed":
         return f"**MIXED: {row.ports_on_old} old, {row.ports_on_new} new**"

@@ -78,7 +78,7 @@ def test_until_it_is_decided_every_fault_leaves_the_old_schedule_and_nothing_to_
     rows: Mapping[Case, Row], step: str, fault: Fault
 ) -> None:
     row = rows[step, fault]
-    assert row.attacks > 0
+    assert row.attacks
     assert row.outcome == "old"
     assert row.recovery is Recovery.NONE
     # The new one never was in force anywhere, unless nobody was there to take a waiting list back.
@@ -91,7 +91,7 @@ def test_once_it_is_decided_every_fault_ends_on_one_schedule(
     rows: Mapping[Case, Row], step: str, fault: Fault
 ) -> None:
     row = rows[step, fault]
-    assert row.attacks > 0
+    assert row.attacks
     expected = {Recovery.NONE: "new", Recovery.RESUME: "new", Recovery.ROLLBACK: "old"}
     assert row.outcome == expected[row.recovery]
 
@@ -102,7 +102,7 @@ def test_where_streams_move_every_fault_ends_on_one_schedule_and_one_forwarding(
     rows_of_bridges: Mapping[Case, Row], step: str, fault: Fault
 ) -> None:
     row = rows_of_bridges[step, fault]
-    assert row.attacks > 0
+    assert row.attacks
     assert row.strays == 0
     assert row.outcome == row.forwarding
     assert (row.outcome, row.recovery) == OF_BRIDGES[step, fault]

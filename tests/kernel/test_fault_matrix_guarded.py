@@ -57,7 +57,7 @@ def test_once_it_is_decided_every_fault_ends_on_one_state_of_guards_and_costs_no
 
 
 def assert_one_state(row: Row) -> None:
-    assert row.attacks > 0
+    assert row.attacks
     assert (row.forwarding, row.guards, row.strays) == (row.outcome, row.outcome, 0)
     assert row.frames_sent >= 1_500
     assert (row.frames_lost, row.frames_doubled) == (0, 0)
