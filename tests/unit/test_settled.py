@@ -61,10 +61,11 @@ def test_a_clock_is_settled_or_not_and_it_is_said_why(clock, tai_offset_s, is_se
     assert found.text == text
 
 
-def findings(clock, ptp=None):
-    state = SwitchState(AgentReport(37, 100, ptp=ptp, clock=clock), {}, 0, 0)
-    found = examine_clocks({"s1": state}, CLOCK_ERROR_NS)
-    return [each for each in found if each.check is Check.PTP]
+def findings(clock, ptp=None, *, tai_offset_s=37, others=()):
+    state = SwitchState(AgentReport(tai_offset_s, 100, ptp=ptp, clock=clock), {}, 0, 0)
+    states = dict.fromkeys(("s1", *others), state)
+    found = examine_clocks(states, CLOCK_ERROR_NS)
+    return [each for each in found if each.check is Check.PTP and each.switch == "s1"]
 
 
 def test_a_push_is_refused_while_a_managed_clock_has_not_settled():
@@ -95,5 +96,37 @@ def test_a_ptp4l_beside_a_shared_clock_is_judged_by_what_it_says():
 
 
 def test_an_agent_that_does_not_say_what_keeps_its_clock_is_judged_as_before():
-    assert findings(None) == findings(unmanaged(False))
-    assert findings(None)[0].verdict is Verdict.UNKNOWN
+    (finding,) = findings(None, others=["s2"])
+
+    assert finding.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("clock", "tai_offset_s", "verdict"),
+    [
+        (unmanaged(True), 37, Verdict.OK),
+        (unmanaged(False), 37, Verdict.FAILED),
+        (unmanaged(True), 0, Verdict.FAILED),
+        (unmanaged(None), 37, Verdict.UNKNOWN),
+    ],
+)
+def test_switches_whose_clocks_nobody_keeps_together_take_no_schedule(clock, tai_offset_s, verdict):
+    (finding,) = findings(clock, tai_offset_s=tai_offset_s, others=["s2"])
+
+    assert finding.verdict is verdict
+    assert finding.text.startswith("unmanaged: ")
+    assert verdict is not Verdict.FAILED or "chrony" in finding.hint
+
+
+def test_one_switch_alone_takes_a_schedule_on_whatever_clock_it_has():
+    (finding,) = findings(unmanaged(False))
+
+    assert finding.verdict is Verdict.WARNING
+
+
+def test_a_ptp4l_that_nobody_manages_says_more_than_the_kernel_does():
+    leads = PtpReport("001122.fffe.334455", True, 0, ("master",))
+    (finding,) = findings(unmanaged(False), leads, others=["s2"])
+
+    assert finding.verdict is Verdict.OK
+    assert finding.text.startswith("grandmaster")

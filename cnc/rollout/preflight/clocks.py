@@ -128,8 +128,9 @@ def _ptp(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Fin
     leader, _ = (leaders.most_common(1) or [("", 0)])[0]
     for name, ptp in daemons.items():
         clock = _clock_of(states[name])
-        if clock and (_is_managed(clock) or (_is_shared(clock) and ptp is None)):
-            yield _trusted(name, clock, clock_error_ns)
+        # A ptp4l that the agent does not manage says more of the clock than the kernel does.
+        if clock and (ptp is None or _is_managed(clock)):
+            yield _trusted(name, states[name], clock, clock_error_ns, is_alone=len(states) == 1)
             if ptp is None or not ptp.is_locked:
                 continue
         if ptp is None:
@@ -164,21 +165,21 @@ def _is_managed(clock: ClockReport) -> bool:
     return clock.source is ClockSource.MANAGED
 
 
-def _is_shared(clock: ClockReport) -> bool:
-    return clock.source is ClockSource.SHARED
-
-
-def _trusted(name: str, clock: ClockReport, clock_error_ns: int) -> Finding:
-    """A clock that is not settled is a failure where the agent itself says what it follows."""
-    found = trust(clock, None, clock_error_ns)
+def _trusted(
+    name: str, state: SwitchState, clock: ClockReport, clock_error_ns: int, *, is_alone: bool
+) -> Finding:
+    """One that is not settled is a failure, unless it is unmanaged and there is no other."""
+    found = trust(clock, state.agent.tai_offset_s if state.agent else None, clock_error_ns)
+    if found.is_settled is None:
+        return Finding(name, None, Check.PTP, Verdict.UNKNOWN, found.text)
     if found.is_settled:
         return Finding(name, None, Check.PTP, Verdict.OK, found.text)
-    return Finding(
-        name,
-        None,
-        Check.PTP,
-        Verdict.FAILED,
-        found.text,
-        "wait until the clock has settled, or plan with a larger `clock-error`; "
-        "the log of tsn-clock says what ptp4l does",
-    )
+    if _is_managed(clock):
+        hint = (
+            "wait until the clock has settled, or plan with a larger `clock-error`; "
+            "the log of tsn-clock says what ptp4l does"
+        )
+        return Finding(name, None, Check.PTP, Verdict.FAILED, found.text, hint)
+    verdict = Verdict.WARNING if is_alone else Verdict.FAILED
+    hint = "let the agent manage ptp4l, or run chrony with leapsectz, or ptp4l and phc2sys"
+    return Finding(name, None, Check.PTP, verdict, found.text, hint)
