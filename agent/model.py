@@ -170,10 +170,13 @@ class PtpPortState(StrEnum):
 class PtpStatus:
     """What the PTP daemon says of itself; `ports` are by PTP's port number.
 
-    `offset_from_master_ns` is how far this clock was ahead when it was last measured; None on the
-    grandmaster, which has no master.
+    `offset_from_master_ns` is how far this clock was ahead of that of `parent_identity`, its
+    neighbour towards the grandmaster, when it was last measured; None on the grandmaster, which is
+    its own parent.
     """
 
+    clock_identity: str
+    parent_identity: str
     grandmaster_identity: str
     is_grandmaster: bool
     offset_from_master_ns: int | None

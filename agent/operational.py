@@ -249,6 +249,8 @@ def _merge(into: Node, nodes: Node) -> None:
 
 def _ptp(ptp: PtpStatus) -> Node:
     node: Node = {
+        "clock-identity": ptp.clock_identity,
+        "parent-identity": ptp.parent_identity,
         "grandmaster-identity": ptp.grandmaster_identity,
         "is-grandmaster": ptp.is_grandmaster,
         "port": [

@@ -10,6 +10,7 @@ from agent.kernel.ptp_management import (
     DefaultDataSet,
     Domain,
     ManagementId,
+    ParentDataSet,
     PortDataSet,
     TimeStatus,
     ask,
@@ -24,6 +25,7 @@ DOMAINS = (Domain(sdo=0, number=0), Domain(sdo=1, number=0))
 
 QUESTIONS = (
     ManagementId.DEFAULT_DATA_SET,
+    ManagementId.PARENT_DATA_SET,
     ManagementId.PORT_DATA_SET,
     ManagementId.TIME_STATUS_NP,
 )
@@ -44,20 +46,24 @@ def status(
 
 def _collect(data_sets: Iterable[DataSet]) -> PtpStatus | None:
     ports: dict[int, PtpPortState] = {}
-    number_of_ports, time_status = None, None
+    default, parent, time_status = None, None, None
     for data_set in data_sets:
         match data_set:
             case DefaultDataSet():
-                number_of_ports = data_set.number_of_ports
+                default = data_set
+            case ParentDataSet():
+                parent = data_set
             case TimeStatus():
                 time_status = data_set
             case PortDataSet() if data_set.state in PORT_STATES:  # others are reserved
                 ports[data_set.port_number] = PORT_STATES[data_set.state]
-        if time_status and len(ports) == number_of_ports:
+        if time_status and parent and default and len(ports) == default.number_of_ports:
             break
-    if time_status is None:
+    if time_status is None or parent is None or default is None:
         return None
     return PtpStatus(
+        clock_identity=identity(default.clock_identity),
+        parent_identity=identity(parent.parent_clock),
         grandmaster_identity=identity(time_status.grandmaster_identity),
         is_grandmaster=not time_status.has_master,
         offset_from_master_ns=time_status.offset_from_master_ns if time_status.has_master else None,

@@ -285,6 +285,8 @@ def _ptp_report(ptp: Element | None) -> PtpReport | None:
         port_states=tuple(
             _require(port, "t:state") for port in reply.entries(ptp, "t:port", _NAMESPACES)
         ),
+        identity=_text(ptp, "t:clock-identity"),
+        parent=_text(ptp, "t:parent-identity"),
     )
 
 

@@ -273,13 +273,16 @@ class PortReport:
 class PtpReport:
     """State of the switch's PTP daemon; `port_states` are tsn-linux's names.
 
-    `offset_from_master_ns` is how far its clock was ahead by the last measurement.
+    `offset_from_master_ns` is how far its clock was ahead of its parent's by the last measurement.
+    `identity` and `parent` are None where the agent does not say them.
     """
 
     grandmaster: str
     is_grandmaster: bool
     offset_from_master_ns: int | None
     port_states: tuple[str, ...]
+    identity: str | None = None
+    parent: str | None = None
 
     @property
     def is_locked(self) -> bool:

@@ -20,6 +20,7 @@ class Kind(StrEnum):
     FOREIGN_CHANGE = "foreign-change"  # its last rollout is not in this controller's history
     UNFINISHED_ROLLOUT = "unfinished-rollout"
     CLOCK_OFFSET = "clock-offset"
+    CLOCK_ERROR = "clock-error"  # clocks may be further apart than the plan allows
     TAI_OFFSET = "tai-offset"
     PTP_UNLOCKED = "ptp-unlocked"
     CONFIG_CHANGE_ERROR = "config-change-error"

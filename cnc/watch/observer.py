@@ -19,6 +19,7 @@ from cnc.watch import clocks, judge, messages
 from cnc.watch.condition import WHOLE, Condition, Conditions, Event, Kind
 from cnc.watch.counter_delta import CounterDelta
 from cnc.watch.observation import Observation, Poll, SwitchNotification, Unreachable
+from cnc.watch.promises import Promises
 from cnc.watch.streams import StreamConditions
 
 
@@ -42,6 +43,7 @@ class Observer:
         self._settings = desired_nodes(plan)
         self._desired = self._settings
         self._clock_error_ns = network.clock_error_ns
+        self._promises = Promises(plan)
         # A full best-effort queue drops frames by design.
         self._no_drops = {
             each.number
@@ -175,7 +177,9 @@ class Observer:
         self._clocks = clocks.offsets(states, now_ns)
         off = clocks.off_beyond(self._clocks, self._clock_error_ns)
         odd = clocks.odd_tai_offsets(states)
-        return [
+        broken = self._promises.broken(states, now_ns)
+        events = self._conditions.settle(WHOLE, {Kind.CLOCK_ERROR: broken}, at)
+        return events + [
             event
             for name in states
             for event in self._conditions.settle(

@@ -191,7 +191,9 @@ def test_a_port_that_is_not_there_is_named(agent, doctor, kernel):
     [({1: PtpPortState.SLAVE}, True), ({1: PtpPortState.UNCALIBRATED}, False)],
 )
 def test_the_ptp_daemon_must_be_locked(agent, doctor, kernel, ports, is_locked):
-    kernel.ptp = PtpStatus("001122.fffe.334455", False, -40, ports)
+    kernel.ptp = PtpStatus(
+        "001122.fffe.667788", "001122.fffe.334455", "001122.fffe.334455", False, -40, ports
+    )
     ran = doctor("--json")
     assert failures(ran).keys() == (set() if is_locked else {"PTP"})
     text = next(f["text"] for f in json.loads(ran.stdout)["findings"] if f["check"] == "PTP")

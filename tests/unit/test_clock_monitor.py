@@ -12,7 +12,9 @@ CLOCK = ManagedClock(0, "/nowhere", Domain(1, 0))
 
 
 def follows(offset_ns, state=PtpPortState.SLAVE):
-    return PtpStatus("gm", is_grandmaster=False, offset_from_master_ns=offset_ns, ports={1: state})
+    return PtpStatus(
+        "own", "gm", "gm", is_grandmaster=False, offset_from_master_ns=offset_ns, ports={1: state}
+    )
 
 
 class Answers:
@@ -63,7 +65,7 @@ def test_a_clock_that_ceases_to_follow_begins_anew(answers, gap):
 
 
 def test_the_grandmaster_is_not_away_from_itself(answers):
-    grandmaster = PtpStatus("own", True, None, {1: PtpPortState.MASTER})
+    grandmaster = PtpStatus("own", "own", "own", True, None, {1: PtpPortState.MASTER})
 
     assert answers.read(grandmaster, WINDOW_S + 1) == Measured(0, WINDOW_S)
 

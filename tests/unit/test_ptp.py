@@ -40,6 +40,9 @@ TIME_STATUS = recorded(
     "0034c0000000000000000100" + "18ea31753d112f09" + "00" * 22 + "000000015e1170fffed98142"
 )
 ON_THE_GRANDMASTER = recorded("0034c000" + "00" * 42 + CLOCK)
+PARENT = recorded(
+    "00222002" + "5e1170fffed98142" + "00010000ffff7fffffff80f8fe436a80" + "5e1170fffed98142"
+)
 PORT_1 = recorded("001c2004" + CLOCK + "000108000000000000000000010300010002", port=1)
 REFUSAL = TIME_STATUS[:49] + bytes.fromhex("0200080001c00000000000")
 
@@ -62,23 +65,27 @@ def ptp4l(path, *replies):
 
 
 def test_a_clock_that_follows_another_is_told_with_its_offset(tmp_path):
-    with ptp4l(tmp_path / "ptp4l", DEFAULT_DATA_SET, TIME_STATUS, PORT_1) as address:
+    with ptp4l(tmp_path / "ptp4l", DEFAULT_DATA_SET, PARENT, TIME_STATUS, PORT_1) as address:
         status = ptp.status(address)
     assert status.grandmaster_identity == "5e1170.fffe.d98142"
+    assert (status.clock_identity, status.parent_identity) == (
+        "7abc58.fffe.1bd97c",
+        "5e1170.fffe.d98142",
+    )
     assert not status.is_grandmaster
     assert status.offset_from_master_ns == 256
     assert status.ports == {1: PtpPortState.UNCALIBRATED}
 
 
 def test_the_grandmaster_has_no_offset(tmp_path):
-    with ptp4l(tmp_path / "ptp4l", PORT_1, ON_THE_GRANDMASTER, DEFAULT_DATA_SET) as address:
+    with ptp4l(tmp_path / "ptp4l", PORT_1, PARENT, ON_THE_GRANDMASTER, DEFAULT_DATA_SET) as address:
         status = ptp.status(address)
     assert status.is_grandmaster
     assert status.offset_from_master_ns is None
 
 
 def test_a_port_that_keeps_silent_is_left_out(tmp_path):
-    with ptp4l(tmp_path / "ptp4l", DEFAULT_DATA_SET, TIME_STATUS) as address:
+    with ptp4l(tmp_path / "ptp4l", DEFAULT_DATA_SET, PARENT, TIME_STATUS) as address:
         assert ptp.status(address).ports == {}
 
 
@@ -94,7 +101,7 @@ def test_the_socket_of_a_daemon_that_has_ended_is_no_answer(tmp_path):
 
 
 def test_the_read_only_socket_is_asked_before_the_other(tmp_path):
-    with ptp4l(tmp_path / "other", DEFAULT_DATA_SET, TIME_STATUS, PORT_1) as other:
+    with ptp4l(tmp_path / "other", DEFAULT_DATA_SET, PARENT, TIME_STATUS, PORT_1) as other:
         assert ptp.status((str(tmp_path / "ptp4lro"), *other)).ports
 
 
@@ -113,7 +120,7 @@ def test_a_request_of_somebody_else_is_no_reply():
 def test_a_port_in_a_state_that_the_standard_reserves_is_left_out(tmp_path, state):
     odd = PORT_1[:-16] + bytes([state]) + PORT_1[-15:]
     assert parse(odd).state == state
-    with ptp4l(tmp_path / "ptp4l", DEFAULT_DATA_SET, TIME_STATUS, odd) as address:
+    with ptp4l(tmp_path / "ptp4l", DEFAULT_DATA_SET, PARENT, TIME_STATUS, odd) as address:
         status = ptp.status(address)
     assert status.ports == {}
     assert status.offset_from_master_ns == 256

@@ -203,6 +203,34 @@ def test_a_clock_that_leaves_the_others_is_told_of_that_switch_alone(observer):
     assert told(observer.take(poll("s1", 2))) == ended("clock-offset", "s1")
 
 
+def following(name, parent, offset_ns):
+    """An agent whose ptp4l follows that of another switch, or none."""
+    states = ("slave", "master") if parent else ("master",)
+    ptp = PtpReport("s1", parent is None, offset_ns, states, identity=name, parent=parent or name)
+    return AgentReport(37, 0, ptp=ptp)
+
+
+def test_streams_that_cross_clocks_further_apart_than_planned_are_named_before_they_are_late(
+    observer,
+):
+    error_ns = PLAN.intent.network.clock_error_ns
+    observer.take(poll("s1", 0, agent=following("s1", None, None)))
+    observer.take(poll("s2", 2, agent=following("s2", "s1", error_ns // 2)))
+    assert observer.take(poll("s3", 4, agent=following("s3", "s2", error_ns // 2))) == []
+    (event,) = observer.take(poll("s3", 6, agent=following("s3", "s2", -error_ns)))
+    assert told([event]) == began("clock-error", "")
+    assert "the clocks of s1 and s3 are up to" in event.text
+    late = sorted(
+        name
+        for name, planned in PLAN.streams.items()
+        if {"s1", "s3"} <= {hop.egress.node for hop in planned.hops}
+    )
+    assert f"{len(late)} streams may be late: {', '.join(late)}" in event.text
+    assert told(observer.take(poll("s3", 8, agent=following("s3", "s2", 0)))) == ended(
+        "clock-error", ""
+    )
+
+
 def test_a_tai_offset_that_others_do_not_have_is_told_of_the_odd_one(observer):
     for name in ("s1", "s2"):
         assert observer.take(poll(name, 0)) == []

@@ -6,8 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from cnc.format import duration
+from cnc.format import counted, duration
 from cnc.model import NS_PER_S
+from cnc.rollout.preflight.clock_tree import ClockTree
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.preflight.settled import trust
 from cnc.rollout.wording import named
@@ -45,7 +46,10 @@ def examine_clocks(states: Mapping[str, SwitchState], clock_error_ns: int) -> It
     if len(known_bounds) > 1:
         yield from _agreement(known_bounds, states, clock_error_ns + READ_TOLERANCE_NS)
     yield from _controller(known_bounds, states)
-    yield from _ptp(states, clock_error_ns)
+    findings = list(_ptp(states, clock_error_ns))
+    yield from findings
+    if all(finding.verdict is not Verdict.FAILED for finding in findings):
+        yield from _along_the_tree(states, clock_error_ns)
 
 
 def _tai_offsets(states: Mapping[str, SwitchState]) -> Iterator[Finding]:
@@ -155,6 +159,24 @@ def _ptp(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Fin
             verdict = Verdict.OK
             text = f"locked to {ptp.grandmaster}, {duration(offset_ns)} off its master"
         yield Finding(name, None, Check.PTP, verdict, text, hint)
+
+
+def _along_the_tree(states: Mapping[str, SwitchState], clock_error_ns: int) -> Iterator[Finding]:
+    """Each clock may be close to the one that it follows, and two of them too far apart."""
+    apart = ClockTree(states).widest()
+    if apart is None or apart.links == 0 or apart.apart_ns <= clock_error_ns:
+        return
+    yield Finding(
+        apart.second,
+        None,
+        Check.PTP,
+        Verdict.FAILED,
+        f"up to {duration(apart.apart_ns)} from {apart.first}, by the offsets of "
+        f"{counted(apart.links, 'clock')} on the way, added; the plan allows "
+        f"{duration(clock_error_ns)}",
+        "plan with a larger `clock-error`, or make the ways to the grandmaster shorter: give a "
+        "switch in the middle the lowest priority1",
+    )
 
 
 def _clock_of(state: SwitchState) -> ClockReport | None:
