@@ -95,12 +95,15 @@ def files_of(result: Run) -> dict[str, bytes]:
 
 
 def twice(directory: Path, *network) -> list[Run]:
-    """Two runs at one place: a kernel's randomness comes from its whole command line."""
-    runs = []
-    for name in ("first", "second"):
-        runs.append(run(directory / "run", *network))
-        runs[-1].directory = runs[-1].directory.rename(directory / name)
-    return runs
+    """Two runs, whose sockets and files are at other places."""
+    return [run(directory / name, *network) for name in ("first", "again")]
+
+
+def test_random_numbers_of_a_kernel_repeat_wherever_its_sockets_are(tmp_path):
+    node = Node("head -c 16 /dev/urandom | od -An -tx8")
+    first, again = twice(tmp_path, {"a": node, "b": node}, {("a/p", "b/p"): CABLE})
+    assert first.printed == again.printed
+    assert first.printed["a"] != first.printed["b"]
 
 
 def test_a_message_takes_the_cable_and_a_clock_read_each_way_and_a_run_repeats(tmp_path):

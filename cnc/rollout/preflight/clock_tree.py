@@ -69,8 +69,8 @@ class ClockTree:
                 longest = ways[clock].get(neighbour)
                 if longest is None or longest.offset_ns < way.offset_ns:
                     ways[clock][neighbour] = way
-        found = [_joined(list(its.values())) for its in ways.values() if len(its) > 1]
-        return max(found, key=lambda apart: apart.apart_ns, default=None)
+        pairs = [_joined(list(to_one.values())) for to_one in ways.values() if len(to_one) > 1]
+        return max(pairs, key=lambda pair: pair.apart_ns, default=None)
 
     def _up(self, identity: str) -> Iterator[tuple[str, str, _Way]]:
         """To the grandmaster: a clock, the one that it follows, and the way up to that one."""
@@ -96,7 +96,7 @@ def _joined(ways: list[_Way]) -> Apart:
 
 def _followers(states: Mapping[str, SwitchState]) -> dict[str, _Follower]:
     """The clocks that follow one, or are a grandmaster, by their identities."""
-    found = {}
+    followers = {}
     for name, state in states.items():
         ptp = state.agent.ptp if state.agent else None
         if ptp is None or not ptp.is_locked or ptp.identity is None or ptp.parent is None:
@@ -105,8 +105,8 @@ def _followers(states: Mapping[str, SwitchState]) -> dict[str, _Follower]:
         if ptp.is_grandmaster:
             offset_ns = 0
         if offset_ns is not None:
-            found[ptp.identity] = _Follower(name, ptp.parent, offset_ns)
-    return found
+            followers[ptp.identity] = _Follower(name, ptp.parent, offset_ns)
+    return followers
 
 
 def _offset_ns(state: SwitchState) -> int | None:
