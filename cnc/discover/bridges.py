@@ -15,7 +15,7 @@ def bridge_of(report: TopologyReport, cabled: Sequence[str]) -> str | None:
     the bridge with the most ports; None where there is none."""
     sizes = Counter(
         {
-            name: sum(port in bridge.ports for port in cabled) if cabled else len(bridge.ports)
+            name: len({*bridge.ports} & {*cabled}) if cabled else len(bridge.ports)
             for name, bridge in report.bridges.items()
         }
     )

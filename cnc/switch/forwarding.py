@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lxml.builder import ElementMaker
 
@@ -24,7 +24,15 @@ from cnc.switch.modules import IDENTIFICATION, POLICING, SEQUENCING, is_installe
 from cnc.switch.reply import Element
 from cnc.switch.sequencing import latent_errors, sequence_functions, sequencing_filter
 from cnc.switch.stream_filters import kernel_filters, stored_filters
-from cnc.switch.tree import BRIDGE, NETCONF, PRIORITIES, TSN_LINUX, BridgeReport, ForeignEntry
+from cnc.switch.tree import (
+    BRIDGE,
+    NETCONF,
+    PRIORITIES,
+    TSN_LINUX,
+    BridgeReport,
+    ForeignEntry,
+    Recoding,
+)
 
 _BRIDGE = ElementMaker(namespace=BRIDGE, nsmap={None: BRIDGE})
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
@@ -34,6 +42,9 @@ _REPLACE = {_OPERATION: "replace"}
 _REMOVE = {_OPERATION: "remove"}
 _DATABASE_ID = "1"  # Linux has one filtering database for all VLANs (independent VLAN learning)
 _VLAN_ID_MAX = 4094
+# VLANs of all ports of a bridge together that the agent has not registered: all, of 64 ports. A
+# range of 4094 takes six characters of a reply.
+_FOREIGN_VLANS_MAX = 2**18
 # States of a port with a link in which it forwards no frame (802.1Q 13.38, Linux's BR_STATE_*).
 _HELD_BACK = frozenset({"listening", "learning", "blocking"})
 
@@ -219,11 +230,12 @@ def bridge_reports(data: Element, bridges: Iterable[str]) -> dict[str, BridgeRep
     components = _components(data)
     if not components:
         return {}
-    of_switch = _of_switch(data)
+    of_switch, of_ports = _of_switch(data), _code_points(data)
     found = {}
     for name in bridges:
         if name in components:
-            report, counts = _report(components[name], data), kernel_filters(components[name], data)
+            report = _report(components[name], of_ports)
+            counts = kernel_filters(components[name], data)
             found[name] = replace(
                 report,
                 forwarding=replace(
@@ -250,7 +262,19 @@ def _of_switch(data: Element) -> BridgeForwarding:
 
 def all_bridge_reports(data: Element) -> dict[str, BridgeReport]:
     """What all bridges that the operational state has do, by name."""
-    return {name: _report(component, data) for name, component in _components(data).items()}
+    of_ports = _code_points(data)
+    return {name: _report(component, of_ports) for name, component in _components(data).items()}
+
+
+class _CodePoints(NamedTuple):
+    """What the ports of a switch make of priority code points, whatever their bridge."""
+
+    trusting: tuple[str, ...]
+    recoded: dict[str, tuple[Recoding, ...]]
+
+
+def _code_points(data: Element) -> _CodePoints:
+    return _CodePoints(code_points.trust_in_kernel(data), code_points.recoded(data))
 
 
 def _components(data: Element) -> dict[str, Element]:
@@ -263,17 +287,17 @@ def _components(data: Element) -> dict[str, Element]:
     return found
 
 
-def _report(component: Element, data: Element) -> BridgeReport:
+def _report(component: Element, of_ports: _CodePoints) -> BridgeReport:
     ports = {
         reply.short(each.text or "", "bridge-port")
         for each in reply.entries(component, "b:bridge-port", _NAMESPACES)
     }
     return BridgeReport(
         ports=tuple(sorted(ports)),
-        forwarding=_forwarding(component, code_points.trust_in_kernel(data)),
+        forwarding=_forwarding(component, of_ports.trusting),
         filters_vlans=reply.text(component, "t:vlan-filtering", _NAMESPACES) != "false",
         snoops_multicast=reply.text(component, "t:multicast-snooping", _NAMESPACES) != "false",
-        recoded=code_points.recoded(data),
+        recoded=of_ports.recoded,
         held_back={
             name: state
             for row in reply.entries(component, "t:port", _NAMESPACES)
@@ -286,13 +310,21 @@ def _report(component: Element, data: Element) -> BridgeReport:
             if (name := reply.text(row, "t:interface", _NAMESPACES))
             and reply.text(row, "t:rx-vlan-offload", _NAMESPACES) == "true"
         ),
-        foreign_vlans={
-            name: frozenset(_vlan_ids(reply.text(row, "t:vids", _NAMESPACES) or ""))
-            for row in reply.entries(component, "t:foreign-vlans", _NAMESPACES)
-            if (name := reply.text(row, "t:interface", _NAMESPACES))
-        },
+        foreign_vlans=_foreign_vlans(component),
         foreign_entries=_foreign_entries(component),
     )
+
+
+def _foreign_vlans(component: Element) -> dict[str, frozenset[int]]:
+    found: dict[str, frozenset[int]] = {}
+    total = 0
+    for row in reply.entries(component, "t:foreign-vlans", _NAMESPACES):
+        if name := reply.text(row, "t:interface", _NAMESPACES):
+            found[name] = frozenset(_vlan_ids(reply.text(row, "t:vids", _NAMESPACES) or ""))
+            total += len(found[name])
+            if total > _FOREIGN_VLANS_MAX:
+                raise ValueError(f"more than {_FOREIGN_VLANS_MAX} VLANs in foreign-vlans")
+    return found
 
 
 def _foreign_entries(component: Element) -> dict[str, tuple[ForeignEntry, ...]]:
@@ -315,9 +347,14 @@ def _forwarding(component: Element, trusting: tuple[str, ...]) -> BridgeForwardi
         ports = tuple(sorted(_ports(entry, "static-filtering-entries/b:control-element")))
         for vlan_id in _vlan_ids(_text(entry, "vids")):
             entries[StreamAddress(mac, vlan_id)] = ports
+        if len(entries) > reply.ENTRIES_MAX:
+            raise ValueError(f"more than {reply.ENTRIES_MAX} addresses of filtering-entry")
     for entry in _static(component, f"{database}/b:vlan-registration-entry"):
         ports = tuple(sorted(_ports(entry, "static-vlan-registration-entries/b:vlan-transmitted")))
-        vlans.update(dict.fromkeys(_vlan_ids(_text(entry, "vids")), ports))
+        for vlan_id in _vlan_ids(_text(entry, "vids")):
+            if vlan_id in vlans:
+                raise ValueError(f"more than one vlan-registration-entry of VLAN {vlan_id}")
+            vlans[vlan_id] = ports
     return BridgeForwarding(entries, vlans, trusting)
 
 
@@ -346,12 +383,14 @@ def _vlan_ids(text: str) -> Iterator[int]:
 
 
 def _vlan_ranges(text: str) -> Iterator[range]:
+    end = 1
     for part in text.split(","):
         first, _, last = part.partition("-")
         low, high = reply.number(first, "vids"), reply.number(last or first, "vids")
-        if not 1 <= low <= high <= _VLAN_ID_MAX:
-            raise ValueError(f"vids is {text}: VLANs are 1 to {_VLAN_ID_MAX}")
-        yield range(low, high + 1)
+        if not end <= low <= high <= _VLAN_ID_MAX:
+            raise ValueError(f"vids is {text}: VLANs are 1 to {_VLAN_ID_MAX}, in rising order")
+        end = high + 1
+        yield range(low, end)
 
 
 def _text(parent: Element, leaf: str) -> str:

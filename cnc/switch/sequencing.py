@@ -168,22 +168,23 @@ def sequence_functions(data: Element) -> dict[StreamAddress, SequenceFunction]:
 
     A function of which something is missing, or is otherwise than any rollout sets it, is left out.
     """
-    places: defaultdict[int, set[tuple[str, bool]]] = defaultdict(set)
+    written: defaultdict[int, set[str]] = defaultdict(set)
+    read: defaultdict[int, set[str]] = defaultdict(set)
     for entry in _table(data, _IDENTIFICATION):
         if _LEAVES.text(entry, "active") == "true" and _has(entry, "encapsulation/f:r-tag"):
+            places = read if _is_out_facing(entry) else written
             for handle in _streams(entry):
-                places[handle].add((_LEAVES.required(entry, "port"), _is_out_facing(entry)))
+                places[handle].add(_LEAVES.required(entry, "port"))
     by_handle: dict[int, SequenceFunction] = {}
     for entry in _table(data, _GENERATION):
         for handle in _streams(entry):
-            ports = sorted(port for port, out_facing in places[handle] if not out_facing)
-            if not _is_out_facing(entry) and len(ports) == 1:
-                by_handle[handle] = Generation(ports[0])
+            if not _is_out_facing(entry) and len(written[handle]) == 1:
+                (port,) = written[handle]
+                by_handle[handle] = Generation(port)
     for entry in _table(data, _RECOVERY):
-        for handle in _streams(entry):
-            read = {port for port, out_facing in places[handle] if out_facing}
-            if function := _recovery(entry, read):
-                by_handle[handle] = function
+        if function := _recovery(entry):
+            ports = {*function.ports}
+            by_handle |= {its: function for its in _streams(entry) if ports <= read[its]}
     known = known_streams(data)
     return {
         known[handle].address: function
@@ -192,8 +193,8 @@ def sequence_functions(data: Element) -> dict[StreamAddress, SequenceFunction]:
     }
 
 
-def _recovery(entry: Element, read: set[str]) -> Recovery | None:
-    """`read` are the ports where the numbers of the stream are read."""
+def _recovery(entry: Element) -> Recovery | None:
+    """The function of an entry; None where it is otherwise than any rollout sets it."""
     ports = {
         reply.short(each.text or "", "port") for each in reply.entries(entry, "f:port", _NAMESPACES)
     }
@@ -206,7 +207,6 @@ def _recovery(entry: Element, read: set[str]) -> Recovery | None:
         and _has(entry, "algorithm/f:vector")
         and _LEAVES.text(entry, "take-no-sequence") == "true"
         and _LEAVES.text(entry, "individual-recovery") != "true"
-        and ports <= read
     )
     if not is_ours or history is None or reset_timeout is None:
         return None

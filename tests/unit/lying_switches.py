@@ -1,6 +1,7 @@
-"""The three switches of line3 as sessions without SSH, whose replies a test may change.
+"""The switches of a plan as sessions without SSH, whose replies a test may change.
 
-Unchanged, they run the plan: what a test changes is all that is wrong with them.
+Unchanged, they run the plan: what a test changes is all that is wrong with them. The plan is that
+of line3 unless a test names another one.
 """
 
 from __future__ import annotations
@@ -13,13 +14,26 @@ from lxml import etree
 from ncclient import manager
 from ncclient.capabilities import Capabilities
 
-from cnc.model import NS_PER_S
+from cnc.model import NS_PER_S, BridgeForwarding, Plan, TalkerConfiguration
 from cnc.switch import connection
+from cnc.switch.modules import IDENTIFICATION, POLICING, SEQUENCING
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.push import SUBSCRIBED, YANG_PUSH
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.transport import PromptSession
-from cnc.switch.tree import BRIDGE, DATASTORES, IF_TYPE, INTERFACES, NETCONF, SCHED, SCHED_BRIDGE
+from cnc.switch.tree import (
+    BRIDGE,
+    DATASTORES,
+    END_STATION,
+    FRER,
+    IF_TYPE,
+    INTERFACES,
+    NETCONF,
+    PRIORITIES,
+    PSFP_BRIDGE,
+    SCHED,
+    SCHED_BRIDGE,
+)
 from tests.unit.watched_switches import PLAN
 
 NAMESPACES = {
@@ -29,6 +43,9 @@ NAMESPACES = {
     "b": BRIDGE,
     "g": SCHED_BRIDGE,
     "s": SCHED,
+    "p": PSFP_BRIDGE,
+    "f": FRER,
+    "e": END_STATION,
     "t": "urn:tsn-control-plane:yang:tsn-linux",
     "m": "urn:ietf:params:xml:ns:yang:ietf-netconf-monitoring",
     "y": "urn:ietf:params:xml:ns:yang:ietf-yang-library",
@@ -72,16 +89,28 @@ def leaves(prefix: str, **texts: object) -> list[Reply]:
     return [element(f"{prefix}:{n.replace('_', '-')}", str(text)) for n, text in texts.items()]
 
 
-def stored_data(switch: str) -> Reply:
+def stored_data(switch: str, plan: Plan = PLAN) -> Reply:
     """What <get-config> of running returns."""
-    wanted = {port: each for port, each in desired_ports(PLAN, switch).items() if each}
+    wanted = {port: each for port, each in desired_ports(plan, switch).items() if each}
     return element("nc:data", *edit_config(wanted, BASE_TIME_NS, {}, MARK))
 
 
-def state_data(switch: str) -> Reply:
+def state_data(switch: str, plan: Plan = PLAN) -> Reply:
     """What <get> returns of all that `cnc` asks for."""
-    ports = [_port(name, wanted) for name, wanted in desired_ports(PLAN, switch).items()]
-    return element("nc:data", element("if:interfaces", *ports), _agent(), _lldp(switch), *_server())
+    desired = desired_ports(plan, switch)
+    bridges = {name: its for name, its in desired.items() if isinstance(its, BridgeForwarding)}
+    data = element("nc:data", element("if:interfaces"), _agent(), _lldp(switch, [*desired]))
+    for name, wanted in desired.items():
+        if isinstance(wanted, TalkerConfiguration):
+            data[0].append(_station_port(name, wanted))
+        elif name not in bridges:
+            data[0].append(_port(name, wanted))
+    for name, its in bridges.items():
+        data.extend(_forwarding(name, its))
+        for port in data[0]:
+            _add_membership(port, name, its)
+    data.extend(_server())
+    return data
 
 
 def _port(name, wanted):
@@ -137,6 +166,69 @@ def _kernel(wanted):
         )
 
 
+def _station_port(name, wanted):
+    """A port of an end station: what it publishes to its talkers, and how late these are."""
+    port = _port(name, None)
+    config = edit_config({name: wanted}, BASE_TIME_NS, {}, MARK)
+    (talker,) = config.iter(f"{{{END_STATION}}}talker")
+    published = element("e:published", *leaves("e", state="running"), *talker)
+    for stream in published.iter(f"{{{END_STATION}}}stream"):
+        late = leaves("e", count=1000, quantile_ns=900, maximum_ns=1000)
+        stream.append(element("e:lateness", *late))
+    port.append(element("e:talker", published))
+    return port
+
+
+def _forwarding(bridge, wanted):
+    """What a bridge does: as it is configured, in the nodes of the state, and what it counts."""
+    config = edit_config({bridge: wanted}, BASE_TIME_NS, {}, MARK)
+    for gate in config.iter(f"{{{PSFP_BRIDGE}}}stream-gate-instance-table"):
+        for node in gate:
+            node.tag = node.tag.replace("}admin-", "}oper-")
+    for row in config.iter(f"{{{PSFP_BRIDGE}}}stream-filter-instance-table"):
+        row.extend(leaves("p", matching_frames_count=9, not_passing_frames_count=0))
+        row.extend(leaves("p", not_passing_sdu_count=0))
+    for row in config.iter(f"{{{FRER}}}sequence-recovery"):
+        row.append(
+            element("t:latent-errors", *leaves("t", detected="false", difference=0, errors=0))
+        )
+    for component in config.iter(f"{{{BRIDGE}}}component"):
+        component.extend(leaves("t", vlan_filtering="true", multicast_snooping="true"))
+        for port in wanted.members:
+            component.append(element("b:bridge-port", port))
+            component.append(
+                element(
+                    "t:port",
+                    *leaves("t", interface=port, spanning_tree_state="forwarding"),
+                    *leaves("t", rx_vlan_offload="false"),
+                )
+            )
+            component.append(element("t:foreign-vlans", *leaves("t", interface=port, vids="1")))
+        component.append(
+            element(
+                "t:foreign-entries",
+                *leaves("t", address="02-00-00-00-00-09", interface=bridge, vids="1"),
+            )
+        )
+    return [each for each in config if "}interfaces" not in each.tag and "}rollout" not in each.tag]
+
+
+def _add_membership(port, bridge, wanted):
+    """What a port of the bridge says of it, and of the copies that come in."""
+    name = port.findtext("if:name", namespaces=NAMESPACES)
+    kernel = port.find("b:bridge-port/t:taprio/t:kernel", NAMESPACES)
+    bridged_frames = element("t:bridged-frames")
+    bridged_frames.extend(deepcopy(each) for each in kernel.iterfind("t:dscp-rule", NAMESPACES))
+    if name in wanted.trusting:
+        for priority in range(PRIORITIES):
+            row = leaves("t", code_point=priority, priority=priority)
+            bridged_frames.append(element("t:received-priority", *row))
+    kernel.extend([*leaves("t", bridge=bridge, mtu=1500), bridged_frames])
+    counters = leaves("f", handle=1, direction_out_facing="true", rx_passed_pkts=9)
+    rows = element("f:per-port-per-stream-counters", *counters)
+    port.append(element("if:statistics", element("f:frer", rows)))
+
+
 def _agent():
     return element(
         "t:agent",
@@ -151,8 +243,7 @@ def _agent():
     )
 
 
-def _lldp(switch):
-    ports = list(desired_ports(PLAN, switch))
+def _lldp(switch, ports):
     return element(
         "t:lldp",
         *leaves("t", chassis_id=f"02:00:00:00:01:{switch[1]}0", chassis_id_subtype="mac-address"),
@@ -183,6 +274,10 @@ def _server():
         element(
             "y:module-set",
             element("y:module", *leaves("y", name="tsn-linux", feature="lldp")),
+            *(
+                element("y:module", *leaves("y", name=name))
+                for name in (IDENTIFICATION, SEQUENCING, POLICING)
+            ),
         ),
     )
 
@@ -195,16 +290,20 @@ class LyingSwitches:
     subscribe to they allow; the ids count from 1.
     """
 
-    def __init__(self, change: Change = lambda _: None) -> None:
+    def __init__(self, change: Change = lambda _: None, plan: Plan = PLAN) -> None:
         self.change = change
+        self._plan = plan
+        self._names = {
+            str(node.management.address): name for name, node in plan.intent.network.managed.items()
+        }
         self.refusals: dict[str, str] = {}
         self.asked: list[str] = []
         self.subscriptions: tuple[str, ...] = ()
         self._last_id = 0
 
     def open_session(self, *, host, timeout_s, **_):
-        """A session with the switch at this address: 10.99.0.2 is s2."""
-        switch = f"s{host.rpartition('.')[2]}"
+        """A session with the switch, or the end station, at this address."""
+        switch = self._names[host]
         handler = manager.make_device_handler(None)
         return manager.Manager(_Session(handler, timeout_s, self, switch), handler, timeout_s)
 
@@ -219,10 +318,11 @@ class LyingSwitches:
         if name in self.refusals:
             reply.append(_refusal(self.refusals[name]))
         elif name in {"get", "get-config"}:
-            reply.append(stored_data(switch) if name == "get-config" else state_data(switch))
+            said = stored_data if name == "get-config" else state_data
+            reply.append(said(switch, self._plan))
             self.change(reply[0])
         elif name == "get-data":
-            data = element("nmda:data", *deepcopy(state_data(switch)))
+            data = element("nmda:data", *deepcopy(state_data(switch, self._plan)))
             reply.append(data)
             self.change(data)
         elif name == "establish-subscription":
@@ -272,9 +372,9 @@ class _Session(PromptSession):
         self._connected = False
 
 
-def lying(monkeypatch, change: Change = lambda _: None) -> LyingSwitches:
-    """Let every session of `cnc` be one with these switches."""
-    switches = LyingSwitches(change)
+def lying(monkeypatch, change: Change = lambda _: None, plan: Plan = PLAN) -> LyingSwitches:
+    """Let every session of `cnc` be one with the switches of this plan."""
+    switches = LyingSwitches(change, plan)
     monkeypatch.setattr(connection, "open_session", switches.open_session)
     monkeypatch.setattr(connection, "_host_keys", lambda *_: [])
     return switches

@@ -6,19 +6,13 @@ Each leaf of each reply gets values that a YANG module excludes, is left out, re
 from __future__ import annotations
 
 import os
-import random
 import re
-import time
 from copy import deepcopy
-from functools import partial
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner
-from lxml import etree
 
-from cnc import cli, planfile
+from cnc import planfile
 from cnc.discover.asking import Answers, View
 from cnc.discover.draft import draft
 from cnc.errors import CncError
@@ -30,14 +24,13 @@ from cnc.switch.device import ConnectOptions, Device, DeviceError
 from cnc.switch.topology import Identifier, InterfaceReport, LldpReport, NeighborReport
 from cnc.switch.topology import TopologyReport as Report
 from cnc.switch.tree import KernelSchedule
+from tests.unit.lies import invoke, places, random_changes, say
 from tests.unit.lying_switches import (
     NAMESPACES,
     PLAN,
     element,
     leaves,
     lying,
-    state_data,
-    stored_data,
 )
 from tests.unit.test_cli_printable import is_harmless
 from tests.unit.test_starvation import SCHEDULED, state
@@ -47,10 +40,6 @@ LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 EVIL = "\x9b31m\u202eevil"  # XML has no other control characters
 SHOWN = r"\u009b31m\u202eevil"
 NO_FILES = ConnectOptions(Path(os.devnull), Path(os.devnull))
-TEXTS = (
-    *("-1", "0", "9" * 20, "9" * 4300, "-" + "9" * 4000, "9" * 4301, "1e5", "0x10", "", "text"),
-    *("18446744073709551615", "9223372036854775807", "a\u009b31mb\u202e", "x" * 100_000, "\uff11"),
-)
 COMMANDS = {
     "status": ["status", "PLAN"],
     "push --dry-run": ["push", "--dry-run", "PLAN"],
@@ -68,86 +57,19 @@ COMMANDS = {
 OF_HISTORY = ("rollback", "history", "history 1", "history 1 --json")
 WITH_HISTORY = {"status", "push", "push --dry-run", "status --json", *OF_HISTORY}
 WITHOUT_KEYS = set(OF_HISTORY[1:])
-
-
-def remove(node):
-    """Leave the node out."""
-    node.getparent().remove(node)
-
-
-def rename(node):
-    """Move the node into another namespace."""
-    node.tag = "{urn:x}x"
-
-
-def repeat(node):
-    """Send the node many times."""
-    for _ in range(200):
-        node.getparent().append(deepcopy(node))
-
-
-def deepen(node):
-    """Put the node into itself, again and again."""
-    for _ in range(100):
-        node = etree.SubElement(node, node.tag)
-
-
-def write(text, node):
-    """Change the text of the node."""
-    node.text = text
-
-
-def comment(node):
-    """Put a comment in front of the text."""
-    node.insert(0, etree.Comment("x"))
-
-
-def place(node):
-    """The names from the top of a reply to a node."""
-    return "/".join(str(each.tag) for each in [*reversed(list(node.iterancestors())), node][1:])
-
-
-PLACES = sorted({place(n) for data in (state_data("s1"), stored_data("s1")) for n in data.iter()})
-
-
-def at(where, change):
-    """Change the first node of a reply at this place."""
-
-    def apply(data):
-        root = data.getroottree().getroot()
-        for node in data.iterdescendants("*"):
-            names = [*reversed(list(node.iterancestors())), node]
-            if "/".join(str(each.tag) for each in names[2 if root is not data else 1 :]) == where:
-                change(node)
-                return
-
-    return apply
+PLACES = places(PLAN, "s1")
 
 
 @pytest.fixture
 def cnc(tmp_path, monkeypatch):
     """Runs a command; what is no error of ours is raised."""
-    (tmp_path / "identity").touch()
     planfile.dump(PLAN, tmp_path / "plan.json")
-
-    def sleep(wait_s):
-        assert 0 <= wait_s <= 60, f"a switch makes a command sleep for {wait_s} s"
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    # The terminal of the test runner, or none, decides nothing here.
-    monkeypatch.setenv("COLUMNS", "200")
 
     def run(command):
         words = [str(tmp_path / "plan.json") if w == "PLAN" else w for w in COMMANDS[command]]
         if command in WITH_HISTORY:
             words += ["--state-dir", str(tmp_path / "state")]
-        if command not in WITHOUT_KEYS:
-            words += ["--identity", str(tmp_path / "identity"), "--known-hosts", os.devnull]
-        result = CliRunner().invoke(cli.cnc, words)
-        ours = (SystemExit, CncError, click.exceptions.Exit, type(None))
-        if not isinstance(result.exception, ours):
-            raise result.exception
-        return result
+        return invoke(monkeypatch, words, None if command in WITHOUT_KEYS else tmp_path)
 
     return run
 
@@ -165,12 +87,8 @@ def test_the_switches_that_lie_about_nothing_run_the_plan(cnc, monkeypatch):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_lie_of_a_switch_is_more_than_an_error_in_words(command, seed, cnc, monkeypatch):
     switches = lying(monkeypatch)
-    chosen = random.Random(f"{command} {seed}")  # noqa: S311
-    for _ in range(12):
-        where = chosen.choice(PLACES)
-        texts = [partial(write, chosen.choice(TEXTS)) for _ in range(5)]
-        change = chosen.choice([remove, rename, repeat, deepen, comment, *texts])
-        switches.change = at(where, change)
+    for change in random_changes(PLACES, f"{command} {seed}", 12):
+        switches.change = change
         result = cnc(command)
         assert is_harmless(result.output)
         assert len(result.output) < 100_000
@@ -223,17 +141,6 @@ def shown(result):
     """What an operator sees of a command, its error as well."""
     error = result.exception
     return result.output + (printable(str(error)) if isinstance(error, CncError) else "")
-
-
-def say(where, text):
-    """Change the text of all nodes of this name in a reply."""
-    prefix, _, name = where.partition(":")
-
-    def change(data):
-        for node in data.iter(f"{{{NAMESPACES[prefix]}}}{name}"):
-            node.text = text
-
-    return change
 
 
 @pytest.mark.parametrize(

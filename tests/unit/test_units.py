@@ -183,12 +183,13 @@ def test_the_server_connects_where_the_broker_listens_for_its_user():
     assert broker["SupplementaryGroups"] == server["User"]
 
 
-def test_when_memory_runs_out_the_broker_ends_after_the_server_and_the_agent_last():
+def test_when_memory_runs_out_the_server_ends_before_the_broker_then_the_clock_and_the_agent_last():
     adjust = {
-        name: int(unit(name)["Service"].get("OOMScoreAdjust", 0)) for name in DAEMONS_OF_A_SWITCH
+        name: int(unit(name)["Service"].get("OOMScoreAdjust", 0))
+        for name in [CLOCK, *DAEMONS_OF_A_SWITCH]
     }
 
-    assert sorted(adjust, key=adjust.__getitem__) == [AGENT, BROKER, SERVER]
+    assert sorted(adjust, key=adjust.__getitem__) == [AGENT, CLOCK, BROKER, SERVER]
     assert unit(SERVER)["Service"]["OOMPolicy"] == "continue"
 
 
