@@ -28,8 +28,10 @@ from pyroute2.netlink.exceptions import NetlinkError
 from agent.kernel.bridge_entries import MAC_OCTETS
 from agent.kernel.netlink_batch import (
     NLM_F_CREATE,
+    NLM_F_EXCL,
     Message,
     NetlinkSocket,
+    Refusal,
     attribute,
     attributes,
     raise_first,
@@ -128,10 +130,24 @@ class BridgeTable:
         ]
         if listed != Listed():
             messages += self._contents(listed)
+        raise_first(self._transact(messages))
+
+    def refusal(self) -> NetlinkError | None:
+        """Why the kernel takes no such table, None where it takes one; nothing is made.
+
+        In the same transaction the table is to be made once more, as one that is not there yet:
+        that is always refused, and the kernel does nothing of a transaction that it does not do as
+        a whole.
+        """
+        again = _message(_NEWTABLE, attribute(_TABLE_NAME, self._name), NLM_F_CREATE | NLM_F_EXCL)
+        refusals = self._transact([*self._contents(Listed()), again])
+        return next((each.error for each in refusals if each.message is not again), None)
+
+    def _transact(self, messages: Sequence[Message]) -> list[Refusal]:
         begin, end = (
             Message(each, _NFGENMSG.pack(0, 0, _SUBSYSTEM)) for each in (_BATCH_BEGIN, _BATCH_END)
         )
-        raise_first(self._kernel.transact([begin, *messages, end]))
+        return self._kernel.transact([begin, *messages, end])
 
     def _keys(self, name: str) -> Iterator[bytes]:
         request = _message(

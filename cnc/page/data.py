@@ -12,7 +12,9 @@
      "streams": [{"name", "class", "period_ns", "payload", "talker", "listeners", "bound_ns",
                   "limit_ns", "recovery_ns", "hops": [...], "ways": [[node, ...], ...]}, ...]
                  "frames" as well where it sends several in a period, "jitter_ns" and
-                 "jitter_limit_ns" where its jitter is limited; what `cnc.page.guards` finds
+                 "jitter_limit_ns" where its jitter is limited; what `cnc.page.guards` finds; in a
+                 bridged network "address": {"mac", "vlan", "pcp"} of its frames, and of those that
+                 its talker sends untagged "translation": {"known_by", "at", "back_at"}
      "refused": [{"name", "talker", "listeners", "period_ns", "payload", "limit_ns", "why"}, ...]}
 
 A hop is [port, offset_ns, planned_end_ns, latest_end_ns, ready_from_ns, ready_by_ns, received_ns,
@@ -163,6 +165,7 @@ class _Data:
             "bound_ns": planned.latency_bound_ns,
             "recovery_ns": self._plan.recovery_ns.get(stream.name),
             **self._jitter(stream),
+            **self._forwarding(stream),
             **self._guards.get(stream.name, {}),
             "hops": hops,
             "ways": self._ways(stream, hops),
@@ -177,6 +180,27 @@ class _Data:
             "jitter_ns": max(bounds_ns.values()),
             "jitter_limit_ns": stream.max_jitter_ns,
         }
+
+    def _forwarding(self, stream: Stream) -> dict[str, Any]:
+        """What switches know its frames by; nothing where they route."""
+        address = self._plan.addresses.get(stream.name)
+        if address is None:
+            return {}
+        found: dict[str, Any] = {
+            "address": {
+                "mac": address.destination_mac,
+                "vlan": address.vlan_id,
+                "pcp": self._plan.class_of(stream.name).priority,
+            }
+        }
+        if stream.identification:
+            first, *_, last = self._plan.streams[stream.name].hops
+            found["translation"] = {
+                "known_by": str(stream.identification),
+                "at": str(self._network.links[first.egress].target),
+                "back_at": str(last.egress),
+            }
+        return found
 
     def _hop(self, stream: Stream, frame: Transmission) -> list[int]:
         frames = self._frames[stream.name]

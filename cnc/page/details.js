@@ -58,10 +58,20 @@ function streamDetails(stream) {
   return [
     element("h2", {}, stream.name),
     element("p", {}, facts),
+    ...forwardingTexts(stream).map((text) => element("p", { class: "forwarding" }, text)),
     element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
     element("p", {}, "µs after the start of the period, clock error included"),
     ...guardTexts(stream).map((text) => element("p", { class: "guard" }, text)),
   ];
+}
+
+/* What switches know its frames by, where they bridge. */
+function forwardingTexts(stream) {
+  if (!stream.address) return [];
+  const { mac, vlan, pcp } = stream.address, address = `to ${mac}, VLAN ${vlan}, PCP ${pcp}`;
+  if (!stream.translation) return [address];
+  const { known_by, at, back_at } = stream.translation;
+  return [`${at} knows its frames as ${known_by} and sends them ${address}; ${back_at} sends them untagged to the listener`];
 }
 
 const FATES = { count: "counts", drop: "drops" };

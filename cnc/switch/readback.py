@@ -254,6 +254,8 @@ def agent_report(data: Element) -> AgentReport | None:
         gates_refused=_text(agent, "t:gates-refused"),
         classifier=_text(agent, "t:classifier"),
         ptp=_ptp_report(agent.find("t:ptp", _NAMESPACES)),
+        forwarding_refused=_text(agent, "t:forwarding-refused"),
+        identification_refused=_text(agent, "t:identification-refused"),
         stream_filters_refused=_text(agent, "t:stream-filters-refused"),
         frer_refused=_text(agent, "t:frer-refused"),
         clock=_clock_report(agent.find("t:clock", _NAMESPACES)),

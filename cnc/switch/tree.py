@@ -319,6 +319,7 @@ class AgentReport:
     """State of the agent: the duration of its last change, and the features of its kernel.
 
     `gates_refused` says why the kernel can run no gate control list; None: it can. So do
+    `forwarding_refused` of filtering entries, `identification_refused` of stream identification,
     `stream_filters_refused` of filters that police streams, and `frer_refused` of replication and
     elimination. `classifier` is the back end that applies DSCP rules (tsn-linux's name). `ptp` is
     None where no PTP daemon answers, `clock` where the agent does not say what keeps the clock.
@@ -329,6 +330,8 @@ class AgentReport:
     gates_refused: str | None = None
     classifier: str | None = None
     ptp: PtpReport | None = None
+    forwarding_refused: str | None = None
+    identification_refused: str | None = None
     stream_filters_refused: str | None = None
     frer_refused: str | None = None
     clock: ClockReport | None = None

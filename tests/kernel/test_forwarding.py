@@ -25,7 +25,7 @@ from agent.composition import Contribution, Step
 from agent.datastore.changes import Changes
 from agent.datastore.watch import Watch
 from agent.events import Event, PortDrift, PortRestored, PortStateChange
-from agent.kernel import bridge_entries, netlink_batch
+from agent.kernel import bridge_entries, netlink_batch, nft_bridge
 from agent.kernel.bridge_entries import BridgeEntry, VlanMember
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
 from agent.kernel.nft_bridge import BridgeTable, Listed
@@ -425,6 +425,31 @@ def test_a_refusal_of_the_kernel_leaves_what_was_there(switch, bridge):
         switch.ports.execute(Step(FilteringDatabase("br0", bridge), (before,), (after,)))
     assert switch.read()["br0"][ForwardingState].table == TABLE
     assert present(bridge) == untouched
+
+
+def test_a_kernel_that_takes_no_such_table_says_why_before_anything_changes(bridge, monkeypatch):
+    before = tables()
+    with closing(KernelPorts(MECHANISMS)) as ports:
+        assert "forwarding" not in ports.capabilities()
+        assert "forwarding-refused" not in ports.leaves()
+    # A kernel without nft_meta_bridge knows no more of this key than of any that there is not.
+    monkeypatch.setattr(nft_bridge, "_META_BRI_OIFNAME", 200)
+    with closing(KernelPorts(MECHANISMS)) as ports:
+        why = ports.capabilities()["forwarding"]
+        assert ports.leaves()["forwarding-refused"] == why
+        with pytest.raises(AgentError, match="takes no table of nftables for bridges"):
+            Switch(ports).apply(wanted())
+    assert why == (
+        "this kernel takes no table of nftables for bridges: Operation not supported (ENOTSUP); "
+        "boot a kernel with CONFIG_NF_TABLES_BRIDGE and CONFIG_NFT_BRIDGE_META"
+    )
+    assert tables() == before
+
+
+def tables() -> str:
+    """All tables of nftables, as nft(8) lists them."""
+    listed = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
+    return listed.stdout
 
 
 def test_a_thousand_streams_take_little_more_than_a_thousand_messages(switch, bridge, monkeypatch):

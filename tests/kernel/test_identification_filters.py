@@ -24,6 +24,7 @@ from agent.kernel.flower_filters import probe_action, read_filters, set_filter
 from agent.kernel.netlink_batch import NetlinkSocket, raise_first
 from agent.kernel.ports import KernelPorts
 from agent.mechanisms import MECHANISMS
+from agent.mechanisms.identification import kernel as identification
 from agent.mechanisms.identification.filters import incoming_filter, named_filter, outgoing_filter
 from agent.mechanisms.identification.model import (
     IdentificationConfig,
@@ -251,5 +252,14 @@ def test_a_thousand_streams_take_little_more_than_a_thousand_messages(first, mon
 def test_a_kernel_says_which_actions_it_has(bridges):
     with closing(KernelPorts(MECHANISMS)) as ports, closing(NetlinkSocket(0)) as kernel:
         assert "identification" not in ports.capabilities()
+        assert "identification-refused" not in ports.leaves()
         (refusal,) = kernel.send([probe_action("none-such")])
     assert refusal.error.code == errno.ENOENT
+
+
+def test_a_kernel_that_lacks_an_action_says_so_in_its_state(bridges, monkeypatch):
+    monkeypatch.setattr(identification, "_ACTIONS", ("none-such",))
+    with closing(KernelPorts(MECHANISMS)) as ports:
+        why = ports.capabilities()["identification"]
+        assert why.startswith("this kernel has no act_none-such: ")
+        assert ports.leaves()["identification-refused"] == why

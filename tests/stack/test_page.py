@@ -238,6 +238,24 @@ def test_a_selected_stream_shows_who_polices_it_and_takes_its_second_copies_out(
     assert len(texts(browser, "#stream .guard")) == 1
 
 
+def test_a_selected_stream_shows_what_switches_know_its_frames_by(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    plan = compute(intent_room.load(SCHEDULES / "bridged5.yaml"))
+    shown(browser, plan, tmp_path)
+    choose(browser, "set-point-1")
+    mac = plan.addresses["set-point-1"].destination_mac
+    assert texts(browser, "#stream .forwarding") == [f"to {mac}, VLAN 10, PCP 6"]
+    choose(browser, "sound")
+    (translated,) = texts(browser, "#stream .forwarding")
+    assert translated == (
+        "s1/cam knows its frames as IP to 192.0.2.4, UDP, to port 5004 and sends them to "
+        "02:54:53:4e:00:00, VLAN 10, PCP 5; s4/panel sends them untagged to the listener"
+    )
+    by_id(browser, "filter").send_keys(plan.addresses["sound"].destination_mac)
+    assert texts(browser, "#streams tbody tr:not([hidden]) button") == ["sound"]
+
+
 def test_a_click_on_a_frame_selects_its_stream(
     browser: Chrome, ring6: Plan, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ from cnc.planner import plan as compute
 from tests.unit.planner_networks import intent, network, stream
 
 LINE3 = Path(__file__).parent / "data" / "line3-plan.json"
+BRIDGED5 = Path(__file__).parents[2] / "schedules" / "bridged5.yaml"
 RING6 = Path(__file__).parents[2] / "schedules" / "ring6.yaml"
 HOSTILE = "</script><script>alert(1)</script><!--<script>&\ud800\u2028"
 
@@ -125,6 +126,29 @@ def test_several_frames_of_a_period_are_counted_and_a_single_one_goes_without_sa
     data = page_data(compute(intent(network("t-s1", "s1-l"), *streams)))
     assert stream_of(data, "picture")["frames"] == 3
     assert "frames" not in stream_of(data, "single")
+
+
+def test_a_stream_of_a_bridged_network_has_what_its_frames_are_known_by() -> None:
+    plan = compute(intent_room.load(BRIDGED5))
+    data = page_data(plan)
+    for name, address in plan.addresses.items():
+        shown = stream_of(data, name)["address"]
+        pcp = plan.class_of(name).priority
+        assert shown == {"mac": address.destination_mac, "vlan": address.vlan_id, "pcp": pcp}
+    translated = {
+        each["name"]: each["translation"] for each in data["streams"] if "translation" in each
+    }
+    assert translated == {
+        "sound": {
+            "known_by": "IP to 192.0.2.4, UDP, to port 5004",
+            "at": "s1/cam",
+            "back_at": "s4/panel",
+        }
+    }
+
+
+def test_a_stream_of_a_routed_network_has_no_address(ring6: Plan) -> None:
+    assert not any("address" in each for each in page_data(ring6)["streams"])
 
 
 def test_each_class_of_a_port_has_the_times_its_gate_is_open(line3: Plan) -> None:

@@ -1,4 +1,4 @@
-"""What `cnc doctor` and a push find where a kernel cannot police streams or take out copies."""
+"""What `cnc doctor` and a push find where a kernel cannot do what bridges are asked to."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import pytest
 from lxml import etree
 
 from cnc.elimination import Generation, Recovery
+from cnc.identification import Inward, IpIdentification, Translation
 from cnc.model import NO_FORWARDING, BridgeForwarding, PortRef, StreamAddress
 from cnc.policing import FixedGate, Policing, Strangers, StreamFilter
 from cnc.rollout.preflight import Check, Finding, Verdict
-from cnc.rollout.preflight.streams import examine_programs, examine_tags
+from cnc.rollout.preflight.streams import examine_kernel, examine_tags
 from cnc.switch.forwarding import bridge_reports
 from cnc.switch.readback import agent_report
 from cnc.switch.tree import AgentReport, BridgeReport
@@ -22,9 +23,19 @@ POLICING = BridgeForwarding(
 ELIMINATING = BridgeForwarding(
     {}, {}, (), sequencing={CAMERA: Generation("t1"), MOTION: Recovery(("s2", "s3"), 4, 3)}
 )
+FORWARDING = BridgeForwarding({CAMERA: ("s2",)}, {10: ("s2", "t1")}, ())
+TRANSLATING = BridgeForwarding(
+    {},
+    {},
+    (),
+    translations={CAMERA: Translation(Inward("t1", IpIdentification("192.0.2.4"), 5), None)},
+)
+NO_TABLE = "this kernel takes no table of nftables for bridges: Operation not supported"
+NO_ACTION = "this kernel has no act_pedit: No such file or directory (ENOENT)"
 NO_LIBRARY = "libbpf.so.1: cannot open shared object file; install the package libbpf1"
 ABLE = AgentReport(37, None)
 UNABLE = AgentReport(37, None, stream_filters_refused=NO_LIBRARY, frer_refused=NO_LIBRARY)
+NO_OPTIONS = AgentReport(37, None, forwarding_refused=NO_TABLE, identification_refused=NO_ACTION)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +46,7 @@ UNABLE = AgentReport(37, None, stream_filters_refused=NO_LIBRARY, frer_refused=N
     ],
 )
 def test_a_kernel_that_refuses_a_program_fails_a_switch_that_is_to_run_it(desired, text, otherwise):
-    assert list(examine_programs("s1", [desired], UNABLE)) == [
+    assert list(examine_kernel("s1", [desired], UNABLE)) == [
         Finding(
             "s1",
             None,
@@ -47,12 +58,33 @@ def test_a_kernel_that_refuses_a_program_fails_a_switch_that_is_to_run_it(desire
     ]
 
 
-def test_a_kernel_that_takes_the_programs_is_not_worth_a_word():
-    assert list(examine_programs("s1", [POLICING, ELIMINATING], ABLE)) == []
+def test_a_kernel_without_the_table_that_holds_frames_back_fails_a_switch_that_forwards_streams():
+    (finding,) = examine_kernel("s1", [FORWARDING], NO_OPTIONS)
+    assert (finding.check, finding.verdict) == (Check.KERNEL, Verdict.FAILED)
+    assert finding.text == (
+        f"cannot forward the frames of streams by their listed ports alone: {NO_TABLE}"
+    )
+    assert finding.hint == "cure that on the switch, or state `forwarding: routed`"
+
+
+@pytest.mark.parametrize("desired", [TRANSLATING, ELIMINATING], ids=["translates", "numbers"])
+def test_a_kernel_without_an_action_fails_a_switch_that_is_to_know_streams(desired):
+    (finding,) = examine_kernel("s1", [desired], NO_OPTIONS)
+    assert finding.text == f"cannot identify streams: {NO_ACTION}"
+    assert finding.hint == (
+        "cure that on the switch, or state `policing: off`, and neither `identification` nor "
+        "`elimination: switch`"
+    )
+
+
+def test_a_kernel_that_can_do_all_is_not_worth_a_word():
+    all_of_it = [FORWARDING, TRANSLATING, POLICING, ELIMINATING]
+    assert list(examine_kernel("s1", all_of_it, ABLE)) == []
 
 
 def test_programs_that_no_bridge_needs_are_not_worth_a_word():
-    assert list(examine_programs("s1", [NO_FORWARDING], UNABLE)) == []
+    assert list(examine_kernel("s1", [NO_FORWARDING], UNABLE)) == []
+    assert list(examine_kernel("s1", [NO_FORWARDING], NO_OPTIONS)) == []
 
 
 def test_ports_that_hide_the_tags_of_numbered_frames_are_told_with_the_commands():
@@ -87,6 +119,8 @@ def test_what_the_agent_says_is_read():
       <data xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">
         <agent xmlns="urn:tsn-control-plane:yang:tsn-linux">
           <pid>1</pid>
+          <forwarding-refused>no table</forwarding-refused>
+          <identification-refused>no action</identification-refused>
           <stream-filters-refused>no libbpf</stream-filters-refused>
           <frer-refused>no verifier</frer-refused>
         </agent>
@@ -94,5 +128,7 @@ def test_what_the_agent_says_is_read():
     """
     report = agent_report(etree.fromstring(told))
     assert report is not None
+    assert report.forwarding_refused == "no table"
+    assert report.identification_refused == "no action"
     assert report.stream_filters_refused == "no libbpf"
     assert report.frer_refused == "no verifier"

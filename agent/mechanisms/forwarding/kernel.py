@@ -28,16 +28,17 @@ from agent.kernel.netlink_batch import (
 from agent.kernel.nft_bridge import BridgeTable, Listed, ListedEntry, ListedMember
 from agent.kernel.refusal import reason, set_or_restore
 from agent.mac_addresses import octets, text
-from agent.mechanism import KernelAdapter
+from agent.mechanism import KernelAdapter, Node
 from agent.mechanisms.forwarding.model import (
     Address,
     Entry,
+    ForwardingConfig,
     ForwardingState,
     ForwardingTable,
     Member,
 )
 from agent.mechanisms.forwarding.rules import FilteringDatabase, repair
-from agent.model import AgentError, PortState
+from agent.model import AgentError, PortConfig, PortState
 
 # Of an entry that is to be removed: it, its VLAN or its port is gone already.
 _GONE = frozenset({errno.ENOENT, errno.EINVAL, errno.ENODEV})
@@ -72,6 +73,9 @@ class _Found:
         )
 
 
+# No interface has such a name (net/core/dev.c: dev_valid_name): the table that the kernel is asked
+# for, and does not make, is that of no bridge.
+_PROBED = "/"
 _NO_NFTABLES = "the kernel has no nftables (CONFIG_NF_TABLES_BRIDGE)"
 
 
@@ -84,9 +88,28 @@ class BridgeAdapter(KernelAdapter):
         self.objects = {FilteringDatabase: self._replace}
         self._states: Mapping[str, PortState] = {}
         self._outdated: dict[str, int] = {}
+        self._is_able = False  # once the kernel has taken a table it is not asked again
 
     def capability(self) -> str | None:
-        return None if self._netfilter else _NO_NFTABLES
+        if self._is_able:
+            return None
+        if self._netfilter is None:
+            return _NO_NFTABLES
+        if refusal := BridgeTable(self._netfilter, _PROBED).refusal():
+            return (
+                f"this kernel takes no table of nftables for bridges: {reason(refusal)}; boot a "
+                "kernel with CONFIG_NF_TABLES_BRIDGE and CONFIG_NFT_BRIDGE_META"
+            )
+        self._is_able = True
+        return None
+
+    def problems(self, config: PortConfig) -> Iterator[str]:
+        if config[ForwardingConfig].table and (why := self.capability()):
+            yield why
+
+    def leaves(self) -> Node:
+        why = self.capability()
+        return {"forwarding-refused": why} if why else {}
 
     def close(self) -> None:
         self._route.close()

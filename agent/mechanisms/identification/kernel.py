@@ -30,6 +30,7 @@ from agent.kernel.flower_filters import (
 from agent.kernel.frame_actions import Continue, PushVlan, SetDestination, SetPriority
 from agent.kernel.netlink_batch import Message, raise_first
 from agent.kernel.refusal import reason
+from agent.mechanism import Node
 from agent.mechanisms.identification.filters import (
     IPV4,
     IPV6,
@@ -90,6 +91,7 @@ class IdentificationAdapter(FilterAdapter):
 
     def __init__(self, _ipr: IPRoute) -> None:
         super().__init__(StreamFilters)
+        self._is_able = False  # a kernel that has all actions is not asked again
 
     def capability(self) -> str | None:
         """Asks for each action in a way that is refused before anything is made.
@@ -97,6 +99,8 @@ class IdentificationAdapter(FilterAdapter):
         The classifier cannot be asked for without a queueing discipline on some interface: a kernel
         that has no cls_flower refuses the first filter, and all that was done before is undone.
         """
+        if self._is_able:
+            return None
         for kind in _ACTIONS:
             refusals = self._kernel.send([probe_action(kind)])
             if any(each.error.code == errno.ENOENT for each in refusals):
@@ -104,7 +108,12 @@ class IdentificationAdapter(FilterAdapter):
                     f"this kernel has no act_{kind}: {reason(refusals[0].error)}; load the module "
                     f"or boot a kernel with CONFIG_NET_ACT_{kind.upper()}"
                 )
+        self._is_able = True
         return None
+
+    def leaves(self) -> Node:
+        why = self.capability()
+        return {"identification-refused": why} if why else {}
 
     def problems(self, config: PortConfig) -> Iterator[str]:
         if config[IdentificationConfig].table and (why := self.capability()):

@@ -1,7 +1,8 @@
-"""Checks, before a change, that the kernel of a switch can police streams and take out copies.
+"""Checks, before a change, that the kernel of a switch can do what its bridges are asked to.
 
-Both are programs that the switch's agent loads into its kernel (BPF). It says why it cannot, and
-which ports hide the VLAN tags of frames from such a program.
+Its agent has asked it for a table of nftables, for the actions of filters, and to verify the
+programs (BPF) that police streams and take out copies. It says why it cannot, and which ports hide
+the VLAN tags of frames from such a program.
 """
 
 from __future__ import annotations
@@ -15,28 +16,40 @@ from cnc.rollout.wording import named
 from cnc.switch.tree import AgentReport, BridgeReport
 
 
-def examine_programs(
+def examine_kernel(
     name: str, desired: Iterable[BridgeForwarding], agent: AgentReport
 ) -> Iterator[Finding]:
     """Failures of the switch `name` where its kernel refuses what its bridges are to do."""
     bridges = list(desired)
     for is_asked, refused, task, otherwise in (
         (
+            any(each.entries or each.members for each in bridges),
+            agent.forwarding_refused,
+            "forward the frames of streams by their listed ports alone",
+            "state `forwarding: routed`",
+        ),
+        (
+            any(each.translations or each.named for each in bridges),
+            agent.identification_refused,
+            "identify streams",
+            "state `policing: off`, and neither `identification` nor `elimination: switch`",
+        ),
+        (
             any(each.filters for each in bridges),
             agent.stream_filters_refused,
             "police what end stations send",
-            "policing: off",
+            "state `policing: off`",
         ),
         (
             any(each.sequencing for each in bridges),
             agent.frer_refused,
             "take out second copies of frames",
-            "elimination: listener",
+            "state `elimination: listener`",
         ),
     ):
         if is_asked and refused:
             text = f"cannot {task}: {refused}"
-            hint = f"cure that on the switch, or state `{otherwise}`"
+            hint = f"cure that on the switch, or {otherwise}"
             yield Finding(name, None, Check.KERNEL, Verdict.FAILED, text, hint)
 
 

@@ -20,7 +20,7 @@ from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.preflight.mtus import examine_mtu
 from cnc.rollout.preflight.ports import examine_limits, examine_margin, examine_port
-from cnc.rollout.preflight.streams import examine_programs, examine_tags
+from cnc.rollout.preflight.streams import examine_kernel, examine_tags
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import AgentReport, BridgeReport
 
@@ -104,7 +104,7 @@ def _examine_switch(
     if not all(isinstance(each, TalkerConfiguration) for each in ports.values()):
         yield _kernel(name, ports, state.agent)
         bridges = [each for each in ports.values() if isinstance(each, BridgeForwarding)]
-        yield from examine_programs(name, bridges, state.agent)
+        yield from examine_kernel(name, bridges, state.agent)
     for port, configuration in ports.items():
         ref = PortRef(name, port)
         if isinstance(configuration, BridgeForwarding):
