@@ -35,6 +35,10 @@ class Substrate(Protocol):
     def get(self, node: str, file: Path) -> None:
         """Have a file of a node here, too, under the same path."""
 
+    def clock_offsets(self) -> Path | None:
+        """Where the true offsets of the nodes' clocks are recorded (`cnc.lab.kernels.offsets`);
+        None: nobody knows them."""
+
     def ended(self) -> str | None:
         """Why the nodes have ended; None if they have not, as far as can be known."""
 

@@ -19,6 +19,7 @@ from typing import overload
 from cnc.addressing import addresses
 from cnc.errors import InputError
 from cnc.format import duration
+from cnc.lab.kernels import offsets
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S
 from cnc.talker import tai_ns
@@ -113,7 +114,8 @@ def run(
 
     Writes `frames.csv`, whose instants count from the start, and `frames.json`, the parameters
     of the run, into `directory`, beside the files of each end station; in a bridged network
-    `strays.csv`, too.
+    `strays.csv`, too, and in a lab whose nodes have clocks of their own `offsets.csv`, their true
+    offsets in that time.
 
     Raises:
         InputError: a flow would not send a single frame.
@@ -157,6 +159,9 @@ def run(
     about = {"start_ns": start_ns, "clock": "CLOCK_TAI", **parameters, "sender": endpoint.program()}
     about["flows"] = [asdict(flow) for flow in sent]
     (directory / "frames.json").write_text(json.dumps(about, indent=2))
+    if recorded := lab.nodes.clock_offsets():
+        its = offsets.span(recorded, start_ns, duration_ns + drain_ns)
+        offsets.write(directory / offsets.FILE, its)
     return recording
 
 

@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cnc.lab import status
+from cnc.lab.kernels import offsets
+from cnc.lab.kernels.offsets import Offset
 from cnc.lab.lifecycle import STATE_ROOT
 
 CNC = Path(sys.executable).with_name("cnc")
@@ -44,6 +46,7 @@ streams:
   motion: {talker: t1, listeners: [l1], period: 1ms, payload: 200B, max-latency: 500us}
 """
 NAME = "kernelstest"
+SHARED = STATE_ROOT / NAME / "kernels/shared"
 # Two switches one after the other, and clocks that are all off in another way.
 THREE_CLOCKS = (
     TWO.replace(
@@ -85,7 +88,21 @@ def send(file: Path) -> str:
     """Push, send for 50 ms, and return the record of every frame."""
     on("controller", "cnc", "push", file)
     on("controller", "cnc", "lab", "traffic", file, "--duration", "50ms", "-o", "/mnt/out/sent")
-    return (STATE_ROOT / NAME / "kernels/shared/sent/frames.csv").read_text()
+    return (SHARED / "sent/frames.csv").read_text()
+
+
+def assert_in_step(during: Iterable[Offset]) -> None:
+    """Whether all clocks follow the first switch's, by the stamps of software."""
+    clocks: dict[int, dict[str, int]] = {}
+    for each in during:
+        clocks.setdefault(each.time_ns, {})[each.node] = each.offset_ns
+        assert each.tai_minus_utc_s == 37
+    assert len(clocks) > 10
+    for by_node in clocks.values():
+        assert by_node.pop("controller") == 0
+        assert {*by_node} == {"s1", "s2", "t1", "l1"}
+        assert by_node["s1"] > 300_000_000
+        assert all(abs(offset_ns - by_node["s1"]) < 1_000 for offset_ns in by_node.values())
 
 
 def traces() -> list[str]:
@@ -162,6 +179,7 @@ def test_gptp_settles_clocks_that_are_off_and_a_push_needs_them_settled(tmp_path
     latencies_ns = {int(row["received_ns"]) - int(row["planned_ns"]) for row in frames}
     assert len(frames) == 50
     assert max(latencies_ns) < 23_000
+    assert_in_step(offsets.read(SHARED / "sent/offsets.csv"))
 
     on("s2", "pkill", "-x", "ptp4l")
     on("controller", "sleep", "2")

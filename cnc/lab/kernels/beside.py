@@ -11,7 +11,8 @@ from pathlib import Path
 
 from cnc.errors import CncError
 from cnc.lab import namespaces
-from cnc.lab.kernels.layout import COMMANDS_PORT, CONTROLLER, Kernel
+from cnc.lab.kernels import offsets
+from cnc.lab.kernels.layout import COMMANDS_PORT, CONTROLLER, SHARED, Kernel
 from cnc.lab.management import SWITCH_PORT
 from cnc.remote import client
 
@@ -74,6 +75,9 @@ class KernelsBeside:
 
     def get(self, node: str, file: Path) -> None:
         file.write_bytes(self._run(node, ["cat", str(file)], b""))
+
+    def clock_offsets(self) -> Path | None:
+        return SHARED / offsets.FILE
 
     def ended(self) -> str | None:
         """If they had, this process would not be there."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cnc.lab import inventory, namespaces
+from cnc.lab.kernels import offsets
 from cnc.lab.kernels.beside import command_of
 from cnc.lab.kernels.layout import CONTROL, CONTROLLER, ENDED, HOME, MARK, UNSETTLED
 from cnc.remote import client
@@ -68,6 +69,9 @@ class OwnKernels:
 
     def get(self, node: str, file: Path) -> None:
         """What a node writes stays in its kernel, unless a command shows it."""
+
+    def clock_offsets(self) -> Path | None:
+        return self._home / "shared" / offsets.FILE
 
     def ended(self) -> str | None:
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cnc.errors import CncError
 from cnc.lab import virtual_network
-from cnc.lab.kernels import beside, layout
+from cnc.lab.kernels import beside, layout, offsets
 from cnc.lab.kernels.layout import CONTROLLER, HOME, MARK, SPECIFICATION, Clocks, Kernel
 from cnc.lab.switch import write_key_pair
 from cnc.lab.template import operators, template
@@ -103,6 +103,7 @@ def _network(intent: Intent, home: Path, kernels: dict[str, Kernel]) -> Iterator
     yield from layout.cable_lines(intent)
     cards = (kernel.management for kernel in kernels.values())
     yield " ".join(["segment", *(f"{card.node}/{card.port}" for card in cards)])
+    yield f"offsets {home}/shared/{offsets.FILE} {offsets.PERIOD_NS}"
 
 
 def _sockets(home: Path, kernels: dict[str, Kernel]) -> Iterator[tuple[tuple[str, str], str]]:

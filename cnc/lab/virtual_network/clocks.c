@@ -103,6 +103,9 @@ static void sample_clocks(void *of)
 			(int64_t)(clock.real_ns + since_ns - start_of_day_ns - now_ns),
 			(int64_t)((clock.tai_ns - clock.real_ns) / NS_PER_S));
 	}
+	/* Who reads it finds all that has happened. */
+	if (fflush(file))
+		refuse("cannot write true offsets: %s", strerror(errno));
 	calendar_set(sample, now_ns + period_ns);
 }
 

@@ -1,0 +1,40 @@
+"""The true offsets of the clocks of a lab of kernels, and those of a measurement among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cnc.lab.kernels import offsets
+from cnc.lab.kernels.offsets import Offset
+from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
+
+NS_PER_S = 10**9
+# As virtual-network writes it.
+RECORD = """time_ns,node,offset_ns,tai_minus_utc_s
+0,controller,0,0
+0,s1,-70,0
+1000000000,controller,0,37
+1000000000,s1,30,0
+2000000000,controller,0,37
+2000000000,s1,20,37
+3000000000,controller,0,37
+3000000000,s1,10,37
+"""
+
+
+def test_the_offsets_of_a_measurement_count_from_its_start_and_have_both_ends(tmp_path: Path):
+    (tmp_path / "all.csv").write_text(RECORD)
+    start_tai_ns = VIRTUAL_EPOCH_NS + 37 * NS_PER_S + NS_PER_S
+    found = offsets.span(tmp_path / "all.csv", start_tai_ns, NS_PER_S)
+    assert found == [
+        Offset(0, "controller", 0, 37),
+        Offset(0, "s1", 30, 0),
+        Offset(NS_PER_S, "controller", 0, 37),
+        Offset(NS_PER_S, "s1", 20, 37),
+    ]
+
+
+def test_offsets_that_are_written_are_read_as_they_were(tmp_path: Path):
+    (tmp_path / "all.csv").write_text(RECORD)
+    offsets.write(tmp_path / "again.csv", offsets.read(tmp_path / "all.csv"))
+    assert (tmp_path / "again.csv").read_text() == RECORD
