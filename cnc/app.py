@@ -20,7 +20,7 @@ from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
-    from cnc import check, lateness, margin, planfile, planner, rollout, transition
+    from cnc import check, clock_error, lateness, margin, planfile, planner, rollout, transition
     from cnc import intent as intents
     from cnc.check import Violation
     from cnc.planner import Move
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cnc.switch import ConnectOptions
 else:
     check = lazy_import("cnc.check")
+    clock_error = lazy_import("cnc.clock_error")
     intents = lazy_import("cnc.intent")
     lateness = lazy_import("cnc.lateness")
     margin = lazy_import("cnc.margin")
@@ -182,22 +183,30 @@ def limit(
 ) -> Intent:
     """The intent on ports as limited as their switches report (802.1Q 12.29.1).
 
-    Where it states no gate margin it gets the one that the switches measured, and where it states
-    no lateness of talkers what these measured; those of the `running` plan stay while they are
-    enough. Raises RolloutError when a switch, or an end station that is managed, does not answer,
-    and InputError when the measurements refute what the intent states; with `partial` neither.
+    Where it states no gate margin it gets the one that the switches measured, where it states no
+    lateness of talkers what these measured, and where it leaves the clock error to the clocks what
+    they did; those of the `running` plan stay while they are enough. Raises RolloutError when a
+    switch, or an end station that is managed, does not answer, and InputError when the measurements
+    refute what the intent states, or are missing; with `partial` neither.
     """
     stated = rollout.read_ports(intent.network, connect=connect, partial=partial)
     measured = _with_measured(intent, stated, running)
     if not partial:
         margin.refuse_refuted(intent, stated.wake_ups)
         lateness.refuse_refuted(measured, stated.lateness)
+        _refuse_unmeasured(intent, stated)
     return measured
 
 
 def _with_measured(intent: Intent, stated: rollout.StatedPorts, running: Plan | None) -> Intent:
     limited = margin.with_measured(intent.within(stated.limits), stated.wake_ups, running)
-    return lateness.with_measured(limited, stated.lateness, running)
+    timed = clock_error.with_measured(limited, stated.clocks, running)
+    return lateness.with_measured(timed, stated.lateness, running)
+
+
+def _refuse_unmeasured(intent: Intent, stated: rollout.StatedPorts) -> None:
+    silent = [each for each in clock_error.nodes(intent) if each not in stated.compared]
+    clock_error.refuse_unmeasured(intent, silent)
 
 
 def search(
@@ -215,7 +224,9 @@ def search(
 
     The arguments are as in `plan`. In a bridged network the streams of the plan `addressed`, by
     default `keep`, keep their addresses. `listener` is called with how far the search has come.
+    Raises InputError where the clock error is to be measured and was not.
     """
+    clock_error.require(intent)
     with planner.open_executor(executor) as opened, _noted_interrupt() as interrupt:
         found = planner.plan(
             intent,
@@ -339,8 +350,9 @@ def doctor(
     intent = _with_measured(document, stated, running)
     no_plan = None
     try:
+        _refuse_unmeasured(intent, stated)
         examined = _sound_and_complete(_around(intent, running, listener))
-    except Unschedulable as error:
+    except (Unschedulable, InputError) as error:
         examined, no_plan = Plan(intent, {}, {}, algorithm="none"), str(error)
     return Diagnosis(rollout.diagnose(examined, visits), no_plan)
 

@@ -204,6 +204,26 @@ class MeasuredMargin:
 
 
 @dataclass(frozen=True, slots=True)
+class ClocksApart:
+    """Two clocks, by their nodes, and how far they are apart at most; `links` counts the clocks on
+    the way between them that have measured an offset."""
+
+    first: str
+    second: str
+    apart_ns: int
+    links: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredClockError:
+    """The clock error that a network needs: twice what its two clocks that are furthest apart
+    measured, rounded up."""
+
+    value_ns: int
+    apart: ClocksApart
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """One direction of a cable, and with it the egress port `source`."""
 
@@ -420,10 +440,11 @@ class Intent:
     `stated_limits` are what switches said of their ports; the links of `network` keep them.
     `measured_margin` is where the network's gate margin comes from if neither the operator stated
     it nor the constant holds; `measured_lateness` is where the lateness of talkers comes from, by
-    end station, if the operator stated none and the gate margin does not hold. Of `assignable` the
-    streams of a bridged network get what the operator does not state of their addresses, of
-    `individual` those with an `identification`. `clocks` are those of the nodes of an emulated
-    network, where they differ; no plan depends on them.
+    end station, if the operator stated none and the gate margin does not hold;
+    `measured_clock_error` is where the clock error comes from, if the operator wants it measured.
+    Of `assignable` the streams of a bridged network get what the operator does not state of their
+    addresses, of `individual` those with an `identification`. `clocks` are those of the nodes of an
+    emulated network, where they differ; no plan depends on them.
     """
 
     name: str
@@ -434,6 +455,7 @@ class Intent:
     stated_limits: Mapping[PortRef, GateLimits] = field(default_factory=dict)
     measured_margin: MeasuredMargin | None = None
     measured_lateness: Mapping[str, MeasuredMargin] = field(default_factory=dict)
+    measured_clock_error: MeasuredClockError | None = None
     assignable: AddressRange = DEFAULT_ADDRESS_RANGE
     individual: AddressRange = DEFAULT_INDIVIDUAL_RANGE
     policing: PolicingRules = NO_POLICING
@@ -448,6 +470,16 @@ class Intent:
         """The same to carry, through gates that open up to `value_ns` late."""
         network = replace(self.network, gate_margin_ns=value_ns)
         return replace(self, network=network, measured_margin=measured)
+
+    @property
+    def wants_measured_clock_error(self) -> bool:
+        """Whether the operator leaves the clock error to what the clocks measure."""
+        return bool(self.document.get("defaults", {}).get("clock-error") == "measured")
+
+    def with_clock_error(self, measured: MeasuredClockError) -> Intent:
+        """The same to carry, by clocks that differ by no more than this."""
+        network = replace(self.network, clock_error_ns=measured.value_ns)
+        return replace(self, network=network, measured_clock_error=measured)
 
     def states_lateness(self, station: str) -> bool:
         """Whether the operator stated how late the talkers of an end station may be."""

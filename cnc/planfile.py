@@ -6,6 +6,8 @@
                                  "tick_ns": n}, ...},
      "gate_margin": {"value_ns": n,
                      "measured": {"port": "node/port", "maximum_ns": n, "count": n}},
+     "clock_error": {"value_ns": n,
+                     "measured": {"first": node, "second": node, "apart_ns": n, "links": n}},
      "talker_lateness": {"station": {"value_ns": n,
                                      "measured": {"port": "node/port", "maximum_ns": n,
                                                   "count": n}}, ...},
@@ -31,7 +33,8 @@ their listeners is promised. It is missing where there is none.
 `gate_margin` is how late the plan expects gates to open where the intent does not state it, and
 the measurement that asks for it: how late the latest of `count` wake-ups was. `measured` is missing
 where the margin is the constant of its time. `talker_lateness` is the same of the talkers of end
-stations, where they measured it and the intent does not state it.
+stations, where they measured it and the intent does not state it. `clock_error` is there where the
+intent wants it measured: the two clocks that were furthest apart, and over how many offsets.
 
 Format 2 differs only in what an intent says by leaving a key out: `_IMPLIED_BY_FORMAT_2` has the
 values that then held. Such a file is read as if its intent stated them.
@@ -53,11 +56,13 @@ from pydantic import ValidationError
 from cnc import collector, whole_file
 from cnc.errors import InputError
 from cnc.model import (
+    ClocksApart,
     GateControlList,
     GateEntry,
     GateLimits,
     Hop,
     Intent,
+    MeasuredClockError,
     MeasuredMargin,
     Plan,
     PortRef,
@@ -68,6 +73,7 @@ from cnc.planfile_shape import (
     GATE_STATES,
     HINT,
     OBJECT,
+    ClockErrorObject,
     GateMarginObject,
     MeasuredObject,
     PlanObject,
@@ -130,7 +136,10 @@ def parse(text: str, source: str) -> Plan:
     limits = {port_of(name): GateLimits(**dict(stated)) for name, stated in found.limits.items()}
     return Plan(
         intent=_with_lateness(
-            _with_margin(found.intent.within(limits), found.gate_margin), found.talker_lateness
+            _with_clock_error(
+                _with_margin(found.intent.within(limits), found.gate_margin), found.clock_error
+            ),
+            found.talker_lateness,
         ),
         streams={
             name: StreamPlan(
@@ -168,6 +177,13 @@ def _with_margin(intent: Intent, found: GateMarginObject | None) -> Intent:
         return intent
     measured = _measured(found.value_ns, found.measured) if found.measured else None
     return intent.with_gate_margin(found.value_ns, measured)
+
+
+def _with_clock_error(intent: Intent, found: ClockErrorObject | None) -> Intent:
+    if found is None:
+        return intent
+    apart = ClocksApart(**dict(found.measured))
+    return intent.with_clock_error(MeasuredClockError(found.value_ns, apart))
 
 
 def _with_lateness(intent: Intent, found: Mapping[str, TalkerLatenessObject]) -> Intent:
@@ -208,11 +224,13 @@ def _text(plan: Plan) -> str:
         name: {"value_ns": its.value_ns, "measured": _written(its)}
         for name, its in intent.measured_lateness.items()
     }
+    clocks = intent.measured_clock_error
     parts = [
         f'"format": {json.dumps(FORMAT)}',
         f'"intent": {json.dumps(intent.document, ensure_ascii=False, indent=1)}',
         *([f'"limits": {_lines(limits)}'] if limits else []),
         *([] if intent.states_gate_margin else [f'"gate_margin": {json.dumps(_margin(intent))}']),
+        *([f'"clock_error": {json.dumps(_clock_error(clocks))}'] if clocks else []),
         *([f'"talker_lateness": {_lines(lateness)}'] if lateness else []),
         f'"algorithm": {json.dumps(plan.algorithm)}',
         f'"streams": {_lines(streams)}',
@@ -230,6 +248,10 @@ def _margin(intent: Intent) -> dict[str, Any]:
     if measured := intent.measured_margin:
         written["measured"] = _written(measured)
     return written
+
+
+def _clock_error(measured: MeasuredClockError) -> dict[str, Any]:
+    return {"value_ns": measured.value_ns, "measured": asdict(measured.apart)}
 
 
 def _written(measured: MeasuredMargin) -> dict[str, Any]:

@@ -85,6 +85,12 @@ def _known_port(name: str, info: ValidationInfo) -> str:
     return name
 
 
+def _known_node(name: str, info: ValidationInfo) -> str:
+    if name not in _intent(info).network.managed:
+        raise ValueError("a switch or a managed end station of the intent in this file")
+    return name
+
+
 def _known_stream(name: str, info: ValidationInfo) -> str:
     if name not in _intent(info).streams:
         raise ValueError("a stream of the intent in this file")
@@ -196,6 +202,18 @@ class GateMarginObject(_Object):
     measured: MeasuredObject | None = None
 
 
+class ClocksApartObject(_Object):
+    first: Annotated[str, AfterValidator(_known_node)]
+    second: Annotated[str, AfterValidator(_known_node)]
+    apart_ns: _Count
+    links: _Count
+
+
+class ClockErrorObject(_Object):
+    value_ns: _Positive
+    measured: ClocksApartObject
+
+
 class TalkerLatenessObject(_Object):
     value_ns: _Count
     measured: MeasuredObject
@@ -214,6 +232,15 @@ def _talker(name: Any, info: ValidationInfo) -> str:
 def _not_stated(found: GateMarginObject | None, info: ValidationInfo) -> GateMarginObject | None:
     if found and _intent(info).states_gate_margin:
         raise _refused("none, since the intent states one", "a gate margin")
+    return found
+
+
+def _if_measured(found: ClockErrorObject | None, info: ValidationInfo) -> ClockErrorObject | None:
+    is_wanted = _intent(info).wants_measured_clock_error
+    if found and not is_wanted:
+        raise _refused("none, since the intent states one", "a clock error")
+    if is_wanted and not found:
+        raise _refused("the one that was measured, since the intent states none", "no clock error")
     return found
 
 
@@ -247,6 +274,9 @@ class PlanObject(_Object):
     gates: dict[_Port, _GatesObject]
     limits: dict[_Port, _LimitsObject] = {}
     gate_margin: Annotated[GateMarginObject | None, AfterValidator(_not_stated)] = None
+    clock_error: Annotated[
+        ClockErrorObject | None, AfterValidator(_if_measured), Field(validate_default=True)
+    ] = None
     talker_lateness: dict[Annotated[str, PlainValidator(_talker)], TalkerLatenessObject] = {}
     addresses: Annotated[
         dict[_Stream, _AddressObject], AfterValidator(_of_bridged), Field(validate_default=True)
@@ -296,6 +326,7 @@ def _keys_at(place: Sequence[str | int]) -> list[str]:
         "limits": _LimitsObject,
         "addresses": _AddressObject,
         "talker_lateness": MeasuredObject if len(place) > 2 else TalkerLatenessObject,  # noqa: PLR2004
+        "clock_error": ClocksApartObject if len(place) > 1 else ClockErrorObject,
         "gate_margin": MeasuredObject if len(place) > 1 else GateMarginObject,
     }
     model: type[_Object] = of_table[str(place[0])] if place else PlanObject

@@ -27,9 +27,14 @@ from cnc.policing import DEFAULT_STREAM_FILTERS_MAX
 _PLAIN_PORT = shape.Port.model_validate({})
 
 
+# What clocks may differ before they are measured; nothing is planned with it (cnc.clock_error).
+_UNMEASURED_NS = 1_000_000
+
+
 def network(document: shape.Document, problems: Problems) -> Network:
     """The network of `document`; what is wrong with it is added to `problems`."""
     frame = document.frame
+    clock_error_ns = document.defaults.clock_error_ns
     if frame.gap_octets > frame.physical_octets:
         problems.add(
             ("frame", "gap"),
@@ -52,7 +57,7 @@ def network(document: shape.Document, problems: Problems) -> Network:
             for name, its in document.end_stations.items()
         },
         links=_links(document, problems),
-        clock_error_ns=document.defaults.clock_error_ns,
+        clock_error_ns=_UNMEASURED_NS if clock_error_ns is None else clock_error_ns,
         overhead=FrameOverhead(
             link_layer_octets=frame.link_layer_octets,
             physical_octets=frame.physical_octets,

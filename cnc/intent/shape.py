@@ -26,6 +26,7 @@ from cnc.intent.policing_shape import (
 from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import (
     BURST_MAX_FRAMES,
+    CLOCK_ERROR_SCHEMA,
     CYCLE_MAX_NS,
     FRAMES_MAX,
     HOST,
@@ -50,6 +51,7 @@ from cnc.intent.values import (
     UserName,
     VlanId,
     choice,
+    clock_error,
     integer,
     quantity,
     recovery_time,
@@ -100,8 +102,10 @@ class Defaults(Shape):
     rate_bps: Rate = Field(description="rate of a link, such as 1Gbps")
     propagation_ns: Duration = Field(description="delay of a cable, a duration such as 100ns")
     processing: Processing = Field(description="bounds on the time a frame spends in a switch")
-    clock_error_ns: Duration = Field(
-        description="maximum difference between two clocks of the network, a duration such as 1us"
+    clock_error_ns: Annotated[int | None, Leaf(clock_error, CLOCK_ERROR_SCHEMA)] = Field(
+        description="maximum difference between two clocks of the network, a duration such as 1us; "
+        "or measured: twice what ptp4l measures on the switches and talkers, rounded up, as "
+        "`cnc plan --ask-switches` and `cnc push` read it"
     )
     gate_margin_ns: Duration | None = Field(
         None,

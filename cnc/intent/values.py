@@ -117,19 +117,34 @@ def _ip_version(value: object) -> int:
     raise ValueError("4 or 6")
 
 
-def recovery_time(value: object) -> int | None:
-    """A duration in nanoseconds, or None for the word none; `ValueError` says so."""
-    if value == "none":
+def _duration_or(word: str, value: object) -> int | None:
+    if value == word:
         return None
     try:
         return DURATION.parse(value)
     except ValueError as error:
-        raise ValueError(f"{error}, or none") from None
+        raise ValueError(f"{error}, or {word}") from None
+
+
+def recovery_time(value: object) -> int | None:
+    """A duration in nanoseconds, or None for the word none; `ValueError` says so."""
+    return _duration_or("none", value)
 
 
 RECOVERY_SCHEMA = {
     "type": "string",
     "anyOf": [{"enum": ["none"]}, {"pattern": DURATION.pattern}],
+}
+
+
+def clock_error(value: object) -> int | None:
+    """A duration in nanoseconds, or None for the word measured; `ValueError` says so."""
+    return _duration_or("measured", value)
+
+
+CLOCK_ERROR_SCHEMA = {
+    "type": "string",
+    "anyOf": [{"enum": ["measured"]}, {"pattern": DURATION.pattern}],
 }
 
 

@@ -1,24 +1,38 @@
-"""What nodes state of the ports of a network, read before planning: limits, wake-ups, lateness."""
+"""What nodes state before planning: of ports limits, wake-ups and lateness; of clocks how far they
+are apart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cnc.model import Bridge, EndStation, GateLimits, Network, PortRef, WakeUps
+from cnc.model import (
+    Bridge,
+    ClocksApart,
+    EndStation,
+    GateLimits,
+    Network,
+    PortRef,
+    WakeUps,
+)
 from cnc.rollout.compare import agent_down
 from cnc.rollout.parallel import answers, before_any_change, unanimous
+from cnc.rollout.preflight.clock_tree import ClockTree
 from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState
 
 
 @dataclass(frozen=True, slots=True)
 class StatedPorts:
     """What switches state of their ports; `wake_ups` only of those whose gates wait for timers.
-    `lateness` is that of end stations whose talkers say how late they are, by port the latest."""
+    `lateness` is that of end stations whose talkers say how late they are, by port the latest.
+    `clocks` has the two nodes whose clocks are furthest apart, None where no two can be compared;
+    `compared` all whose clocks follow the one that most follow."""
 
     limits: Mapping[PortRef, GateLimits]
     wake_ups: Mapping[PortRef, WakeUps]
     lateness: Mapping[PortRef, WakeUps]
+    clocks: ClocksApart | None = None
+    compared: frozenset[str] = frozenset()
 
 
 def read_ports(network: Network, *, connect: ConnectOptions, partial: bool = False) -> StatedPorts:
@@ -58,6 +72,7 @@ def stated(network: Network, states: Mapping[str, SwitchState]) -> StatedPorts:
         for name, state in states.items()
         for port, report in sorted(state.ports.items())
     }
+    tree = ClockTree(states)
     gated = {port: its for port, its in reports.items() if port.node in network.bridges}
     return StatedPorts(
         limits={
@@ -70,4 +85,6 @@ def stated(network: Network, states: Mapping[str, SwitchState]) -> StatedPorts:
             for port, report in reports.items()
             if port.node in network.end_stations and report.talker.lateness
         },
+        clocks=tree.widest(),
+        compared=frozenset(tree.together()),
     )

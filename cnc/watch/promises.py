@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from cnc.format import counted, duration
-from cnc.model import NS_PER_S, Plan
-from cnc.rollout.preflight.clock_tree import Apart, ClockTree
+from cnc.model import NS_PER_S, ClocksApart, Plan
+from cnc.rollout.preflight.clock_tree import ClockTree
 from cnc.switch.device import SwitchState
 from cnc.watch.condition import WHOLE
 
@@ -54,5 +54,5 @@ class Promises:
         )
         return {WHOLE: text}
 
-    def _is_too_wide(self, apart: Apart | None) -> bool:
+    def _is_too_wide(self, apart: ClocksApart | None) -> bool:
         return apart is not None and apart.apart_ns > self._clock_error_ns

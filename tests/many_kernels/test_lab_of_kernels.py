@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import signal
@@ -55,6 +56,7 @@ THREE_CLOCKS = (
         " clock: {offset: 300ms, frequency-offset: 25ppm}}\n"
         "  s2: {management: 10.99.7.2, ports: [p1, p2], clock: {frequency-offset: -40ppm}}",
     )
+    .replace("t1:\n", "t1: {management: 10.99.7.3}\n")
     .replace("l1: {CLOCK}", "l1: {clock: {offset: -7ms, frequency-offset: 50ppm}}")
     .replace("[l1/eth0, s1/p2]", "[s2/p1, s1/p2]\n  - [l1/eth0, s2/p2]")
 )
@@ -180,6 +182,14 @@ def test_gptp_settles_clocks_that_are_off_and_a_push_needs_them_settled(tmp_path
     assert len(frames) == 50
     assert max(latencies_ns) < 23_000
     assert_in_step(offsets.read(SHARED / "sent/offsets.csv"))
+
+    measured = tmp_path / "measured.yaml"
+    measured.write_text(THREE_CLOCKS.replace("clock-error: 1us", "clock-error: measured"))
+    found = on("controller", "cnc", "plan", measured, "--ask-switches", "--json")
+    clock_error = json.loads(found)["clock_error"]
+    apart = clock_error["measured"]
+    assert {apart["first"], apart["second"]} < {"s1", "s2", "t1"}
+    assert 0 < apart["apart_ns"] < clock_error["value_ns"] <= 2_000
 
     on("s2", "pkill", "-x", "ptp4l")
     on("controller", "sleep", "2")

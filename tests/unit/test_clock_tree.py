@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cnc.model import ClocksApart
 from cnc.rollout.preflight import Check, Verdict
-from cnc.rollout.preflight.clock_tree import Apart, ClockTree
+from cnc.rollout.preflight.clock_tree import ClockTree
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import AgentReport, ClockReport, ClockSource, PtpReport
@@ -42,24 +43,24 @@ def widest(states, among=None):
 
 
 def test_offsets_along_a_line_add_up():
-    assert widest(line(300, 200, 400)) == Apart("s1", "s4", 900, 3)
+    assert widest(line(300, 200, 400)) == ClocksApart("s1", "s4", 900, 3)
 
 
 def test_two_branches_meet_at_the_clock_that_both_follow():
     states = line(100)
     states |= {"a": state("a", "s2", 300), "b": state("b", "s2", 200), "c": state("c", "a", 50)}
 
-    assert widest(states) == Apart("b", "c", 550, 3)
+    assert widest(states) == ClocksApart("b", "c", 550, 3)
 
 
 def test_a_clock_that_is_no_switch_joins_those_that_follow_it():
     states = {"s1": state("s1", "station", 300), "s2": state("s2", "station", 400)}
 
-    assert widest(states) == Apart("s1", "s2", 700, 2)
+    assert widest(states) == ClocksApart("s1", "s2", 700, 2)
 
 
 def test_the_offset_of_this_moment_counts_where_the_agent_keeps_no_other():
-    assert widest(line(300, 200, is_managed=False)) == Apart("s1", "s3", 500, 2)
+    assert widest(line(300, 200, is_managed=False)) == ClocksApart("s1", "s3", 500, 2)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_clocks_that_follow_no_common_one_are_not_compared(states):
 def test_of_some_switches_the_clocks_between_them_count_as_well():
     states = line(300, 200, 400)
 
-    assert widest(states, {"s2", "s4"}) == Apart("s2", "s4", 600, 2)
+    assert widest(states, {"s2", "s4"}) == ClocksApart("s2", "s4", 600, 2)
     assert widest(states, {"s3"}) is None
 
 

@@ -84,6 +84,24 @@ class GateMargin(Document):
     """Missing where it is the default."""
 
 
+class ClocksApart(Document):
+    """The two clocks of a network that were furthest apart when they were asked."""
+
+    first: str
+    second: str
+    apart_ns: int
+    """The offsets on the way between them, added."""
+    links: int
+    """How many offsets these were."""
+
+
+class ClockError(Document):
+    """The most that a plan expects any two clocks to differ."""
+
+    value_ns: int
+    measured: ClocksApart
+
+
 class TalkerLateness(Document):
     """How late a plan expects the talkers of an end station to be, as these have measured."""
 
@@ -104,6 +122,8 @@ class PlanFile(Document):
     asked."""
     gate_margin: GateMargin | None = None
     """How late gates may open, where the intent does not state it."""
+    clock_error: ClockError | None = None
+    """It is there where the intent wants it measured."""
     talker_lateness: dict[str, TalkerLateness] = Field(default_factory=dict)
     """How late talkers may be, by end station, where they said so and the intent does not."""
     algorithm: str

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc import lateness, margin
+from cnc import clock_error, lateness, margin
 from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
 from cnc.cli.terminal import echo
 from cnc.elimination import Elimination, Generation, Recovery
@@ -131,6 +131,7 @@ def plan(computed: Plan, output: Path | None) -> None:
         echo(f"near the limit of their port: {some(full, ', ')}")
     _mtus(computed)
     _uncounted(computed)
+    measured_clock_error(computed)
     gate_margin(computed)
     talker_lateness(computed)
     if computed.recovery_ns:
@@ -227,6 +228,12 @@ def _uncounted(computed: Plan) -> None:
             "too few stream filters to count frames that come otherwise than planned: "
             f"{some(few, ', ')} (stream-filters-max)"
         )
+
+
+def measured_clock_error(planned: Plan) -> None:
+    """How far clocks may be apart by the plan where they have measured it; nothing of others."""
+    if measured := planned.intent.measured_clock_error:
+        echo(f"clock error {duration(measured.value_ns)} ({clock_error.source(measured)})")
 
 
 def gate_margin(planned: Plan) -> None:

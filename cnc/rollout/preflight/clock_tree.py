@@ -7,23 +7,13 @@ each), and two of them differ by no more than the offsets on the way between the
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
+from cnc.model import ClocksApart
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import ClockSource
-
-
-@dataclass(frozen=True, slots=True)
-class Apart:
-    """Two clocks, by their switches, and how far they are apart at most; `links` counts the clocks
-    on the way between them that have measured an offset."""
-
-    first: str
-    second: str
-    apart_ns: int
-    links: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +44,7 @@ class ClockTree:
     def __init__(self, states: Mapping[str, SwitchState]) -> None:
         self._followers = _followers(states)
 
-    def widest(self, among: Container[str] | None = None) -> Apart | None:
+    def widest(self, among: Container[str] | None = None) -> ClocksApart | None:
         """The two clocks, of these switches or of all, that may be furthest apart.
 
         None where no two of them follow the same one.
@@ -72,6 +62,19 @@ class ClockTree:
         pairs = [_joined(list(to_one.values())) for to_one in ways.values() if len(to_one) > 1]
         return max(pairs, key=lambda pair: pair.apart_ns, default=None)
 
+    def together(self) -> list[str]:
+        """The switches whose clocks follow one and the same: that which most of all follow."""
+        ends = {each.switch: self._end(identity) for identity, each in self._followers.items()}
+        for most, _ in Counter(ends.values()).most_common(1):
+            return [switch for switch, end in ends.items() if end == most]
+        return []
+
+    def _end(self, identity: str) -> str:
+        """The clock at which the way up from this one ends."""
+        for _, clock, _ in self._up(identity):
+            identity = clock
+        return identity
+
     def _up(self, identity: str) -> Iterator[tuple[str, str, _Way]]:
         """To the grandmaster: a clock, the one that it follows, and the way up to that one."""
         way = _Way(self._followers[identity].switch)
@@ -84,9 +87,9 @@ class ClockTree:
             identity = follower.parent
 
 
-def _joined(ways: list[_Way]) -> Apart:
+def _joined(ways: list[_Way]) -> ClocksApart:
     first, second = sorted(ways, key=lambda way: (-way.offset_ns, way.switch))[:2]
-    return Apart(
+    return ClocksApart(
         first=min(first.switch, second.switch),
         second=max(first.switch, second.switch),
         apart_ns=first.offset_ns + second.offset_ns,
