@@ -104,8 +104,7 @@ class Defaults(Shape):
     processing: Processing = Field(description="bounds on the time a frame spends in a switch")
     clock_error_ns: Annotated[int | None, Leaf(clock_error, CLOCK_ERROR_SCHEMA)] = Field(
         description="maximum difference between two clocks of the network, a duration such as 1us; "
-        "or measured: twice what ptp4l measures on the switches and talkers, rounded up, as "
-        "`cnc plan --ask-switches` and `cnc push` read it"
+        "or measured: from what ptp4l measures (clocks.md)"
     )
     gate_margin_ns: Duration | None = Field(
         None,
