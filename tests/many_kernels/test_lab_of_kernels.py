@@ -6,6 +6,7 @@ import csv
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -14,10 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from cnc import intent as intents
 from cnc.lab import status
 from cnc.lab.kernels import offsets
 from cnc.lab.kernels.offsets import Offset
 from cnc.lab.lifecycle import STATE_ROOT
+from cnc.lab.virtual_network import oscillator
+from cnc.model import NS_PER_S, Clock
 
 CNC = Path(sys.executable).with_name("cnc")
 TWO = """
@@ -60,7 +64,6 @@ THREE_CLOCKS = (
 )
 # Each test starts four kernels, some of them twice; beside a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(1800)
-NS_PER_S = 1_000_000_000
 
 
 def cnc(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -103,6 +106,20 @@ def assert_in_step(during: Iterable[Offset]) -> None:
         assert {*by_node} == {"s1", "s2", "t1", "l1"}
         assert by_node["s1"] > 300_000_000
         assert all(abs(offset_ns - by_node["s1"]) < 1_000 for offset_ns in by_node.values())
+
+
+def assert_runs_by_its_table(node: str, clock: Clock) -> None:
+    """Whether the true offset of a clock is what its frequencies add up to, every second."""
+    frequencies = [parts for _, parts in struct.iter_unpack("=Qq", oscillator.table(clock))]
+    in_a_step = NS_PER_S // oscillator.STEP_NS
+    seen = 0
+    for each in offsets.read(SHARED / "offsets.csv"):
+        if each.node == node and each.time_ns % NS_PER_S == 0:
+            steps = frequencies[: each.time_ns // NS_PER_S * in_a_step]
+            gained_ns = sum(steps) * oscillator.STEP_NS // 10**12
+            assert abs(each.offset_ns - clock.offset_ns - gained_ns) <= 2
+            seen += 1
+    assert seen > 100
 
 
 def traces() -> list[str]:
@@ -157,7 +174,10 @@ def test_a_bridged_lab_that_is_made_again_gives_the_same_record(tmp_path: Path):
 
 def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: Path):
     file = tmp_path / "two.yaml"
-    clock = "l1: {clock: {offset: -7ms, frequency-offset: 50ppm}}"
+    clock = (
+        "l1: {clock: {offset: -7ms, frequency-offset: 50ppm, random-walk: 3ppb,"
+        " sinusoid: {amplitude: 5ppm, period: 20s}}}"
+    )
     file.write_text(TWO.replace("l1: {CLOCK}", clock))
     up(file, "--clocks", "free")
     before_ns = time_ns("controller")
@@ -167,8 +187,10 @@ def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: P
     behind_ns = time_ns("l1") - time_ns("controller")
     on("controller", "sleep", "100")
     gained_ns = time_ns("l1") - time_ns("controller") - behind_ns
-    # The two commands that read the clocks take some milliseconds of virtual time.
+    # The two commands that read the clocks take some milliseconds of virtual time, and the
+    # frequency swings five times.
     assert abs(gained_ns - 5_000_000) < 2_000_000
+    assert_runs_by_its_table("l1", intents.load(file).clocks["l1"])
 
 
 def test_gptp_settles_clocks_that_are_off_and_a_push_needs_them_settled(tmp_path: Path):
