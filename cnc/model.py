@@ -132,10 +132,18 @@ class Bridge:
 class Clock:
     """How a node's clock differs from true time where a lab emulates it: by `offset_ns` when it
     starts, ahead if above zero, and its oscillator by `frequency_offset_ppb`, faster if above zero.
+
+    To that the frequency adds a sinusoid, which begins at 0 and rises, and a random walk, which
+    goes `random_walk_ppt` far in a second (parts in 10^12 per root second, one standard deviation).
+    0: none of it.
     """
 
     offset_ns: int = 0
     frequency_offset_ppb: int = 0
+    random_walk_ppt: int = 0
+    sinusoid_amplitude_ppb: int = 0
+    sinusoid_period_ns: int = 0
+    seed: int = 0
 
 
 class TalkerInterference(StrEnum):

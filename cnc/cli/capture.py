@@ -44,7 +44,11 @@ def capture(
     The file has each frame's direction and its time in nanoseconds: of one that leaves when the
     gate has let it go, of one that arrives when the cable has delivered it. Addresses have the
     names of their nodes. Exit code 1 if frames are missing because the machine was too slow.
+
+    Where each node is a kernel of its own, frames are those on the cables, with the time at which
+    their sending begins, and --duration lets virtual time pass; without it other commands do.
     """
+    from cnc.traffic.cables import CableCapture, has_cables  # noqa: PLC0415
     from cnc.traffic.capture import Capture  # noqa: PLC0415
 
     name, its = emulator.lifecycle.address(words)
@@ -52,7 +56,7 @@ def capture(
     if not chosen:
         raise click.UsageError("a port is needed: cnc lab capture [NAME] NODE/PORT")
     with (
-        Capture(name, chosen) as capturing,
+        (CableCapture if has_cables(name) else Capture)(name, chosen) as capturing,
         _opened(output) as file,
         until_signal(capturing.stop),
     ):

@@ -200,7 +200,11 @@ def execute(words: tuple[str, ...]) -> None:
     shell_complete=nodes,
 )
 def shell(words: tuple[str, ...]) -> None:
-    """Open a shell ($SHELL, else /bin/sh) on NODE of the lab NAME; its prompt says NAME/NODE."""
+    """Open a shell ($SHELL, else /bin/sh) on NODE of the lab NAME; its prompt says NAME/NODE.
+
+    Where each node is a kernel of its own, every line is a command of its own: `cd` and variables
+    last for one line. `exit` or the end of input leaves it.
+    """
     name, rest = emulator.lifecycle.address(words)
     if len(rest) != 1:
         raise click.UsageError("one node is needed: cnc lab shell [NAME] NODE")

@@ -7,14 +7,34 @@ from typing import Annotated
 from pydantic import Field
 
 from cnc.intent.mapping import Shape
-from cnc.intent.units import FREQUENCY_OFFSET, TIME_OFFSET
-from cnc.intent.values import quantity
+from cnc.intent.units import DURATION, FREQUENCY_OFFSET, FREQUENCY_WALK, TIME_OFFSET
+from cnc.intent.values import integer, quantity
 from cnc.model import NS_PER_S
 
 # More than thirty years: a clock that begins in 1970 or in the far future.
 _TIME_OFFSET_MAX_NS = 10**9 * NS_PER_S
 # A tenth, a thousand times what IEEE 802.1AS-2020 B.1.1 permits, and what a guest's kernel takes.
-_FREQUENCY_OFFSET_MAX_PPB = 100_000_000
+FREQUENCY_OFFSET_MAX_PPB = 100_000_000
+# Beyond this a walk of hours leaves what a guest's kernel takes.
+_RANDOM_WALK_MAX_PPT = 1_000_000
+# A lab gives an oscillator's frequency in steps of 100 ms, for so long.
+_SINUSOID_PERIOD_MIN_NS = NS_PER_S
+_SINUSOID_PERIOD_MAX_NS = 10_000 * NS_PER_S
+_SEED_MAX = 2**32 - 1
+
+
+class Sinusoid(Shape):
+    """A frequency that swings, as that of an oscillator does whose temperature does.
+
+    It begins at its middle and rises.
+    """
+
+    amplitude_ppb: Annotated[int, quantity(FREQUENCY_OFFSET, 1, FREQUENCY_OFFSET_MAX_PPB)] = Field(
+        description="how far the frequency goes up and down, such as 500ppb"
+    )
+    period_ns: Annotated[
+        int, quantity(DURATION, _SINUSOID_PERIOD_MIN_NS, _SINUSOID_PERIOD_MAX_NS)
+    ] = Field(description="how long a swing takes, such as 60s")
 
 
 class Clock(Shape):
@@ -33,11 +53,24 @@ class Clock(Shape):
     )
     frequency_offset_ppb: Annotated[
         int,
-        quantity(FREQUENCY_OFFSET, -_FREQUENCY_OFFSET_MAX_PPB, _FREQUENCY_OFFSET_MAX_PPB),
+        quantity(FREQUENCY_OFFSET, -FREQUENCY_OFFSET_MAX_PPB, FREQUENCY_OFFSET_MAX_PPB),
     ] = Field(
         "0ppb",
         validate_default=True,
         description="how much faster its oscillator runs, below zero slower, such as 25ppm",
+    )
+    random_walk_ppt: Annotated[int, quantity(FREQUENCY_WALK, 1, _RANDOM_WALK_MAX_PPT)] | None = (
+        Field(
+            None,
+            description="how far its frequency walks at random in one second, one standard "
+            "deviation (per root second), such as 3ppb",
+        )
+    )
+    sinusoid: Sinusoid | None = Field(None, description="how its frequency swings")
+    seed: Annotated[int, integer(0, _SEED_MAX)] | None = Field(
+        None,
+        description="what the random walk is made from: the same seed gives the same walk; "
+        "default: the name of the node",
     )
 
 

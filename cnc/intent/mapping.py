@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 def _key(name: str) -> str:
     """A field's key in the document: the unit is in the value there, not in the name."""
-    for suffix in ("_ns", "_bps", "_octets", "_ppb"):
+    for suffix in ("_ns", "_bps", "_octets", "_ppb", "_ppt"):
         name = name.removesuffix(suffix)
     return name.strip("_").replace("_", "-")
 

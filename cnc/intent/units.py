@@ -75,6 +75,11 @@ TIME_OFFSET = Quantity("a time offset", "300us, -7ms", _TIMES, signed=True)
 FREQUENCY_OFFSET = Quantity(
     "a frequency offset", "25ppm, -40ppb", {"ppm": 1_000, "ppb": 1}, signed=True
 )
+FREQUENCY_WALK = Quantity(
+    "a random walk of frequency",
+    "3ppb, 200ppt",
+    {"ppm": 1_000_000, "ppb": 1_000, "ppt": 1},
+)
 RATE = Quantity(
     "a rate",
     "100Mbps, 1Gbps",

@@ -8,11 +8,13 @@ works after a crash at any point of `up`.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from cnc.lab.kernels import own
 from cnc.lab.kernels.layout import CONTROLLER, Clocks
 from cnc.lab.kernels.start import start
 from cnc.lab.running import Lab, management_of, substrate_of
+from cnc.lab.substrate import Substrate
 from cnc.lab.supported import check_clocks, check_kernels, check_ports, check_rates, check_streams
 from cnc.lab.switch import PROGRAMS, write_key_pair
 from cnc.lab.template import operators, template
@@ -178,38 +181,74 @@ def execute(name: str, node: str, argv: Sequence[str], *, state_root: Path = STA
     On a switch, sysrepo's tools find that switch's datastores.
     """
     directory = _directory(name, state_root)
-    known = _nodes(directory)
-    if node not in known:
-        raise InputError(
-            f"lab {name} has no node {node}" if known else f"lab {name} is not up",
-            hint=f"its nodes are {', '.join(known)}" if known else "`cnc lab up` brings it up",
-        )
+    _check_node(name, node, directory)
     nodes = substrate_of(name, directory)
     code = 0
     if not nodes.ended():
         command = nodes.command(node, argv)
         environment = {**os.environ, **nodes.environment(node)}
         code = subprocess.run(command, env=environment, check=False).returncode
+    check_alive(name, nodes)
+    return code
+
+
+def _check_node(name: str, node: str, directory: Path) -> None:
+    known = _nodes(directory)
+    if node not in known:
+        raise InputError(
+            f"lab {name} has no node {node}" if known else f"lab {name} is not up",
+            hint=f"its nodes are {', '.join(known)}" if known else "`cnc lab up` brings it up",
+        )
+
+
+def check_alive(name: str, nodes: Substrate) -> None:
+    """Refuse a lab that has ended by itself.
+
+    Raises:
+        CncError: it has; the reason.
+    """
     if reason := nodes.ended():
         raise CncError(
             f"lab {name} has ended: {reason}", hint=f"`cnc lab down {name}` removes what is left"
         )
-    return code
 
 
 def shell(name: str, node: str, *, state_root: Path = STATE_ROOT) -> int:
-    """Run the user's shell on a node, as `execute`; $CNC_NODE and its prompt say LAB/NODE."""
-    if own.is_written(_directory(name, state_root)):
-        raise InputError(
-            f"node {node} of lab {name} is a kernel of its own, which gives a shell no terminal",
-            hint=f"run one command at a time: cnc lab exec {node} -- COMMAND",
-        )
+    """Run the user's shell on a node, as `execute`; $CNC_NODE and its prompt say LAB/NODE.
+
+    On a kernel of its own each line that is typed is a command of its own: time passes while one
+    runs, and a shell that waits for the next would let years pass.
+    """
     here = f"{name}/{node}"
+    if own.is_written(directory := _directory(name, state_root)):
+        _check_node(name, node, directory)
+        return _line_by_line(
+            f"({here})# ", lambda argv: execute(name, node, argv, state_root=state_root)
+        )
     # Debian's start-up files of bash put the name of a changed root into the prompt they set; sh
     # takes its prompt as it is.
     prompts = {"CNC_NODE": here, "debian_chroot": here, "PS1": f"({here})# "}
     argv = ["env", *(f"{key}={value}" for key, value in prompts.items())]
     return execute(name, node, [*argv, os.environ.get("SHELL", "/bin/sh")], state_root=state_root)
+
+
+def _line_by_line(prompt: str, run: Callable[[Sequence[str]], int]) -> int:
+    """Give each line of standard input to the user's shell; the exit code of the last."""
+    with contextlib.suppress(ImportError):  # a Python without it has plain lines
+        importlib.import_module("readline")  # `input` then has a history
+    shell = os.environ.get("SHELL", "/bin/sh")
+    code = 0
+    while True:
+        try:
+            line = input(prompt)
+            if line.strip() == "exit":
+                return code
+            if line.strip():
+                code = run([shell, "-c", line])
+        except EOFError:
+            return code
+        except KeyboardInterrupt:
+            code = 128 + signal.SIGINT
 
 
 @contextlib.contextmanager

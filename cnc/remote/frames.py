@@ -21,7 +21,10 @@ class FrameError(ValueError):
 
 
 class Kind(IntEnum):
-    """What a frame says. The first four are the client's, the others the server's."""
+    """What a frame says. The first four and the last are the client's, the others the server's.
+
+    CAPTURE is for who looks after the kernels of a lab.
+    """
 
     RUN = 1  # a command: JSON with `argv`, `environment` and `directory`
     INPUT = 2  # octets for its standard input
@@ -31,6 +34,7 @@ class Kind(IntEnum):
     ERRORS = 6  # octets of its standard error
     ENDED = 7  # its exit code; the last of a channel
     READY = 8  # the node is up; of no command
+    CAPTURE = 9  # JSON: names of ports; answered by OUTPUT, the path of a file, or ERRORS
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -22,7 +22,7 @@ from pyroute2 import IPRoute
 
 from cnc.errors import InputError
 from cnc.lab import lifecycle, namespaces
-from cnc.lab.kernels import own
+from cnc.lab.kernels import beside
 from cnc.model import NS_PER_S, PortRef
 from cnc.traffic.pcapng import Address, CaptureFile, Direction, tai_comment
 from cnc.traffic.sockets import RECEIVE_BUFFER_OCTETS, SO_RCVBUFFORCE, SO_TIMESTAMPNS, TIMESPEC
@@ -171,10 +171,10 @@ def _time_and_tag(control: Sequence[tuple[int, int, bytes]]) -> tuple[int, bytes
 
 def _examine(lab: str, ports: Sequence[PortRef]) -> dict[Address, str]:
     """The addresses of all nodes: of a port for Ethernet, of its node for IP. Raises InputError."""
-    if own.is_written(lifecycle.STATE_ROOT / lab):
+    if beside.is_written(lifecycle.STATE_ROOT / lab):
         raise InputError(
-            f"the ports of lab {lab} are in kernels of their own, and cannot be opened from here",
-            hint="run a program on the node that captures there: cnc lab exec NODE -- COMMAND",
+            f"the cables of lab {lab} are not on this node, which is one of its kernels",
+            hint="run `cnc lab capture` on the machine that has started the lab",
         )
     names: dict[Address, str] = {}
     for node in (status.node for status in lifecycle.status(lab)):
@@ -184,14 +184,22 @@ def _examine(lab: str, ports: Sequence[PortRef]) -> dict[Address, str]:
                     names[link.get("address")] = f"{node}/{link.get('ifname')}"
             for address in ip.get_addr(scope=_RT_SCOPE_UNIVERSE):
                 names[ip_address(address.get("address"))] = node
-    captured = names.values()
+    check_ports(lab, ports, names.values())
+    return names
+
+
+def check_ports(lab: str, ports: Sequence[PortRef], known: Collection[str]) -> None:
+    """Refuse ports that are not among these.
+
+    Raises:
+        InputError: a node has no such port; those that there are.
+    """
     for port in ports:
-        if str(port) not in captured:
-            of_node = sorted(name for name in captured if name.startswith(f"{port.node}/"))
-            among = of_node or sorted({name.partition("/")[0] for name in captured})
+        if str(port) not in known:
+            of_node = sorted(name for name in known if name.startswith(f"{port.node}/"))
+            among = of_node or sorted({name.partition("/")[0] for name in known})
             what = "port" if of_node else "node"
             raise InputError(
                 f"lab {lab} has no {what} {port if of_node else port.node}",
                 hint=f"it has {', '.join(among)}",
             )
-    return names

@@ -7,18 +7,24 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from cnc import intent as intents
 from cnc.lab import status
 from cnc.lab.kernels import offsets
 from cnc.lab.kernels.offsets import Offset
 from cnc.lab.lifecycle import STATE_ROOT
+from cnc.lab.virtual_network import oscillator
+from cnc.model import NS_PER_S, Clock
+from tests import pcapng_reader
 
 CNC = Path(sys.executable).with_name("cnc")
 TWO = """
@@ -47,6 +53,7 @@ streams:
   motion: {talker: t1, listeners: [l1], period: 1ms, payload: 200B, max-latency: 500us}
 """
 NAME = "kernelstest"
+VLAN_TAG = b"\x81\x00"
 SHARED = STATE_ROOT / NAME / "kernels/shared"
 # Two switches one after the other, and clocks that are all off in another way.
 THREE_CLOCKS = (
@@ -62,7 +69,6 @@ THREE_CLOCKS = (
 )
 # Each test starts four kernels, some of them twice; beside a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(1800)
-NS_PER_S = 1_000_000_000
 
 
 def cnc(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -107,6 +113,32 @@ def assert_in_step(during: Iterable[Offset]) -> None:
         assert all(abs(offset_ns - by_node["s1"]) < 1_000 for offset_ns in by_node.values())
 
 
+@contextmanager
+def captured(port: str, file: Path) -> Iterator[Path]:
+    """What is on the cable of a port in the meantime."""
+    with subprocess.Popen([CNC, "lab", "capture", NAME, port, "-o", file]) as process:
+        while not (file.exists() and file.stat().st_size):
+            time.sleep(0.05)
+            assert process.poll() is None
+        yield file
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+
+
+def assert_runs_by_its_table(node: str, clock: Clock) -> None:
+    """Whether the true offset of a clock is what its frequencies add up to, every second."""
+    frequencies = [parts for _, parts in struct.iter_unpack("=Qq", oscillator.table(clock))]
+    in_a_step = NS_PER_S // oscillator.STEP_NS
+    seen = 0
+    for each in offsets.read(SHARED / "offsets.csv"):
+        if each.node == node and each.time_ns % NS_PER_S == 0:
+            steps = frequencies[: each.time_ns // NS_PER_S * in_a_step]
+            gained_ns = sum(steps) * oscillator.STEP_NS // 10**12
+            assert abs(each.offset_ns - clock.offset_ns - gained_ns) <= 2
+            seen += 1
+    assert seen > 100
+
+
 def traces() -> list[str]:
     """All that the lab has on the machine."""
     processes = [
@@ -137,6 +169,7 @@ def test_a_stream_keeps_its_bound_through_the_gates_of_a_kernel(tmp_path: Path):
     file.write_text(TWO.replace("l1: {CLOCK}", "l1:"))
     up(file)
     assert all(node.present and all(node.processes.values()) for node in status(NAME))
+    assert "10.128.1.1" in on("controller", "cnc", "lab", "status")
     frames = [row for row in csv.DictReader(send(file).splitlines()) if row["flow"] == "motion"]
     latencies_ns = {int(row["received_ns"]) - int(row["planned_ns"]) for row in frames}
     assert len(frames) == 50
@@ -149,17 +182,28 @@ def test_a_bridged_lab_that_is_made_again_gives_the_same_record(tmp_path: Path):
     bridged = TWO.replace("defaults:", "forwarding: bridged\ndefaults:", 1)
     file.write_text(re.sub(r", dscp: \d+", "", bridged).replace("l1: {CLOCK}", "l1:"))
     records = []
-    for _ in range(2):
+    for number in range(2):
         up(file)
-        records.append(send(file))
+        with captured("s1/p2", tmp_path / f"{number}.pcapng") as capture:
+            records.append((send(file), capture))
         assert cnc("lab", "down", NAME).returncode == 0
         assert traces() == []
-    assert records[0] == records[1]
+    assert records[0][0] == records[1][0]
+    first, second = (capture.read_bytes() for _, capture in records)
+    streams = [
+        frame for frame in pcapng_reader.read(first).frames if frame.octets[12:14] == VLAN_TAG
+    ]
+    assert [frame.port for frame in streams] == ["s1/p2"] * 50
+    assert all(frame.is_leaving for frame in streams)
+    assert first == second
 
 
 def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: Path):
     file = tmp_path / "two.yaml"
-    clock = "l1: {clock: {offset: -7ms, frequency-offset: 50ppm}}"
+    clock = (
+        "l1: {clock: {offset: -7ms, frequency-offset: 50ppm, random-walk: 3ppb,"
+        " sinusoid: {amplitude: 5ppm, period: 20s}}}"
+    )
     file.write_text(TWO.replace("l1: {CLOCK}", clock))
     up(file, "--clocks", "free")
     before_ns = time_ns("controller")
@@ -169,8 +213,10 @@ def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: P
     behind_ns = time_ns("l1") - time_ns("controller")
     on("controller", "sleep", "100")
     gained_ns = time_ns("l1") - time_ns("controller") - behind_ns
-    # The two commands that read the clocks take some milliseconds of virtual time.
+    # The two commands that read the clocks take some milliseconds of virtual time, and the
+    # frequency swings five times.
     assert abs(gained_ns - 5_000_000) < 2_000_000
+    assert_runs_by_its_table("l1", intents.load(file).clocks["l1"])
 
 
 def test_gptp_settles_clocks_that_are_off_and_a_push_needs_them_settled(tmp_path: Path):

@@ -18,7 +18,7 @@ LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 OFF = {"offset": "-7ms", "frequency-offset": "25ppm"}
 
 
-def with_clocks(**clocks: dict[str, str]) -> Intent:
+def with_clocks(**clocks: dict[str, Any]) -> Intent:
     """line3, in which these nodes have clocks of their own."""
     document: dict[str, Any] = json.loads(json.dumps(intents.load(LINE3).document))
     stations = {name: {} for name in document["end-stations"]}
@@ -34,6 +34,22 @@ def test_switches_and_end_stations_have_the_clocks_that_they_state():
         "s2": Clock(-7_000_000, 25_000),
         "t1": Clock(0, -500),
     }
+
+
+def test_a_frequency_swings_and_walks_as_stated():
+    swinging = {"sinusoid": {"amplitude": "1.5ppm", "period": "60s"}}
+    walking = {"random-walk": "0.2ppb", "seed": 7}
+    assert with_clocks(s1=swinging, s2=walking).clocks == {
+        "s1": Clock(sinusoid_amplitude_ppb=1_500, sinusoid_period_ns=60_000_000_000),
+        "s2": Clock(random_walk_ppt=200, seed=7),
+    }
+
+
+def test_without_a_seed_each_node_walks_in_a_way_of_its_own_and_always_the_same():
+    walking = {"random-walk": "3ppb"}
+    seeds = {node: its.seed for node, its in with_clocks(s1=walking, s2=walking).clocks.items()}
+    assert seeds["s1"] != seeds["s2"]
+    assert with_clocks(s2=walking).clocks["s2"].seed == seeds["s2"]
 
 
 def test_without_the_key_all_clocks_tell_true_time():

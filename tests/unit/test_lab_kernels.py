@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import signal
@@ -174,10 +175,24 @@ def test_a_lab_that_has_ended_says_why_and_runs_nothing(tmp_path: Path):
     assert not any(node.present for node in nodes)
 
 
-def test_a_shell_has_no_terminal_on_a_kernel_of_its_own(tmp_path: Path):
+def test_each_line_of_a_shell_is_a_command_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     directory, _ = of_kernels(tmp_path)
-    with pytest.raises(InputError, match="gives a shell no terminal"):
-        lifecycle.shell("line3", "s1", state_root=directory.parent)
+    ran: list[list[str]] = []
+
+    def execute(name: str, node: str, argv: list[str], *, state_root: Path) -> int:
+        assert (name, node, state_root) == ("line3", "s1", directory.parent)
+        ran.append(argv)
+        return len(ran)
+
+    monkeypatch.setattr(lifecycle, "execute", execute)
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    monkeypatch.setattr("sys.stdin", io.StringIO("cd /tmp; ls\n\ntc qdisc\nexit\nnever\n"))
+    assert lifecycle.shell("line3", "s1", state_root=directory.parent) == 2
+    assert ran == [["/bin/bash", "-c", "cd /tmp; ls"], ["/bin/bash", "-c", "tc qdisc"]]
+    with pytest.raises(InputError, match="line3 has no node s9"):
+        lifecycle.shell("line3", "s9", state_root=directory.parent)
 
 
 def test_going_down_ends_what_belongs_to_the_lab_and_nothing_else(tmp_path: Path):

@@ -28,6 +28,7 @@ SENDING_NS = 992
 ARRIVAL_NS = SENDING_NS + 1000
 TWO_KERNELS = ("kernel 0 a", "kernel 1 b")
 CARDS = ("card a/p 02:00:00:00:00:01 {}/a", "card b/p 02:00:00:00:00:02 {}/b")
+CAPTURES = ("capture /dev/null a/p", "capture /dev/null", "release /dev/null")
 CABLE = "cable a/p b/p rate=1000000000 propagation=1000"
 
 
@@ -44,9 +45,11 @@ def two_kernels(network: VirtualNetwork) -> tuple[Kernel, Kernel]:
     return a, b
 
 
-def two_cards(network: VirtualNetwork) -> tuple[Device, Device]:
+def two_cards(network: VirtualNetwork, *orders: str) -> tuple[Device, Device]:
     """The cards of two kernels at the ends of a cable; `a` has its turn, at 10 µs."""
     a, b = two_kernels(network)
+    for order in orders:
+        network.order(order)
     network.order("go")
     devices = []
     for kernel, name, until_ns in ((a, "a", 10_000), (b, "b", NEVER)):
@@ -216,6 +219,37 @@ def test_a_capture_has_each_frame_with_the_instant_its_sending_began_and_its_fat
     assert frame.comments == ["lost"]
 
 
+def test_a_cable_is_captured_from_an_order_to_the_next():
+    with virtual_network("clock 5000000000", *TWO_KERNELS, *CARDS, CABLE) as network:
+        file = network.directory / "some.pcapng"
+        a, _ = two_cards(network, f"capture {file} b/p")
+        a.put_frame(FRAME_OCTETS)
+        a.kernel.waits(30_000)
+        a.interrupted()
+        a.kernel.runs()
+        a.kernel.sleeps()
+        assert network.event()[0] == "asleep"
+        # All of it is there while time stands still.
+        capture = pcapng_reader.read(file.read_bytes())
+        network.order(f"release {file}")
+        network.order(f"capture {file}2 a/p")
+        network.process.communicate()
+        assert network.process.returncode == 0
+        again = pcapng_reader.read((network.directory / "some.pcapng2").read_bytes())
+    assert capture.ports == ["b/p", "a/p"]
+    (frame,) = capture.frames
+    assert (frame.port, frame.time_ns, frame.is_leaving) == ("a/p", 5_000_010_000, True)
+    assert (again.ports, again.frames) == (["a/p", "b/p"], [])
+
+
+def test_a_cable_that_is_captured_is_not_captured_once_more():
+    with virtual_network(*TWO_KERNELS, *CARDS, CABLE) as network:
+        two_kernels(network)
+        network.order("capture /dev/null a/p")
+        network.order("capture /dev/zero b/p")
+        assert network.ends() == 2
+
+
 def test_a_segment_knows_where_an_address_is_and_gives_other_frames_to_all():
     kernels = (*TWO_KERNELS, "kernel 2 c")
     cards = (*CARDS, "card c/p 02:00:00:00:00:03 {}/c")
@@ -351,7 +385,7 @@ def test_a_wrong_description_is_refused_with_its_place(line, why):
     assert why in errors
 
 
-@pytest.mark.parametrize("order", ["send a 00", "send b 0", "stop", "go never", "go 1"])
+@pytest.mark.parametrize("order", ["send a 00", "send b 0", "stop", "go never", "go 1", *CAPTURES])
 def test_a_wrong_order_ends_the_run(order):
     with virtual_network(*TWO_KERNELS, "console b {}/b") as network:
         two_kernels(network)

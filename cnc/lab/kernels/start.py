@@ -11,12 +11,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from cnc.errors import CncError
+from cnc.errors import CncError, InputError
 from cnc.lab import virtual_network
 from cnc.lab.kernels import beside, layout, offsets
 from cnc.lab.kernels.layout import CONTROLLER, HOME, MARK, SPECIFICATION, Clocks, Kernel
 from cnc.lab.switch import write_key_pair
 from cnc.lab.template import operators, template
+from cnc.lab.virtual_network.oscillator import is_constant, table
 from cnc.lab.vm import runner
 from cnc.model import Intent
 
@@ -48,6 +49,7 @@ def start(intent: Intent, directory: Path, clocks: Clocks) -> None:
     template(intent.name, operators(intent), directory)  # before there are kernels: they only copy
     kernels = layout.kernels(intent)
     beside.write(shared, kernels)
+    _write_tables(home, kernels)
     (home / "network").write_text("\n".join([*_network(intent, home, kernels), ""]))
     (home / SPECIFICATION).write_text(
         json.dumps(
@@ -90,8 +92,7 @@ def _network(intent: Intent, home: Path, kernels: dict[str, Kernel]) -> Iterator
     yield f"clock {runner.VIRTUAL_EPOCH_NS}"
     yield f"time {home}/time"
     for kernel in kernels.values():
-        rate = kernel.clock.frequency_offset_ppb
-        yield f"kernel {kernel.number} {kernel.node}" + (f" oscillator-ppb={rate}" if rate else "")
+        yield f"kernel {kernel.number} {kernel.node} {_oscillator(home, kernel)}"
     sockets = dict(_sockets(home, kernels))
     for kernel in kernels.values():
         for card in kernel.ports:
@@ -113,6 +114,26 @@ def _sockets(home: Path, kernels: dict[str, Kernel]) -> Iterator[tuple[tuple[str
             yield (card.node, card.port), f"{home}/{kernel.number}.{number}"
 
 
+def _write_tables(home: Path, kernels: dict[str, Kernel]) -> None:
+    for kernel in kernels.values():
+        if not is_constant(kernel.clock):
+            try:
+                _table_file(home, kernel).write_bytes(table(kernel.clock))
+            except ValueError as error:
+                raise InputError(f"clock of {kernel.node}: {error}") from None
+
+
+def _oscillator(home: Path, kernel: Kernel) -> str:
+    """What its oscillator does, as its kernel and virtual-network read it."""
+    if is_constant(kernel.clock):
+        return f"oscillator-ppb={kernel.clock.frequency_offset_ppb}"
+    return f"oscillator-table={_table_file(home, kernel)}"
+
+
+def _table_file(home: Path, kernel: Kernel) -> Path:
+    return home / f"{kernel.number}.oscillator"
+
+
 def _command(home: Path, kernel: Kernel, clocks: Clocks) -> list[str]:
     """The command line that boots a kernel; it is to run in the kernel's own directory."""
     run = home / f"node{kernel.number}"
@@ -132,8 +153,7 @@ def _command(home: Path, kernel: Kernel, clocks: Clocks) -> list[str]:
     if kernel.node == CONTROLLER:
         devices.append(f"virtio_uml.device={home}/console:3")
     start_ns = runner.VIRTUAL_EPOCH_NS + kernel.clock.offset_ns
-    oscillator = f"oscillator-ppb={kernel.clock.frequency_offset_ppb}"
     time = [f"time-travel=ext:{kernel.number}:{home}/time", f"time-travel-start={start_ns}"]
     # Else what comes from random numbers, such as delays of IPv6, differs from run to run.
     seed = f"random-seed={kernel.number}"
-    return [*runner.uml_boot(run, MEMORY, []), *time, oscillator, seed, *devices]
+    return [*runner.uml_boot(run, MEMORY, []), *time, _oscillator(home, kernel), seed, *devices]

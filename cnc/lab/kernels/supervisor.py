@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from cnc.lab.kernels.layout import CONTROL, ENDED, SPECIFICATION
 from cnc.remote.frames import Decoder, Frame, FrameError, Kind
@@ -28,6 +28,13 @@ _READ_OCTETS = 65536
 SLICE_NS = 1_000_000_000
 LOG_LINES_SHOWN = 15
 _CONSOLES = ("stdout", "stderr", "status")  # of a guest, see cnc/lab/vm/kernels/guest
+
+
+class _Capture(NamedTuple):
+    """What a client has captured: the ports, and the file that it reads."""
+
+    ports: frozenset[str]
+    file: Path
 
 
 class _Ended(Exception):
@@ -51,6 +58,7 @@ class Supervisor:
         self._clients: dict[int, socket.socket] = {}
         self._decoders: dict[int, Decoder] = {}
         self._running: set[int] = set()
+        self._captures: dict[int, _Capture] = {}
         self._channels = 0
         self._is_coming_up = True
         self._has_time = False
@@ -177,14 +185,35 @@ class Supervisor:
         except (OSError, FrameError):
             octets, frames = b"", []
         if not octets:
-            frames = [Frame(Kind.KILL, channel)]
+            # No node knows of a capture, nor is to lose time for one.
+            frames = [] if channel in self._captures else [Frame(Kind.KILL, channel)]
             self._forget(channel)
         for frame in frames:
+            if frame.kind is Kind.CAPTURE:
+                self._capture(channel, frozenset(json.loads(frame.data)))
+                continue
             if frame.kind is Kind.RUN:
                 self._running.add(channel)
             self._order(f"send {self._controller} {frame.encoded().hex()}")
 
+    def _capture(self, channel: int, ports: frozenset[str]) -> None:
+        """Have what is on the cables of these ports in a file, as long as the client is there."""
+        client = self._clients[channel]
+        taken = {port for each in self._captures.values() for port in each.ports & ports}
+        if taken:
+            text = f"the cable of {', '.join(sorted(taken))} is being captured already"
+            client.sendall(Frame(Kind.ERRORS, 0, text.encode()).encoded())
+            return
+        file = self._home / f"capture{channel}"
+        file.touch(mode=0o600)
+        self._captures[channel] = _Capture(ports, file)
+        self._order(f"capture {file} {' '.join(sorted(ports))}")
+        client.sendall(Frame(Kind.OUTPUT, 0, str(file).encode()).encoded())
+
     def _forget(self, channel: int) -> None:
+        if capture := self._captures.pop(channel, None):
+            self._order(f"release {capture.file}")
+            capture.file.unlink()
         self._running.discard(channel)
         client = self._clients.pop(channel)
         del self._decoders[channel]

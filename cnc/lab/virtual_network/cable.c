@@ -68,7 +68,7 @@ void line_carry(struct line *line, struct frame *frame)
 			    line->propagation_ns + jitter_ns;
 	if (line->first && frame->arrives_ns < line->last->arrives_ns)
 		frame->arrives_ns = line->last->arrives_ns;
-	if (line->capture)
+	if (capture_is_open(line->capture))
 		capture_frame(line->capture, line->capture_interface, frame, fate);
 	if (fate) {
 		free(frame);

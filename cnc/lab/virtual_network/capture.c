@@ -21,8 +21,13 @@
 uint64_t start_of_day_ns;
 
 struct capture {
-	FILE *file;
+	FILE *file; /* NULL: it has been closed */
+	char *path;
+	unsigned int interfaces;
+	struct capture *next;
 };
+
+static struct capture *captures;
 
 struct block {
 	size_t size;
@@ -63,11 +68,11 @@ static void write_block(struct capture *capture, struct block *block)
 
 	memcpy(block->octets + 4, &size, 4);
 	add_number(block, size);
-	if (fwrite(block->octets, 1, block->size, capture->file) != block->size)
+	if (fwrite(block->octets, 1, block->size, capture->file) != block->size || fflush(capture->file))
 		refuse("cannot write a capture: %s", strerror(errno));
 }
 
-static void write_interface(struct capture *capture, const char *name)
+unsigned int capture_interface(struct capture *capture, const char *name)
 {
 	struct block block = begin(INTERFACE_DESCRIPTION);
 	uint8_t nanoseconds = 9;
@@ -78,16 +83,20 @@ static void write_interface(struct capture *capture, const char *name)
 	add_option(&block, OPTION_RESOLUTION, &nanoseconds, 1);
 	add_number(&block, 0);
 	write_block(capture, &block);
+	return capture->interfaces++;
 }
 
-struct capture *capture_open(const char *path, const char *first, const char *second)
+struct capture *capture_open(const char *path)
 {
 	struct capture *capture = allocate(sizeof *capture);
 	struct block block = begin(SECTION_HEADER);
 
 	capture->file = fopen(path, "we");
-	if (!capture->file)
+	capture->path = strdup(path);
+	if (!capture->file || !capture->path)
 		refuse("cannot write %s: %s", path, strerror(errno));
+	/* Who reads along finds whole blocks only. */
+	setvbuf(capture->file, NULL, _IOFBF, MAX_BLOCK);
 	add_number(&block, 0x1a2b3c4d); /* the order of octets */
 	add_number(&block, 1);		/* version 1.0 */
 	add_number(&block, UINT32_MAX); /* as long as it is */
@@ -95,9 +104,27 @@ struct capture *capture_open(const char *path, const char *first, const char *se
 	add_option(&block, OPTION_COMMENT, TIMES, sizeof TIMES - 1);
 	add_number(&block, 0);
 	write_block(capture, &block);
-	write_interface(capture, first);
-	write_interface(capture, second);
+	capture->next = captures;
+	captures = capture;
 	return capture;
+}
+
+bool capture_is_open(const struct capture *capture)
+{
+	return capture && capture->file;
+}
+
+bool capture_close(const char *path)
+{
+	struct capture *capture = captures;
+
+	while (capture && (!capture->file || strcmp(capture->path, path)))
+		capture = capture->next;
+	if (!capture)
+		return false;
+	fclose(capture->file);
+	capture->file = NULL;
+	return true;
 }
 
 /* Its time is that at which its sending began. */

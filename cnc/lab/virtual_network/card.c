@@ -216,3 +216,19 @@ void card_join(struct card *card, struct line *line)
 	card->line = line;
 	config->speed_mbps = line->rate_bps / MBPS;
 }
+
+bool card_capture(struct card *card, struct capture *capture)
+{
+	struct card *other;
+
+	if (card->line->deliver != card_receive || capture_is_open(card->line->capture))
+		return false;
+	other = card->line->to;
+	for (unsigned int n = 0; n < 2; n++) {
+		struct card *end = n ? other : card;
+
+		end->line->capture = capture;
+		end->line->capture_interface = capture_interface(capture, end->device.name);
+	}
+	return true;
+}

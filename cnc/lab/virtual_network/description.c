@@ -181,8 +181,6 @@ static void cable_line(void)
 
 	if (ends[0] == ends[1])
 		wrong("is both ends of its cable", words[1]);
-	if (capture_path)
-		common.capture = capture_open(capture_path, words[1], words[2]);
 	for (unsigned int n = 0; n < 2; n++) {
 		struct line *line = allocate(sizeof *line);
 
@@ -192,10 +190,11 @@ static void cable_line(void)
 		line->random = 2 * seed + n;
 		line->from = ends[n];
 		line->to = ends[1 - n];
-		line->capture_interface = n;
 		line_open(line);
 		card_join(ends[n], line);
 	}
+	if (capture_path)
+		card_capture(ends[0], capture_open(capture_path));
 	nothing_behind(3);
 }
 

@@ -6,7 +6,8 @@
  * connected), `octets NAME TIME_NS HEX` (a node wrote to its console), `reached TIME_NS`,
  * `asleep TIME_NS` (nobody will ever do anything again), `ended NAME TIME_NS`, and `dead NAME TIME_NS
  * REASON` before exit code 1. Standard input takes orders: `send NAME HEX` (octets into a console, at the
- * present instant) and `go [UNTIL_NS]`. Time stands still at the start and after each event but `ended`
+ * present instant), `capture FILE NAME/PORT…` (what is on these ports' cables from here on), `release
+ * FILE` (no more of it) and `go [UNTIL_NS]`. Time stands still at the start and after each event but `ended`
  * until the next `go`. The end of standard input is the end of the run, with exit code 0, as is that of
  * the last kernel.
  */
@@ -44,14 +45,36 @@ static void go(const char *until)
 	}
 }
 
+static bool start_capture(const char *path, const char *port)
+{
+	struct capture *capture = capture_open(path);
+
+	for (; port; port = strtok(NULL, " \n")) {
+		struct card *card = card_named(port);
+
+		if (!card || !card_capture(card, capture))
+			return false;
+	}
+	return true;
+}
+
 static void obey(char *order)
 {
 	char *what = strtok(order, " \n"), *first = strtok(NULL, " \n"), *second = strtok(NULL, " \n");
+	bool done = false;
 
-	if (what && !strcmp(what, "go") && !second)
+	if (what && !strcmp(what, "go") && !second) {
 		go(first);
-	else if (!what || strcmp(what, "send") || !second || !console_send(first, second))
-		refuse("%s %s: no order, or for no console", what ? what : "", first ? first : "");
+		done = true;
+	} else if (what && first && !strcmp(what, "release") && !second) {
+		done = capture_close(first);
+	} else if (what && second && !strcmp(what, "capture")) {
+		done = start_capture(first, second);
+	} else if (what && second && !strcmp(what, "send")) {
+		done = console_send(first, second);
+	}
+	if (!done)
+		refuse("%s %s: no order, or for nothing that there is", what ? what : "", first ? first : "");
 }
 
 int main(int count, char **arguments)

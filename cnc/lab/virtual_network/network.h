@@ -199,6 +199,8 @@ struct card *card_add(struct kernel *kernel, const char *port, const uint8_t mac
 		      const char *path);
 struct card *card_named(const char *name);
 void card_join(struct card *card, struct line *line);
+/* Captures both directions of a card's cable; false: it is on none, or captured already. */
+bool card_capture(struct card *card, struct capture *capture);
 /* Refuses a network with a card that leads nowhere. */
 void cards_check(void);
 /* Hands over a frame and interrupts the kernel; a card without a free buffer loses it. */
@@ -206,7 +208,12 @@ void card_receive(void *card, void *from, struct frame *frame);
 
 void segment_join(struct card **cards, unsigned int count, uint64_t rate_bps, uint64_t delay_ns);
 
-struct capture *capture_open(const char *path, const char *first, const char *second);
+struct capture *capture_open(const char *path);
+/* Adds one, by whose number frames are written. */
+unsigned int capture_interface(struct capture *capture, const char *name);
+bool capture_is_open(const struct capture *capture);
+/* Whether there was an open one. */
+bool capture_close(const char *path);
 void capture_frame(struct capture *capture, unsigned int interface, const struct frame *frame,
 		   const char *comment);
 /* The time of day at the start, ns since 1970. */

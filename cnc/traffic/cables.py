@@ -1,0 +1,187 @@
+"""Record the frames on cables of a lab whose nodes are kernels, as a pcapng file.
+
+The program that carries the frames writes them, so that no node knows of it. A cable has a frame
+from the instant at which its sending begins, which is its time at both ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import BinaryIO
+
+from cnc import intent as intents
+from cnc.addressing import addresses
+from cnc.errors import CncError
+from cnc.lab import lifecycle
+from cnc.lab.kernels import layout, own
+from cnc.lab.running import substrate_of
+from cnc.model import NS_PER_S, Intent, PortRef
+from cnc.remote import client
+from cnc.remote.frames import Decoder, Frame, Kind
+from cnc.traffic.capture import Captured, check_ports
+from cnc.traffic.pcapng import Address, CaptureFile, Direction
+from cnc.version import __version__
+
+_POLL_S = 0.05
+_BLOCK = struct.Struct("=II")  # type, length
+_FRAME = struct.Struct("=IIIII")  # interface, time, captured and original length
+_ENHANCED_PACKET = 6
+_ANSWER_OCTETS = 4096
+
+
+def has_cables(lab: str) -> bool:
+    """Whether frames of this lab are to be had from its cables."""
+    return own.is_written(lifecycle.STATE_ROOT / lab)
+
+
+class CableCapture:
+    """Ports of a lab of kernels that are being captured; see `cnc.traffic.capture.Capture`.
+
+    Raises:
+        InputError: a node has no such port.
+        CncError: the lab has ended, or one of the cables is being captured already.
+    """
+
+    def __init__(self, lab: str, ports: Sequence[PortRef]) -> None:
+        self._lab = lab
+        self._ports = ports
+        self._frames = [0] * len(ports)
+        directory = lifecycle.STATE_ROOT / lab
+        self._nodes = substrate_of(lab, directory)
+        lifecycle.check_alive(lab, self._nodes)
+        home = directory / layout.HOME
+        document = json.loads((home / "shared" / layout.INTENT_FILE).read_text())
+        self._intent = intents.from_document(document, "the lab's intent")
+        links = self._intent.network.links
+        check_ports(lab, ports, [str(port) for port in links])
+        cables = sorted({min(port, links[port].target, key=str) for port in ports}, key=str)
+        # The interfaces of what is read: both ends of each cable.
+        self._ends = [end for one in cables for end in (one, links[one].target)]
+        self._stack = ExitStack()
+        self._stop = os.eventfd(0)
+        self._stack.callback(os.close, self._stop)
+        try:
+            stream = self._stack.enter_context(closing(client.connect(str(home / layout.CONTROL))))
+            request = json.dumps([str(each) for each in cables]).encode()
+            stream.sendall(Frame(Kind.CAPTURE, 0, request).encoded())
+            self._read = self._stack.enter_context(_answered(stream).open("rb"))
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __enter__(self) -> CableCapture:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def stop(self) -> None:
+        """Let `run` return soon. It may be called in a signal handler."""
+        os.eventfd_write(self._stop, 1)
+
+    def run(
+        self, file: BinaryIO, duration_ns: int | None = None, frames_max: int | None = None
+    ) -> list[Captured]:
+        """Write frames until so much virtual time has passed or there are so many, or until `stop`.
+
+        Raises what writing to `file` does.
+        CncError: the lab has ended.
+        """
+        written = self._begin(file)
+        passing = None if duration_ns is None else self._let_pass(duration_ns)
+        try:
+            while sum(self._frames) != frames_max:
+                is_over = passing is not None and passing.poll() is not None
+                for block in self._blocks():
+                    if sum(self._frames) != frames_max:
+                        self._take(block, written)
+                if is_over or select.select([self._stop], [], [], _POLL_S)[0]:
+                    break
+        finally:
+            if passing:
+                passing.kill()
+                passing.wait()
+        lifecycle.check_alive(self._lab, self._nodes)
+        return [Captured(*each, 0) for each in zip(self._ports, self._frames, strict=True)]
+
+    def _let_pass(self, duration_ns: int) -> subprocess.Popen[bytes]:
+        command = ["sleep", f"{duration_ns / NS_PER_S:.9f}"]
+        return subprocess.Popen(
+            self._nodes.command(layout.CONTROLLER, command), stdin=subprocess.DEVNULL
+        )
+
+    def _begin(self, file: BinaryIO) -> CaptureFile:
+        written = CaptureFile(
+            file,
+            application=f"cnc {__version__}",
+            system="user-mode Linux",
+            comment=f"lab {self._lab}; time stamps: true time (UTC) at which sending begins",
+        )
+        names = _names(self._intent)
+        macs = {name: str(address) for address, name in names.items()}
+        for port in self._ports:
+            name = str(port)
+            written.add_interface(name, f"port {port.port} of {port.node}", mac=macs[name])
+        written.add_names(names)
+        return written
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The frames that have come since: each the body of an enhanced packet block."""
+        while True:
+            begin = self._read.tell()
+            head = self._read.read(_BLOCK.size)
+            kind, length = _BLOCK.unpack(head) if len(head) == _BLOCK.size else (0, 0)
+            body = self._read.read(length - _BLOCK.size) if length else b""
+            if len(head) + len(body) < max(length, 1):
+                self._read.seek(begin)
+                return
+            if kind == _ENHANCED_PACKET:
+                yield body
+
+    def _take(self, block: bytes, written: CaptureFile) -> None:
+        interface, high, low, size, _ = _FRAME.unpack_from(block)
+        octets = block[_FRAME.size : _FRAME.size + size]
+        both = (
+            (self._ends[interface], Direction.OUTBOUND),
+            (self._ends[interface ^ 1], Direction.INBOUND),
+        )
+        for end, direction in both:
+            if end in self._ports:
+                number = self._ports.index(end)
+                written.add_frame(number, high << 32 | low, octets, direction)
+                self._frames[number] += 1
+
+
+def _answered(stream: socket.socket) -> Path:
+    """The file that is to be read.
+
+    Raises:
+        CncError: there is none; why.
+    """
+    decoder = Decoder()
+    while octets := stream.recv(_ANSWER_OCTETS):
+        for frame in decoder.feed(octets):
+            if frame.kind is Kind.OUTPUT:
+                return Path(frame.data.decode())
+            raise CncError(frame.data.decode(), hint="wait for the other `cnc lab capture`")
+    raise CncError("the lab ended before the capture began", hint="`cnc lab status` says more")
+
+
+def _names(intent: Intent) -> dict[Address, str]:
+    """The addresses of all nodes: of a port for Ethernet, of its node for IP."""
+    names: dict[Address, str] = {}
+    for kernel in layout.kernels(intent).values():
+        names |= {
+            card.mac: f"{card.node}/{card.port}" for card in (*kernel.ports, kernel.management)
+        }
+    for node, its in addresses(intent).items():
+        names |= {its.v4: node, its.v6: node}
+    return names
