@@ -3,8 +3,9 @@
 It may read and nothing else. Computing takes no time in virtual time: an endless query would hold
 the clock for ever, and no limit on CPU time would end it. So the queries here are costly and come
 to an end; what endless ones do to the deadline of a commit is measured in real time
-(scripts/bench-deadline). Nothing here is punished by a penalty (tsn-netconf-server): the attackers
-have the controller's address, which would be refused as well after a restart of the server.
+(scripts/bench-deadline). No penalty (tsn-netconf-server) ends an attack: the attackers have the
+controller's address, and a host from which a user who may commit has logged in has none, not even
+after a restart of the server.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PAUSE_S = 2.0
 ANSWER_TIMEOUT_S = 5.0
 # Fewer than those of which some are dropped at random, for that would meet the controller, too.
 IDLE_CONNECTIONS = 16
-# Connections without a login end within hello-timeout (10 s): those that do not are an offence.
+# A login costs more time than all of these. Connections without one are ended by the server before.
 REQUESTS_A_SESSION = 8
 KIB = 1024
 

@@ -3,6 +3,7 @@ changes: every command ends with a verdict or an error in words, and the watch g
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 from copy import deepcopy
@@ -29,7 +30,9 @@ from tests.unit.test_cli_printable import is_harmless
 # Bridges that police, number frames, and take out second copies, and a talker with an agent.
 SCHEDULE = intents.read(Path(__file__).parents[2] / "schedules" / "guarded.yaml").document
 STATIONS = {name: {} for name in SCHEDULE["end-stations"]} | {"plc": {"management": "10.99.0.9"}}
-GUARDED = compute(intents.from_document(SCHEDULE | {"end-stations": STATIONS}, "guarded.yaml"))
+INTENT = SCHEDULE | {"end-stations": STATIONS}
+GUARDED = compute(intents.from_document(INTENT, "guarded.yaml"))
+LATENESS = "talker-lateness"
 PLACES = sorted({*places(GUARDED, "s1"), *places(GUARDED, "plc")})
 COMMANDS = {
     "status": ["status", "PLAN"],
@@ -39,6 +42,7 @@ COMMANDS = {
     "doctor": ["doctor", "PLAN"],
     "discover": ["discover", "10.99.0.1", "10.99.0.2"],
     "path": ["path", "set-point", "PLAN"],
+    "plan --ask-switches": ["plan", "--ask-switches", "INTENT"],
 }
 WITH_HISTORY = {"status", "status --json", "push --dry-run", "push", "path"}
 
@@ -46,10 +50,14 @@ WITH_HISTORY = {"status", "status --json", "push --dry-run", "push", "path"}
 @pytest.fixture
 def cnc(tmp_path, monkeypatch):
     """Runs a command on the plan; what is no error of ours is raised."""
-    planfile.dump(GUARDED, tmp_path / "plan.json")
+    files = {"PLAN": tmp_path / "plan.json", "INTENT": tmp_path / "guarded.yaml"}
+    planfile.dump(GUARDED, files["PLAN"])
+    # What talkers and timers are like is left for the switches to say.
+    asked = {k: v for k, v in INTENT["defaults"].items() if k not in {"gate-margin", LATENESS}}
+    files["INTENT"].write_text(json.dumps(INTENT | {"defaults": asked}))
 
     def run(command):
-        words = [str(tmp_path / "plan.json") if w == "PLAN" else w for w in COMMANDS[command]]
+        words = [str(files.get(word, word)) for word in COMMANDS[command]]
         if command in WITH_HISTORY:
             words += ["--state-dir", str(tmp_path / "state")]
         return invoke(monkeypatch, words, tmp_path)
