@@ -11,6 +11,8 @@ The command line prints `str(error)` and, below it, the hint: what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class CncError(Exception):
     """What happened and where, in one or a few lines; `hint` says what to do next."""
@@ -23,9 +25,18 @@ class CncError(Exception):
 
 
 class InputError(CncError):
-    """A file or argument is not what it must be. Nothing was changed."""
+    """A file or argument is not what it must be. Nothing was changed.
+
+    `quoted` has, by lines of the message, the line of the file that each is about.
+    """
 
     exit_code = 2
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, quoted: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.quoted = quoted or {}
 
 
 class Unschedulable(CncError):

@@ -84,7 +84,8 @@ def from_document(
 def _build_intent(problems: Problems, *, of_plan: bool = False) -> Intent:
     try:
         written_out = expand(problems)
-        return build(validate(written_out, shape.Document), written_out, of_plan=of_plan)
+        document = validate(written_out, shape.Document)
     except InputError as error:
         error.hint = error.hint or "`cnc init` writes an example that explains every key"
         raise
+    return build(document, written_out, of_plan=of_plan)

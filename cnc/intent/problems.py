@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ LineMap = Mapping[KeyPath, int]
 
 _FOUND_CHARACTERS_MAX = 60
 _CHOICES_MAX = 12
+_QUOTED_CHARACTERS_MAX = 100
 
 # Plain text that some YAML readers take for another type. Here it is text, and the message says
 # so.
@@ -39,7 +40,8 @@ class Origin(NamedTuple):
 
 @dataclass(slots=True)
 class Problems:
-    """A document and its problems. `lines` is empty when it came without a file.
+    """A document and its problems. `lines` is empty when it came without a file, whose `text` is
+    quoted.
 
     `origins` has, by name, the streams of the document that are written otherwise. Of several that
     one entry or template makes, a problem is told once, of the first.
@@ -50,6 +52,7 @@ class Problems:
     document: Any = None
     unread: set[KeyPath] = field(default_factory=set)  # what stands there is refused already
     origins: Mapping[str, Origin] = field(default_factory=dict)
+    text: str = ""
     _found: list[tuple[int, str, str]] = field(default_factory=list)
     _told_of: dict[KeyPath, str] = field(default_factory=dict)
 
@@ -80,7 +83,12 @@ class Problems:
     def raise_if_any(self) -> None:
         """Raise `InputError` with one line for each problem, in the order of the file."""
         if self._found:
-            raise InputError("\n".join(text for *_, text in sorted(self._found)))
+            found = sorted(self._found)
+            lines = self.text.splitlines()
+            raise InputError(
+                "\n".join(text for *_, text in found),
+                quoted={text: quoted(lines, line) for line, _, text in found},
+            )
 
     def _written(self, path: KeyPath) -> KeyPath:
         """`path` as the operator wrote it, up to the last step that exists in the document.
@@ -104,6 +112,16 @@ class Problems:
             value = value[place]
             written.append(place)
         return tuple(written)
+
+
+def quoted(lines: Sequence[str], line: int) -> str:
+    """One of the lines of a file, from 1 on, as it stands below a message about it; nothing where
+    there is no such line."""
+    if not 0 < line <= len(lines):
+        return ""
+    its = lines[line - 1].rstrip()
+    cut = f"{its[: _QUOTED_CHARACTERS_MAX - 1]}…" if len(its) > _QUOTED_CHARACTERS_MAX else its
+    return f"{line:>5} | {cut}"
 
 
 def dotted(path: KeyPath) -> str:

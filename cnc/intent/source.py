@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from cnc.errors import InputError
-from cnc.intent.problems import KeyPath, Problems, shown
+from cnc.intent.problems import KeyPath, Problems, quoted, shown
 
 SIZE_MAX_OCTETS = 4 << 20
 DEPTH_MAX = 16
@@ -82,12 +82,14 @@ def parse(text: bytes, source: str) -> Problems:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         why = ", ".join(filter(None, (error.context, error.problem)))
-        raise InputError(f"{source}:{line}: not YAML: {why}", hint=_YAML) from None
+        message = f"{source}:{line}: not YAML: {why}"
+        its = {message: quoted(decoded.splitlines(), line)}
+        raise InputError(message, hint=_YAML, quoted=its) from None
     except yaml.YAMLError as error:
         why = str(error).splitlines()[0]
         raise InputError(f"{source}: not YAML: {why}", hint=_YAML) from None
     lines: dict[KeyPath, int] = {(): 1}
-    problems = Problems(source, lines)
+    problems = Problems(source, lines, text=decoded)
     if root is not None:
         lines[()] = _line(root)
         problems.document = _Builder(problems, lines).build(root, ())

@@ -57,7 +57,12 @@ def expand(problems: Problems) -> Problems:
     written_out = {key: value for key, value in document.items() if key != "templates"}
     written_out["streams"] = expansion.streams
     return Problems(
-        problems.source, problems.lines, written_out, problems.unread, expansion.origins
+        problems.source,
+        problems.lines,
+        written_out,
+        problems.unread,
+        expansion.origins,
+        problems.text,
     )
 
 

@@ -14,7 +14,7 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
     backlog, chains,
     pauses
     incremental, live planning around what runs           explain    why a stream has no place
-    executors         where searches run
+    margin_cost       what late gates cost                executors  where searches run
 """
 
 from __future__ import annotations

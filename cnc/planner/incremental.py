@@ -105,18 +105,19 @@ def _as_gated(intent: Intent, link: Link) -> Link:
 
 def placements(problem: Problem, kept: Mapping[str, StreamPlan]) -> dict[Member, Placement]:
     """The kept streams as the planner sees them."""
-    return anew(problem, _as_planned(problem, kept))
+    return anew(problem, planned_placements(problem, kept))
 
 
 def loose_ports(running: Plan) -> frozenset[PortRef]:
     """The ports of a plan whose gates do not hold every frame back until its time."""
     problem = Problem(running.intent, {})
-    planned = _as_planned(problem, running.streams)
+    planned = planned_placements(problem, running.streams)
     exact = gate_control_lists(problem, planned.values()).lists
     return frozenset(port for port, its in running.gates.items() if exact.get(port) != its)
 
 
-def _as_planned(problem: Problem, kept: Mapping[str, StreamPlan]) -> dict[Member, Placement]:
+def planned_placements(problem: Problem, kept: Mapping[str, StreamPlan]) -> dict[Member, Placement]:
+    """Streams of a plan where they are, as if each gate held its frames back."""
     number = {link.source: index for index, link in enumerate(problem.links)}
     found = {}
     for name, planned in kept.items():

@@ -115,6 +115,30 @@ def test_a_bad_intent_ends_with_2_and_names_file_and_line(tmp_path: Path) -> Non
     assert "Traceback" not in done.stderr
 
 
+def test_each_problem_of_a_file_is_followed_by_its_line(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(
+        LINE3.read_text()
+        .replace("period: 500us", "period: 1 fortnight")
+        .replace("period: 2ms", "period: soon")
+    )
+    lines = bad.read_text().splitlines()
+    *told, hint = cnc("plan", bad).stderr.splitlines()
+    assert hint.startswith("hint: ")
+    numbers = [int(line.partition(f"{bad}:")[2].partition(":")[0]) for line in told[::2]]
+    assert len(numbers) == 2
+    assert told[1::2] == [f"{number:>5} | {lines[number - 1]}" for number in numbers]
+    assert "fortnight" in told[1]
+
+
+def test_a_deadline_that_no_network_keeps_sends_nobody_to_an_example(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(LINE3.read_text().replace("max-latency: 50us", "max-latency: 5us"))
+    done = cnc("plan", bad)
+    assert "found 5us, expected at least" in done.stderr
+    assert "hint" not in done.stderr
+
+
 def test_a_missing_file_ends_with_2() -> None:
     done = cnc("push", "no-such-file.yaml")
     assert done.returncode == 2

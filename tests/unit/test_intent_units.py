@@ -45,6 +45,31 @@ def test_rates_are_decimal_and_sizes_are_octets() -> None:
 
 
 @pytest.mark.parametrize(
+    ("quantity", "text", "meant"),
+    [
+        (RATE, "100Mbit", "100Mbps"),
+        (RATE, "2.5 Gbit/s", "2.5Gbps"),
+        (RATE, "100MBPS", "100Mbps"),
+        (SIZE, "1522", "1522B"),
+        (SIZE, 1522, "1522B"),
+        (SIZE, "200 bytes", "200B"),
+        (DURATION, "5msec", "5ms"),
+    ],
+)
+def test_units_of_other_programs_are_refused_with_the_one_that_is_meant(
+    quantity: Quantity, text: object, meant: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"; did you mean {meant}\?$"):
+        quantity.parse(text)
+
+
+@pytest.mark.parametrize("text", ["fast", "1.2.3Mbit", "100Mfoo", "", None])
+def test_nothing_is_meant_by_what_is_no_quantity_anywhere(text: object) -> None:
+    with pytest.raises(ValueError, match=r"^a rate such as 100Mbps, 1Gbps$"):
+        RATE.parse(text)
+
+
+@pytest.mark.parametrize(
     ("value_ns", "text"),
     [(0, "0ns"), (999, "999ns"), (1_500_000, "1.5ms"), (7_820, "7.82us"), (10**9, "1s")],
 )

@@ -25,6 +25,7 @@ from cnc.model import (
     WakeUps,
 )
 from cnc.planner import plan as compute
+from cnc.planner.margin_cost import best_effort_shares
 from cnc.rollout import doctor
 from cnc.rollout.doctor import Visit
 from cnc.rollout.preflight import Check, Finding, Verdict
@@ -247,7 +248,8 @@ def test_plan_says_what_the_margin_is_where_it_comes_from_and_what_it_costs(
     bound_ns = planned.streams["motion"].latency_bound_ns
     assert capsys.readouterr().out == (
         "gate margin 50 µs (measured on s1/s2: max 43.21 µs of 100,000 wake-ups): part of each "
-        f"latency bound, of motion 200 µs ({(bound_ns - 200_000) / 1000:g} µs without it)\n"
+        f"latency bound, of motion 200 µs ({(bound_ns - 200_000) / 1000:g} µs without it); "
+        "best effort has 48.7% of s2/s3 (92.8% without it)\n"
     )
 
 
@@ -259,6 +261,16 @@ def test_the_cost_is_counted_on_the_way_to_the_farthest_listener() -> None:
     document["streams"]["motion"]["listeners"].append("l0")
     planned = compute(intents.from_document(document, "line3"))
     assert margin.cost_ns(planned, planned.streams["motion"]) == 4 * 10_000
+
+
+def test_best_effort_pays_for_a_margin_once_before_and_once_within_each_window() -> None:
+    intent = intent_with("10us")
+    camera = replace(intent, streams={"camera": intent.streams["camera"]})
+    planned = compute(camera)
+    paid = best_effort_shares(planned)
+    assert paid is not None
+    port, share, without = paid
+    assert round((without - share) * planned.gates[port].cycle_ns) == 2 * 10_000
 
 
 def test_a_plan_without_margin_says_nothing_of_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ import click
 
 from cnc.cli import settings
 from cnc.cli.terminal import echo
-from cnc.errors import CncError
+from cnc.errors import CncError, InputError
 from cnc.format import printable
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ def error(raised: CncError, *, as_json: bool = False) -> None:
     if as_json:
         _error_json(str(raised), raised.hint, raised.exit_code)
         return
-    head, *items = str(raised).split("\n")
+    quoted = raised.quoted if isinstance(raised, InputError) else {}
+    head, *items = (
+        f"{line}\n{quoted[line]}" if quoted.get(line) else line for line in str(raised).split("\n")
+    )
     echo(f"cnc: {head}", err=True)
     if items:
         echo(some(items, "\n"), err=True)

@@ -238,6 +238,8 @@ def measured_clock_error(planned: Plan) -> None:
 
 def gate_margin(planned: Plan) -> None:
     """How late gates may open by the plan, why, and what that costs; nothing without a margin."""
+    from cnc.planner.margin_cost import best_effort_shares  # noqa: PLC0415
+
     margin_ns = planned.intent.network.gate_margin_ns
     if not margin_ns:
         return
@@ -250,6 +252,9 @@ def gate_margin(planned: Plan) -> None:
             f": part of each latency bound, of {name} {duration(costs_ns[name])} "
             f"({duration(bound_ns - costs_ns[name])} without it)"
         )
+    if shares := best_effort_shares(planned):
+        port, share, without = shares
+        text += f"; best effort has {share:.1%} of {port} ({without:.1%} without it)"
     echo(text)
 
 
