@@ -20,7 +20,7 @@ from cnc.errors import CncError, InputError
 from cnc.intent import from_document
 from cnc.intent.source import dump
 from cnc.intent.units import DURATION, RATE
-from cnc.model import Intent
+from cnc.model import Forwarding, Intent
 
 PYTHON = "/usr/bin/python3"  # Debian's package of Mininet installs for this one
 READER = Path(__file__).with_name("mininet_reader.py")
@@ -30,7 +30,8 @@ INTERFACE_NAME_MAX = 15
 NAME_MAX = 63
 PLACES_SHOWN = 3
 
-# Not in a Topo. As in schedules/line3.yaml.
+# Not in a Topo. As in schedules/line3.yaml, but switches bridge, as those of Mininet do, and know
+# classes by the priority in the VLAN tag.
 DEFAULTS = {
     "rate": "1Gbps",
     "propagation": "100ns",
@@ -43,18 +44,11 @@ DEFAULTS = {
     "netconf-port": 830,
 }
 CLASSES = {
-    "control": {
-        "traffic-class": 7,
-        "priority": 7,
-        "dscp": [48, 56],
-        "role": "control",
-        "max-frame": "128B",
-    },
-    "cyclic": {"traffic-class": 6, "priority": 6, "dscp": 46, "role": "scheduled"},
+    "control": {"traffic-class": 7, "priority": 7, "role": "control", "max-frame": "128B"},
+    "cyclic": {"traffic-class": 6, "priority": 6, "role": "scheduled"},
     "best-effort": {
         "traffic-class": 0,
         "priority": 0,
-        "dscp": 0,
         "role": "best-effort",
         "max-frame": "1522B",
     },
@@ -116,6 +110,7 @@ def read(file: Path, chosen: str | None = None) -> Imported:
             notes.ignore(kind, option, node["name"])
     document = {
         "name": _lab_name(file),
+        "forwarding": Forwarding.BRIDGED.value,
         "defaults": DEFAULTS,
         "classes": CLASSES,
         "switches": {

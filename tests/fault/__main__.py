@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cnc.model import NS_PER_S
 from tests.fault.matrix import Case, Walk, cases, distinct
-from tests.fault.network import Subject
+from tests.fault.network import STRUCK, Subject
 from tests.fault.table import Fault, Row, from_json, of_bridges, to_json
 
 
@@ -19,7 +19,9 @@ def main() -> int:
     known = {(row.step, row.fault) for row in _rows(options.known)}
     done: list[Row] = []
     options.json.write_text(to_json(done))  # there may be none to run
-    with Walk(options.network, is_attacked=not options.without_attackers) as walk:
+    with Walk(
+        options.network, is_attacked=not options.without_attackers, struck=options.switch
+    ) as walk:
         steps = walk.steps()
         for case in filter(_chosen(options, steps), cases(steps)):
             if (case.step, case.fault) in known:
@@ -49,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--known", type=Path, metavar="FILE", help="leave out the rows in it")
     parser.add_argument("--network", type=Subject, choices=list(Subject), default=Subject.LINE)
+    parser.add_argument("--switch", default=STRUCK, metavar="NAME", help="strike this one")
     parser.add_argument(
         "--without-attackers", action="store_true", help="leave the switches' servers in peace"
     )

@@ -22,7 +22,6 @@ import asyncssh
 
 from cnc.lab import Lab
 from cnc.lab.running import management_of
-from tests.fault.network import STRUCK
 from tests.stack.attacks import AttackersSession, large_edit, names
 from tests.stack.front_end import FrontEnd
 
@@ -67,8 +66,9 @@ _OF_THE_OTHERS = (_COSTLY_QUERY, ""), *_REQUESTS, ("<get/>", ""), *_REQUESTS
 class Attackers:
     """One at each of these switches, from `with` to its end, who comes again after what strikes."""
 
-    def __init__(self, lab: Lab, switches: Sequence[str]) -> None:
+    def __init__(self, lab: Lab, switches: Sequence[str], struck: str) -> None:
         self._servers = {name: _server(lab, name) for name in switches}
+        self._struck = struck
         self._answers = dict.fromkeys(self._servers, 0)
         self._loop = asyncio.new_event_loop()
         self._task = self._loop.create_task(self._attack_all())
@@ -97,7 +97,7 @@ class Attackers:
                 group.create_task(self._attack(name))
 
     async def _attack(self, name: str) -> None:
-        requests = cycle(_OF_THE_STRUCK if name == STRUCK else _OF_THE_OTHERS)
+        requests = cycle(_OF_THE_STRUCK if name == self._struck else _OF_THE_OTHERS)
         while True:
             # The switch may be cut off, or its server struck.
             with suppress(OSError, asyncssh.Error, TimeoutError):

@@ -63,6 +63,7 @@ class Bench:
     """A lab whose struck switch and controllers are probed, and whose switches may be attacked."""
 
     lab: Lab
+    struck: str
     processes: Processes
     director: Director
     recorder: Recorder
@@ -102,15 +103,15 @@ class Bench:
 
     def recover(self, fault: Fault, choice: Recovery) -> Recovery:
         """Start what died, mend what is cut, wait, and choose if an operator has to."""
-        switch = self.lab.switch(STRUCK)
+        switch = self.lab.switch(self.struck)
         if self._broker() is None:
             # Its front ends by itself; a service manager starts them again only then.
             self._await_end(NETCONF_SERVER)
         times_ready = self._times_agent_was_ready()
         ended = [program for program in PROGRAMS if switch.pid(program) is None]
         for program in ended:
-            self.lab.start(STRUCK, program)
-        self.lab.link_up(STRUCK)
+            self.lab.start(self.struck, program)
+        self.lab.link_up(self.struck)
         time.sleep(SELF_HEALING_OF_LINK_S if fault is Fault.LINK else SELF_HEALING_S)
         if AGENT in ended:
             self._await_agent(times_ready + 1)
@@ -141,7 +142,7 @@ class Bench:
 
     def logs(self) -> str:
         """What the controllers and the struck switch's programs have said."""
-        switch = self.lab.switch(STRUCK)
+        switch = self.lab.switch(self.struck)
         files = [self.log, *(switch.log(program) for program in PROGRAMS)]
         return "\n".join(f"=== {file.name}\n{file.read_text()}" for file in files)
 
@@ -157,7 +158,8 @@ class Bench:
                 environment=environment,
                 log=self.log,
                 director=self.director.path if probed else None,
-                struck_address=management_of(self.lab.intent, STRUCK).address,
+                struck=self.struck,
+                struck_address=management_of(self.lab.intent, self.struck).address,
             )
         )
 
@@ -166,17 +168,17 @@ class Bench:
             os.kill(controller.pid or 0, signal.SIGKILL)
             wait([controller.sentinel])
         elif fault is Fault.LINK:
-            self.lab.link_down(STRUCK)
+            self.lab.link_down(self.struck)
         elif fault is Fault.BROKER:
             broker = self._broker()
             if broker is not None:
-                stop({broker: self.lab.namespace(STRUCK)}, signal.SIGKILL)
+                stop({broker: self.lab.namespace(self.struck)}, signal.SIGKILL)
         else:
-            self.lab.kill(STRUCK, AGENT if fault is Fault.AGENT else NETCONF_SERVER)
+            self.lab.kill(self.struck, AGENT if fault is Fault.AGENT else NETCONF_SERVER)
 
     def _broker(self) -> int | None:
         """The process id of the struck switch's broker."""
-        for pid in members(self.lab.namespace(STRUCK)):
+        for pid in members(self.lab.namespace(self.struck)):
             with suppress(OSError):  # it has ended meanwhile
                 if Path(f"/proc/{pid}/comm").read_text().strip() == BROKER:
                     return pid
@@ -184,7 +186,7 @@ class Bench:
 
     def _await_end(self, program: str) -> None:
         deadline_s = time.monotonic() + END_TIMEOUT_S
-        while self.lab.switch(STRUCK).pid(program) is not None:
+        while self.lab.switch(self.struck).pid(program) is not None:
             if time.monotonic() > deadline_s:
                 raise TimeoutError(f"{program} did not end within {END_TIMEOUT_S} s")
             time.sleep(POLL_S)
@@ -197,11 +199,11 @@ class Bench:
             time.sleep(POLL_S)
 
     def _times_agent_was_ready(self) -> int:
-        return self.lab.switch(STRUCK).log(AGENT).read_text().count(f"{AGENT}: ready\n")
+        return self.lab.switch(self.struck).log(AGENT).read_text().count(f"{AGENT}: ready\n")
 
 
 @contextmanager
-def bench(subject: Subject, *, is_attacked: bool = True) -> Iterator[Bench]:
+def bench(subject: Subject, *, is_attacked: bool = True, struck: str = STRUCK) -> Iterator[Bench]:
     """The lab of a network, up. Its programs are forks, the struck switch's with probes in them."""
     processes = Processes()
     intent, plans = network(subject), two_plans(subject)
@@ -211,7 +213,7 @@ def bench(subject: Subject, *, is_attacked: bool = True) -> Iterator[Bench]:
         def spawn(
             namespace: str, argv: Sequence[str], *, environment: Mapping[str, str], log: Path
         ) -> int:
-            is_struck = namespace == of_node(intent.name, STRUCK)
+            is_struck = namespace == of_node(intent.name, struck)
             probed_by = director.path if is_struck else None
             process = processes.start(Command(argv, environment, log, namespace, probed_by))
             return process.pid or 0
@@ -220,11 +222,11 @@ def bench(subject: Subject, *, is_attacked: bool = True) -> Iterator[Bench]:
             patch("cnc.lab.switch.spawn", spawn),
             lab(intent) as running,
             Recorder(running, telling_ports(*plans)) as recorder,
-            Attackers(running, attacked) as attackers,
+            Attackers(running, attacked, struck) as attackers,
             EntryLog(running, plans[0]).open() as entries,
             Copies(running, kept(*plans)).sending() as copies,
         ):
-            yield Bench(running, processes, director, recorder, attackers, entries, copies)
+            yield Bench(running, struck, processes, director, recorder, attackers, entries, copies)
 
 
 def _exit_status(process: ForkServerProcess) -> int:

@@ -16,7 +16,7 @@ from cnc.model import Forwarding, Plan
 from tests.fault import guards, ways
 from tests.fault.bench import bench
 from tests.fault.kernels import Side, Sides
-from tests.fault.network import Subject, two_plans
+from tests.fault.network import STRUCK, Subject, two_plans
 from tests.fault.table import Fault, Recovery, Row
 
 
@@ -87,10 +87,13 @@ def _has_changed(step: str) -> bool:
 class Walk:
     """Goes through cases on one lab, from `with` to its end; a new lab after a row not sound."""
 
-    def __init__(self, subject: Subject = Subject.LINE, *, is_attacked: bool = True) -> None:
+    def __init__(
+        self, subject: Subject = Subject.LINE, *, is_attacked: bool = True, struck: str = STRUCK
+    ) -> None:
         self._stack = ExitStack()
         self._subject = subject
         self._is_attacked = is_attacked
+        self._struck = struck
         self._sides = Sides(*two_plans(subject))
 
     def __enter__(self) -> Self:
@@ -161,7 +164,9 @@ class Walk:
         return self._bench.logs()
 
     def _begin(self) -> None:
-        self._bench = self._stack.enter_context(bench(self._subject, is_attacked=self._is_attacked))
+        self._bench = self._stack.enter_context(
+            bench(self._subject, is_attacked=self._is_attacked, struck=self._struck)
+        )
         self._sides = Sides(*two_plans(self._subject))
         self._undisturbed(self._sides.old)
 

@@ -23,7 +23,6 @@ from agent.netconfd.front.server import main as netconf_server
 from cnc.cli import main as controller
 from cnc.lab.switch import AGENT, NETCONF_SERVER
 from tests.fault import instruments
-from tests.fault.network import STRUCK
 from tests.fault.probe import Probe
 
 CONTROLLER = "cnc"
@@ -44,7 +43,7 @@ class Command:
     """What to run, with both outputs appended to `log`.
 
     With the path of a `director` the program is probed; a controller at what it does with the
-    switch that is struck, which has the address `struck_address`.
+    switch `struck`, which has the address `struck_address`.
     """
 
     argv: Sequence[str]
@@ -52,6 +51,7 @@ class Command:
     log: Path
     namespace: str | None = None
     director: Path | None = None
+    struck: str = ""
     struck_address: str = ""
 
 
@@ -81,20 +81,20 @@ def _run(command: Command, running: Event) -> None:
         netns.setns(command.namespace, flags=0)
     program = Path(command.argv[0]).name
     if command.director:
-        _instrument(program, command.director, command.struck_address)
+        _instrument(program, command.director, command.struck, command.struck_address)
     running.set()
     sys.argv = list(command.argv)
     sys.exit(_PROGRAMS[program]())
 
 
-def _instrument(program: str, director: Path, struck_address: str) -> None:
+def _instrument(program: str, director: Path, struck: str, struck_address: str) -> None:
     if program == NETCONF_SERVER:
         instruments.broker(partial(Probe, director, BROKER))
         return
     probe = Probe(director, program)
     if program == CONTROLLER:
         instruments.rpcs(probe, struck_address)
-        instruments.journal(probe, STRUCK)
+        instruments.journal(probe, struck)
     elif program == AGENT:
         instruments.netlink(probe)
         instruments.batches(probe)

@@ -22,7 +22,8 @@ from cnc.talker import OffsetFile
 from tests.fault.kernels import Side
 
 Entry = tuple[str, StreamAddress, str]
-_ENTRY = re.compile(r"port (\S+) grp ([0-9a-f:]{17}) .*vid (\d+)")
+# Of a whole line: where one is cut, VLAN 10 is VLAN 1.
+_ENTRY = re.compile(r"port (\S+) grp ([0-9a-f:]{17}) .*vid (\d+).*\n")
 
 
 def planned(plan: Plan) -> set[Entry]:
@@ -94,7 +95,9 @@ class EntryLog:
             for name in self._lab.intent.network.bridges if self._is_bridged else ():
                 file = self._files[name] = self._lab.directory / f"{name}.entries"
                 log = stack.enter_context(file.open("w"))
-                command = self._lab.command(name, ["bridge", "monitor", "mdb"])
+                # Left to itself it writes 4,096 octets at a time, rows later.
+                line_by_line = ["stdbuf", "--output=L", "bridge", "monitor", "mdb"]
+                command = self._lab.command(name, line_by_line)
                 monitor = subprocess.Popen(command, stdout=log)
                 stack.callback(monitor.wait)
                 stack.callback(monitor.kill)
@@ -105,8 +108,13 @@ class EntryLog:
         an address, and no address in common with the other, so that others only could close a
         circle."""
         seen = {
-            (name, StreamAddress(mac, int(vlan_id)), port)
+            (name, address, port)
             for name, file in self._files.items()
-            for port, mac, vlan_id in _ENTRY.findall(file.read_text())
+            for address, port in told(file.read_text())
         }
         return seen - set().union(*map(planned, plans))
+
+
+def told(log: str) -> set[tuple[StreamAddress, str]]:
+    """The entries of which `bridge monitor` has told, by address and port."""
+    return {(StreamAddress(mac, int(vlan_id)), port) for port, mac, vlan_id in _ENTRY.findall(log)}

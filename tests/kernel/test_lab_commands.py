@@ -92,7 +92,7 @@ def test_frames_take_the_rate_and_the_delay_that_mininet_was_told(
 
 
 def test_interfaces_are_named_as_mininet_names_them(running: None):
-    for node, expected in (("h1", {"h1-eth0"}), ("s1", {"s1-eth1", "s1-eth2", "mgmt"})):
+    for node, expected in (("h1", {"h1-eth0"}), ("s1", {"br0", "s1-eth1", "s1-eth2", "mgmt"})):
         found = namespaces.inside(namespaces.of_node(NAME, node), socket.if_nameindex)
         assert {name for _, name in found} - {"lo", "sit0", WAKE_UP_PROBE} == expected
 

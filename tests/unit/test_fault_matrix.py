@@ -9,14 +9,14 @@ import pytest
 
 from agent.mechanisms.gates.model import GateEntry, GateSchedule
 from cnc.check.transition import judge_transition
-from cnc.model import Plan
+from cnc.model import Plan, StreamAddress
 from cnc.transition import transition
 from tests.fault.director import Direction
 from tests.fault.kernels import Gates, Side, Sides
 from tests.fault.matrix import cases, distinct
 from tests.fault.network import STRUCK, Subject, telling_ports, two_plans
 from tests.fault.table import Fault, Recovery, Row, from_json, to_json, to_markdown
-from tests.fault.ways import planned
+from tests.fault.ways import planned, told
 
 MS = 1_000_000
 START_NS = 1_000 * MS
@@ -259,3 +259,16 @@ def test_every_stream_of_the_triangle_has_another_way_and_address_in_either_sche
     assert {port.node for port in telling_ports(old, new)} == {"s1", "s2", "s3"}
     assert not planned(old) & planned(new)
     assert any(switch == STRUCK for switch, _, _ in planned(old))
+
+
+def test_a_line_that_is_half_written_tells_of_no_entry():
+    lines = (
+        "dev br0 port s2 grp 03:54:53:4e:00:00 permanent vid 10\n"
+        "Deleted dev br0 port s3 grp 03:54:53:4e:00:01 permanent vid 10\n"
+    )
+    entries = {
+        (StreamAddress("03:54:53:4e:00:00", 10), "s2"),
+        (StreamAddress("03:54:53:4e:00:01", 10), "s3"),
+    }
+    assert told(lines) == entries
+    assert told(f"{lines}dev br0 port s1 grp 03:54:53:4e:00:00 permanent vid 1") == entries
