@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyroute2 import IPRoute
 
@@ -19,8 +20,15 @@ from cnc.lab.namespaced import Namespaces
 from cnc.lab.process import handles, stop
 from cnc.lab.substrate import Substrate
 from cnc.lab.switch import PROGRAMS, Switch
+from cnc.lazy import lazy_import
 from cnc.model import Intent, Management
-from cnc.switch.device import ConnectOptions, Device, DeviceError, ManagedNode
+from cnc.switch.node import ManagedNode
+from cnc.switch.options import ConnectOptions
+
+if TYPE_CHECKING:
+    from cnc.switch import device as netconf
+else:
+    netconf = lazy_import("cnc.switch.device")  # no end station of a lab of kernels needs it
 
 READY_TIMEOUT_S = 180.0  # an emulated processor imports for a minute
 POLL_INTERVAL_S = 0.05
@@ -157,7 +165,10 @@ class Lab:
         starts_ns = [0]
         for node in self.intent.network.managed.values():
             ports = [ref.port for ref in self.intent.network.links if ref.node == node.name]
-            with contextlib.suppress(DeviceError), Device(node, self.connect) as device:
+            with (
+                contextlib.suppress(netconf.DeviceError),
+                netconf.Device(node, self.connect) as device,
+            ):
                 reports = device.state(ports).ports.values()
                 waiting = (each.pending or each.talker.pending for each in reports)
                 starts_ns += [schedule.base_time_ns for schedule in waiting if schedule]
@@ -174,7 +185,10 @@ class Lab:
         None: all can, or none answers. One reply is enough, since all share one kernel.
         """
         for bridge in self.intent.network.bridges.values():
-            with contextlib.suppress(DeviceError), Device(bridge, self.connect) as device:
+            with (
+                contextlib.suppress(netconf.DeviceError),
+                netconf.Device(bridge, self.connect) as device,
+            ):
                 if agent := device.state([management.SWITCH_PORT]).agent:
                     return agent.gates_refused
         return None
@@ -210,8 +224,8 @@ def _unreachable(node: ManagedNode, connect: ConnectOptions) -> str | None:
     except OSError as error:
         return str(error)
     try:
-        with Device(node, connect) as device:
+        with netconf.Device(node, connect) as device:
             agent = device.state([management.SWITCH_PORT]).agent
-    except DeviceError as error:
+    except netconf.DeviceError as error:
         return str(error)
     return "no agent behind the NETCONF server" if agent is None else None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from cnc import whole_file
 from cnc.errors import CncError
 from cnc.model import Management
 from cnc.switch.known_hosts import KnownHosts
+from cnc.switch.options import ConnectOptions
 from cnc.switch.transport import open_session
 
 # Longest error message of a switch that is shown whole, in characters.
@@ -54,15 +54,6 @@ class HostKeyRefused(DeviceError):
 
 class LoginRefused(DeviceError):
     """The switch does not accept the operator's key."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectOptions:
-    """How to log in to the switches: private key, known_hosts file, time-out of each reply."""
-
-    identity: Path
-    known_hosts: Path
-    timeout_s: float = 30.0
 
 
 def shortened(text: str) -> str:

@@ -22,7 +22,6 @@ from cnc.format import duration
 from cnc.model import EndStation, StoredPort
 from cnc.switch import filters, readback
 from cnc.switch.connection import (
-    ConnectOptions,
     DeviceError,
     HostKeyRefused,
     LoginRefused,
@@ -33,6 +32,7 @@ from cnc.switch.counters import PortCounters, port_counters
 from cnc.switch.modules import module_filter
 from cnc.switch.monitoring import ServerReport, server_filter, server_report
 from cnc.switch.node import Managed, ManagedNode, bridges_in
+from cnc.switch.options import ConnectOptions
 from cnc.switch.reply import Element
 from cnc.switch.rollout_id import RolloutId, rollout_id_filter, rollout_id_in
 from cnc.switch.topology import TopologyReport, topology_filter, topology_report

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from subprocess import run
+from typing import TYPE_CHECKING
 
 from lxml.builder import ElementMaker
 
@@ -19,12 +20,18 @@ from cnc.format import duration
 from cnc.lab.kernels.beside import command_of
 from cnc.lab.management import SWITCH_PORT
 from cnc.lab.running import Lab
+from cnc.lazy import lazy_import
 from cnc.model import Intent
-from cnc.rollout.preflight.settled import SETTLED_S, trust
-from cnc.switch.device import Device
 from cnc.switch.payload import named_interface
 from cnc.switch.reply import Element
 from cnc.switch.tree import INTERFACES, NETCONF, PTP, TSN_LINUX
+
+if TYPE_CHECKING:
+    from cnc.rollout.preflight import settled
+    from cnc.switch import device as netconf
+else:  # no end station needs them
+    settled = lazy_import("cnc.rollout.preflight.settled")
+    netconf = lazy_import("cnc.switch.device")
 
 # IEEE Std 802.1AS-2020, 8.6.2.1: 246 is what the equipment of a network has, 248 an end station.
 GRANDMASTER_PRIORITY1 = 245
@@ -133,7 +140,7 @@ def configure(lab: Lab) -> None:
     for node in lab.intent.network.managed.values():
         if not ports_of(lab.intent, node.name):
             continue
-        with Device(node, lab.connect) as device:
+        with netconf.Device(node, lab.connect) as device:
             device.lock("candidate")
             device.edit(instance(lab.intent, node.name))
             device.commit_confirmed(_COMMIT_S, _COMMIT)
@@ -145,7 +152,7 @@ def await_settled(lab: Lab, timeout_s: float = SETTLE_TIMEOUT_S) -> dict[str, st
     """Wait until all clocks have settled (docs/clocks.md); what is wrong with those that have not
     when the time is over, by node."""
     deadline = time.monotonic() + timeout_s
-    time.sleep(SETTLED_S)
+    time.sleep(settled.SETTLED_S)
     waiting = dict(_unsettled(lab, [*lab.intent.network.managed, *_stations(lab.intent)]))
     while waiting and time.monotonic() < deadline:
         time.sleep(_POLL_S)
@@ -186,23 +193,23 @@ def _unsettled(lab: Lab, nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _managed_unsettled(lab: Lab, node: str) -> str | None:
-    with Device(lab.intent.network.managed[node], lab.connect) as device:
+    with netconf.Device(lab.intent.network.managed[node], lab.connect) as device:
         agent = device.state([SWITCH_PORT]).agent
     if agent is None or agent.clock is None:
         return "its agent does not say what keeps its clock"
-    found = trust(agent.clock, agent.tai_offset_s, lab.intent.network.clock_error_ns)
+    found = settled.trust(agent.clock, agent.tai_offset_s, lab.intent.network.clock_error_ns)
     return None if found.is_settled else found.text
 
 
 def _station_unsettled(lab: Lab, node: str) -> str | None:
-    tail = ["tail", "-n", str(SETTLED_S), str(station_log(lab.directory))]
+    tail = ["tail", "-n", str(settled.SETTLED_S), str(station_log(lab.directory))]
     shown = run(command_of(lab.directory, node, tail), capture_output=True, text=True, check=False)
     offsets_ns = seconds_off_ns(shown.stdout.splitlines())
     if not offsets_ns:
         return "its ptp4l does not follow a grandmaster"
     figure = f"at most {duration(max(offsets_ns))} off in the last {len(offsets_ns)} s"
-    if len(offsets_ns) < SETTLED_S:
-        return f"{figure}, of the {SETTLED_S} s that it takes"
+    if len(offsets_ns) < settled.SETTLED_S:
+        return f"{figure}, of the {settled.SETTLED_S} s that it takes"
     allowed_ns = lab.intent.network.clock_error_ns
     if max(offsets_ns) > allowed_ns:
         return f"{figure}; the plan allows {duration(allowed_ns)}"
