@@ -12,34 +12,50 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
+from cnc.errors import CncError
 from cnc.experiments import page, pictures
 from cnc.experiments.bound_check import BoundCheck
 from cnc.experiments.clock_error import ClockError
+from cnc.experiments.clock_loss import ClockLoss
 from cnc.experiments.control_overhead import ControlOverhead
 from cnc.experiments.description import (
     BoundCheckDescription,
     ClockErrorDescription,
+    ClockLossDescription,
     ControlOverheadDescription,
     Description,
     GateShareDescription,
+    SyncDescription,
     load,
 )
-from cnc.experiments.experiment import ROWS, Emulated, Experiment, Progress, Report
+from cnc.experiments.experiment import (
+    ROWS,
+    Emulated,
+    Experiment,
+    OnKernels,
+    Progress,
+    Report,
+)
 from cnc.experiments.gate_share import GateShare
+from cnc.experiments.sync import Sync
 from cnc.format import counted
-from cnc.lab import lab, vm
+from cnc.lab import Lab, execute, lab, vm
+from cnc.lab.kernels import layout
+from cnc.lab.lifecycle import STATE_ROOT
 from cnc.lab.platform import Platform
 from cnc.lab.template import prepare
 
 PLATFORM = "platform.json"
 SUMMARY = "summary.json"
 PAGE = "report.html"
+_RESULTS = "experiment"  # in the directory that all kernels of a lab share
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +79,11 @@ def measure(file: Path, directory: Path, progress: Progress = lambda _: None) ->
     experiment = experiment_of(description, file)
     pictures.require()
     directory.mkdir(parents=True, exist_ok=True)
-    if isinstance(experiment, Emulated) and "TSN_VM" not in os.environ:
+    if isinstance(experiment, OnKernels):
+        progress(f"starting {counted(len(layout.kernels(experiment.emulated)), 'kernel')}")
+        with lab(experiment.emulated, own_kernels=True) as running:
+            _run_on_controller(running, file, directory)
+    elif isinstance(experiment, Emulated) and "TSN_VM" not in os.environ:
         prepare(experiment.emulated)
         with tempfile.TemporaryDirectory(prefix="cnc-experiment-") as out:
             vm.run_module(__name__, [str(file.resolve())], Path(out))
@@ -74,10 +94,31 @@ def measure(file: Path, directory: Path, progress: Progress = lambda _: None) ->
     return make_report(file, directory)
 
 
+def _run_on_controller(running: Lab, file: Path, directory: Path) -> None:
+    """Run the first half on the controller of a lab of kernels, and fetch what it leaves.
+
+    Raises:
+        CncError: it failed, and has said why.
+    """
+    shared = running.directory / layout.HOME / "shared"
+    (shared / _RESULTS).mkdir()
+    there = layout.SHARED / _RESULTS
+    module = [sys.executable, "-m", __name__, str(file.resolve())]
+    argv = ["env", f"TSN_OUT={there}", *module]
+    code = execute(running.intent.name, layout.CONTROLLER, argv)
+    if code != 0:
+        raise CncError(f"the experiment ended with exit code {code}", hint="its messages are above")
+    for result in (shared / _RESULTS).iterdir():
+        copyfile(result, directory / result.name)
+
+
 def run(file: Path, directory: Path, progress: Progress) -> None:
     """The first half: write the rows, and the platform of the measurement."""
     experiment = experiment_of(load(file), file)
-    if isinstance(experiment, Emulated):
+    if isinstance(experiment, OnKernels):
+        intent = experiment.emulated
+        experiment.run_on(Lab(intent, STATE_ROOT / intent.name), directory, progress)
+    elif isinstance(experiment, Emulated):
         switches = len(experiment.emulated.network.bridges)
         progress(f"starting {counted(switches, 'switch')}")
         with lab(experiment.emulated, timed_wires=Platform.here().exact) as running:
@@ -119,16 +160,23 @@ def experiment_of(description: Description, file: Path) -> Experiment:
     Raises:
         InputError: what it is to be judged by does not describe it.
     """
+    found: Experiment
     match description:
         case BoundCheckDescription():
-            return BoundCheck.of(description, file)
+            found = BoundCheck.of(description, file)
         case ClockErrorDescription():
-            return ClockError.of(description, file)
+            found = ClockError.of(description, file)
+        case ClockLossDescription():
+            found = ClockLoss.of(description, file)
         case ControlOverheadDescription():
-            return ControlOverhead(description)
+            found = ControlOverhead(description)
         case GateShareDescription():
-            return GateShare.of(description, file)
-    raise AssertionError(f"{file}: no experiment of kind {description.kind}")
+            found = GateShare.of(description, file)
+        case SyncDescription():
+            found = Sync(description)
+        case _:
+            raise AssertionError(f"{file}: no experiment of kind {description.kind}")
+    return found
 
 
 def summary_of(directory: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import Field
 from cnc.intent import read, validate
 from cnc.intent.mapping import Shape
 from cnc.intent.problems import Problems, one_of, shown
-from cnc.intent.units import DURATION, SIZE
+from cnc.intent.units import DURATION, FREQUENCY_OFFSET, SIZE
 from cnc.intent.values import (
     CYCLE_MAX_NS,
     Boolean,
@@ -23,7 +23,7 @@ from cnc.intent.values import (
     quantity,
     text,
 )
-from cnc.model import ORDINARY_MTU_OCTETS, transmission_ns
+from cnc.model import NS_PER_S, ORDINARY_MTU_OCTETS, transmission_ns
 
 FRAMES_MAX = 10_000_000
 FRAME_OVERHEAD_OCTETS = 38  # MAC header, check sequence, preamble, gap
@@ -136,11 +136,60 @@ class ClockErrorDescription(PlannedDescription):
     )
 
 
+FrequencyOffset = Annotated[int, quantity(FREQUENCY_OFFSET, -100_000, 100_000)]
+
+
+class SyncDescription(Description):
+    """A line of switches with clocks of their own, which ptp4l keeps together."""
+
+    switches: Annotated[int, integer(3, 20)] = Field(description="of the line")
+    oscillators_ppb: list[FrequencyOffset] = Field(
+        min_length=1,
+        description="how much faster those of the switches run, one after the other and again from "
+        "the first; that of the first switch, which all follow, is right",
+    )
+    allowed_ns: Duration = Field(description="how far a clock in step may be from the first one's")
+    asymmetry_ns: Duration = Field(
+        description="how much longer a frame takes to the last switch than back from it"
+    )
+    steady_ns: Annotated[int, quantity(DURATION, NS_PER_S, 3600 * NS_PER_S)] = Field(
+        description="how long before the first switch's ptp4l is killed, and after it came back"
+    )
+    grandmaster_away_ns: Annotated[int, quantity(DURATION, NS_PER_S, 3600 * NS_PER_S)] = Field(
+        description="how long that is dead"
+    )
+
+
+class ClockLossDescription(PlannedDescription):
+    """Switches and end stations with clocks of their own, while ptp4l keeps them together and when
+    it no longer does."""
+
+    oscillators_ppb: list[FrequencyOffset] = Field(
+        min_length=1,
+        description="how much faster the oscillators of nodes run, one after the other and again "
+        "from the first; that of the first switch, which all follow, is right",
+    )
+    frames: Frames = Field(description="of all streams together, at least, with clocks in step")
+    grandmaster_away_ns: Annotated[int, quantity(DURATION, NS_PER_S, 3600 * NS_PER_S)] = Field(
+        description="how long the ptp4l of the first switch is dead, and for how long streams are "
+        "sent after it has come back"
+    )
+    switch: Name = Field(description="whose clock then runs off while its ptp4l is dead")
+    runs_off_ppb: list[FrequencyOffset] = Field(
+        min_length=1, description="how much faster than the others, in one turn after the other"
+    )
+    runs_off_for_ns: Annotated[int, quantity(DURATION, 1_000_000, 3600 * NS_PER_S)] = Field(
+        description="how long in each turn"
+    )
+
+
 KINDS: dict[str, type[Description]] = {
     "bound-check": BoundCheckDescription,
     "clock-error": ClockErrorDescription,
+    "clock-loss": ClockLossDescription,
     "control-overhead": ControlOverheadDescription,
     "gate-share": GateShareDescription,
+    "sync": SyncDescription,
 }
 
 

@@ -84,18 +84,36 @@ class Emulated(Protocol):
         """The figures of the rows in `directory`, which were measured on `platform`."""
 
 
-Experiment = Native | Emulated
+@runtime_checkable
+class OnKernels(Protocol):
+    """An experiment in a lab whose nodes are kernels with clocks of their own."""
+
+    @property
+    def emulated(self) -> Intent:
+        """The network of the lab; its document says the same."""
+
+    def run_on(self, running: Lab, directory: Path, progress: Progress) -> None:
+        """Measure on the controller of the lab of `emulated`, once all clocks are in step, and
+        write `rows.csv` and `offsets.csv` into `directory`."""
+
+    def report(self, directory: Path, platform: Platform) -> Report:
+        """The figures of the rows in `directory`, which were measured on `platform`."""
 
 
-def write_rows(directory: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write `rows.csv`."""
-    with (directory / ROWS).open("w", newline="") as file:
+Experiment = Native | Emulated | OnKernels
+
+
+def write_rows(
+    directory: Path, header: Sequence[str], rows: Iterable[Sequence[object]], name: str = ROWS
+) -> None:
+    """Write `rows.csv`, or another file of this form."""
+    with (directory / name).open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows(rows)
 
 
-def read_rows(directory: Path) -> Iterator[dict[str, str]]:
-    """The rows of `rows.csv` by column."""
-    with (directory / ROWS).open(newline="") as file:
+def read_rows(directory: Path, name: str = ROWS) -> Iterator[dict[str, str]]:
+    """The rows of `rows.csv` by column, or of another file of this form."""
+    with (directory / name).open(newline="") as file:
         yield from csv.DictReader(file)

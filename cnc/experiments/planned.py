@@ -8,11 +8,25 @@ from pathlib import Path
 
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.model import Plan
+from cnc.model import Intent, Plan
 from cnc.planner import plan as compute
 from cnc.traffic.recording import Frame, Recording
 
 FRAME_COLUMNS = ("flow", "seq", "planned_ns", "sent_ns", "received_ns")
+
+
+def load(network: str, file: Path) -> Intent:
+    """The intent that an experiment file names.
+
+    Raises:
+        InputError: it is invalid, or has no streams.
+    """
+    intent = intents.load(file.parent / network)
+    if not intent.streams:
+        raise InputError(
+            f"{file}: network: {network} has no streams", hint="streams are what is measured"
+        )
+    return intent
 
 
 def plan(network: str, file: Path, name: str, seed: int, *, recovers: bool = True) -> Plan:
@@ -24,11 +38,7 @@ def plan(network: str, file: Path, name: str, seed: int, *, recovers: bool = Tru
         InputError: the intent is invalid, or has no streams.
         Unschedulable: it has no plan.
     """
-    intent = intents.load(file.parent / network)
-    if not intent.streams:
-        raise InputError(
-            f"{file}: network: {network} has no streams", hint="streams are what is measured"
-        )
+    intent = load(network, file)
     planned_for = intent.network if recovers else replace(intent.network, disturbance_ns=None)
     return compute(replace(intent, name=name, network=planned_for), seed=seed)
 

@@ -253,10 +253,14 @@ def _line_by_line(prompt: str, run: Callable[[Sequence[str]], int]) -> int:
 
 @contextlib.contextmanager
 def lab(
-    intent: Intent, *, timed_wires: bool = False, state_root: Path = STATE_ROOT
+    intent: Intent,
+    *,
+    timed_wires: bool = False,
+    own_kernels: bool = False,
+    state_root: Path = STATE_ROOT,
 ) -> Iterator[Lab]:
     """A lab for the time of a `with` block; see `up`."""
-    running = up(intent, timed_wires=timed_wires, state_root=state_root)
+    running = up(intent, timed_wires=timed_wires, own_kernels=own_kernels, state_root=state_root)
     try:
         yield running
     finally:

@@ -11,7 +11,7 @@ import json
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import overload
@@ -105,12 +105,14 @@ def run(
     stamps: bool = False,
     drain_ns: int = DRAIN_NS,
     grid_ns: int | None = None,
+    begun: Callable[[int], None] = lambda _: None,
 ) -> Recording:
     """Send the flows for a duration, starting with a cycle of the schedule; blocks until the end.
 
     The start is the first multiple of `grid_ns` at least START_AHEAD_NS ahead; without one, see
     `start_grid_ns`. With `stamps` the talkers' kernels record when each frame entered and left
-    the queue. Listeners wait for `drain_ns` beyond the duration.
+    the queue. Listeners wait for `drain_ns` beyond the duration. `begun` is called ahead of the
+    start with its instant.
 
     Writes `frames.csv`, whose instants count from the start, and `frames.json`, the parameters
     of the run, into `directory`, beside the files of each end station; in a bridged network
@@ -144,6 +146,7 @@ def run(
         start_ns = -(-(tai_ns() + START_AHEAD_NS) // grid_ns) * grid_ns
         for talker in talkers:
             talker.send_start(start_ns)
+        begun(start_ns)
         ahead_ns = START_AHEAD_NS + grid_ns
         for talker in talkers:
             talker.finish((ahead_ns + duration_ns + drain_ns) / NS_PER_S)

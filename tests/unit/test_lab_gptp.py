@@ -66,7 +66,13 @@ def test_an_end_station_without_an_agent_is_told_what_an_agent_would_tell_it():
     daemon = Daemon(port.instance, TimeStamping.SOFTWARE, (("eth0", port),))
     own = gptp.station_configuration(LINE3, "t1")
     assert options(own) == {**options(files.encode(daemon).decode()), "summary_interval": "0"}
-    assert own.rstrip().endswith(f"[{gptp.ports_of(LINE3, 't1')[0]}]")
+    (port_name,) = gptp.ports_of(LINE3, "t1")
+    assert f"\n[{port_name}]\n" in own
+
+
+def test_an_end_station_knows_that_the_lab_has_frames_take_longer_to_a_switch_than_from_it():
+    # 1 us of processing on the way to the switch; half of it is missing on the way from it.
+    assert gptp.station_configuration(LINE3, "t1").rstrip().endswith("delayAsymmetry -500")
 
 
 def test_of_a_log_the_seconds_count_since_the_clock_last_began_to_follow():

@@ -21,7 +21,7 @@ from cnc.lab.kernels.beside import command_of
 from cnc.lab.management import SWITCH_PORT
 from cnc.lab.running import Lab
 from cnc.lazy import lazy_import
-from cnc.model import Intent
+from cnc.model import Intent, PortRef
 from cnc.switch.payload import named_interface
 from cnc.switch.reply import Element
 from cnc.switch.tree import INTERFACES, NETCONF, PTP, TSN_LINUX
@@ -127,8 +127,18 @@ def station_configuration(intent: Intent, station: str) -> str:
         "summary_interval": 0,
     }
     lines = ["[global]", *(f"{name} {value}" for name, value in options.items())]
-    lines += [f"[{port}]" for port in ports_of(intent, station)]
+    for port in ports_of(intent, station):
+        lines += [f"[{port}]", f"delayAsymmetry {_asymmetry_ns(intent, PortRef(station, port))}"]
     return "\n".join([*lines, ""])
+
+
+def _asymmetry_ns(intent: Intent, port: PortRef) -> int:
+    """How much longer a frame of the time transmitter takes on its cable than the mean of both ways
+    (IEEE Std 1588-2019, 7.4.2): the lab has it spend the processing time of a switch there, which
+    hardware spends after the stamp."""
+    peer = intent.network.links[port].target.node
+    bridge = intent.network.bridges.get(peer)
+    return -(bridge.processing_min_ns // 2) if bridge else 0
 
 
 def configure(lab: Lab) -> None:
@@ -146,6 +156,11 @@ def configure(lab: Lab) -> None:
             device.commit_confirmed(_COMMIT_S, _COMMIT)
             device.confirm(_COMMIT)
             device.unlock()
+
+
+def management_socket(lab: Lab, node: str) -> Path:
+    """At which socket the ptp4l of a node with an agent answers, on that node."""
+    return lab.switch(node).agent_state / "ptp" / "0.socket"
 
 
 def await_settled(lab: Lab, timeout_s: float = SETTLE_TIMEOUT_S) -> dict[str, str]:

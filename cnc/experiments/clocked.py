@@ -1,0 +1,217 @@
+"""Networks of experiments whose nodes have clocks of their own, and what happens to these clocks.
+
+The first switch, which all others follow, has true time; each other node has an oscillator that is
+off. What `Clocks` does it does from the controller of such a lab.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from itertools import cycle
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any
+
+from cnc import intent as intents
+from cnc.errors import CncError, InputError
+from cnc.experiments.sending import DRAIN_NS
+from cnc.lab.kernels import offsets
+from cnc.lab.kernels.offsets import Offset
+from cnc.lab.running import Lab
+from cnc.model import NS_PER_S, Intent
+from cnc.talker import tai_ns
+from cnc.traffic.recording import AnyFlow, Recording, run
+
+OFFSETS = "offsets.csv"
+
+
+def with_oscillators(intent: Intent, name: str, oscillators_ppb: Sequence[int]) -> Intent:
+    """The network under another name, whose nodes but the first switch get these oscillators in
+    turn; that of the first switch is right."""
+    document: dict[str, Any] = {**intent.document, "name": name}
+    rates_ppb = cycle(oscillators_ppb)
+    first = next(iter(intent.network.bridges))
+    for kind in ("switches", "end-stations"):
+        nodes = document[kind]
+        if not isinstance(nodes, Mapping):
+            nodes = dict.fromkeys(nodes)
+        document[kind] = {
+            node: {**(keys or {}), "clock": None if node == first else _oscillator(next(rates_ppb))}
+            for node, keys in nodes.items()
+        }
+    return intents.from_document(document, f"the network of {name}")
+
+
+def _oscillator(rate_ppb: int) -> dict[str, str]:
+    return {"frequency-offset": f"{rate_ppb}ppb"}
+
+
+def at_their_slowest(intent: Intent) -> Intent:
+    """The same network of switches that all take as long as the slowest may to hand a frame on."""
+    longest_ns = max(bridge.processing_max_ns for bridge in intent.network.bridges.values())
+    always = {"min": f"{longest_ns}ns", "max": f"{longest_ns}ns"}
+    document: dict[str, Any] = {**intent.document}
+    document["defaults"] = {**document.get("defaults", {}), "processing": always}
+    document["switches"] = {
+        name: {key: value for key, value in keys.items() if key != "processing"}
+        for name, keys in document["switches"].items()
+    }
+    return intents.from_document(document, f"the network of {intent.name}")
+
+
+def refuse_unless_follower(intent: Intent, switch: str, file: Path) -> None:
+    """Raise InputError, which names the experiment's file, if a switch is none of those that follow
+    the first one."""
+    if switch not in list(intent.network.bridges)[1:]:
+        raise InputError(
+            f"{file}: switch: {intent.name} has no switch {switch} that follows another",
+            hint=f"its switches are {', '.join(intent.network.bridges)}; all follow the first",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The clocks of the switches in a lab, as faults befall them."""
+
+    lab: Lab
+
+    def stop_following(self, switch: str) -> None:
+        """Kill its ptp4l, and keep what would start it again from doing so."""
+        self._run(switch, ["pkill", "-STOP", "-f", "/tsn-clock "])
+        self._run(switch, ["pkill", "-KILL", "-x", "ptp4l"])
+
+    def follow_again(self, switch: str) -> None:
+        """Undo `stop_following`: its ptp4l starts within a second or two."""
+        self._run(switch, ["pkill", "-CONT", "-f", "/tsn-clock "])
+
+    def run_off(self, switch: str, drift_ppb: int) -> None:
+        """Have a clock that nothing steers run faster than true time by so much."""
+        correction_ppb = drift_ppb - self.lab.intent.clocks[switch].frequency_offset_ppb
+        self._phc_ctl(switch, "freq", str(correction_ppb))
+
+    def step(self, switch: str, by_ns: int) -> None:
+        """Set a clock ahead, below 0 back, all at once."""
+        self._phc_ctl(switch, "adj", f"{by_ns / 1e9:.9f}")
+
+    def _phc_ctl(self, switch: str, *words: str) -> None:
+        self._run(switch, ["phc_ctl", "-q", "CLOCK_REALTIME", "--", *words])
+
+    def _run(self, switch: str, argv: Sequence[str]) -> None:
+        command = self.lab.command(switch, argv)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CncError(
+                f"switch {switch}: {' '.join(argv)}: {done.stderr or done.stdout}",
+                hint="the machine needs the packages linuxptp and procps",
+            )
+
+
+class TrueOffsets:
+    """How far each node's CLOCK_REALTIME was ahead of true time, between records by a straight
+    line."""
+
+    def __init__(self, recorded: Iterable[Offset]) -> None:
+        self._times_ns: dict[str, list[int]] = defaultdict(list)
+        self._offsets_ns: dict[str, list[int]] = defaultdict(list)
+        for each in recorded:
+            self._times_ns[each.node].append(each.time_ns)
+            self._offsets_ns[each.node].append(each.offset_ns)
+
+    def at(self, node: str, time_ns: int) -> int:
+        """Before the first record as in it, after the last one likewise."""
+        times_ns, offsets_ns = self._times_ns[node], self._offsets_ns[node]
+        after = bisect_right(times_ns, time_ns)
+        if after == 0:
+            return offsets_ns[0]
+        if after == len(times_ns):
+            return offsets_ns[-1]
+        begin_ns, end_ns = times_ns[after - 1], times_ns[after]
+        passed = (time_ns - begin_ns) / (end_ns - begin_ns)
+        return round(offsets_ns[after - 1] + passed * (offsets_ns[after] - offsets_ns[after - 1]))
+
+    def series(self, node: str) -> tuple[Sequence[int], Sequence[int]]:
+        """The instants of the records, and the offsets."""
+        return self._times_ns[node], self._offsets_ns[node]
+
+    def spread_max_ns(self, nodes: Sequence[str]) -> int:
+        """The most that any two of these clocks differed at any record."""
+        at_once = zip(*(self._offsets_ns[node] for node in nodes), strict=True)
+        return max((max(values) - min(values) for values in at_once), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What happens so long after the start of sending."""
+
+    after_ns: int
+    do: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The frames of a run, and the true offsets meanwhile, whose instants count from its start."""
+
+    frames: Recording
+    offsets: Sequence[Offset]
+
+
+def record(
+    running: Lab, sent: Sequence[AnyFlow], duration_ns: int, acts: Sequence[Act]
+) -> Recorded:
+    """Send the flows for a duration while the acts happen, one after the other.
+
+    Raises:
+        CncError: an end station's program failed, or an act did.
+    """
+    failures: list[CncError] = []
+
+    def perform(start_ns: int) -> None:
+        for act in acts:
+            time.sleep(max(0, start_ns + act.after_ns - tai_ns()) / NS_PER_S)
+            try:
+                act.do()
+            except CncError as error:
+                failures.append(error)
+
+    performers = []
+
+    def begin(start_ns: int) -> None:
+        performers.append(Thread(target=perform, args=(start_ns,)))
+        performers[0].start()
+
+    with TemporaryDirectory() as scratch:
+        frames = run(running, sent, duration_ns, Path(scratch), drain_ns=DRAIN_NS, begun=begin)
+    for performer in performers:
+        performer.join()
+    for failure in failures:
+        raise failure
+    recorded = running.nodes.clock_offsets()
+    if recorded is None:
+        raise CncError("the lab has one clock", hint="`--kernels own` gives each node its own")
+    return Recorded(frames, offsets.span(recorded, frames.start_ns, duration_ns))
+
+
+def write_offsets(directory: Path, recorded: Mapping[str, Iterable[Offset]]) -> None:
+    """Write the true offsets of each part of an experiment."""
+    with (directory / OFFSETS).open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("part", *offsets.COLUMNS))
+        for part, its in recorded.items():
+            writer.writerows((part, *astuple(each)) for each in its)
+
+
+def read_offsets(directory: Path) -> dict[str, list[Offset]]:
+    """Inverse of `write_offsets`."""
+    found: dict[str, list[Offset]] = defaultdict(list)
+    with (directory / OFFSETS).open(newline="") as file:
+        for row in csv.DictReader(file):
+            numbers = (int(row[column]) for column in ("offset_ns", "tai_minus_utc_s"))
+            found[row["part"]].append(Offset(int(row["time_ns"]), row["node"], *numbers))
+    return found

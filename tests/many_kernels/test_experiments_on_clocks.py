@@ -1,0 +1,81 @@
+"""Experiments on nodes with clocks of their own: small ones, each in a lab of kernels."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cnc.lab.lifecycle import STATE_ROOT
+from tests.many_kernels.test_lab_of_kernels import THREE_CLOCKS
+
+CNC = Path(sys.executable).with_name("cnc")
+# Beside a busy machine a lab of kernels takes minutes to come up.
+pytestmark = pytest.mark.timeout(1800)
+TWO_SWITCHES = THREE_CLOCKS.replace("period: 1ms", "period: 4ms")
+# The plan keeps less where its clock is behind: frames are late at once, and not a period later.
+CLOCK_LOSS = """
+kind: clock-loss
+name: clocklosstest
+title: Two switches
+network: two-switches.yaml
+oscillators: [-30ppm, 45ppm, 50ppm]
+frames: 100
+grandmaster-away: 4s
+switch: s2
+runs-off: [-8ppm]
+runs-off-for: 400ms
+"""
+SYNC = """
+kind: sync
+name: synctest
+title: Three switches
+switches: 3
+oscillators: [-50ppm, 50ppm]
+allowed: 1us
+asymmetry: 500ns
+steady: 3s
+grandmaster-away: 4s
+"""
+
+
+def measured(directory: Path, text: str) -> dict[str, Any]:
+    """The summary of an experiment that agrees with what it expects."""
+    (directory / "two-switches.yaml").write_text(TWO_SWITCHES)
+    file = directory / "experiment.yaml"
+    file.write_text(text)
+    done = subprocess.run(
+        [CNC, "lab", "measure", file, "-o", directory / "out"],
+        capture_output=True,
+        text=True,
+        timeout=1700,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary: dict[str, Any] = json.loads((directory / "out/summary.json").read_text())
+    assert not (STATE_ROOT / summary["experiment"]).exists()
+    return summary
+
+
+def test_frames_are_late_when_a_lost_clock_is_as_wrong_as_predicted_and_no_sooner(tmp_path: Path):
+    summary = measured(tmp_path, CLOCK_LOSS)
+    for part in ("in-sync", "grandmaster-away"):
+        found = summary["parts"][part]
+        assert (found["late"], found["lost"]) == (0, 0)
+        assert found["clocks_differed_max_ns"] < 300
+    (turn,) = summary["turns"]
+    motion = turn["streams"]["motion"]
+    assert motion["predicted_error_ns"] == 2_130
+    assert abs(motion["measured_error_ns"] - motion["predicted_error_ns"]) < 300
+
+
+def test_clocks_in_a_line_are_in_step_but_for_an_asymmetry_that_ptp4l_does_not_see(tmp_path: Path):
+    one, two = measured(tmp_path, SYNC)["hops"]
+    assert abs(one["mean_ns"]) < 150
+    # Half of 500 ns behind, and as much ahead as the first.
+    assert abs(two["mean_ns"] - 2 * one["mean_ns"] + 250) < 100
+    assert abs(two["said_mean_ns"]) < 100
