@@ -164,6 +164,16 @@ def test_a_copy_that_came_once_more_is_a_row_of_its_own(line3: Plan):
     assert (again.path, again.received_ns) == (None, arrived + 9)
 
 
+def test_a_passage_before_a_frame_came_to_the_node_is_none_of_it(line3: Plan):
+    """One of a run before has the same numbers."""
+    record = Record(line3)
+    torque(record)
+    record.add("torque", 1, (T0, T0, T0), [], [(">s1/s2", T0 + 9), ("s1/t1", T0 + 10)])
+    record.add("torque", 1, (T0, T0, T0), [], [(">s1/s2", T0 + 11), (">t1/eth0", T0 + 1)])
+    crossing = record.rows()[1].crossings[1]
+    assert (crossing.entered_ns, crossing.left_ns) == (T0 + 10, T0 + 11)
+
+
 def test_copies_by_two_paths_are_told_apart_where_they_meet():
     """Both leave the last switch by one port, in the order in which they came to it."""
     plan = compute(ring(both=stream("t1", "l3", paths=2)))
