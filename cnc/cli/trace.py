@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 else:
     rollout = lazy_import("cnc.rollout")
 
+_CAPTURE = "trace.pcapng"
+
 
 @click.command()
 @click.argument("file", type=FILE)
@@ -60,7 +62,7 @@ def trace(  # noqa: PLR0917  one parameter an option
     from cnc.lab import attach  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
     from cnc.traffic.flows import flows  # noqa: PLC0415
-    from cnc.traffic.trace import margins, record, summary, table  # noqa: PLC0415
+    from cnc.traffic.trace import captured, margins, record, summary, table  # noqa: PLC0415
     from cnc.traffic.trace.outliers import outliers as counted  # noqa: PLC0415
 
     wanted = _frame(frame) if frame else None
@@ -79,7 +81,7 @@ def trace(  # noqa: PLR0917  one parameter an option
     _refuse_other_lists(lab, plan)
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        traced = record.record(lab, plan, sent, send_ns, directory)
+        traced = record.record(lab, plan, sent, send_ns, directory, keep=bool(output))
     accounts = traced.accounts()
     shown = [each for each in accounts if wanted == (each.row.flow.name, each.row.seq)]
     if wanted and not shown:
@@ -89,6 +91,8 @@ def trace(  # noqa: PLR0917  one parameter an option
         )
     if output:
         table.write(accounts, traced.recording.start_ns, output)
+        with (output / _CAPTURE).open("wb") as capture:
+            captured.write(traced, capture)
     render.trace(
         render.Found(
             platform=Platform.here(),
@@ -101,7 +105,8 @@ def trace(  # noqa: PLR0917  one parameter an option
         as_json=as_json,
     )
     if output and not as_json:
-        echo(f"every frame is in {output}/{table.FRAMES}, its parts in {output}/{table.PARTS}")
+        tables = f"{output}/{table.FRAMES}, its parts in {output}/{table.PARTS}"
+        echo(f"every frame is in {tables}, at each port in {output}/{_CAPTURE}")
 
 
 def _frame(text: str) -> tuple[str, int]:

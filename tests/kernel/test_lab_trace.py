@@ -28,6 +28,7 @@ from cnc.traffic.flows import flows
 from cnc.traffic.recording import run
 from cnc.traffic.trace.account import Account, Layer
 from cnc.traffic.trace.record import record
+from tests import pcapng_reader
 from tests.kernel.gate_waits import CLOCK_NS, check
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
@@ -211,6 +212,9 @@ def test_the_command_shows_layers_a_frame_and_outliers(
     (frame,) = found["frames"]
     assert frame["total_ns"] == sum(part["duration_ns"] for part in frame["parts"])
     assert len((tmp_path / "trace.csv").read_text().splitlines()) > 100
+    capture = pcapng_reader.read((tmp_path / "trace.pcapng").read_bytes())
+    way = [each.port for each in capture.frames if "motion/17" in each.comments]
+    assert way == ["t1/eth0", "s1/t1", "s1/s2", "s2/s1", "s2/s3", "s3/s2", "s3/l1", "l1/eth0"]
 
 
 def test_lists_that_nobody_pushed_are_not_accounted_by(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import struct
 from pathlib import Path
 
@@ -13,14 +14,17 @@ from cnc import planfile
 from cnc.model import GateControlList, GateEntry, Plan, PortRef
 from cnc.planner import plan as compute
 from cnc.traffic.probe_filter import ETHERTYPE, probe_of
-from cnc.traffic.sockets import PROBE
-from cnc.traffic.trace import table
+from cnc.traffic.recording import Recording
+from cnc.traffic.sockets import PROBE, tai_offset_ns
+from cnc.traffic.trace import captured, table
 from cnc.traffic.trace.account import CLOCK_READ_NS, Account, Layer
 from cnc.traffic.trace.join import Kind
 from cnc.traffic.trace.margins import margins
 from cnc.traffic.trace.openings import Openings
 from cnc.traffic.trace.outliers import outliers, threshold_ns
+from cnc.traffic.trace.record import Trace
 from cnc.traffic.trace.summary import summarise
+from tests import pcapng_reader
 from tests.bridged_networks import ring, stream
 from tests.unit.traced_frames import T0, TORQUE_AT_S1, TORQUE_PLANNED, US, Record, part, torque
 
@@ -301,3 +305,23 @@ def test_a_probe_is_found_with_and_without_a_tag(tag: bytes):
     tcp = over_v4.replace(v4, v4[:9] + b"\x06" + v4[10:])
     arp = MACS + tag + b"\x08\x06" + bytes(40)
     assert [probe_of(each, {5005}) for each in (tcp, arp)] == [None] * 2
+
+
+def test_as_a_capture_it_says_what_each_frame_is_and_when_it_was_to_leave(line3: Plan):
+    record = Record(line3)
+    torque(record)
+    recording = Recording(T0, tuple(record.frames))
+    file = io.BytesIO()
+    captured.write(Trace(line3, record.sent, recording, record.taps(), timed_wires=True), file)
+    found = pcapng_reader.read(file.getvalue())
+    assert [frame.port for frame in found.frames] == [
+        *("t1/eth0", "s1/t1", "s1/s2", "s2/s1", "s2/s3", "s3/s2", "s3/l1", "l1/eth0"),
+    ]
+    talker, arrives, leaves, *_ = found.frames
+    late = "planned 0 µs after the start, left 0.5 µs later"
+    assert (talker.is_leaving, talker.comments) == (True, ["torque/0", late])
+    assert (arrives.is_leaving, arrives.comments) == (False, ["torque/0"])
+    assert leaves.comments == ["torque/0", "planned 8.324 µs after the start, left 0 µs later"]
+    assert (len(leaves.octets), leaves.length) == (14, 114)
+    assert leaves.time_ns == T0 + 8_324 - tai_offset_ns()
+    assert "t1" in found.names.values()

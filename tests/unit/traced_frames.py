@@ -56,7 +56,8 @@ class Record:
         )
         for port, time_ns in stamps:
             where = PortRef(*port.removeprefix(">").split("/"))
-            passage = Passage(time_ns, flow.payload_octets + HEADER_OCTETS, (number, seq))
+            octets = flow.payload_octets + HEADER_OCTETS
+            passage = Passage(time_ns, octets, (number, seq), bytes(HEADER_OCTETS))
             (self._left if port[0] == ">" else self._arrived)[where].append(passage)
 
     def stranger(self, port: str, time_ns: int, octets: int) -> None:

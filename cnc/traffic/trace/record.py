@@ -39,9 +39,17 @@ class Trace:
 
 
 def record(
-    lab: Lab, plan: Plan, sent: Sequence[AnyFlow], duration_ns: int, directory: Path
+    lab: Lab,
+    plan: Plan,
+    sent: Sequence[AnyFlow],
+    duration_ns: int,
+    directory: Path,
+    *,
+    keep: bool = False,
 ) -> Trace:
     """Send the flows as `cnc.traffic.recording.run` does, with all stamps, and tap every port.
+
+    `keep`: the trace has the first octets of each frame, so that it can be written as a capture.
 
     Raises what `run` does, and what `Taps` does.
     """
@@ -52,4 +60,5 @@ def record(
     }
     with Taps(lab, plan.intent.network.links) as taps:
         recording = run(lab, sent, duration_ns, directory, stamps=True, deliveries=True)
-        return Trace(plan, sent, recording, taps.read(udp_ports), lab.nodes.timed_wires)
+        tapped = taps.read(udp_ports, keep=keep)
+        return Trace(plan, sent, recording, tapped, lab.nodes.timed_wires)

@@ -26,12 +26,13 @@ Probe = tuple[int, int]
 
 
 class Passage(NamedTuple):
-    """A frame at a port: when (TAI), its octets from the MAC header on, and which it is; None: it
-    is no probe."""
+    """A frame at a port: when (TAI), how many octets it has from the MAC header on, which it is, or
+    None if it is no probe; and its first octets, if the tap was to keep them."""
 
     time_ns: int
     octets: int
     probe: Probe | None
+    beginning: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -89,17 +90,18 @@ class Taps:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def read(self, udp_ports: Collection[int]) -> dict[PortRef, TappedPort]:
+    def read(self, udp_ports: Collection[int], *, keep: bool) -> dict[PortRef, TappedPort]:
         """All that passed since the taps are there. Probes are in UDP packets to `udp_ports`, too.
+        `keep`: keep the first octets of each frame.
 
         Raises:
             CncError: frames are missing, since a buffer was full.
         """
         offset_ns = tai_offset_ns()
-        return {tap.port: _read(tap, udp_ports, offset_ns) for tap in self._taps}
+        return {tap.port: _read(tap, udp_ports, offset_ns, keep=keep) for tap in self._taps}
 
 
-def _read(tap: Tap, udp_ports: Collection[int], offset_ns: int) -> TappedPort:
+def _read(tap: Tap, udp_ports: Collection[int], offset_ns: int, *, keep: bool) -> TappedPort:
     left: list[Passage] = []
     arrived: list[Passage] = []
     while True:
@@ -108,7 +110,8 @@ def _read(tap: Tap, udp_ports: Collection[int], offset_ns: int) -> TappedPort:
         except BlockingIOError:
             break
         probe = probe_of(frame.octets, udp_ports)
-        passage = Passage(frame.time_ns + offset_ns, frame.length_octets, probe)
+        beginning = frame.octets if keep else b""
+        passage = Passage(frame.time_ns + offset_ns, frame.length_octets, probe, beginning)
         (left if frame.is_leaving else arrived).append(passage)
     if dropped := tap.dropped():
         raise CncError(
