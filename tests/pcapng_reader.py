@@ -17,6 +17,7 @@ class Frame:
     octets: bytes
     is_leaving: bool
     comments: list[str]
+    length: int  # on the cable, of which `octets` may be the first
 
 
 @dataclass
@@ -67,7 +68,7 @@ def _blocks(octets: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _frame(found: Contents, body: bytes) -> Frame:
     number, high, low, captured, length = struct.unpack_from("=IIIII", body)
-    assert captured == length
+    assert captured <= length
     options = _options(body[20 + (captured + 3) // 4 * 4 :])
     (flags,) = struct.unpack("=I", options[2][0])
     return Frame(
@@ -76,6 +77,7 @@ def _frame(found: Contents, body: bytes) -> Frame:
         octets=body[20 : 20 + captured],
         is_leaving=flags & 3 == 2,
         comments=[each.decode() for each in options.get(1, [])],
+        length=length,
     )
 
 

@@ -14,6 +14,7 @@ from cnc.cli.completion import Files, labs, nodes
 from cnc.cli.measure import measure
 from cnc.cli.options import JSON
 from cnc.cli.terminal import echo
+from cnc.cli.trace import trace
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
 from cnc.lazy import lazy_import
@@ -232,4 +233,5 @@ def _imported(file: Path, topo: str | None) -> Imported:
 
 lab.add_command(capture)
 lab.add_command(measure)
+lab.add_command(trace)
 lab.add_command(traffic)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
 from cnc import app
-from cnc.cli import planning
-from cnc.cli.options import FILE, JSON, history_option, open_history, quantity
+from cnc.cli.options import FILE, JSON, history_option, quantity
 from cnc.cli.render import lab_without_gates
 from cnc.cli.render import traffic as render
+from cnc.cli.sending import await_schedule, intent_of, length_ns, plan_to_send
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
-from cnc.format import duration
-from cnc.model import NS_PER_S, Plan
+from cnc.model import Plan
 
 
 @click.command()
@@ -60,15 +58,13 @@ def traffic(  # noqa: PLR0917  one parameter an option
     from cnc.lab import attach  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
     from cnc.traffic import measure  # noqa: PLC0415
-    from cnc.traffic import recording as sending  # noqa: PLC0415
+    from cnc.traffic import recording as records  # noqa: PLC0415
 
-    if duration_ns is not None and cycles is not None:
-        raise click.UsageError("--duration and --cycles exclude each other")
     if rate_bps is not None and not iperf3:
         raise click.UsageError("--rate is iperf3's; a flow's rate is in the file of --flows")
     document = app.load(file)
-    intent = document.intent if isinstance(document, Plan) else document
-    length_ns = cycles * intent.hyperperiod_ns() if cycles else duration_ns or NS_PER_S
+    intent = intent_of(document)
+    send_ns = length_ns(intent, duration_ns, cycles)
     lab = attach.attach(intent)
     if not as_json and (refused := lab.gates_refused()):
         lab_without_gates(refused)
@@ -77,28 +73,20 @@ def traffic(  # noqa: PLR0917  one parameter an option
             raise click.UsageError("--iperf3 excludes --flows, --stamps and --output")
         from cnc.traffic import iperf  # noqa: PLC0415
 
-        render.throughput(iperf.measure(lab, *iperf3, length_ns, rate_bps), as_json=as_json)
+        render.throughput(iperf.measure(lab, *iperf3, send_ns, rate_bps), as_json=as_json)
         return
     if flows_file:
         from cnc.traffic import flowfile  # noqa: PLC0415
 
         plan = document if isinstance(document, Plan) else Plan(intent, {}, {}, "none")
-        sent: list[sending.AnyFlow] = [*flowfile.load(flows_file, intent)]
+        sent: list[records.AnyFlow] = [*flowfile.load(flows_file, intent)]
     else:
-        with open_history(state_dir) as history, planning.shown_search() as listener:
-            plan = app.plan_to_push(
-                document,
-                connect=lab.connect,
-                running=app.running_plan(history, document),
-                listener=listener,
-            )
-        sent = sending.flows(plan)
-    if pending_ns := lab.pending_ns():
-        echo(f"waiting {duration(pending_ns)} for the schedule to begin", err=True)
-        time.sleep(pending_ns / NS_PER_S)
+        plan = plan_to_send(lab, document, state_dir)
+        sent = records.flows(plan)
+    await_schedule(lab)
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        recording = sending.run(lab, sent, length_ns, directory, stamps=stamps)
+        recording = records.run(lab, sent, send_ns, directory, stamps=stamps)
     found = measure.summarise(plan, sent, recording, timed_wires=lab.nodes.timed_wires)
     platform = Platform.here()
     render.flows(found, measure.wake_up_error(sent, recording), platform, as_json=as_json)

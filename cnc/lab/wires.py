@@ -79,6 +79,17 @@ def _shaper(port: str, rate_bps: int) -> Iterator[str]:
     yield f"qdisc add dev {port} parent {SHAPER}: pfifo limit {SHAPED_FRAMES}"
 
 
+def overhead_octets(network: Network) -> int:
+    """For how many octets more than the kernel counts a frame is on a cable.
+
+    Until reception of the last bit: the gap that follows a frame delays only the next one.
+    """
+    overhead = network.overhead
+    return (
+        overhead.link_layer_octets + overhead.physical_octets - overhead.gap_octets
+    ) - MAC_HEADER_OCTETS
+
+
 def travel_ns(network: Network, link: Link, payload_octets: int) -> int:
     """Time of a frame from the start of its transmission to its arrival, as emulated."""
     delay_ns = _delay_ns(network, link) // NETEM_UNIT_NS * NETEM_UNIT_NS
@@ -94,14 +105,10 @@ def _delay_ns(network: Network, link: Link) -> int:
 def _carry(network: Network, link: Link, entry: str, exit_: str) -> Iterator[str]:
     """The tc commands for one direction: frames from `entry` are sent by `exit_` after the
     delay."""
-    overhead = network.overhead
-    # Until reception of the last bit: the gap that follows a frame delays only the next one.
-    reception_octets = (
-        overhead.link_layer_octets + overhead.physical_octets - overhead.gap_octets
-    ) - MAC_HEADER_OCTETS
+    rate = f"{link.rate_bps}bit {overhead_octets(network)}"
     yield (
         f"qdisc add dev {exit_} root netem limit {QUEUE_FRAMES} "
-        f"delay {_delay_ns(network, link) / 1000}us rate {link.rate_bps}bit {reception_octets}"
+        f"delay {_delay_ns(network, link) / 1000}us rate {rate}"
     )
     yield f"qdisc add dev {entry} ingress"
     yield (f"filter add dev {entry} ingress matchall action mirred egress redirect dev {exit_}")

@@ -1,16 +1,10 @@
-"""Record the frames at ports of the lab that is up, as a pcapng file.
-
-A packet socket sees a frame that leaves when the port's queueing discipline has let it go, so its
-time stamp is later than the gate; it sees one that arrives before the switch does.
-"""
+"""Record the frames at ports of the lab that is up, as a pcapng file."""
 
 from __future__ import annotations
 
 import os
 import platform
 import selectors
-import socket
-import struct
 import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing
@@ -25,22 +19,13 @@ from cnc.lab import lifecycle, namespaces
 from cnc.lab.kernels import beside
 from cnc.model import NS_PER_S, PortRef
 from cnc.traffic.pcapng import Address, CaptureFile, Direction, tai_comment
-from cnc.traffic.sockets import RECEIVE_BUFFER_OCTETS, SO_RCVBUFFORCE, SO_TIMESTAMPNS, TIMESPEC
+from cnc.traffic.tap import Tap
 from cnc.version import __version__
 
-# linux/if_ether.h, linux/if_arp.h, linux/rtnetlink.h, linux/if_packet.h
-_ETH_P_ALL = 3
+# linux/if_arp.h, linux/rtnetlink.h
 _ARPHRD_ETHER = 1
 _RT_SCOPE_UNIVERSE = 0
-_SOL_PACKET = 263
-_PACKET_STATISTICS, _PACKET_AUXDATA = 6, 8
-_STATISTICS = struct.Struct("=II")  # struct tpacket_stats: received, dropped
-_AUXDATA = struct.Struct("=IIIHHHH")  # struct tpacket_auxdata; at last vlan_tci and vlan_tpid
-_VLAN_VALID = 1 << 4
-_MAC_ADDRESSES_OCTETS = 12
-_FRAME_OCTETS_MAX = 1 << 16
 _STOP = -1  # in place of a port's number
-_CONTROL_OCTETS = socket.CMSG_SPACE(TIMESPEC.size) + socket.CMSG_SPACE(_AUXDATA.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +53,7 @@ class Capture:
         self._stack.callback(os.close, self._stop)
         try:
             self._names = _examine(lab, ports)
-            self._sockets = [
-                self._stack.enter_context(closing(_opened(lab, port))) for port in ports
-            ]
+            self._taps = [self._stack.enter_context(closing(Tap(lab, port))) for port in ports]
         except BaseException:
             self._stack.close()
             raise
@@ -95,8 +78,8 @@ class Capture:
         written = self._begin(file)
         end_ns = None if duration_ns is None else time.monotonic_ns() + duration_ns
         with selectors.DefaultSelector() as selector:
-            for number, each in enumerate(self._sockets):
-                selector.register(each, selectors.EVENT_READ, number)
+            for number, tap in enumerate(self._taps):
+                selector.register(tap.socket, selectors.EVENT_READ, number)
             selector.register(self._stop, selectors.EVENT_READ, _STOP)
             while sum(self._frames) != frames_max:
                 left_s = None if end_ns is None else (end_ns - time.monotonic_ns()) / NS_PER_S
@@ -124,49 +107,16 @@ class Capture:
         return written
 
     def _take(self, number: int, written: CaptureFile) -> None:
-        octets, control, _, address = self._sockets[number].recvmsg(
-            _FRAME_OCTETS_MAX, _CONTROL_OCTETS
-        )
-        is_leaving = address[2] == socket.PACKET_OUTGOING
-        time_ns, tag = _time_and_tag(control)
-        octets = octets[:_MAC_ADDRESSES_OCTETS] + tag + octets[_MAC_ADDRESSES_OCTETS:]
-        direction = Direction.OUTBOUND if is_leaving else Direction.INBOUND
-        written.add_frame(number, time_ns, octets, direction)
+        frame = self._taps[number].take()
+        direction = Direction.OUTBOUND if frame.is_leaving else Direction.INBOUND
+        written.add_frame(number, frame.time_ns, frame.octets, direction)
         self._frames[number] += 1
 
     def _finish(self, number: int, written: CaptureFile) -> Captured:
-        raw = self._sockets[number].getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
-        _, dropped = _STATISTICS.unpack(raw)
+        dropped = self._taps[number].dropped()
         frames = self._frames[number]
         written.add_statistics(number, received=frames + dropped, dropped=dropped)
         return Captured(self._ports[number], frames, dropped)
-
-
-def _opened(lab: str, port: PortRef) -> socket.socket:
-    def open_here() -> socket.socket:
-        # With a protocol it would get frames of all ports before `bind`.
-        opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        opened.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_OCTETS)
-        opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        opened.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
-        opened.bind((port.port, _ETH_P_ALL))
-        return opened
-
-    return namespaces.inside(namespaces.of_node(lab, port.node), open_here)
-
-
-def _time_and_tag(control: Sequence[tuple[int, int, bytes]]) -> tuple[int, bytes]:
-    """When the frame was seen, in ns since 1970, and the VLAN tag that the kernel has taken out."""
-    time_ns, tag = 0, b""
-    for level, kind, data in control:
-        if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
-            seconds, nanoseconds = TIMESPEC.unpack(data)
-            time_ns = seconds * NS_PER_S + nanoseconds
-        elif (level, kind) == (_SOL_PACKET, _PACKET_AUXDATA):
-            status, *_, control_information, ethertype = _AUXDATA.unpack(data)
-            if status & _VLAN_VALID:
-                tag = struct.pack("!HH", ethertype, control_information)
-    return time_ns, tag
 
 
 def _examine(lab: str, ports: Sequence[PortRef]) -> dict[Address, str]:

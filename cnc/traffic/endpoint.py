@@ -264,7 +264,8 @@ def saturate(outlet: Outlet | EthernetOutlet, start_ns: int, end_ns: int) -> Sen
 
 
 def listen(spec: dict[str, Any]) -> None:
-    """Record every probe that arrives, copies as well; writes the columns of the listeners."""
+    """Record every probe that arrives, copies as well; writes the columns of the listeners, and, if
+    `deliveries` asks for that, when this program had the probe: it costs a reading of the clock."""
     offset_ns = tai_offset_ns()
     listeners: list[PacketListener | EthernetListener] = [
         *(
@@ -284,9 +285,10 @@ def listen(spec: dict[str, Any]) -> None:
     while ready := [by_descriptor[fd] for fd, _ in poll.poll() if fd in by_descriptor]:
         for listener in ready:
             arrival = listener.receive()
+            delivered_ns = tai_ns() if spec["deliveries"] else None
             if arrival.number != REHEARSAL:
-                received.append(arrival[: len(columns)])
-    write_rows(spec["output"], columns, received)
+                received.append((*arrival[: len(columns)], delivered_ns))
+    write_rows(spec["output"], (*columns, "delivered_ns"), received)
 
 
 def write_rows(path: str, header: tuple[str, ...], rows: Any) -> None:

@@ -85,8 +85,9 @@ class EthernetOutlet(SendingSocket):
 
 
 class Arrival(NamedTuple):
-    """A probe that arrived. Of one that a socket for packets got the last three are not known; a
-    frame without a tag has the address only."""
+    """A probe that arrived. Of one that a socket for packets got address and tag are not known; a
+    frame without a tag has the address only. `delivered_ns` is when the listener's program had it,
+    if it was to say so."""
 
     number: int
     seq: int
@@ -94,13 +95,14 @@ class Arrival(NamedTuple):
     destination_mac: str | None = None
     vlan_id: int | None = None
     pcp: int | None = None
+    delivered_ns: int | None = None
 
 
 class EthernetListener:
     """A socket for all probes that arrive at an interface, whatever their address and VLAN: of
     their own EtherType, and in UDP packets to these ports."""
 
-    columns = ("flow", *Arrival._fields[1:])
+    columns = ("flow", *Arrival._fields[1:-1])
 
     def __init__(self, interface: str, udp_ports: Sequence[int], tai_offset_ns: int) -> None:
         self._tai_offset_ns = tai_offset_ns

@@ -81,10 +81,14 @@ class CaptureFile:
         octets: bytes,
         direction: Direction,
         comments: Iterable[str] = (),
+        *,
+        length_octets: int | None = None,
     ) -> None:
-        """A whole Ethernet frame without FCS; the time is in ns since 1970 (UTC)."""
+        """An Ethernet frame without FCS; the time is in ns since 1970 (UTC). Without a length
+        `octets` are all of it."""
         high, low = divmod(time_ns, 1 << 32)
-        head = struct.pack("=IIIII", interface, high, low, len(octets), len(octets))
+        whole_octets = len(octets) if length_octets is None else length_octets
+        head = struct.pack("=IIIII", interface, high, low, len(octets), whole_octets)
         options = [(_COMMENT, comment.encode()) for comment in comments]
         options.append((_EPB_FLAGS, struct.pack("=I", direction)))
         self._write(_ENHANCED_PACKET, head + _aligned(octets) + _options(options))

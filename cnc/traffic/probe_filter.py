@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from cnc.traffic.sockets import PROBE
 
 ETHERTYPE = 0x88B5  # for local experiments (IEEE 802 Std 9.2.3)
-IPV4, IPV6 = 0x0800, 0x86DD
+IPV4, IPV6, VLAN = 0x0800, 0x86DD, 0x8100
 MAC_HEADER_OCTETS = 14
 _IPV6_OCTETS, _UDP_OCTETS = 40, 8
 # An IPv4 header may have options.
@@ -67,3 +69,24 @@ def probe_offset(frame: bytes) -> int:
     if ethertype == IPV6:
         return MAC_HEADER_OCTETS + _IPV6_OCTETS + _UDP_OCTETS
     return MAC_HEADER_OCTETS
+
+
+def probe_of(frame: bytes, udp_ports: Collection[int]) -> tuple[int, int] | None:
+    """Flow number and sequence number in a frame as it is on a cable, with or without a VLAN tag;
+    None: it is no probe, nor a UDP packet to one of these ports."""
+    (ethertype,) = struct.unpack_from("!H", frame, MAC_HEADER_OCTETS - 2)
+    if ethertype == VLAN:
+        frame = frame[: MAC_HEADER_OCTETS - 2] + frame[MAC_HEADER_OCTETS + 2 :]
+        (ethertype,) = struct.unpack_from("!H", frame, MAC_HEADER_OCTETS - 2)
+    if ethertype in (IPV4, IPV6):
+        protocol = frame[MAC_HEADER_OCTETS + (9 if ethertype == IPV4 else 6)]
+        offset = probe_offset(frame)
+        if protocol != socket.IPPROTO_UDP or len(frame) < offset + PROBE.size:
+            return None
+        (port,) = struct.unpack_from("!H", frame, offset - _UDP_OCTETS + 2)
+        if port not in udp_ports:
+            return None
+    elif ethertype != ETHERTYPE:
+        return None
+    number, seq = PROBE.unpack_from(frame, probe_offset(frame))
+    return number, seq

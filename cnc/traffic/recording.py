@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import overload
+from typing import NamedTuple, overload
 
 from cnc.addressing import addresses
 from cnc.errors import InputError
@@ -40,6 +40,13 @@ COLUMNS = (
 )
 
 
+class Delivery(NamedTuple):
+    """A copy of a frame at its listener: the kernel's time stamp, and when the program had it."""
+
+    received_ns: int
+    delivered_ns: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One frame of a recording, at one of its listeners; times are TAI.
@@ -47,7 +54,7 @@ class Frame:
     `sent_ns` is the clock just before the talker's call, `received_ns` the kernel's time stamp of
     the first copy that arrived, None if none did. With stamps, `scheduled_ns` is when the kernel
     enqueued the frame in the talker's queueing discipline, `left_ns` when it passed it to the
-    driver.
+    driver. `deliveries` has each copy that arrived, in order, if they were asked for.
     """
 
     flow: str
@@ -58,6 +65,7 @@ class Frame:
     scheduled_ns: int | None = None
     left_ns: int | None = None
     copies: int = 1  # how often it arrived: 0 lost, 2 duplicated
+    deliveries: tuple[Delivery, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,7 @@ def run(
     directory: Path,
     *,
     stamps: bool = False,
+    deliveries: bool = False,
     drain_ns: int = DRAIN_NS,
     grid_ns: int | None = None,
     begun: Callable[[int], None] = lambda _: None,
@@ -111,8 +120,8 @@ def run(
 
     The start is the first multiple of `grid_ns` at least START_AHEAD_NS ahead; without one, see
     `start_grid_ns`. With `stamps` the talkers' kernels record when each frame entered and left
-    the queue. Listeners wait for `drain_ns` beyond the duration. `begun` is called ahead of the
-    start with its instant.
+    the queue, with `deliveries` the listeners' programs when they had each. Listeners wait for
+    `drain_ns` beyond the duration. `begun` is called ahead of the start with its instant.
 
     Writes `frames.csv`, whose instants count from the start, and `frames.json`, the parameters
     of the run, into `directory`, beside the files of each end station; in a bridged network
@@ -133,6 +142,7 @@ def run(
     directory.mkdir(parents=True, exist_ok=True)
     grid_ns = grid_ns or start_grid_ns(lab.intent.hyperperiod_ns())
     parameters = {"duration_ns": duration_ns, "drain_ns": drain_ns, "stamps": stamps}
+    parameters["deliveries"] = deliveries
     transmissions = _transmissions(sent)
     listeners = _listeners(lab, sent)
     programs = _programs({number: sent[number] for number in transmissions})
@@ -156,7 +166,8 @@ def run(
         for station in stations:
             station.end()
     joined = _Join(sent, transmissions, listeners, talkers)
-    recording = Recording(start_ns, joined.frames(talkers), tuple(joined.strays))
+    frames = joined.frames(talkers, deliveries=deliveries)
+    recording = Recording(start_ns, frames, tuple(joined.strays))
     is_bridged = any(isinstance(flow, BridgedFlow) for flow in sent)
     _write(recording, directory, is_bridged=is_bridged)
     about = {"start_ns": start_ns, "clock": "CLOCK_TAI", **parameters, "sender": endpoint.program()}
@@ -268,14 +279,14 @@ class _Join:
         for talker in talkers:
             for number, first_seq, destination in talker.destinations():
                 self._destinations[number].append((first_seq, destination))
-        self._arrivals: dict[tuple[str, int, int], list[int]] = defaultdict(list)
+        self._arrivals: dict[tuple[str, int, int], list[Delivery]] = defaultdict(list)
         self.strays: list[Stray] = []
         for listener in listeners:
             for arrival in listener.arrivals():
                 self._take(listener.node, arrival)
 
     def _take(self, node: str, arrival: Arrival) -> None:
-        number, seq, received_ns, *destination = arrival
+        number, seq, received_ns, *destination, delivered_ns = arrival
         flow = self._sent[number]
         if isinstance(flow, BridgedFlow):
             is_altered = tuple(destination) != self._addressed(flow, number, seq)
@@ -285,11 +296,11 @@ class _Join:
             if is_packet and arrival.destination_mac is None:
                 is_altered = False  # the listener's own socket got it
             if is_altered or not (is_for_node or is_flooded):
-                self.strays.append(Stray(flow.stream, seq, node, *arrival[2:]))
+                self.strays.append(Stray(flow.stream, seq, node, *arrival[2:-1]))
                 return
             if is_packet and arrival.destination_mac is not None:
                 return  # it is at its listener, whose own socket counts it
-        self._arrivals[node, number, seq].append(received_ns)
+        self._arrivals[node, number, seq].append(Delivery(received_ns, delivered_ns))
 
     def _addressed(self, flow: BridgedFlow, number: int, seq: int) -> Destination:
         """What a frame is to have where it arrives: what it was sent to, the last destination of
@@ -299,23 +310,24 @@ class _Join:
         its = self._destinations[number]
         return its[bisect_right(its, seq, key=lambda each: each[0]) - 1][1]
 
-    def frames(self, talkers: Sequence[Station]) -> tuple[Frame, ...]:
+    def frames(self, talkers: Sequence[Station], *, deliveries: bool) -> tuple[Frame, ...]:
         """Every frame at each of its listeners, in the order of the plan."""
         frames = []
         for talker in talkers:
             for number, seq, planned_ns, sent_ns, scheduled_ns, left_ns in talker.sent():
                 for flow in self._transmissions[number]:
-                    copies = self._arrivals.get((flow.listener, number, seq), ())
+                    copies = sorted(self._arrivals.get((flow.listener, number, seq), ()))
                     frames.append(
                         Frame(
                             flow=flow.name,
                             seq=seq,
                             planned_ns=planned_ns,
                             sent_ns=sent_ns,
-                            received_ns=min(copies, default=None),
+                            received_ns=copies[0].received_ns if copies else None,
                             scheduled_ns=scheduled_ns,
                             left_ns=left_ns,
                             copies=len(copies),
+                            deliveries=tuple(copies) if deliveries else (),
                         )
                     )
         return tuple(sorted(frames, key=lambda frame: (frame.planned_ns, frame.flow, frame.seq)))

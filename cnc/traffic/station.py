@@ -83,11 +83,17 @@ class Station:
         """What a listener received; see `endpoint.listen`."""
         for row in self._rows():
             number, seq, received_ns = map(int, row[:3])
-            if tag := row[3:]:
-                destination_mac, vlan_id, pcp = tag[0] or None, _number(tag[1]), _number(tag[2])
-                yield Arrival(number, seq, received_ns, destination_mac, vlan_id, pcp)
-            else:
-                yield Arrival(number, seq, received_ns)
+            *tag, delivered_ns = row[3:]
+            destination_mac, vlan_id, pcp = tag or ("", "", "")
+            yield Arrival(
+                number,
+                seq,
+                received_ns,
+                destination_mac or None,
+                _number(vlan_id),
+                _number(pcp),
+                _number(delivered_ns),
+            )
 
     def destinations(self) -> Iterator[tuple[int, int, Destination]]:
         """The flows that a talker sent into a bridged network, with the first sequence number that

@@ -34,7 +34,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_commands_and_options_are_offered() -> None:
     assert offered("pl") == ["plan"]
-    assert offered("lab", "tr") == ["traffic"]
+    assert offered("lab", "tr") == ["trace", "traffic"]
     assert "--algorithm" in offered("plan", "--al")
     assert offered("plan", "--algorithm", "no") == ["no-wait"]
 

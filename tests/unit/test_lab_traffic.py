@@ -124,6 +124,7 @@ class Ends:
 
     def __init__(self, directory: Path, flow: dict, *, stamps: bool = False, ms: int = 20):
         told = {"duration_ns": ms * 1_000_000, "drain_ns": 20_000_000, "stamps": stamps, "turn": 0}
+        told["deliveries"] = stamps
         family = {4: "AF_INET", 6: "AF_INET6"}[flow["ip_version"]]
         told |= {"flows": [flow], "interfaces": []}
         told["addresses"] = [[family, flow["destination"], endpoint.PORT]]
@@ -178,6 +179,11 @@ def test_what_is_sent_is_recorded_with_both_ends_times(tmp_path, version, addres
     assert all(int(row["sent_ns"]) >= int(row["planned_ns"]) for row in sent)
     arrived = {int(row["seq"]): int(row["received_ns"]) for row in received}
     assert sorted(arrived) == list(range(20))
+    for row in received:
+        if stamps:
+            assert int(row["delivered_ns"]) >= int(row["received_ns"])
+        else:
+            assert row["delivered_ns"] == ""
     for row in sent:
         times = [row["sent_ns"], row["scheduled_ns"], row["left_ns"], arrived[int(row["seq"])]]
         if stamps:

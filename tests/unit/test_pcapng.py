@@ -20,6 +20,7 @@ def test_a_frame_is_read_back_with_its_nanosecond_its_port_and_its_direction():
     assert found.comment == "lab line3"
     assert found.ports == ["s1/a", "s1/b"]
     assert [len(frame.octets) for frame in found.frames] == [14, 15, 16, 17, 18, 7]
+    assert [frame.length for frame in found.frames] == [14, 15, 16, 17, 18, 7]
     first, last = found.frames[0], found.frames[-1]
     assert (first.port, first.time_ns, first.is_leaving, first.comments) == (
         "s1/b",

@@ -11,6 +11,7 @@ from cnc.cli.json_output.lab import ExperimentSummary, Iperf3, LabUp, Traffic
 from cnc.cli.json_output.path import Path
 from cnc.cli.json_output.planning import CheckedIntent, CheckedPlan, Discovered, PlanFile
 from cnc.cli.json_output.switches import Diagnosis, PortState, Push
+from cnc.cli.json_output.trace import Trace
 from cnc.cli.json_output.watch import Event
 from cnc.lab import NodeStatus
 from cnc.talkers import Transmission
@@ -25,6 +26,7 @@ BY_COMMAND: dict[str, Any] = {
     "history": list[Rollout] | Rollout,
     "lab measure": ExperimentSummary,
     "lab status": list[NodeStatus],
+    "lab trace": Trace,
     "lab traffic": Traffic | Iperf3,
     "lab up": LabUp,
     "path": Path,

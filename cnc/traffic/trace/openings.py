@@ -1,0 +1,57 @@
+"""When the gate of a class lets a frame start, by a gate control list. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cnc.chart.axis import open_times
+from cnc.model import GateControlList
+
+
+class Openings:
+    """The times at which a frame may start to leave a port: its gate is open, and stays so until
+    the frame has left (802.1Q 8.6.8.4; Linux: `taprio_entry_allows_tx`).
+
+    `duration_ns` is how long the frame occupies the link. Cycles of the list begin at multiples of
+    its length on TAI.
+    """
+
+    def __init__(self, gates: GateControlList, traffic_class: int, duration_ns: int) -> None:
+        self._cycle_ns = gates.cycle_ns
+        windows = list(open_times(gates, traffic_class))
+        self._is_always = windows == [(0, gates.cycle_ns)]
+        if len(windows) > 1 and windows[0][0] == 0 and windows[-1][1] == gates.cycle_ns:
+            # The last window of a cycle goes on as the first of the next.
+            (_, first_end_ns), *between, (last_ns, _) = windows
+            windows = [(last_ns - gates.cycle_ns, first_end_ns), *between]
+        self._starts = [
+            (open_ns, close_ns - duration_ns)
+            for open_ns, close_ns in windows
+            if close_ns - open_ns > duration_ns
+        ]
+
+    def first_ns(self, from_ns: int) -> int | None:
+        """The first instant from then on at which the frame may start; None: it never may."""
+        return next((begin_ns for begin_ns, _ in self._from(from_ns)), None)
+
+    def shut_ns(self, begin_ns: int, end_ns: int) -> int:
+        """For how long of this time the frame may not start."""
+        shut_ns, now_ns = 0, begin_ns
+        for start_ns, stop_ns in self._from(begin_ns):
+            if start_ns >= end_ns:
+                break
+            shut_ns += start_ns - now_ns
+            now_ns = min(stop_ns, end_ns)
+        return shut_ns + end_ns - now_ns
+
+    def _from(self, from_ns: int) -> Iterator[tuple[int, int]]:
+        """The times at which it may start, from an instant on, without end."""
+        if self._is_always:
+            yield from_ns, from_ns + (1 << 62)
+            return
+        cycle_begin_ns = from_ns // self._cycle_ns * self._cycle_ns
+        while self._starts:
+            for start_ns, stop_ns in self._starts:
+                if cycle_begin_ns + stop_ns > from_ns:
+                    yield max(from_ns, cycle_begin_ns + start_ns), cycle_begin_ns + stop_ns
+            cycle_begin_ns += self._cycle_ns

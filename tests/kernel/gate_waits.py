@@ -1,0 +1,74 @@
+"""Whether frames waited at closed gates as the lists say that the kernels of a lab run."""
+
+from __future__ import annotations
+
+from cnc.lab import Lab
+from cnc.model import NS_PER_S
+from cnc.rollout import status
+from cnc.switch.tree import KernelSchedule
+from cnc.traffic.trace.account import Layer
+from cnc.traffic.trace.record import Trace
+
+# Reading a clock takes this much virtual time, and every time stamp is a reading.
+CLOCK_NS = 256
+ON_LINK_OCTETS = 24  # preamble and delimiter, frame check sequence, gap
+
+
+def listed_ns(schedule: KernelSchedule, gate: int, duration_ns: int, arrived_ns: int) -> int:
+    """How long a frame that arrives then waits by the list that a kernel runs."""
+    cycle_ns = schedule.gates.cycle_ns
+    phase_ns = (arrived_ns - schedule.base_time_ns) % cycle_ns
+    begin_ns = now_ns = 0
+    for entry in schedule.gates.entries * 3:
+        now_ns += entry.interval_ns
+        if not entry.gate_states >> gate & 1:
+            begin_ns = now_ns
+        elif (start_ns := max(begin_ns, phase_ns)) + duration_ns < now_ns:
+            return start_ns - phase_ns
+    raise AssertionError("its gate opens for no frame of this length")
+
+
+def wrong(traced: Trace, running: Lab) -> list[str]:
+    """The frames at ports with gates whose wait is not what the kernel's list says, of a reading of
+    the clock more or less."""
+    links = running.intent.network.links
+    lists = {
+        each.port: each.running
+        for each in status(traced.plan, connect=running.connect)
+        if each.running
+    }
+    found = []
+    checked = 0
+    for account in traced.accounts():
+        waits_ns = {p.place: p.duration_ns for p in account.parts if p.layer is Layer.GATE_CLOSED}
+        for port, entered_ns, _, place, _ in account.row.crossings:
+            if port not in lists:
+                assert waits_ns[str(port)] == 0
+                continue
+            assert entered_ns is not None
+            assert place is not None
+            octets = traced.taps[port].left[place].octets + ON_LINK_OCTETS
+            duration_ns = octets * 8 * NS_PER_S // links[port].rate_bps
+            said_ns = [
+                listed_ns(lists[port], account.row.flow.traffic_class, duration_ns, instant_ns)
+                for instant_ns in (entered_ns, entered_ns + CLOCK_NS)
+            ]
+            wait_ns = waits_ns[str(port)]
+            checked += 1
+            if wait_ns is None or min(abs(wait_ns - each) for each in said_ns) > CLOCK_NS:
+                found.append(
+                    f"{account.row.flow.name}/{account.row.seq} {port}: {wait_ns} {said_ns}"
+                )
+    print(f"{checked} waits at gates")
+    assert checked
+    return found
+
+
+def check(traced: Trace, running: Lab) -> None:
+    found = traced.accounts()
+    print(running.intent.name, len(found), "rows")
+    assert [each.row for each in found if not each.row.is_complete] == []
+    assert [each for each in found if any((part.duration_ns or 0) < 0 for part in each.parts)] == []
+    for each in found:
+        assert sum(part.duration_ns or 0 for part in each.parts) == each.total_ns
+    assert wrong(traced, running) == []
