@@ -100,6 +100,7 @@ class CableCapture:
         try:
             while sum(self._frames) != frames_max:
                 is_over = passing is not None and passing.poll() is not None
+                is_over = is_over or self._nodes.ended() is not None
                 for block in self._blocks():
                     if sum(self._frames) != frames_max:
                         self._take(block, written)

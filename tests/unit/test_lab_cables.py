@@ -103,6 +103,17 @@ def test_a_frame_that_is_being_written_is_read_once_it_is_whole(home: Path, tmp_
     assert [each.frames for each in found] == [2, 2]
 
 
+def test_a_capture_ends_with_its_lab_and_says_why(home: Path, tmp_path: Path):
+    source, output = tmp_path / "source", io.BytesIO()
+    source.write_bytes(of_cable())
+    answer = Frame(Kind.OUTPUT, 0, str(source).encode())
+    with answering(home, answer), CableCapture("line3", [S1]) as capturing:
+        (home / "ended").write_text("kernel of s1: has ended, at 70 ns\n")
+        with pytest.raises(CncError, match="line3 has ended: kernel of s1"):
+            capturing.run(output)
+    assert len(pcapng_reader.read(output.getvalue()).frames) == 2
+
+
 def test_a_cable_that_another_captures_is_refused_with_its_name(home: Path):
     refused = Frame(Kind.ERRORS, 0, b"the cable of s1/s2 is being captured already")
     with answering(home, refused), pytest.raises(CncError, match="cable of s1/s2 is being"):
