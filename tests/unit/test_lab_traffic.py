@@ -205,12 +205,13 @@ def test_a_talker_without_a_route_says_what_takes_routes_away(tmp_path, monkeypa
 
 @pytest.mark.usefixtures("probe_port")
 def test_a_saturating_talker_sends_no_faster_than_its_cable_and_ends_with_the_duration(tmp_path):
-    ends = Ends(tmp_path, probes(pattern="saturating", period_ns=100_000), ms=50)
+    # Beside a busy machine it begins late: for so long that there are frames all the same.
+    ends = Ends(tmp_path, probes(pattern="saturating", period_ns=1_000_000), ms=500)
     start_ns = endpoint.tai_ns() + READY_WITHIN_NS
     sent, received = ends.run(start_ns)
     assert 1 < len(sent) <= 500
     for seq, row in enumerate(sent):
-        assert start_ns + seq * 100_000 <= int(row["sent_ns"]) < start_ns + 50_000_000
+        assert start_ns + seq * 1_000_000 <= int(row["sent_ns"]) < start_ns + 500_000_000
         assert row["planned_ns"] == row["sent_ns"]
     assert [row["seq"] for row in received] == [str(seq) for seq in range(len(sent))]
 
