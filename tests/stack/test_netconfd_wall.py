@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from tests.stack.netconfd_process import NetconfdProcess, runs, wait_until
 from tests.stack.test_netconfd_confirmed_commit import LONG_S, edit, running
 
 PROGRAM = Path(__file__).with_name("netconfd_probed.py")
+BENCH = Path(__file__).parents[2] / "scripts" / "bench-deadline"
 ID = "rollout-7"
 # Enough to commit, and little to wait for.
 SHORT_S = "2"
@@ -228,6 +230,15 @@ def test_no_attack_holds_up_the_front_or_the_broker(probed, client, name):
     )
     assert 0 < front_ns <= MAX_TURN_NS
     assert 0 < broker_ns <= MAX_TURN_NS
+
+
+def test_how_late_a_deadline_is_beside_an_attack_can_be_measured():
+    command = [BENCH, "--rounds", "1", "--attack", "everything"]
+    bench = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert bench.returncode == 0, bench.stderr
+    (measured,) = (line for line in bench.stdout.splitlines() if line.startswith("| everything"))
+    assert len(re.findall(r"\d+\.\d", measured)) == 8
 
 
 # --- what they hold ---
