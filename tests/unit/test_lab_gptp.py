@@ -70,6 +70,20 @@ def test_an_end_station_without_an_agent_is_told_what_an_agent_would_tell_it():
     assert f"\n[{port_name}]\n" in own
 
 
+def test_a_node_with_an_agent_knows_by_how_much_its_cables_are_asymmetric():
+    # Between switches both ways have the processing time of one; a station's port has none.
+    told = dict(
+        zip(
+            text(config := gptp.instance(LINE3, "s1"), ".//ptp:underlying-interface"),
+            map(int, text(config, ".//ptp:delay-asymmetry")),
+            strict=True,
+        )
+    )
+    assert told.pop("s2") == 0
+    assert set(told.values()) == {500 * 65536}
+    assert text(gptp.instance(LINE3, "t1"), ".//ptp:delay-asymmetry") == [str(-500 * 65536)]
+
+
 def test_an_end_station_knows_that_the_lab_has_frames_take_longer_to_a_switch_than_from_it():
     # 1 us of processing on the way to the switch; half of it is missing on the way from it.
     assert gptp.station_configuration(LINE3, "t1").rstrip().endswith("delayAsymmetry -500")

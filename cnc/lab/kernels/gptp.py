@@ -80,7 +80,11 @@ def instance(intent: Intent, node: str) -> Element:
     }
     leaves = (_LINUX(name, value) for name, value in servo.items())
     ports = (
-        _PTP.port(_PTP("port-index", str(number)), _PTP("underlying-interface", port))
+        _PTP.port(
+            _PTP("port-index", str(number)),
+            _PTP("underlying-interface", port),
+            _PTP("port-ds", _PTP("delay-asymmetry", _interval(_asymmetry_ns(intent, node, port)))),
+        )
         for number, port in enumerate(names, start=1)
     )
     return _NC.config(
@@ -128,17 +132,25 @@ def station_configuration(intent: Intent, station: str) -> str:
     }
     lines = ["[global]", *(f"{name} {value}" for name, value in options.items())]
     for port in ports_of(intent, station):
-        lines += [f"[{port}]", f"delayAsymmetry {_asymmetry_ns(intent, PortRef(station, port))}"]
+        lines += [f"[{port}]", f"delayAsymmetry {_asymmetry_ns(intent, station, port)}"]
     return "\n".join([*lines, ""])
 
 
-def _asymmetry_ns(intent: Intent, port: PortRef) -> int:
-    """How much longer a frame of the time transmitter takes on its cable than the mean of both ways
-    (IEEE Std 1588-2019, 7.4.2): the lab has it spend the processing time of a switch there, which
-    hardware spends after the stamp."""
-    peer = intent.network.links[port].target.node
-    bridge = intent.network.bridges.get(peer)
-    return -(bridge.processing_min_ns // 2) if bridge else 0
+def _interval(interval_ns: int) -> str:
+    """As ieee1588-ptp-tt has it: multiplied by 2^16."""
+    return str(interval_ns << 16)
+
+
+def _asymmetry_ns(intent: Intent, node: str, port: str) -> int:
+    """How much longer a frame takes on the cable to a port than the mean of both ways (IEEE Std
+    1588-2019, 7.4.2): the lab has it spend the processing time of a switch there, which hardware
+    spends after the stamp."""
+    bridges = intent.network.bridges
+    peer = intent.network.links[PortRef(node, port)].target.node
+    here_ns, there_ns = (
+        bridges[each].processing_min_ns if each in bridges else 0 for each in (node, peer)
+    )
+    return (here_ns - there_ns) // 2
 
 
 def configure(lab: Lab) -> None:
