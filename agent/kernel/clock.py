@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import time
-from contextlib import suppress
 
 from agent.model import Clock
 
@@ -86,10 +86,15 @@ class ClockSetAlarm:
     def fileno(self) -> int:
         return int(self._fd)
 
-    def acknowledge(self) -> None:
-        """Make it unreadable until the clock is set once more."""
-        with suppress(OSError):  # ECANCELED is how it says that the clock was set
+    def acknowledge(self) -> bool:
+        """Make it unreadable until the clock is set once more; whether it was set."""
+        try:
             os.read(self._fd, 8)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            return error.errno == errno.ECANCELED
+        return False
 
     def close(self) -> None:
         os.close(self._fd)

@@ -71,10 +71,12 @@ class TimerProbe:
             remove_interface(self._ipr)
             _add_interface(self._ipr)
             self._socket = _socket()
+            alarm = clock.ClockSetAlarm()
         except (NetlinkError, OSError) as refusal:
             self._abandon()
             raise ProbeRefused(reason(refusal)) from refusal
         self._offset_ns = clock.offsets_ns()[Clock.TAI]
+        self._clock_set = alarm
 
     def send(self) -> None:
         """Ask for the wake-ups of the next BATCH_S."""
@@ -96,17 +98,20 @@ class TimerProbe:
     def receive(self) -> list[int]:
         """By how many nanoseconds each wake-up since the last call was late.
 
-        None at all if the clock was set meanwhile: such a timer is late or early by the step.
+        None at all if the clock was set meanwhile, also there and back: such a timer is late or
+        early by the step.
         """
         tai_offset_ns = clock.tai_offset_s() * NS_PER_S
         lateness_ns = [sent_ns + tai_offset_ns - due_ns for due_ns, sent_ns in _notes(self._socket)]
         offset_ns, before_ns = clock.offsets_ns()[Clock.TAI], self._offset_ns
         self._offset_ns = offset_ns
-        return lateness_ns if abs(offset_ns - before_ns) < STEP_MIN_NS else []
+        was_set = self._clock_set.acknowledge() or abs(offset_ns - before_ns) >= STEP_MIN_NS
+        return [] if was_set else lateness_ns
 
     def close(self) -> None:
         """Remove the interface."""
         self._socket.close()
+        self._clock_set.close()
         self._abandon()
 
     def _abandon(self) -> None:

@@ -83,6 +83,22 @@ def test_wake_ups_around_a_step_of_the_clock_are_not_counted(ports):
     probe.close()
 
 
+def test_wake_ups_around_a_step_that_is_taken_back_are_not_counted(ports):
+    """As where ptp4l brings a clock back that some program has set: frames were due meanwhile."""
+    probe = TimerProbe()
+    probe.send()
+    time.sleep(BATCH_S / 2)
+    for step_ns in (NS_PER_S, -NS_PER_S):
+        time.clock_settime_ns(time.CLOCK_REALTIME, time.time_ns() + step_ns)
+        time.sleep(0.1)
+    time.sleep(2 * BATCH_S)
+    assert probe.receive() == []
+    probe.send()
+    time.sleep(2 * BATCH_S)
+    assert len(probe.receive()) == A_BATCH
+    probe.close()
+
+
 def test_a_restarted_agent_knows_what_was_measured_before(ports, tmp_path: Path):
     path = tmp_path / "wake-ups.json"
     first = WakeUpMonitor(path)
