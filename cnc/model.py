@@ -224,8 +224,8 @@ class ClocksApart:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredClockError:
-    """The clock error that a network needs: twice what its two clocks that are furthest apart
-    measured, rounded up."""
+    """The clock error that a network needs: twice what its two clocks that are furthest apart may
+    differ (`cnc.clock_error`), rounded up."""
 
     value_ns: int
     apart: ClocksApart

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cnc.clock_error import UNSEEN_NS
 from cnc.model import (
     Bridge,
     ClocksApart,
@@ -25,7 +26,8 @@ from cnc.switch.device import ConnectOptions, Device, DeviceError, SwitchState
 class StatedPorts:
     """What switches state of their ports; `wake_ups` only of those whose gates wait for timers.
     `lateness` is that of end stations whose talkers say how late they are, by port the latest.
-    `clocks` has the two nodes whose clocks are furthest apart, None where no two can be compared;
+    `clocks` has the two nodes whose clocks are furthest apart, by what `cnc.clock_error` counts of
+    each offset, None where no two can be compared;
     `compared` all whose clocks follow the one that most follow."""
 
     limits: Mapping[PortRef, GateLimits]
@@ -72,7 +74,7 @@ def stated(network: Network, states: Mapping[str, SwitchState]) -> StatedPorts:
         for name, state in states.items()
         for port, report in sorted(state.ports.items())
     }
-    tree = ClockTree(states)
+    tree = ClockTree(states, UNSEEN_NS)
     gated = {port: its for port, its in reports.items() if port.node in network.bridges}
     return StatedPorts(
         limits={

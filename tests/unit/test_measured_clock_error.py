@@ -65,6 +65,12 @@ def test_no_plan_is_made_before_clocks_have_been_asked() -> None:
     assert "--ask-switches" in str(refused.value.hint)
 
 
+def test_what_no_clock_sees_is_added_to_each_offset() -> None:
+    clocks = stated(wanted().network, switches_in_a_line(100, 40)).clocks
+
+    assert clocks == ClocksApart("s1", "s3", 100 + 40 + 2 * clock_error.UNSEEN_NS, 2)
+
+
 def test_clocks_that_follow_another_one_are_named() -> None:
     states = switches_in_a_line(100)
 

@@ -90,7 +90,7 @@ class ClocksApart(Document):
     first: str
     second: str
     apart_ns: int
-    """The offsets on the way between them, added."""
+    """The offsets on the way between them, and 100 ns for each that no clock sees, added."""
     links: int
     """How many offsets these were."""
 

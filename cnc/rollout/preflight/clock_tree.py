@@ -37,12 +37,13 @@ class _Way:
 class ClockTree:
     """Who follows whom, and how far from it each is, by what switches last said.
 
-    Path asymmetries, which no clock can measure, come on top. Clocks that are no switch's measure
-    nothing here: what is beyond the first of them is left out.
+    Path asymmetries, which no clock can measure, come on top; `unseen_ns` of them is added to each
+    offset. Clocks that are no switch's measure nothing here: what is beyond the first of them is
+    left out.
     """
 
-    def __init__(self, states: Mapping[str, SwitchState]) -> None:
-        self._followers = _followers(states)
+    def __init__(self, states: Mapping[str, SwitchState], unseen_ns: int = 0) -> None:
+        self._followers = _followers(states, unseen_ns)
 
     def widest(self, among: Container[str] | None = None) -> ClocksApart | None:
         """The two clocks, of these switches or of all, that may be furthest apart.
@@ -97,7 +98,7 @@ def _joined(ways: list[_Way]) -> ClocksApart:
     )
 
 
-def _followers(states: Mapping[str, SwitchState]) -> dict[str, _Follower]:
+def _followers(states: Mapping[str, SwitchState], unseen_ns: int) -> dict[str, _Follower]:
     """The clocks that follow one, or are a grandmaster, by their identities."""
     followers = {}
     for name, state in states.items():
@@ -106,9 +107,9 @@ def _followers(states: Mapping[str, SwitchState]) -> dict[str, _Follower]:
             continue
         offset_ns = _offset_ns(state)
         if ptp.is_grandmaster:
-            offset_ns = 0
-        if offset_ns is not None:
-            followers[ptp.identity] = _Follower(name, ptp.parent, offset_ns)
+            followers[ptp.identity] = _Follower(name, ptp.parent, 0)
+        elif offset_ns is not None:
+            followers[ptp.identity] = _Follower(name, ptp.parent, offset_ns + unseen_ns)
     return followers
 
 
