@@ -144,13 +144,14 @@ def _interval(interval_ns: int) -> str:
 def _asymmetry_ns(intent: Intent, node: str, port: str) -> int:
     """How much longer a frame takes on the cable to a port than the mean of both ways (IEEE Std
     1588-2019, 7.4.2): the lab has it spend the processing time of a switch there, which hardware
-    spends after the stamp."""
+    spends after the stamp. Between two switches that is the same both ways, unless one is slower:
+    such a cable is asymmetric without their knowledge."""
     bridges = intent.network.bridges
     peer = intent.network.links[PortRef(node, port)].target.node
-    here_ns, there_ns = (
-        bridges[each].processing_min_ns if each in bridges else 0 for each in (node, peer)
-    )
-    return (here_ns - there_ns) // 2
+    if (node in bridges) == (peer in bridges):
+        return 0
+    half_ns = bridges[node if node in bridges else peer].processing_min_ns // 2
+    return half_ns if node in bridges else -half_ns
 
 
 def configure(lab: Lab) -> None:
