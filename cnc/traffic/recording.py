@@ -44,7 +44,7 @@ class Delivery(NamedTuple):
     """A copy of a frame at its listener: the kernel's time stamp, and when the program had it."""
 
     received_ns: int
-    delivered_ns: int | None
+    delivered_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def run(
         for station in stations:
             station.end()
     joined = _Join(sent, transmissions, listeners, talkers)
-    frames = joined.frames(talkers, deliveries=deliveries)
+    frames = joined.frames(talkers)
     recording = Recording(start_ns, frames, tuple(joined.strays))
     is_bridged = any(isinstance(flow, BridgedFlow) for flow in sent)
     _write(recording, directory, is_bridged=is_bridged)
@@ -279,7 +279,8 @@ class _Join:
         for talker in talkers:
             for number, first_seq, destination in talker.destinations():
                 self._destinations[number].append((first_seq, destination))
-        self._arrivals: dict[tuple[str, int, int], list[Delivery]] = defaultdict(list)
+        # A measurement has hundreds of thousands: only what is asked for is kept of each.
+        self._arrivals: dict[tuple[str, int, int], list[int | Delivery]] = defaultdict(list)
         self.strays: list[Stray] = []
         for listener in listeners:
             for arrival in listener.arrivals():
@@ -300,7 +301,8 @@ class _Join:
                 return
             if is_packet and arrival.destination_mac is not None:
                 return  # it is at its listener, whose own socket counts it
-        self._arrivals[node, number, seq].append(Delivery(received_ns, delivered_ns))
+        kept = received_ns if delivered_ns is None else Delivery(received_ns, delivered_ns)
+        self._arrivals[node, number, seq].append(kept)
 
     def _addressed(self, flow: BridgedFlow, number: int, seq: int) -> Destination:
         """What a frame is to have where it arrives: what it was sent to, the last destination of
@@ -310,24 +312,26 @@ class _Join:
         its = self._destinations[number]
         return its[bisect_right(its, seq, key=lambda each: each[0]) - 1][1]
 
-    def frames(self, talkers: Sequence[Station], *, deliveries: bool) -> tuple[Frame, ...]:
-        """Every frame at each of its listeners, in the order of the plan."""
+    def frames(self, talkers: Sequence[Station]) -> tuple[Frame, ...]:
+        """Every frame at each of its listeners, in the order of the plan. To be asked for once."""
         frames = []
         for talker in talkers:
             for number, seq, planned_ns, sent_ns, scheduled_ns, left_ns in talker.sent():
                 for flow in self._transmissions[number]:
-                    copies = sorted(self._arrivals.get((flow.listener, number, seq), ()))
+                    copies = self._arrivals.pop((flow.listener, number, seq), [])
+                    deliveries = tuple(sorted(c for c in copies if isinstance(c, Delivery)))
+                    received_ns = [c.received_ns if isinstance(c, Delivery) else c for c in copies]
                     frames.append(
                         Frame(
                             flow=flow.name,
                             seq=seq,
                             planned_ns=planned_ns,
                             sent_ns=sent_ns,
-                            received_ns=copies[0].received_ns if copies else None,
+                            received_ns=min(received_ns, default=None),
                             scheduled_ns=scheduled_ns,
                             left_ns=left_ns,
                             copies=len(copies),
-                            deliveries=tuple(copies) if deliveries else (),
+                            deliveries=deliveries,
                         )
                     )
         return tuple(sorted(frames, key=lambda frame: (frame.planned_ns, frame.flow, frame.seq)))
