@@ -26,7 +26,7 @@ from cnc.talker import OffsetFile, tai_ns
 from cnc.talker.lateness import Lateness
 from cnc.traffic.measure import is_late
 from cnc.traffic.recording import Flow, Frame, flows, run
-from tests.kernel.gap import STEP_NS, bring, moving_plans, observe, with_talkers
+from tests.kernel.gap import PUSHES_A_ROUND, STEP_NS, bring, moving_plans, observe, with_talkers
 
 MS = 1_000_000
 KEPT = ("torque", "camera", "valves")
@@ -133,7 +133,9 @@ def test_how_late_a_talker_sends_is_taken_by_the_next_plan(running: Lab, kept: P
 
 def test_no_frame_is_lost_over_pushes_that_move_a_stream_and_move_it_back(running: Lab, kept: Plan):
     bring(running, kept)
-    found = observe(running, flows(kept), list(itertools.islice(moving_plans(kept), 5)), STEP_NS)
+    found = observe(
+        running, flows(kept), list(itertools.islice(moving_plans(kept), PUSHES_A_ROUND)), STEP_NS
+    )
     assert found.sound, found
     assert all(("t1", "eth0") in one.planned for one in found.pushes)
     assert all(("t2", "eth0") not in one.planned for one in found.pushes)
