@@ -40,8 +40,9 @@ run after it.
   `--distinct` strikes one of those that follow each other directly, and takes the end of one
   change of the agent and the beginning of the next for one step: nothing has happened in between
   that outlives a process. What is left has every kind of step with every fault. A row there ends
-  on one schedule, one forwarding and one state of filters and functions; of streams that keep
-  theirs one copy of each frame has come in the meantime.
+  on one schedule, one forwarding and one state of filters and functions; of each frame
+  of the streams that both schedules have one copy has come in the meantime, by the former way or
+  by the new one.
 
 """
 

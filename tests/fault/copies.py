@@ -1,4 +1,8 @@
-"""Frames of streams that both schedules have, sent all the while: one copy of each has to come."""
+"""Frames of streams that both schedules have, sent all the while: one copy of each has to come.
+
+Talkers follow what the agents of their stations publish, so that a stream that gets another way is
+sent to its new address from the base time of the new schedule on.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from multiprocessing.context import ForkServerProcess
+from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple
 
@@ -19,16 +24,16 @@ from pyroute2 import netns
 
 from cnc.lab import Lab
 from cnc.lab.namespaces import inside
-from cnc.model import Elimination, Plan
-from cnc.talker import be_punctual, sleep_until, tai_ns
-from cnc.talkers import Transmission, transmissions
+from cnc.model import Elimination, Forwarding, Plan, Stream
+from cnc.talker import OffsetFile, Talker, be_punctual, sleep_until
 
 _ETHERTYPE = 0x88B5  # IEEE 802: for local experiments
 _ALL_PROTOCOLS = 0x0003  # ETH_P_ALL
 _PORT = "eth0"  # of every end station of the networks here
-_SENDER = bytes.fromhex("0200000000fe")
+# With the stream's number it is the source address: the destination changes with the way.
+_SENDER = bytes.fromhex("0200000001")
 _TAG, _FRAME = struct.Struct("!HH"), struct.Struct("!HQ")
-_MACS_OCTETS = 12
+_MAC_OCTETS = 6
 _RECEIVED_OCTETS_MAX = 128
 # The cables of this lab take no time, and filters wait for frames that have passed one: these are
 # sent later than planned, within the lateness that a talker may have (500 us).
@@ -46,15 +51,18 @@ class Tally(NamedTuple):
     doubled: int = 0
 
 
-def kept(old: Plan, new: Plan) -> tuple[Transmission, ...]:
-    """What talkers send alike by both plans, of streams whose second copies switches take out."""
-    both = (each for each in transmissions(old) if each in transmissions(new))
-    return tuple(each for each in both if _is_passed_once(old, each.stream))
+def kept(old: Plan, new: Plan) -> tuple[str, ...]:
+    """The streams of bridges that both plans have, maybe by other ways, and of which one copy of
+    each frame comes: they have one path, or switches take out their second copies."""
+    if old.intent.network.forwarding is Forwarding.ROUTED:
+        return ()
+    its = new.intent.streams
+    both = (stream for name, stream in old.intent.streams.items() if its.get(name) == stream)
+    return tuple(stream.name for stream in both if _is_passed_once(stream))
 
 
-def _is_passed_once(plan: Plan, name: str) -> bool:
-    stream = plan.intent.streams[name]
-    return stream.paths > 1 and stream.elimination is Elimination.SWITCH
+def _is_passed_once(stream: Stream) -> bool:
+    return stream.paths == 1 or stream.elimination is Elimination.SWITCH
 
 
 def _socket(protocol: int) -> socket.socket:
@@ -67,11 +75,10 @@ def _socket(protocol: int) -> socket.socket:
 class Flow:
     """One stream that is sent, by a process, and listened to, by a thread."""
 
-    def __init__(self, lab: Lab, its: Transmission) -> None:
-        assert its.address is not None
+    def __init__(self, lab: Lab, number: int, stream: Stream) -> None:
         self._lab = lab
-        self._its = its
-        self._mac = bytes.fromhex(its.address.destination_mac.replace(":", ""))
+        self._stream = stream
+        self._source = _SENDER + bytes([number])
         self._context = multiprocessing.get_context("forkserver")
         self._sent = self._context.RawValue(ctypes.c_uint64)
         self._first = 0
@@ -91,13 +98,14 @@ class Flow:
 
     def talker(self) -> ForkServerProcess:
         """Sends the frames until it is ended."""
-        namespace = self._lab.namespace(self._its.talker)
-        arguments = (namespace, self._its, self._sent)
+        station = self._stream.talker
+        where = self._lab.namespace(station), self._lab.offsets_file(station)
+        arguments = (*where, self._stream.name, self._source, self._sent)
         return self._context.Process(target=_talk, args=arguments, daemon=True)
 
     def listener(self, stack: ExitStack, ended: Event) -> Thread:
         """Counts what comes until `ended`; its socket closes with the stack."""
-        (listener,) = self._its.listeners
+        (listener,) = self._stream.listeners
         opened = inside(self._lab.namespace(listener), partial(_socket, _ALL_PROTOCOLS))
         listening = stack.enter_context(opened)
         return Thread(target=self._listen, args=(listening, ended), name="copies")
@@ -107,39 +115,41 @@ class Flow:
         while not ended.is_set():
             with suppress(TimeoutError):
                 frame, (_, _, packet_type, *_) = listening.recvfrom(_RECEIVED_OCTETS_MAX)
-                if packet_type != socket.PACKET_OUTGOING and frame.startswith(self._mac):
-                    self._count(frame[_MACS_OCTETS:])
+                if packet_type != socket.PACKET_OUTGOING:
+                    self._count(frame[_MAC_OCTETS:])
 
-    def _count(self, after_macs: bytes) -> None:
-        """The kernel has taken the tag off a frame before it hands it over."""
-        ethertype, number = _FRAME.unpack_from(after_macs)
-        if ethertype == _ETHERTYPE:
-            self._copies[number] += 1
+    def _count(self, frame: bytes) -> None:
+        """`frame` begins with its source; the kernel has taken the tag off."""
+        if frame.startswith(self._source):
+            ethertype, number = _FRAME.unpack_from(frame, _MAC_OCTETS)
+            if ethertype == _ETHERTYPE:
+                self._copies[number] += 1
 
 
-def _talk(namespace: str, its: Transmission, sent: ctypes.c_uint64) -> None:
+def _talk(namespace: str, offsets: Path, stream: str, source: bytes, sent: ctypes.c_uint64) -> None:
     """A process of its own that goes first: in a thread it would wait for others of its process
     while the clock goes on, by what they ask it, until filters drop what it sends."""
-    assert its.address is not None
     netns.setns(namespace, flags=0)
-    mac = bytes.fromhex(its.address.destination_mac.replace(":", ""))
-    tag = _TAG.pack(0x8100, its.priority << 13 | its.address.vlan_id)
-    head, padding = mac + _SENDER + tag, bytes(its.payload_octets - _FRAME.size)
     with _socket(0) as talking:
         be_punctual(go_first=True)
-        instant_ns = tai_ns() // its.period_ns * its.period_ns + its.offset_ns + _LATE_NS
-        while True:
-            instant_ns += its.period_ns
-            sleep_until(instant_ns)
-            talking.send(head + _FRAME.pack(_ETHERTYPE, sent.value) + padding)
+        for departure in Talker(OffsetFile(offsets), stream).departures():
+            its = departure.stream
+            assert its.destination_mac is not None
+            assert its.vlan_id is not None
+            mac = bytes.fromhex(its.destination_mac.replace(":", ""))
+            head = mac + source + _TAG.pack(0x8100, its.priority << 13 | its.vlan_id)
+            number = _FRAME.pack(_ETHERTYPE, sent.value)
+            sleep_until(departure.instant_ns + _LATE_NS)
+            talking.send(head + number + bytes(its.payload_octets - _FRAME.size))
             sent.value += 1
 
 
 class Copies:
     """Talkers that send as planned, whatever becomes of the switches; and how it is received."""
 
-    def __init__(self, lab: Lab, sent: Iterable[Transmission]) -> None:
-        self._flows = [Flow(lab, each) for each in sent]
+    def __init__(self, lab: Lab, names: Iterable[str]) -> None:
+        streams = lab.intent.streams
+        self._flows = [Flow(lab, number, streams[name]) for number, name in enumerate(names)]
 
     @contextmanager
     def sending(self) -> Iterator[Copies]:

@@ -45,8 +45,8 @@ class Row:
     `has_struck` is False if the rollout never came to the step. In a bridged network `forwarding`
     says by whose ways all bridges forward and all talkers send, and `strays` counts the filtering
     entries that any of them has had and neither schedule has. `guards` says whose stream filters
-    and sequence functions all bridges have; of `frames_sent` in streams whose second copies bridges
-    take out in both schedules, `frames_lost` did not arrive and `frames_doubled` more than once.
+    and sequence functions all bridges have; of `frames_sent` in streams of bridges that both
+    schedules have, `frames_lost` did not arrive and `frames_doubled` more than once.
     """
 
     number: int

@@ -11,6 +11,7 @@ from agent.mechanisms.gates.model import GateEntry, GateSchedule
 from cnc.check.transition import judge_transition
 from cnc.model import Plan, StreamAddress
 from cnc.transition import transition
+from tests.fault.copies import kept
 from tests.fault.director import Direction
 from tests.fault.kernels import Gates, Side, Sides
 from tests.fault.matrix import cases, distinct
@@ -258,6 +259,7 @@ def test_every_stream_of_the_triangle_has_another_way_and_address_in_either_sche
     assert judge_transition(new, old, transition(old, new)) == []
     assert {port.node for port in telling_ports(old, new)} == {"s1", "s2", "s3"}
     assert not planned(old) & planned(new)
+    assert kept(old, new) == ("there", "back")
     assert any(switch == STRUCK for switch, _, _ in planned(old))
 
 
