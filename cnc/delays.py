@@ -53,6 +53,15 @@ def interference_ns(intent: Intent, link: Link) -> int:
     return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
 
 
+def late_interference_ns(intent: Intent, link: Link) -> int:
+    """How long best effort of a talker may keep its link from a frame that the talker sends at
+    another time than planned: gates of its own do not expect that frame."""
+    talker = intent.network.end_stations.get(link.source.node)
+    if talker is not None and talker.gate_mode is not None:
+        return longest_frame_ns(intent, link, ClassRole.BEST_EFFORT)
+    return interference_ns(intent, link)
+
+
 def longest_frame_ns(intent: Intent, link: Link, role: ClassRole) -> int:
     """Wire time of the largest frame of the classes with `role`; 0 without such a class."""
     octets = max((c.max_frame_octets for c in intent.classes_with(role)), default=None)

@@ -36,14 +36,13 @@ ENOUGH = 100_000  # wake-ups, to tell what is seen of them in a plan's life
 
 
 def warning(plan: Plan, switch: str | None = None) -> str | None:
-    """What to say of ports, of one switch or of all, that open windows by timer without a margin.
+    """What to say of ports, of one node or of all, that change gates by timer without a margin.
 
     None where there are none, or where the clock is virtual and a timer is never late.
     """
     network = plan.intent.network
     ports = sum(
-        network.bridges[port.node].gate_mode is GateMode.SOFTWARE
-        and port.node == (switch or port.node)
+        network.gate_mode(port.node) is GateMode.SOFTWARE and port.node == (switch or port.node)
         for port in plan.gates
     )
     if not ports or network.gate_margin_ns or clock.is_exact():
@@ -181,11 +180,10 @@ def in_intent(time_ns: int) -> str:
 
 def _software(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> dict[PortRef, WakeUps]:
     """Those of the ports whose gates wait for a timer by the intent."""
-    bridges = intent.network.bridges
     return {
         port: its
         for port, its in wake_ups.items()
-        if bridges[port.node].gate_mode is GateMode.SOFTWARE
+        if intent.network.gate_mode(port.node) is GateMode.SOFTWARE
     }
 
 

@@ -153,7 +153,7 @@ class TalkerInterference(StrEnum):
     """
 
     ONE_FRAME = "one-frame"  # its largest best-effort frame may just have started
-    NONE = "none"  # it sends nothing else, or gates its own port
+    NONE = "none"  # it sends nothing else, or its own gates keep it back
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +163,8 @@ class EndStation:
     `mac` is the address by which it takes frames of streams that switches translate; None: unknown.
     `lateness_ns` is how much later than planned its frames may start for reasons of the talker
     itself, other frames apart; None: the gate margin of the network.
+    `gate_mode` is how its ports run a gate control list that keeps its own best effort back while
+    its streams are due; None: they have none.
     """
 
     name: str
@@ -170,6 +172,7 @@ class EndStation:
     interference: TalkerInterference = TalkerInterference.NONE
     mac: str | None = None
     lateness_ns: int | None = None
+    gate_mode: GateMode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +300,13 @@ class Network:
         """The nodes that a rollout configures: all bridges, and end stations with an address."""
         stations = (each for each in self.end_stations.values() if each.management)
         return {**self.bridges, **{station.name: station for station in stations}}
+
+    def gate_mode(self, node: str) -> GateMode | None:
+        """How the ports of a node run gate control lists; None where a plan has none for it."""
+        if node in self.bridges:
+            return self.bridges[node].gate_mode
+        station = self.end_stations.get(node)
+        return station.gate_mode if station else None
 
     def described(self, node: str) -> str:
         """The kind of a node and its name."""
@@ -661,10 +671,14 @@ class TalkerStream:
 class TalkerConfiguration:
     """All that a port of an end station is configured with but the base time.
 
-    The streams that leave by the port, by name and path.
+    The streams that leave by the port, by name and path; and its `gates`. Where a rollout
+    `owns_gates` of the port, None is no gate control list; else whatever is configured there is
+    another client's, and stays.
     """
 
     streams: tuple[TalkerStream, ...]
+    gates: PortConfiguration | None = None
+    owns_gates: bool = False
 
 
 NO_STREAMS = TalkerConfiguration(())
@@ -749,9 +763,17 @@ PortSettings = PortConfiguration | TalkerConfiguration | BridgeForwarding
 """What a rollout configures on a port of a switch, on one of an end station, or on a bridge."""
 
 
+def gated_port(settings: PortSettings | None) -> PortConfiguration | None:
+    """What the gates of a port are configured with; None where a rollout sets none."""
+    if isinstance(settings, TalkerConfiguration):
+        return settings.gates
+    return settings if isinstance(settings, PortConfiguration) else None
+
+
 def gates_of(settings: PortSettings | None) -> GateControlList | None:
     """The gate control list of a port; None where a rollout sets none."""
-    return settings.gates if isinstance(settings, PortConfiguration) else None
+    port = gated_port(settings)
+    return port.gates if port else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,15 @@ worst and best cases itself, and looks whether each rule holds:
     jitter                           so it is with the spread of arrivals, where it is limited
     overlap                          one frame at a time on each link
     fifo                             frames leave each queue in the planned order, come what may
-    gate-missing, gate-stray         every bridge port in use has a gate control list, no other has
+    gate-missing, gate-stray         every port in use of a switch, or of a talker with gates, has
+                                     a gate control list, no other has
     preemption                       no port is to preempt frames, which nothing configures
     gate-cycle, gate-interval, gate-tick, gate-entries, gate-mask
                                      the list is one that the port can run
     gate-window                      the gate is open for the whole of a planned frame's time
     gate-exclusive, gate-guard, gate-seam
                                      nothing else is sent then, nor still on the wire
+    gate-talker                      a talker's list shuts best effort alone
     gate-control, starved-control, starved-best-effort
                                      control may always be sent, best effort often enough
     recovery                         frames are in time again as soon as promised

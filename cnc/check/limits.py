@@ -15,10 +15,10 @@ _KERNEL_ENTRIES_MAX = 430
 
 
 def judge_limits(network: Network, gates: Mapping[PortRef, GateControlList]) -> Iterator[Violation]:
-    """What is wrong with the length, cycle and intervals of the lists of bridge ports."""
+    """What is wrong with the length, cycle and intervals of the lists of ports."""
     for port, listed in gates.items():
         link = network.links.get(port)
-        if link is None or port.node not in network.bridges:
+        if link is None or network.gate_mode(port.node) is None:
             continue  # a list where none belongs is another rule's to report
         yield from _judge_length(network, link, listed)
         yield from _judge_intervals(link, listed)
@@ -29,7 +29,7 @@ def judge_limits(network: Network, gates: Mapping[PortRef, GateControlList]) -> 
 
 def _judge_length(network: Network, link: Link, gates: GateControlList) -> Iterator[Violation]:
     limits = [link.gate_entries_max]
-    if network.bridges[link.source.node].gate_mode is not GateMode.FULL_OFFLOAD:
+    if network.gate_mode(link.source.node) is not GateMode.FULL_OFFLOAD:
         limits.append(_KERNEL_ENTRIES_MAX)
     limit = min(filter(None, limits), default=len(gates.entries))
     if len(gates.entries) > limit:

@@ -22,14 +22,14 @@ _CYCLE_MAX_NS = 2**31 - 1  # what the kernel's taprio can hold
 
 
 def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
-    """The lists of bridge ports whose cycle is sound, so that times can be looked up in them."""
+    """The lists of gated ports whose cycle is sound, so that times can be looked up in them."""
     intent = plan.intent
     hyperperiod = intent.hyperperiod_ns()
     others = [c for c in intent.classes.values() if c.role is not ClassRole.CONTROL]
     best_effort = intent.classes_with(ClassRole.BEST_EFFORT)
     readable = {}
     for port, gates in plan.gates.items():
-        if not _is_gated_port(intent.network, port) or _cycle_fault(gates, hyperperiod):
+        if not is_gated_port(intent.network, port) or _cycle_fault(gates, hyperperiod):
             continue
         link = intent.network.links[port]
         readable[port] = GateCycle(
@@ -46,8 +46,9 @@ def judge_lists(plan: Plan, readable: Mapping[PortRef, GateCycle]) -> Iterator[V
     network = plan.intent.network
     hyperperiod = plan.intent.hyperperiod_ns()
     for port, gates in plan.gates.items():
-        if not _is_gated_port(network, port):
-            yield Violation("gate-stray", str(port), "is not a connected port of a switch")
+        if not is_gated_port(network, port):
+            text = "is no connected port of a switch, nor of an end station with gates"
+            yield Violation("gate-stray", str(port), text)
             continue
         if port not in readable and (fault := _cycle_fault(gates, hyperperiod)):
             yield Violation("gate-cycle", str(port), fault)
@@ -62,8 +63,11 @@ def judge_lists(plan: Plan, readable: Mapping[PortRef, GateCycle]) -> Iterator[V
             yield from _judge_starvation(plan.intent, network.links[port], readable[port])
 
 
-def _is_gated_port(network: Network, port: PortRef) -> bool:
-    return port.node in network.bridges and port in network.links
+def is_gated_port(network: Network, port: PortRef) -> bool:
+    """Whether scheduled frames that leave by the port need a list."""
+    station = network.end_stations.get(port.node)
+    has_gates = station is not None and station.gate_mode is not None
+    return port in network.links and (port.node in network.bridges or has_gates)
 
 
 def _mask(classes: Iterable[TrafficClass]) -> int:
@@ -90,6 +94,9 @@ def _cycle_fault(gates: GateControlList, hyperperiod_ns: int) -> str | None:
 def _judge_masks(port: PortRef, gates: GateControlList, intent: Intent) -> Iterator[Violation]:
     known = _mask(intent.classes.values())
     control = intent.classes_with(ClassRole.CONTROL)
+    # A talker's late frame would stay behind a gate that shuts, and make those after it late.
+    is_talker = port.node in intent.network.end_stations
+    sent = intent.classes_with(ClassRole.SCHEDULED) if is_talker else ()
     for index, entry in enumerate(gates.entries):
         states = entry.gate_states
         if strange := states & ~known:
@@ -99,6 +106,12 @@ def _judge_masks(port: PortRef, gates: GateControlList, intent: Intent) -> Itera
             if not states >> c.number & 1:
                 text = f"entry {index} ({states:#04x}) closes the gate of class {c.name}"
                 yield Violation("gate-control", str(port), text)
+        for c in sent:
+            if not states >> c.number & 1:
+                text = (
+                    f"entry {index} ({states:#04x}) closes the gate of class {c.name} at a talker"
+                )
+                yield Violation("gate-talker", str(port), text)
 
 
 def _judge_starvation(intent: Intent, link: Link, gates: GateCycle) -> Iterator[Violation]:

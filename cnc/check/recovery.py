@@ -22,7 +22,14 @@ from cnc.check.openings import GateCycle
 from cnc.check.spread import Stay, spread_ns
 from cnc.check.talkers import Lag, Load, lag
 from cnc.check.violation import Violation
-from cnc.check.wire import best_effort_ns, blocking_ns, control_ns, control_rate_bps, wire_ns
+from cnc.check.wire import (
+    best_effort_ns,
+    blocking_ns,
+    control_ns,
+    control_rate_bps,
+    unplanned_best_effort_ns,
+    wire_ns,
+)
 from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 
 _ROUNDS_MAX = 200  # more hops than any path has, with room for paths that feed each other
@@ -107,15 +114,15 @@ class _Recovery:
 
     def _lags(self) -> dict[PortRef | None, Lag]:
         """What one late frame does on the link of each talker."""
-        links = self._intent.network.links
-        beside = {
-            t.egress: best_effort_ns(self._intent, links[t.egress]) for t in self._sent.values()
-        }
+        intent, links = self._intent, self._intent.network.links
         loads: defaultdict[PortRef, list[Load]] = defaultdict(list)
         for t in self._sent.values():
-            takes = self._stay_ns(t) - beside[t.egress]
+            takes = self._stay_ns(t) - best_effort_ns(intent, links[t.egress])
             loads[t.egress].append(Load(t.traffic_class, t.period_ns, t.offset_ns, takes))
-        return {port: lag(its, beside[port]) for port, its in loads.items()}
+        return {
+            port: lag(its, unplanned_best_effort_ns(intent, links[port]))
+            for port, its in loads.items()
+        }
 
     def _delayed_by_their_talkers(self) -> list[int]:
         """How much longer than planned a frame may stay on each port if one of its talker's frames

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from cnc.check.frames import Transmission
+from cnc.check.lists import is_gated_port
 from cnc.check.openings import GateCycle
 from cnc.check.violation import Violation
 from cnc.check.wire import guard_ns
@@ -15,11 +16,11 @@ from cnc.model import ClassRole, Intent, Link, Plan, PortRef
 def judge_windows(
     plan: Plan, lists: Mapping[PortRef, GateCycle], transmissions: Iterable[Transmission]
 ) -> Iterator[Violation]:
-    """Each planned frame on a bridge port, in every period until the cycle repeats with it."""
+    """Each planned frame on a gated port, in every period until the cycle repeats with it."""
     network = plan.intent.network
     by_port = defaultdict(list)
     for t in transmissions:
-        if t.egress.node in network.bridges:
+        if is_gated_port(network, t.egress):
             by_port[t.egress].append(t)
     for port in sorted(by_port.keys() - plan.gates.keys()):
         streams = ", ".join(sorted({t.stream for t in by_port[port]}))
@@ -51,8 +52,11 @@ def _judge_period(
     if shut := end - start - gates.open_ns(t.traffic_class, start, end):
         text = f"the gate of class {t.traffic_class} is closed for {shut} ns {frame}"
         yield Violation("gate-window", where, text)
+    # What else a talker sends of scheduled classes is planned, too: only best effort is not.
+    is_talker = t.egress.node in intent.network.end_stations
+    with_it = {ClassRole.CONTROL, *([ClassRole.SCHEDULED] if is_talker else [])}
     for c in intent.classes.values():
-        if c.role is ClassRole.CONTROL or c.number == t.traffic_class:
+        if c.role in with_it or c.number == t.traffic_class:
             continue
         if shared := gates.open_ns(c.number, start, end):
             text = f"class {c.name} is open for {shared} ns of the time {frame}"

@@ -19,7 +19,7 @@ def blocking_ns(intent: Intent, link: Link) -> int:
 
     Control frames may be under way and in line, as many as the classes state to send in a row, and
     the sender has the network's gate margin besides, or the lateness that is stated of it. At a
-    talker, whose port has no gates, a frame of best effort may come before them.
+    talker, unless its port has gates, a frame of best effort may come before them.
     """
     blocking = control_ns(intent, link)
     sender = intent.network.end_stations.get(link.source.node)
@@ -34,6 +34,15 @@ def best_effort_ns(intent: Intent, link: Link) -> int:
     """How long a frame of best effort may keep a talker's port from a scheduled one."""
     talker = intent.network.end_stations.get(link.source.node)
     if talker is None or talker.interference is TalkerInterference.NONE:
+        return 0
+    return _largest_ns(intent, link, ClassRole.BEST_EFFORT)
+
+
+def unplanned_best_effort_ns(intent: Intent, link: Link) -> int:
+    """How long best effort may keep a talker's port from a frame that is sent at another time than
+    planned, when gates of the talker itself keep none back."""
+    talker = intent.network.end_stations.get(link.source.node)
+    if talker is None or (talker.interference is TalkerInterference.NONE and not talker.gate_mode):
         return 0
     return _largest_ns(intent, link, ClassRole.BEST_EFFORT)
 

@@ -8,6 +8,7 @@ import re
 from cnc.intent import shape
 from cnc.intent.policing import talker_lateness_ns
 from cnc.intent.problems import Problems, one_of, shown
+from cnc.intent.talker_gates import refuse_talker_gates, talker_interference
 from cnc.intent.units import DURATION, SIZE
 from cnc.model import (
     DEFAULT_BRIDGE_DEVICE,
@@ -44,15 +45,17 @@ def network(document: shape.Document, problems: Problems) -> Network:
     for name in document.end_stations.keys() & document.switches.keys():
         problems.add(("end-stations", name), "the name of a switch", "a unique name")
     servers = _Servers(document.defaults, problems)
+    refuse_talker_gates(document, problems)
     return Network(
         bridges=_bridges(document, servers, problems),
         end_stations={
             name: EndStation(
                 name,
                 servers.management(its.management, ("end-stations", name)),
-                its.talker_interference or document.defaults.talker_interference,
+                talker_interference(document, name),
                 its.mac,
                 talker_lateness_ns(document.defaults, its),
+                its.gates,
             )
             for name, its in document.end_stations.items()
         },
@@ -76,6 +79,7 @@ def _gate_margin_ns(document: shape.Document) -> int:
     if defaults.gate_margin_ns is not None:
         return defaults.gate_margin_ns
     modes = {its.gates or defaults.gates for its in document.switches.values()}
+    modes |= {its.gates for its in document.end_stations.values() if its.gates}
     return DEFAULT_GATE_MARGIN_NS if GateMode.SOFTWARE in modes else 0
 
 

@@ -118,7 +118,7 @@ class Defaults(Shape):
         validate_default=True,
         description="frames of a talker itself that may be ahead of its scheduled ones, since no "
         "switch gates its port; one-frame: its largest best-effort frame, if it sends scheduled "
-        "frames with strict priority; none: it sends no best effort, or gates its own port",
+        "frames with strict priority; none: it sends no best effort, or has gates",
     )
     talker_lateness_ns: TalkerLateness = None
     recovery: Annotated[int | None, Leaf(recovery_time, RECOVERY_SCHEMA)] = Field(
@@ -278,6 +278,12 @@ class EndStation(Shape):
         None, description="default: defaults.talker-interference"
     )
     talker_lateness_ns: StationLateness = None
+    gates: Gates | None = Field(
+        None,
+        description="component that runs a gate control list on its ports, with which its own best "
+        "effort is kept back while its streams are due: the kernel, its txtime assistance or the "
+        "port; needs management; default: no list",
+    )
     mac: Mac | None = Field(
         None,
         description="in a bridged network: the MAC address of its port, which the last switch "

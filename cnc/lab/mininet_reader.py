@@ -40,6 +40,7 @@ def main() -> None:
 
 def _topology(file: str, chosen: str | None = None) -> dict[str, Any]:
     try:
+        from mininet.net import Mininet  # type: ignore[import-not-found] # noqa: PLC0415
         from mininet.topo import Topo  # type: ignore[import-not-found] # noqa: PLC0415
         from mininet.util import splitArgs  # type: ignore[import-not-found] # noqa: PLC0415
     except ImportError as error:
@@ -47,6 +48,7 @@ def _topology(file: str, chosen: str | None = None) -> dict[str, Any]:
             f"{file}: cannot read a Mininet topology without Mininet ({error})",
             "apt install mininet; its Open vSwitch and a controller are not needed",
         ) from None
+    Mininet.__init__ = _refuse_network  # before the file's code can start one, with root's rights
     sys.path.insert(0, str(Path(file).resolve().parent))  # modules beside it, as for a script
     names = _of_user(
         file,
@@ -69,6 +71,15 @@ def _topology(file: str, chosen: str | None = None) -> dict[str, Any]:
     if not isinstance(topology, Topo):
         raise Refused(f"{file}: {name} returned a {type(topology).__name__}", "a Topo is needed")
     return _read(topology)
+
+
+def _refuse_network(*_: Any, **__: Any) -> None:
+    """In place of the constructor of a Mininet network."""
+    raise Refused(
+        "it builds a Mininet network itself, which was not started",
+        "write its nodes and links into a class derived from mininet.topo.Topo; what starts the "
+        "network belongs below `if __name__ == '__main__':`",
+    )
 
 
 def _choices(names: dict[str, Any], base: type) -> dict[str, Any]:
@@ -110,6 +121,9 @@ def _of_user(file: str, action: Callable[[], Any], hint: str) -> Any:
         if isinstance(error, SyntaxError) and error.filename == file:
             lines.append(error.lineno)
         where = f"{file}:{lines[-1]}" if lines else file
+        if isinstance(error, Refused):
+            what, hint = error.args
+            raise Refused(f"{where}: {what}", hint) from None
         what = traceback.format_exception_only(error)[-1].strip()
         raise Refused(f"{where}: {what}", hint) from None
 

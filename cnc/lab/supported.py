@@ -103,7 +103,7 @@ def check_rates(intent: Intent) -> None:
     """Refuse streams over links whose rate the lab's gates cannot reckon with.
 
     Raises:
-        InputError: a switch sends a stream over a link below 100 Mb/s or above 10 Gb/s.
+        InputError: a node with gates sends a stream over a link below 100 Mb/s or above 10 Gb/s.
     """
     for stream in intent.streams.values():
         for listener in stream.listeners:
@@ -120,7 +120,7 @@ def check_rates(intent: Intent) -> None:
 
 
 def _gated(intent: Intent, stream: Stream, listener: str) -> Iterator[Link]:
-    """The links from switches that a stream may take to a listener.
+    """The gated links that a stream may take to a listener.
 
     In a routed lab they are those of its route (`cnc.addressing`). In a bridged one the plan
     chooses: it may be any between two switches.
@@ -128,14 +128,16 @@ def _gated(intent: Intent, stream: Stream, listener: str) -> Iterator[Link]:
     network = intent.network
     if network.forwarding is Forwarding.BRIDGED:
         ends = {*network.bridges, listener}
+        starts = {*network.bridges, stream.talker}
         for each in network.links.values():
-            if each.source.node in network.bridges and each.target.node in ends:
+            node = each.source.node
+            if node in starts and network.gate_mode(node) and each.target.node in ends:
                 yield each
         return
     hops = next_hops(network, listener)
     node = stream.talker
     while node != listener and (link := hops.get(node)):
-        if node in network.bridges:
+        if network.gate_mode(node):
             yield link
         node = link.target.node
 

@@ -157,7 +157,7 @@ def _hang(name: str, neighbours: Neighbours, at: dict[str, tuple[float, float]])
     angles = _directions(at, name, (node for node in neighbours[name] if node in at))
     gaps = [[start, end - start, 0] for start, end in _gaps(angles)]
     for _ in leaves:
-        max(gaps, key=lambda gap: gap[1] / (gap[2] + 1))[2] += 1
+        max(gaps, key=lambda gap: _room(gap[1]) / (gap[2] + 1))[2] += 1
     free = (
         start + width * (index + 1) / (count + 1)
         for start, width, count in gaps
@@ -168,6 +168,12 @@ def _hang(name: str, neighbours: Neighbours, at: dict[str, tuple[float, float]])
             at[name][0] + _LEAF_CABLE * cos(angle),
             at[name][1] + _LEAF_CABLE * sin(angle),
         )
+
+
+def _room(gap: float) -> float:
+    """What a gap between cables counts for: within a corner what hangs on other switches of the
+    same ring may come near."""
+    return gap if gap > pi - 0.01 else gap / 2
 
 
 def _directions(

@@ -4,6 +4,8 @@ const LOADS = [0, 0.1, 0.25, 0.5, 0.75];  // the upper ends of the colours' rang
 const CROWDED_NODES = 40;
 const UNIT_MAX_FOR_ALL = 1.6;  // further away only switches have labels; a cable is 100 units long
 const MARGIN = 46;
+/* Where else a node's label may stand than in the widest gap between its cables. */
+const AROUND = [0, 4, 2, 6, 1, 3, 5, 7].map((eighth) => ({ dx: Math.cos(eighth * Math.PI / 4), dy: Math.sin(eighth * Math.PI / 4) }));
 
 const topology = { svg: byId("topology"), box: null, halves: [], nodes: [], loads: [], ways: null };
 const placeLabels = onceAFrame(placeLabelsNow);
@@ -47,7 +49,7 @@ function half(port, number) {
 function loadLabel(port) {
   const from = plan.nodes[port.node], to = plan.nodes[port.to];
   const x = to.x - from.x, y = to.y - from.y, length = Math.hypot(x, y) || 1;
-  const text = svgElement("text", { class: "load", "text-anchor": anchor(-y / length) }, percent(port.load));
+  const text = svgElement("text", { class: "load" }, percent(port.load));
   return { text, x: from.x + x * 0.36, y: from.y + y * 0.36, dx: -y / length, dy: x / length };
 }
 
@@ -58,7 +60,7 @@ function anchor(dx) {
 }
 
 function nodeMark(node) {
-  const text = svgElement("text", { "text-anchor": anchor(node.dx) }, node.name);
+  const text = svgElement("text", {}, node.name);
   return svgElement("g", { class: node.bridge ? "bridge" : "station" },
     svgElement("title", {}, node.name), svgElement("circle", { cx: node.x, cy: node.y }), text);
 }
@@ -92,27 +94,29 @@ function scaleMarks() {
   placeLabels();
 }
 
-/* The more important ones first; what would cover another waits until one zooms in. */
+/* The more important ones first; what would cover another wherever it stands waits until one zooms in. */
 function placeLabelsNow() {
   const nodes = topology.nodes.map((mark, number) => ({ ...plan.nodes[number], mark, text: mark.lastChild, out: 10 }));
   const important = ({ mark, bridge }) => (mark.classList.contains("on-way") ? 2 : 0) + (bridge ? 1 : 0);
   nodes.sort((a, b) => important(b) - important(a));
-  const taken = nodes.filter(({ bridge }) => bridge).map(({ x, y }) => boxAround(x, y, 8, 8));
   const near = topology.unit < UNIT_MAX_FOR_ALL;
+  const taken = nodes.filter(({ bridge }) => near || bridge).map(({ x, y }) => boxAround(x, y, 8, 8));
   for (const label of [...nodes, ...topology.loads]) {
     const wanted = near || (label.mark && important(label) > 0);
-    label.text.classList.toggle("no-room", !(wanted && placeLabel(label, taken)));
+    const ways = label.mark ? [label, ...AROUND] : [label];
+    label.text.classList.toggle("no-room", !(wanted && ways.some((way) => placeLabel(label, way, taken))));
   }
 }
 
-/* Whether there is room for it, which it then takes. */
-function placeLabel({ text, x, y, dx, dy, out = 4 }, taken) {
+/* Whether there is room for it in a direction from its place, which it then takes. */
+function placeLabel({ text, x, y, out = 4 }, { dx, dy }, taken) {
   const { unit } = topology, width = text.textContent.length * 6.6;
   const left = x + dx * out * unit, top = y + dy * (out + 4) * unit;
   const side = { start: 1, middle: 0, end: -1 }[anchor(dx)];
   const box = boxAround(left + side * width * unit / 2, top, width, 11);
   if (taken.some((other) => overlap(box, other))) return false;
   taken.push(box);
+  text.setAttribute("text-anchor", anchor(dx));
   text.setAttribute("x", left);
   text.setAttribute("y", top);
   return true;

@@ -9,7 +9,7 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
     exact             proofs for small problems           ejection,  making room for those that
     portfolio         several searches at once            neighbourhood              do not fit
     gates, edges,     the ports' gate control lists       auto       which of them, in what order
-    spare
+    spare, talker_gates
     recovery, visits, when frames are in time again after a disturbance
     backlog, chains,
     pauses
@@ -228,7 +228,8 @@ def _with_fitting_lists(
             break  # what is placed is sound only with the lists that it was placed for
         crowded = lists.too_long - rigid
         if crowded and attempt >= _ROUNDS_MAX // 2:
-            crowded = frozenset(lists.lists) - rigid
+            bridges = problem.intent.network.bridges
+            crowded = frozenset(port for port in lists.lists if port.node in bridges) - rigid
         loosened = _loosened(problem, crowded)
         rigid |= crowded - loosened.loose
         if loosened.loose != problem.loose:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from itertools import compress
+from itertools import compress, pairwise
 from operator import ne, sub
 
-from cnc.model import GateControlList, GateEntry
+from cnc.model import GateControlList, GateEntry, Link
+from cnc.planner.ports import interval_max_ns
 
 # The same entries come again and again, in a port's next list above all. To share them is quicker
 # than to make them, and leaves no garbage to look for in a planner that stays up (`Live`).
@@ -38,3 +40,18 @@ def list_from_edges(
         opened.insert(0, opened[-1])
     lengths = map(sub, [*edges[1:], cycle_ns], edges)
     return GateControlList(cycle_ns, tuple(map(gate_entry, opened, lengths)))
+
+
+def cut(gates: GateControlList, link: Link) -> GateControlList:
+    """The list with every entry that is too long for the port in equal parts, to the tick."""
+    tick = link.gate_tick_ns
+    longest = interval_max_ns(link) // tick  # in ticks, as all below
+    if not longest:
+        return gates
+    entries = []
+    for states, interval_ns in ((e.gate_states, e.interval_ns) for e in gates.entries):
+        length = interval_ns // tick
+        parts = -(-length // longest)
+        edges = [length * part // parts for part in range(parts + 1)]
+        entries += [GateEntry(states, (end - start) * tick) for start, end in pairwise(edges)]
+    return replace(gates, entries=tuple(entries))

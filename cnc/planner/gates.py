@@ -8,6 +8,8 @@ these too, as `spare` describes.
 A loose port has a shorter list: its class stays open over the smallest gaps between its frames and
 over the guard bands. Its frames may leave early, which the placement has allowed for.
 
+Ports of talkers with gates have lists that keep best effort back alone (`talker_gates`).
+
 All gates of a port change at multiples of its tick, and an entry longer than the port takes is cut
 into several with the same states.
 """
@@ -16,15 +18,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise, repeat
 from math import lcm
 from types import MappingProxyType
 from typing import NamedTuple
 
 from cnc.delays import longest_frame_ns
-from cnc.model import ClassRole, GateControlList, GateEntry, Intent, Link, PortRef, TrafficClass
-from cnc.planner.edges import list_from_edges
+from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TrafficClass
+from cnc.planner.edges import cut, list_from_edges
 from cnc.planner.explain import LIST_FULL, us
 from cnc.planner.ports import (
     CYCLE_MAX_NS,
@@ -37,6 +38,7 @@ from cnc.planner.ports import (
 from cnc.planner.problem import Problem
 from cnc.planner.route import Placement
 from cnc.planner.spare import Stays, stays_by_port, with_spare_room
+from cnc.planner.talker_gates import talker_list
 
 
 class Lists(NamedTuple):
@@ -60,25 +62,34 @@ class Window(NamedTuple):
     traffic_class: int
 
 
+def gated_links(problem: Problem) -> frozenset[int]:
+    """The links of ports that have a list where scheduled frames leave by them."""
+    network = problem.intent.network
+    return frozenset(
+        number for number, link in enumerate(problem.links) if network.gate_mode(link.source.node)
+    )
+
+
 def _windows_by_port(
-    placements: Iterable[Placement],
+    problem: Problem, placements: Iterable[Placement]
 ) -> dict[int, list[tuple[int, Window]]]:
-    """For each link that leaves a bridge the windows of its frames, each with its period."""
+    """For each gated link the windows of its frames, each with its period."""
     found: defaultdict[int, list[tuple[int, Window]]] = defaultdict(list)
+    gated = gated_links(problem)
     for route, offsets, number in placements:
         for leg, offset in zip(route.legs, offsets, strict=True):
-            if leg.parent is not None:
+            if leg.link in gated and not leg.is_copied:
                 window = Window(offset, offset + leg.gate_ns, number)
                 found[leg.link].append((route.period_ns, window))
     return found
 
 
 def gate_control_lists(problem: Problem, placements: Iterable[Placement]) -> Lists:
-    """One list for each bridge port that a placement crosses."""
+    """One list for each gated port that a placement crosses."""
     placements = tuple(placements)
     recovers = problem.intent.network.disturbance_ns is not None
     stays = stays_by_port(placements) if recovers else {}
-    return lists_of(problem, _windows_by_port(placements), stays)
+    return lists_of(problem, _windows_by_port(problem, placements), stays)
 
 
 def lists_of(
@@ -86,7 +97,7 @@ def lists_of(
     windows: Mapping[int, Sequence[tuple[int, Window]]],
     stays: Mapping[int, Stays] = MappingProxyType({}),
 ) -> Lists:
-    """One list for each link that `windows` names, which must leave bridges.
+    """One list for each link that `windows` names, which must be gated.
 
     `windows` have the period of their frames with them. Ports with `stays` get spare room.
     """
@@ -102,7 +113,9 @@ def lists_of(
             continue
         port = _Port(problem.intent, link, cycle)
         frames = _unrolled(windows[number], cycle, link.gate_tick_ns)
-        if link.source in problem.loose:
+        if link.source.node in problem.intent.network.end_stations:
+            gates = talker_list(problem.intent, link, cycle, frames, limit)
+        elif link.source in problem.loose:
             gates = port.shortened(frames, limit)
             if limit is not None and len(gates.entries) > limit:
                 refused[link.source] = _list_too_long(link, gates, limit)
@@ -271,21 +284,7 @@ class _Port:
             else:
                 times += opens, close, shut
                 states += opened, everyone, ahead
-        return self._cut(list_from_edges(times, states, self._cycle_ns))
-
-    def _cut(self, gates: GateControlList) -> GateControlList:
-        """The list with every entry that is too long for the port in equal parts, to the tick."""
-        tick = self._link.gate_tick_ns
-        longest = interval_max_ns(self._link) // tick  # in ticks, as all below
-        if not longest:
-            return gates
-        entries = []
-        for states, interval_ns in ((e.gate_states, e.interval_ns) for e in gates.entries):
-            length = interval_ns // tick
-            parts = -(-length // longest)
-            edges = [length * part // parts for part in range(parts + 1)]
-            entries += [GateEntry(states, (end - start) * tick) for start, end in pairwise(edges)]
-        return replace(gates, entries=tuple(entries))
+        return cut(list_from_edges(times, states, self._cycle_ns), self._link)
 
     def _clear_of_seam(self, edge_ns: int) -> int:
         """`edge_ns`, or earlier if the end of the cycle would cut off too short an entry there."""

@@ -25,7 +25,7 @@ from cnc.model import (
 from cnc.planner import explain, incremental
 from cnc.planner.addresses import LiveAddresses
 from cnc.planner.algorithm import DEFAULT_BUDGET
-from cnc.planner.gates import Lists, Window, lists_of
+from cnc.planner.gates import Lists, Window, gated_links, lists_of
 from cnc.planner.greedy import Greedy
 from cnc.planner.live_filters import LiveFilters
 from cnc.planner.problem import Problem, jitter_bounds, stream_plans
@@ -79,6 +79,7 @@ class Live:
         meet = incremental.conflicts(kept.values(), links)
         self._shortened = loose if not meet else frozenset[PortRef]()
         self._table = Timetable(replace(problem, kept=kept))
+        self._gated = gated_links(problem)
         self._filters = LiveFilters(plan.intent, problem.links)
         self._filters.add(kept.values())
         # The ports that run another list than their streams ask for: it is replaced when that can
@@ -129,7 +130,7 @@ class Live:
             if member in self._table.placements
         }
         refused |= self._filters.refused(placed.values())
-        lists = self._lists(_gated_links(placed.values()))
+        lists = self._lists(self._gated_by(placed.values()))
         refused |= {f"port {port}": why for port, why in lists.crowded().items()}
         try:
             if refused:
@@ -185,7 +186,7 @@ class Live:
                     self._router.carry(stream, [placement.route.tree], -1)
                     gone.append(placement)
         table = self._table
-        touched = _gated_links(gone) | {self._number[port] for port in self._stale}
+        touched = self._gated_by(gone) | {self._number[port] for port in self._stale}
         lists = self._lists(touched)
         crowded = lists.crowded()
         hyperperiod = lcm(*(+self._periods))
@@ -233,11 +234,15 @@ class Live:
         periods = frozenset(+self._periods)
         return replace(before, intent=intent, trees=trees, kept={}, other_periods_ns=periods)
 
+    def _gated_by(self, placements: Iterable[Placement]) -> set[int]:
+        """The links of ports with lists that placements leave by."""
+        crossed = {leg.link for placement in placements for leg in placement.route.legs}
+        return crossed & self._gated
+
     def _lists(self, links: Iterable[int]) -> Lists:
         """The lists of the ports of `links`, with all members placed now."""
         table = self._table
         intent = table.problem.intent
-        bridges = intent.network.bridges
         # Only with both there are seams, and only then each reservation is looked at for one.
         scheduled = intent.classes_with(ClassRole.SCHEDULED)
         seams = bool(intent.network.gate_margin_ns) and len(scheduled) > 1
@@ -247,9 +252,8 @@ class Live:
                 (period, _window(table.placements[member], link, start, length, seams=seams))
                 for member, (start, length, period) in reservations.items()
             ]
-            for link in links
+            for link in self._gated.intersection(links)
             if (reservations := table.links[link].reservations)
-            and table.problem.links[link].source.node in bridges
         }
         return lists_of(replace(table.problem, loose=self._shortened), windows)
 
@@ -263,8 +267,3 @@ def _window(
     if seams:
         end -= next(leg.seam_ns for leg in placement.route.legs if leg.link == link)
     return Window(start_ns, end, placement.traffic_class)
-
-
-def _gated_links(placements: Iterable[Placement]) -> set[int]:
-    """The links that placements leave bridges by."""
-    return {leg.link for p in placements for leg in p.route.legs if leg.parent is not None}

@@ -37,6 +37,6 @@ def round_up(time_ns: int, tick_ns: int) -> int:
 def entries_max(intent: Intent, link: Link) -> int | None:
     """The longest gate control list the port takes; None where no limit is known."""
     limits = [link.gate_entries_max] if link.gate_entries_max else []
-    if intent.network.bridges[link.source.node].gate_mode is not GateMode.FULL_OFFLOAD:
+    if intent.network.gate_mode(link.source.node) is not GateMode.FULL_OFFLOAD:
         limits.append(SOFTWARE_ENTRIES_MAX)
     return min(limits, default=None)

@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 from math import lcm
 from typing import NamedTuple
 
-from cnc.delays import interference_ns, longest_frame_ns, start_delay_ns
+from cnc.delays import late_interference_ns, longest_frame_ns, start_delay_ns
 from cnc.model import ClassRole, GateControlList, PortRef
 from cnc.planner.backlog import Ahead, Backlog, Clearing, Coming
 from cnc.planner.chains import Passage, longest_chain_ns
@@ -62,7 +62,7 @@ def recovery(problem: Problem, placements: Iterable[Placement], lists: Lists) ->
     endless: dict[PortRef, str] = {}
     for link, sent in sendings(problem, placements).items():
         names = dict.fromkeys(sending.stream for sending in sent)
-        if its := behind(sent, interference_ns(problem.intent, problem.links[link])):
+        if its := behind(sent, late_interference_ns(problem.intent, problem.links[link])):
             talkers[link] = its
             for name in names:
                 recovery_ns[name] = max(its.back_ns, recovery_ns.get(name, 0))

@@ -22,6 +22,7 @@ from cnc.model import (
     PortSettings,
     StoredPort,
     TalkerConfiguration,
+    gated_port,
     gates_of,
 )
 from cnc.rollout import starvation, wording
@@ -142,7 +143,10 @@ def needs_change(
 ) -> str | None:
     """Why a port must be configured again; None when it stores and runs what is desired."""
     if isinstance(desired, TalkerConfiguration):
-        return talker_needs_change(desired, stored, report)
+        change = talker_needs_change(desired, stored, report)
+        if change or not desired.owns_gates:
+            return change
+        return _gates_need_change(desired.gates, stored, report)
     if isinstance(desired, BridgeForwarding):
         return forwarding_needs_change(desired, stored, report)
     return _gates_need_change(desired, stored, report)
@@ -181,7 +185,10 @@ def difference_of(
     `StoredPort`.
     """
     if isinstance(desired, TalkerConfiguration):
-        return talker_difference(desired, report, base_time_ns)
+        difference = talker_difference(desired, report, base_time_ns)
+        if difference or not desired.owns_gates:
+            return difference
+        return _kernel_difference(desired.gates, report, base_time_ns, extras)
     if isinstance(desired, BridgeForwarding):
         return forwarding_difference(desired, report)
     return _kernel_difference(desired, report, base_time_ns, extras)
@@ -320,30 +327,20 @@ def _port_status(
     hint: str | None,
 ) -> PortStatus:
     difference = difference_of(desired, report, None)
-    if is_leftover:
-        verdict = f"differs: {difference}, {_LEFTOVER}"
-    elif difference:
-        verdict = f"differs: {difference}"
+    if difference:
+        verdict = f"differs: {difference}{f', {_LEFTOVER}' if is_leftover else ''}"
     elif report and (report.pending or report.talker.pending):
         verdict = "pending"
-    elif isinstance(desired, TalkerConfiguration):
-        verdict = "talkers know their offsets" if desired.streams else "no talkers"
-    elif isinstance(desired, BridgeForwarding):
-        verdict = "running" if desired.entries else "no streams"
     else:
-        verdict = "running" if desired else "no gates"
+        verdict = _verdict(desired)
     if report and report.link_fault:
         verdict += f"; {report.link_fault}"
     hints = [hint] if hint else []
     if met := [*counts.problems, *counts.past]:
         verdict += f"; {wording.named(met)}"
         hints += counts.hints
-    if (
-        isinstance(desired, PortConfiguration)
-        and desired.dscp_priorities
-        and report
-        and report.unclassified
-    ):
+    gated = gated_port(desired)
+    if gated and gated.dscp_priorities and report and report.unclassified:
         verdict += f"; {report.unclassified}"
         hints.append(CLASSIFY_BRIDGED)
     if starved:
@@ -361,6 +358,16 @@ def _port_status(
         forwarding=_forwarding_status(desired, report),
         counts=counts,
     )
+
+
+def _verdict(desired: PortSettings | None) -> str:
+    """What to say of a port that runs what it is to run."""
+    if isinstance(desired, TalkerConfiguration):
+        talkers = "talkers know their offsets" if desired.streams else "no talkers"
+        return f"running; {talkers}" if desired.gates else talkers
+    if isinstance(desired, BridgeForwarding):
+        return "running" if desired.entries else "no streams"
+    return "running" if desired else "no gates"
 
 
 def _forwarding_status(

@@ -181,7 +181,9 @@ class _Visit:
             text = "the server reports no YANG library"
             self._add(Check.MODULES, Verdict.UNKNOWN, text, "check that this user may read it")
             return
-        needed = NEEDED_BY_END_STATIONS if self._device.is_end_station else NEEDED_MODULES
+        needed = NEEDED_BY_END_STATIONS if self._device.is_end_station else {}
+        if self._intent.network.gate_mode(self._device.name) is not None:
+            needed = {**needed, **NEEDED_MODULES}
         missing = list(_missing(needed, server.modules))
         if missing:
             text = f"not installed: {', '.join(missing)}"

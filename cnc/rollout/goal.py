@@ -11,10 +11,16 @@ from cnc.model import (
     PortConfiguration,
     PortSettings,
     TalkerConfiguration,
+    gates_of,
 )
 from cnc.policing import WindowGate
 from cnc.switch.device import Managed, SwitchState
-from cnc.switch.payload import Settings, desired_nodes, with_vlans_left
+from cnc.switch.payload import (
+    Settings,
+    desired_nodes,
+    with_vlans_left,
+    without_former_gates,
+)
 from cnc.transition import Transition, joined, on_ports, transition
 
 
@@ -62,7 +68,10 @@ class Goal:
         """
         network, between = plan.intent.network, transition(former, plan)
         ports = {
-            name: forgetting(with_vlans_left(settings, former, name), (left or {}).get(name))
+            name: forgetting(
+                without_former_gates(with_vlans_left(settings, former, name), former, name),
+                (left or {}).get(name),
+            )
             for name, settings in desired_nodes(plan).items()
         }
         return cls(
@@ -182,8 +191,8 @@ def forgetting(settings: Settings, left: BridgeForwarding | None) -> Settings:
 
 
 def _cycles_ns(settings: PortSettings | None) -> Iterator[int]:
-    if isinstance(settings, PortConfiguration):
-        yield settings.gates.cycle_ns
+    if gates := gates_of(settings):
+        yield gates.cycle_ns
     if isinstance(settings, TalkerConfiguration):
         yield from (stream.period_ns for stream in settings.streams)
     if isinstance(settings, BridgeForwarding):

@@ -75,12 +75,10 @@ def stated(network: Network, states: Mapping[str, SwitchState]) -> StatedPorts:
         for port, report in sorted(state.ports.items())
     }
     tree = ClockTree(states, UNSEEN_NS)
-    gated = {port: its for port, its in reports.items() if port.node in network.bridges}
+    modes = {name: mode for name in states if (mode := network.gate_mode(name)) is not None}
+    gated = {port: its for port, its in reports.items() if port.node in modes}
     return StatedPorts(
-        limits={
-            port: report.limits_in(network.bridges[port.node].gate_mode)
-            for port, report in gated.items()
-        },
+        limits={port: report.limits_in(modes[port.node]) for port, report in gated.items()},
         wake_ups={port: report.wake_ups for port, report in gated.items() if report.wake_ups},
         lateness={
             port: max(report.talker.lateness.values(), key=lambda each: each.maximum_ns)

@@ -25,7 +25,7 @@ def configured_difference(
     desired: TalkerConfiguration, configured: TalkerConfiguration | None
 ) -> str | None:
     """The streams that are not configured as desired, in words; None when all are."""
-    if desired == (configured or NO_STREAMS):
+    if desired.streams == (configured or NO_STREAMS).streams:
         return None
     before, after = _by_key(configured or NO_STREAMS), _by_key(desired)
     words = [
@@ -48,7 +48,7 @@ def talker_difference(
     newest = report.talker.newest
     if newest is None:
         return "no offsets are published" if desired.streams else None
-    if newest.configuration != desired:
+    if newest.configuration.streams != desired.streams:
         before, after = _by_key(newest.configuration), _by_key(desired)
         differing = [*_common(before, after), *sorted(before.keys() ^ after.keys())]
         return f"other offsets are published: {named(map(_name, differing))}"

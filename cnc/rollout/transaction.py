@@ -356,7 +356,7 @@ def _stored_beside(
     if stored is None:
         return None, ()
     if isinstance(previous, TalkerConfiguration):
-        return stored.talker.base_time_ns if stored.talker else None, ()
+        return stored.talker.base_time_ns if stored.talker else None, stored.extras
     if isinstance(previous, BridgeForwarding):
         return None, ()
     return stored.base_time_ns, stored.extras

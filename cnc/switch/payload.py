@@ -78,8 +78,8 @@ def desired_ports(plan: Plan, node: str) -> Settings:
 def _desired(plan: Plan, node: str, forwarding: BridgeForwarding | None) -> Settings:
     network = plan.intent.network
     if node in network.end_stations:
-        return dict(talker_ports(plan, node))
-    ports = _switch_ports(plan, node)
+        return _station_ports(plan, node)
+    ports: Settings = dict(_gated_ports(plan, node))
     if forwarding is not None:
         names = {its: name for name, its in plan.addresses.items() if its in forwarding.entries}
         ports[network.bridges[node].bridge_device] = replace(forwarding, names=names)
@@ -100,7 +100,33 @@ def with_vlans_left(desired: Settings, former: Plan | None, node: str) -> Settin
     return {**desired, device: replace(after, vlans={**left, **after.vlans})}
 
 
-def _switch_ports(plan: Plan, node: str) -> Settings:
+def _station_ports(plan: Plan, node: str) -> Settings:
+    """What talkers are told; where the station has gates, with the list of each port."""
+    told = talker_ports(plan, node)
+    if plan.intent.network.gate_mode(node) is None:
+        return dict(told)
+    gated = _gated_ports(plan, node)
+    return {port: replace(its, gates=gated[port], owns_gates=True) for port, its in told.items()}
+
+
+def without_former_gates(desired: Settings, former: Plan | None, node: str) -> Settings:
+    """`desired` of an end station, without the gates of its ports that only `former` has, the plan
+    before."""
+    if former is None or node not in former.intent.network.end_stations:
+        return desired
+    if former.intent.network.gate_mode(node) is None:
+        return desired
+    return {
+        port: replace(its, owns_gates=True) if isinstance(its, TalkerConfiguration) else its
+        for port, its in desired.items()
+    }
+
+
+def _gated_ports(plan: Plan, node: str) -> dict[str, PortConfiguration | None]:
+    """The gates of each cabled port of a node with gates; None where no stream leaves by it."""
+    mode = plan.intent.network.gate_mode(node)
+    if mode is None:
+        raise ValueError(f"{node} has no gates")
     classes = plan.intent.classes.values()
     fallback = plan.intent.classes_with(ClassRole.BEST_EFFORT)[0].number
     by_priority = {c.priority: c.number for c in classes}
@@ -110,7 +136,7 @@ def _switch_ports(plan: Plan, node: str) -> Settings:
         egress.port: PortConfiguration(
             number_of_classes=1 + max(c.number for c in classes),
             priority_map=priority_map,
-            mode=plan.intent.network.bridges[node].gate_mode,
+            mode=mode,
             gates=plan.gates[egress],
             dscp_priorities=dscp_priorities,
         )
@@ -207,6 +233,8 @@ def _interface(
     interface = named_interface(name)
     if isinstance(desired, TalkerConfiguration):
         interface.append(talker_element(desired, base_time_ns))
+        if desired.owns_gates:
+            interface.append(_bridge_port(desired.gates, base_time_ns, stored))
     else:
         interface.append(_bridge_port(desired, base_time_ns, stored))
     return interface

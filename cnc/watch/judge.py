@@ -69,7 +69,10 @@ def _configuration_difference(
 ) -> str | None:
     if isinstance(desired, TalkerConfiguration):
         talker = stored.talker if stored else None
-        return configured_difference(desired, talker.configuration if talker else None)
+        difference = configured_difference(desired, talker.configuration if talker else None)
+        if difference or not desired.owns_gates:
+            return difference
+        return _gates_difference(desired.gates, stored)
     if isinstance(desired, BridgeForwarding):
         return forwarding.configured_difference(desired, stored)
     return _gates_difference(desired, stored)

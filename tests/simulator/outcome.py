@@ -172,8 +172,9 @@ def run(
 
 
 def list_of(plan: Plan, port: PortRef) -> GateControlList | None:
-    """The list that a port runs: an end station has none."""
-    return plan.gates.get(port) if port.node in plan.intent.network.bridges else None
+    """The list that a port runs: an end station has none unless the operator gives it gates."""
+    is_gated = plan.intent.network.gate_mode(port.node) is not None
+    return plan.gates.get(port) if is_gated else None
 
 
 def flows_of(plan: Plan) -> list[tuple[Flow, list[tuple[int, Link]]]]:

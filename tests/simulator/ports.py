@@ -157,7 +157,11 @@ class Port:
         talker = intent.network.end_stations.get(link.source.node)
         if talker is not None and talker.lateness_ns is not None:
             self._margin_ns = talker.lateness_ns
-        has_some = talker is None or talker.interference is TalkerInterference.ONE_FRAME
+        has_some = (
+            talker is None
+            or talker.gate_mode is not None
+            or talker.interference is TalkerInterference.ONE_FRAME
+        )
         self._has_best_effort = has_some and adversary.sends_best_effort()
 
     def enqueue(self, frame: Frame) -> None:

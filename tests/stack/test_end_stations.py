@@ -12,7 +12,14 @@ import pytest
 from cnc import intent as intents
 from cnc.errors import RolloutError
 from cnc.lab.rehearsal import Rehearsal, rehearsal
-from cnc.model import NO_STREAMS, EndStation, Plan, TalkerConfiguration, TalkerTable
+from cnc.model import (
+    NO_STREAMS,
+    EndStation,
+    Plan,
+    PortRef,
+    TalkerConfiguration,
+    TalkerTable,
+)
 from cnc.planner import plan as compute
 from cnc.rollout import doctor, push, status
 from cnc.rollout.events import Step, StepBegun
@@ -20,6 +27,7 @@ from cnc.rollout.history import History, Outcome
 from cnc.rollout.preflight import Verdict
 from cnc.switch.device import Device
 from cnc.switch.payload import desired_ports
+from cnc.switch.tree import KernelSchedule, PortReport
 from tests.intent_documents import ROUTED_CLASSES, addresses_of, defaults_of, stream, topology
 
 SWITCHES = ("s1", "s2")
@@ -39,8 +47,11 @@ class Network:
     running: Rehearsal
     history: History
 
-    def plan(self, moved_us: int, *, managed: bool = True, frames: int = 1) -> Plan:
-        """With the stream "moved" at this place at the earliest, of so many frames in a period."""
+    def plan(
+        self, moved_us: int, *, managed: bool = True, frames: int = 1, gates: bool = False
+    ) -> Plan:
+        """With the stream "moved" at this place at the earliest, of so many frames in a period;
+        the port of t1 has `gates` or none."""
         addresses = addresses_of(self.running)
         if not managed:
             del addresses["t1"]
@@ -51,7 +62,14 @@ class Network:
             **topology([("s1", "s2")], {"t1": "s1", "l1": "s2"}, addresses),
             "streams": {"kept": from_us(300), "moved": from_us(moved_us, frames=frames)},
         }
+        if gates:
+            document["end-stations"]["t1"]["gates"] = "software"
         return compute(intents.from_document(document, "stations"))
+
+    def port(self) -> PortReport:
+        """What the port of t1 runs."""
+        with self.station() as device:
+            return device.state(["eth0"]).ports["eth0"]
 
     def push(self, plan: Plan, **options: Any) -> Any:
         connect = self.running.connect
@@ -174,6 +192,46 @@ def test_a_plan_without_the_talkers_streams_ends_them(network: Network):
     published = network.published()
     assert published
     assert published.configuration == NO_STREAMS
+
+
+def test_the_list_of_a_station_with_gates_comes_in_the_push_that_tells_its_talkers(
+    network: Network,
+):
+    plan = network.plan(0, gates=True)
+    report = network.push(plan)
+    port = network.port()
+    assert port.newest == KernelSchedule(report.base_time_ns, plan.gates[PortRef("t1", "eth0")])
+    assert port.talker.newest
+    assert port.talker.newest.base_time_ns == report.base_time_ns
+    assert not network.push(plan).changes
+    (shown,) = (
+        each for each in status(plan, connect=network.running.connect) if each.port.node == "t1"
+    )
+    assert shown.agrees
+    assert shown.intended == plan.gates[PortRef("t1", "eth0")]
+    visits = doctor.visit(plan.intent, connect=network.running.connect)
+    assert not [
+        each
+        for each in doctor.diagnose(plan, visits)
+        if each.switch == "t1" and each.verdict is Verdict.FAILED
+    ]
+
+
+def test_a_list_of_a_station_is_taken_back_with_all_others(network: Network):
+    network.push(network.plan(600, gates=True))
+    network.push(network.plan(600))  # its gates are no more, by the history
+    assert network.port().newest is None
+    committed = []
+
+    def fail(event: object) -> None:
+        if isinstance(event, StepBegun) and event.step is Step.VERIFY:
+            committed.append(network.port().newest)
+            raise RolloutError("the operator's machine fails", hint=None)
+
+    with pytest.raises(RolloutError, match="no switch was changed"):
+        network.push(network.plan(0, gates=True), listener=fail)
+    assert committed[0]
+    assert network.port().newest is None
 
 
 def test_status_and_doctor_include_the_station(network: Network):

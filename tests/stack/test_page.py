@@ -409,3 +409,26 @@ def test_a_dark_page_is_printed_on_white(browser: Chrome, ring6: Plan, tmp_path:
         paper, screen = browser.execute_script("return [window.paper, timeline.colors.ground]")
     assert ImageColor.getrgb(paper) == (255, 255, 255)
     assert sum(ImageColor.getrgb(screen)) < 120
+
+
+def test_every_node_of_a_car_has_its_name_beside_it_and_under_no_other(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    stations = [f"e{n}" for n in range(18)]
+    ring = ["s1-s2", "s2-s3", "s3-s4", "s4-s1"]
+    net = network(*ring, *(f"s{n % 4 + 1}-{name}" for n, name in enumerate(stations)))
+    plan = compute(intent(net, *(stream(f"f{n}", f"e{n}", f"e{17 - n}") for n in range(9))))
+    shown(browser, plan, tmp_path)
+    assert texts(browser, "#topology g text.no-room") == []
+    covered = browser.execute_script(
+        """
+        const named = (what) => [...document.querySelectorAll(`#topology g ${what}`)].map((each) =>
+            [each.parentElement.querySelector("title").textContent, each.getBoundingClientRect()]);
+        const middle = ({ x, y, width, height }) => [x + width / 2, y + height / 2];
+        const within = ([x, y], box) =>
+            box.left < x && x < box.right && box.top < y && y < box.bottom;
+        return named("text").filter(([name, label]) =>
+            named("circle").some(([, mark]) => within(middle(mark), label))).map(([name]) => name);
+        """
+    )
+    assert covered == []

@@ -188,14 +188,20 @@ def networks(draw: st.DrawFn, *, entries_max: st.SearchStrategy[int] = NO_LIMIT)
         nodes[name] = Bridge(name, least, least + jitter, gate_mode=mode)
     return Network(
         nodes,
-        {
-            n: EndStation(n, interference=draw(st.sampled_from(TalkerInterference)))
-            for n in stations
-        },
+        {name: draw(end_stations(name)) for name in stations},
         links,
         clock_error_ns=draw(st.sampled_from([0, 1, 500, 2000])),
         gate_margin_ns=draw(st.sampled_from([0, 0, 800])),
     )
+
+
+@st.composite
+def end_stations(draw: st.DrawFn, name: str) -> EndStation:
+    """One that sends best effort or none, or keeps it back with gates."""
+    kind = draw(st.sampled_from([*TalkerInterference, GateMode.SOFTWARE]))
+    if kind is GateMode.SOFTWARE:
+        return EndStation(name, interference=TalkerInterference.NONE, gate_mode=kind)
+    return EndStation(name, interference=kind)
 
 
 HARMONIC_US = (500, 1000, 2000)
@@ -243,12 +249,10 @@ def talkative(draw: st.DrawFn) -> Intent:
         rate_bps=draw(st.sampled_from([10**8, 10**9])),
         processing_ns=draw(st.sampled_from([(1000, 1000), (1000, 5000)])),
     )
-    interference = draw(st.sampled_from(TalkerInterference))
+    station = draw(end_stations("any"))
     net = replace(
         net,
-        end_stations={
-            n: replace(e, interference=interference) for n, e in net.end_stations.items()
-        },
+        end_stations={n: replace(station, name=n) for n in net.end_stations},
         gate_margin_ns=draw(st.sampled_from([0, 0, 800])),
     )
     streams = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,10 @@ from cnc.errors import InputError
 from cnc.model import (
     NO_STREAMS,
     GateLimits,
+    GateMode,
     Management,
     Plan,
+    PortRef,
     StoredPort,
     StreamAddress,
     TalkerConfiguration,
@@ -26,6 +29,7 @@ from cnc.model import (
 from cnc.planner import plan as compute
 from cnc.rollout.compare import difference_between, difference_of, needs_change
 from cnc.rollout.goal import Goal
+from cnc.rollout.history import encoding
 from cnc.rollout.history.record import SwitchChange
 from cnc.switch.device import StoredSwitch, SwitchState
 from cnc.switch.end_station import talker_report
@@ -33,7 +37,15 @@ from cnc.switch.filters import configuration_filter, state_filter
 from cnc.switch.payload import desired_ports, edit_config
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId
-from cnc.switch.tree import END_STATION, INTERFACES, AgentReport, PortReport, TalkerReport
+from cnc.switch.tree import (
+    CLOCK,
+    END_STATION,
+    INTERFACES,
+    AgentReport,
+    KernelSchedule,
+    PortReport,
+    TalkerReport,
+)
 from cnc.watch.observation import Poll
 from cnc.watch.observer import Observer
 from tests import bridged_networks
@@ -325,3 +337,112 @@ def test_a_watch_reports_a_station_that_is_configured_with_other_offsets(
     events = Observer(plan, lambda _id: True).take(seen(other, told))
     assert [(event.kind, event.port) for event in events] == [("configuration", "eth0")]
     assert "motion moves from" in events[0].text
+
+
+# --- gates of a talker's own port ----------------------------------------------------------------
+
+
+@pytest.fixture
+def gated_plan(tmp_path: Path) -> Plan:
+    text = MANAGED.replace(
+        "t1: {management: 10.99.0.11}", "t1: {management: 10.99.0.11, gates: software}"
+    )
+    return compute(load(tmp_path, text))
+
+
+@pytest.fixture
+def gated(gated_plan: Plan) -> TalkerConfiguration:
+    settings = desired_ports(gated_plan, "t1")["eth0"]
+    assert isinstance(settings, TalkerConfiguration)
+    return settings
+
+
+def running_gates(told: TalkerConfiguration, base_time_ns: int = BASE_NS) -> PortReport:
+    assert told.gates
+    return replace(
+        report(TalkerReport(running=TalkerTable(base_time_ns, TalkerConfiguration(told.streams)))),
+        root_qdisc="taprio",
+        mode=told.gates.mode,
+        clock=CLOCK,
+        running=KernelSchedule(base_time_ns, told.gates.gates),
+        priority_map=told.gates.priority_map,
+        number_of_classes=told.gates.number_of_classes,
+        dscp_priorities=told.gates.dscp_priorities,
+    )
+
+
+def with_gates(told: TalkerConfiguration) -> StoredPort:
+    (found,) = stored_ports(edit_config({"eth0": told}, BASE_NS, {"eth0": None}, ID)).values()
+    return found
+
+
+def test_a_station_with_gates_gets_its_list_beside_the_offsets(
+    gated_plan: Plan, gated: TalkerConfiguration
+) -> None:
+    assert gated.gates
+    assert gated.gates.gates == gated_plan.gates[PortRef("t1", "eth0")]
+    assert gated.gates.mode is GateMode.SOFTWARE
+    assert gated.gates.dscp_priorities[46] == 6
+    found = with_gates(gated)
+    assert found.configuration == gated.gates
+    assert found.talker == TalkerTable(BASE_NS, TalkerConfiguration(gated.streams))
+
+
+def test_a_station_that_stores_and_runs_its_list_needs_no_change(
+    gated: TalkerConfiguration,
+) -> None:
+    assert needs_change(gated, with_gates(gated), running_gates(gated)) is None
+    assert difference_of(gated, running_gates(gated), BASE_NS) is None
+
+
+def test_another_list_in_the_kernel_of_a_station_is_named(gated: TalkerConfiguration) -> None:
+    gone = replace(running_gates(gated), running=None, root_qdisc="noqueue")
+    assert difference_of(gated, gone, None) == "no gate control list (root qdisc noqueue)"
+    assert needs_change(gated, with_gates(gated), gone) == (
+        "the kernel drifted: no gate control list (root qdisc noqueue)"
+    )
+
+
+def test_gates_that_a_station_is_to_have_no_more_are_removed(
+    plan: Plan, gated_plan: Plan, gated: TalkerConfiguration
+) -> None:
+    goal = Goal.of(plan, former=gated_plan)
+    after = goal.ports["t1"]["eth0"]
+    assert needs_change(after, with_gates(gated), running_gates(gated)) == (
+        "the plan has no gate control list for this port"
+    )
+    config = etree.tostring(
+        edit_config({"eth0": after}, BASE_NS, {"eth0": with_gates(gated)}, ID)
+    ).decode()
+    assert re.search(r'<gate-parameter-table [^>]*operation="remove"/>', config)
+    assert re.search(r'<taprio [^>]*operation="remove"/>', config)
+
+
+def test_gates_that_another_client_has_set_at_a_station_stay(
+    plan: Plan, told: TalkerConfiguration, gated: TalkerConfiguration
+) -> None:
+    foreign = replace(with_gates(gated), talker=TalkerTable(BASE_NS, told))
+    assert needs_change(told, foreign, running_gates(gated)) is None
+    assert (
+        "bridge-port"
+        not in etree.tostring(edit_config({"eth0": told}, BASE_NS, {"eth0": foreign}, ID)).decode()
+    )
+    assert Goal.of(plan, former=plan).ports["t1"]["eth0"] == told
+
+
+def test_a_rollback_brings_back_what_the_port_had_gates_or_none(
+    told: TalkerConfiguration, gated: TalkerConfiguration
+) -> None:
+    management = Management("10.99.0.11")
+    first = SwitchChange(management, {"eth0": stored(told)}, {"eth0": gated})
+    assert first.previous("eth0") == replace(told, owns_gates=True)
+    second = SwitchChange(management, {"eth0": with_gates(gated)}, {"eth0": gated})
+    assert second.previous("eth0") == gated
+
+
+def test_a_record_of_a_station_with_gates_is_read_as_it_was_written(
+    gated: TalkerConfiguration,
+) -> None:
+    change = SwitchChange(Management("10.99.0.11"), {"eth0": with_gates(gated)}, {"eth0": gated})
+    octets = encoding.change_to_octets(change)
+    assert encoding.change_from_octets(octets, change.outcome, change.detail) == change

@@ -265,6 +265,24 @@ def test_the_file_is_neither_started_as_a_script_nor_confused_by_what_it_prints(
     assert capfd.readouterr() == ("", "hello custom\n")
 
 
+def test_a_script_that_builds_its_network_itself_is_refused_before_it_starts_anything(
+    topo: Write, tmp_path: Path
+):
+    started = tmp_path / "started"
+    file = topo(
+        more="from mininet.net import Mininet\n"
+        "net = Mininet(topo=Net(), build=False)\n"
+        f"open('{started}', 'w')\n"
+        "net.start()\n"
+    )
+    with pytest.raises(
+        InputError, match=r"net\.py:6: it builds a Mininet network itself, which was not started"
+    ) as refused:
+        mininet.read(file)
+    assert "a class derived from mininet.topo.Topo" in str(refused.value.hint)
+    assert not started.exists()
+
+
 def test_the_files_code_runs_in_a_process_of_its_own(topo: Write, tmp_path: Path):
     file = topo(more=f"import os\nopen('{tmp_path}/pid', 'w').write(str(os.getpid()))\n")
     mininet.read(file)

@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import replace
 from itertools import combinations, pairwise
-from math import dist, isclose
+from math import dist, hypot, isclose
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +294,13 @@ def test_no_two_nodes_are_drawn_upon_each_other(cables: list[str]) -> None:
 def test_stations_hang_where_there_is_room() -> None:
     at = places(network("e1-s1", "s1-s2", "s2-s3", "s3-e2", "e3-s2", "e4-s2"))
     assert at["e3"][1] * at["e4"][1] < 0  # one above the line of switches, one below
+
+
+def test_stations_of_a_ring_hang_outside_of_it_as_long_as_there_is_room() -> None:
+    ring = ["s1-s2", "s2-s3", "s3-s4", "s4-s1"]
+    at = places(network(*ring, *(f"s{n}-e{n}{m}" for n in range(1, 5) for m in range(4))))
+    radius = max(hypot(*at[f"s{n}"]) for n in range(1, 5))
+    assert all(hypot(*place) > radius * 0.9 for name, place in at.items() if name[0] == "e")
 
 
 def test_a_network_of_one_node_and_of_none_can_be_drawn() -> None:

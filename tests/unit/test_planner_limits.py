@@ -148,8 +148,9 @@ LIMITS = st.builds(
 def test_whatever_the_switches_state_a_plan_keeps_it_and_is_sound(
     wanted: Intent, choices: list[GateLimits], waits: bool
 ) -> None:
-    bridge_ports = sorted(p for p in wanted.network.links if p.node in wanted.network.bridges)
-    limits = {port: choices[i % len(choices)] for i, port in enumerate(bridge_ports)}
+    network = wanted.network
+    gated_ports = sorted(port for port in network.links if network.gate_mode(port.node))
+    limits = {port: choices[i % len(choices)] for i, port in enumerate(gated_ports)}
     limited = wanted.within(limits)
     try:
         planned = plan(limited, algorithm="waiting" if waits else "ejection", best_effort=True)

@@ -283,8 +283,9 @@ def _recovery(computed: Plan) -> None:
         f"after a disturbance of up to {disturbance} all streams are in time again within "
         f"{duration(max(computed.recovery_ns.values()))}"
     )
-    if computed.gates:
-        share, port = max((_backlog_share(computed, port), port) for port in computed.gates)
+    switched = [port for port in computed.gates if port.node in computed.intent.network.bridges]
+    if switched:
+        share, port = max((_backlog_share(computed, port), port) for port in switched)
         text += (
             "; no link time is set aside for that, late frames may go ahead of best effort for up "
             f"to {share:.1%} of the time ({port})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -80,7 +80,10 @@ class SwitchChange:
             return ((stored.forwarding if stored else None) or NO_FORWARDING).within(after)
         if not isinstance(after, TalkerConfiguration):
             return stored.configuration if stored else None
-        return stored.talker.configuration if stored and stored.talker else NO_STREAMS
+        told = stored.talker.configuration if stored and stored.talker else NO_STREAMS
+        if not after.owns_gates:
+            return told
+        return replace(told, gates=stored.configuration if stored else None, owns_gates=True)
 
 
 @dataclass(frozen=True, slots=True)

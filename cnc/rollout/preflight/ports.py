@@ -14,6 +14,7 @@ from cnc.model import (
     PortConfiguration,
     PortRef,
     PortSettings,
+    gated_port,
     transmission_ns,
 )
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
@@ -37,7 +38,7 @@ def examine_port(
     `link` is the port's link in the intent.
     """
 
-    desired = settings if isinstance(settings, PortConfiguration) else None
+    desired = gated_port(settings)
 
     def finding(check: Check, verdict: Verdict, text: str, hint: str | None = None) -> Finding:
         return Finding(ref.node, ref.port, check, verdict, text, hint)

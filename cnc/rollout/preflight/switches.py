@@ -12,6 +12,7 @@ from cnc.model import (
     PortRef,
     PortSettings,
     TalkerConfiguration,
+    gated_port,
 )
 from cnc.packets import Packets
 from cnc.rollout.compare import agent_down
@@ -85,8 +86,8 @@ def _by_port(desired: Desired) -> dict[PortRef, PortConfiguration]:
     return {
         PortRef(name, port): configuration
         for name, ports in desired.items()
-        for port, configuration in ports.items()
-        if isinstance(configuration, PortConfiguration)
+        for port, settings in ports.items()
+        if (configuration := gated_port(settings))
     }
 
 
@@ -101,7 +102,8 @@ def _examine_switch(
         yield Finding(name, None, Check.AGENT, Verdict.FAILED, down.reason, down.hint)
         return
     yield Finding(name, None, Check.AGENT, Verdict.OK, "answers")
-    if not all(isinstance(each, TalkerConfiguration) for each in ports.values()):
+    is_gated = any(gated_port(each) for each in ports.values())
+    if is_gated or not all(isinstance(each, TalkerConfiguration) for each in ports.values()):
         yield _kernel(name, ports, state.agent)
         bridges = [each for each in ports.values() if isinstance(each, BridgeForwarding)]
         yield from examine_kernel(name, bridges, state.agent)
@@ -115,19 +117,19 @@ def _examine_switch(
         link = network.links.get(ref) if network else None
         report = state.ports.get(port)
         yield from examine_port(ref, configuration, report, link)
-        if network and report and isinstance(configuration, PortConfiguration):
-            yield from examine_margin(ref, configuration, report, network.gate_margin_ns)
+        if network and report and (gated := gated_port(configuration)):
+            yield from examine_margin(ref, gated, report, network.gate_margin_ns)
 
 
 def _classes(ports: Iterable[PortSettings | None]) -> Sequence[int]:
     """The traffic class of each priority on this switch; without gates each has its own."""
-    gated = (each for each in ports if isinstance(each, PortConfiguration))
+    gated = filter(None, map(gated_port, ports))
     return next((each.priority_map for each in gated), EACH_PRIORITY)
 
 
 def _kernel(name: str, ports: Mapping[str, PortSettings | None], agent: AgentReport) -> Finding:
     """Gates and DSCP rules, which the agent refuses where the kernel lacks support."""
-    gated = [each for each in ports.values() if isinstance(each, PortConfiguration)]
+    gated = list(filter(None, map(gated_port, ports.values())))
     if agent.gates_refused:
         text, hint = agent.gates_refused, _NO_GATES
     elif agent.classifier == "none" and any(each.dscp_priorities for each in gated):
