@@ -111,6 +111,7 @@ def status(
                 state.ports.get(port),
                 starved.get(port),
                 counts.get(port, NO_COUNTS),
+                waits=state.agent.gates_wait,
                 is_leftover=port in leftover,
                 hint=left.hint(node.name, state.ports.get(port)) if left else None,
             )
@@ -318,23 +319,22 @@ def _port_status(
     *,
     is_leftover: bool,
     hint: str | None,
+    waits: str | None = None,
 ) -> PortStatus:
     difference = difference_of(desired, report, None)
+    has_no_list = isinstance(desired, PortConfiguration) and report and report.newest is None
+    hints = [hint] if hint else []
     if is_leftover:
         verdict = f"differs: {difference}, {_LEFTOVER}"
+    elif waits and has_no_list:
+        verdict = wording.gates_wait(waits)
+        hints.append(wording.GATES_WAIT_HINT)
     elif difference:
         verdict = f"differs: {difference}"
-    elif report and (report.pending or report.talker.pending):
-        verdict = "pending"
-    elif isinstance(desired, TalkerConfiguration):
-        verdict = "talkers know their offsets" if desired.streams else "no talkers"
-    elif isinstance(desired, BridgeForwarding):
-        verdict = "running" if desired.entries else "no streams"
     else:
-        verdict = "running" if desired else "no gates"
+        verdict = _as_planned(desired, report)
     if report and report.link_fault:
         verdict += f"; {report.link_fault}"
-    hints = [hint] if hint else []
     if met := [*counts.problems, *counts.past]:
         verdict += f"; {wording.named(met)}"
         hints += counts.hints
@@ -361,6 +361,16 @@ def _port_status(
         forwarding=_forwarding_status(desired, report),
         counts=counts,
     )
+
+
+def _as_planned(desired: PortSettings | None, report: PortReport | None) -> str:
+    if report and (report.pending or report.talker.pending):
+        return "pending"
+    if isinstance(desired, TalkerConfiguration):
+        return "talkers know their offsets" if desired.streams else "no talkers"
+    if isinstance(desired, BridgeForwarding):
+        return "running" if desired.entries else "no streams"
+    return "running" if desired else "no gates"
 
 
 def _forwarding_status(

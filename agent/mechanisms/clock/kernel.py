@@ -15,7 +15,7 @@ from typing import Any
 
 from agent import whole_file
 from agent.composition import Contribution, KernelObject
-from agent.kernel import timex
+from agent.kernel import ptp, timex
 from agent.kernel.clock_monitor import ClockMonitor, ManagedClock
 from agent.kernel.ethtool import Ethtool
 from agent.kernel.ptp_management import (
@@ -29,6 +29,7 @@ from agent.kernel.ptp_management import (
     ask,
 )
 from agent.mechanism import KernelAdapter, Node
+from agent.mechanisms.clock import settled
 from agent.mechanisms.clock.rules import PtpDaemons, by_instance
 from agent.model import AgentError, PortState, PtpStatus
 from agent.ptp_daemons import files, status
@@ -98,6 +99,19 @@ class PtpDaemonAdapter(KernelAdapter):
 
     def ptp_status(self) -> PtpStatus | None:
         return self._monitor.status
+
+    def unsettled(self, clock_error_ns: int) -> str | None:
+        if self._shared_clock:
+            return None
+        if clock := self._monitor.clock:
+            return settled.managed(clock.instance, self._monitor.measured(), clock_error_ns)
+        # A ptp4l that the agent does not manage says more of the clock than the kernel does.
+        if status := ptp.status():
+            return settled.followed(status, clock_error_ns)
+        try:
+            return settled.unmanaged(timex.read())
+        except OSError:
+            return None  # a push is not refused, either, where the kernel cannot be asked
 
     def close(self) -> None:
         self._monitor.close()
