@@ -39,6 +39,8 @@ class Note(StrEnum):
 
     AGENT_STARTED = "agent-started"
     CLOCK_STEP = "clock-step"
+    PTP_GRANDMASTER = "ptp-grandmaster"
+    PTP_PORT_STATE = "ptp-port-state"
     CONFIGURATION_CHANGED = "configuration-changed"
     COMMIT_TAKEN_BACK = "commit-taken-back"
     HEAL = "heal"
