@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.model import OperStatus
+from agent.model import OperStatus, PtpPortState
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,24 @@ class ClockStep:
 
 
 @dataclass(frozen=True, slots=True)
+class PtpGrandmasterChange:
+    """`grandmaster` and `before` are identities as ptp4l writes them (001122.fffe.334455)."""
+
+    instance: int
+    grandmaster: str
+    before: str
+    is_grandmaster: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PtpPortStateChange:
+    instance: int
+    port: str
+    state: PtpPortState
+    before: PtpPortState
+
+
+@dataclass(frozen=True, slots=True)
 class LatentError:
     """Copies of a recovery function do not come by all paths (IEEE Std 802.1CB-2017, 7.4.4).
 
@@ -67,6 +85,8 @@ Event = (
     | PortRestored
     | PortStateChange
     | ClockStep
+    | PtpGrandmasterChange
+    | PtpPortStateChange
     | LatentError
     | LatentErrorEnded
 )

@@ -115,6 +115,13 @@ class KernelAdapter:
         """What a PTP daemon says that the mechanism runs; None where it runs none."""
         return None
 
+    def unsettled(self, clock_error_ns: int) -> str | None:  # noqa: ARG002
+        """What the clock lacks to run a plan that allows two clocks to differ by so much.
+
+        None: it counts as settled, or the mechanism knows nothing of clocks.
+        """
+        return None
+
     def close(self) -> None:
         """Give back what it has opened for itself."""
 

@@ -182,6 +182,13 @@ class PtpStatus:
     offset_from_master_ns: int | None
     ports: Mapping[int, PtpPortState]
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether its clock is in step with another one, or is what others are in step with."""
+        states = self.ports.values()
+        leads = self.is_grandmaster and PtpPortState.MASTER in states
+        return leads or PtpPortState.SLAVE in states
+
 
 @dataclass(frozen=True, slots=True)
 class LastChange:

@@ -87,8 +87,10 @@ def agent(
     tai_offset_s: int,
     ptp: PtpStatus | None,
     last_change: LastChange | None,
+    gates_wait: str | None = None,
 ) -> Node:
-    """`/tsn-linux:agent`; `of_mechanisms` are the leaves that mechanisms fill."""
+    """`/tsn-linux:agent`; `of_mechanisms` are the leaves that mechanisms fill, `gates_wait` is what
+    stored gate control lists wait for."""
     node: Node = {
         "version": version,
         "pid": pid,
@@ -99,6 +101,8 @@ def agent(
     }
     if ptp:
         node["ptp"] = _ptp(ptp)
+    if gates_wait:
+        node["gates-wait"] = gates_wait
     if last_change:
         node["last-change"] = {
             "time": _date_and_time(last_change.time),

@@ -75,6 +75,10 @@ class Ports(Protocol):
     def ptp_status(self) -> PtpStatus | None:
         """What the PTP daemon says; None if there is none. Takes a tenth of a second at most."""
 
+    def unsettled(self, clock_error_ns: int) -> str | None:
+        """What the clock lacks to run a plan that allows two clocks to differ by so much; None: it
+        counts as settled. As the newest `read` found the daemon that keeps it."""
+
     def measure_wake_ups(self, path: Path) -> None:
         """Measure from now on how late timers wake up; `path` is the file that outlives it."""
 

@@ -129,13 +129,22 @@ class Bridge:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockStep:
+    """A clock is set ahead by `by_ns`, below 0 back, `at_ns` of virtual time after its lab is
+    up."""
+
+    at_ns: int
+    by_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Clock:
     """How a node's clock differs from true time where a lab emulates it: by `offset_ns` when it
     starts, ahead if above zero, and its oscillator by `frequency_offset_ppb`, faster if above zero.
 
     To that the frequency adds a sinusoid, which begins at 0 and rises, and a random walk, which
     goes `random_walk_ppt` far in a second (parts in 10^12 per root second, one standard deviation).
-    0: none of it.
+    0: none of it. `steps` are in the order of time.
     """
 
     offset_ns: int = 0
@@ -144,6 +153,7 @@ class Clock:
     sinusoid_amplitude_ppb: int = 0
     sinusoid_period_ns: int = 0
     seed: int = 0
+    steps: tuple[ClockStep, ...] = ()
 
 
 class TalkerInterference(StrEnum):

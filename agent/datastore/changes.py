@@ -21,6 +21,7 @@ from agent.datastore.desired import desired_ports, possible_ports
 from agent.datastore.identities import Identity, identities
 from agent.datastore.memory import Memory, MemoryFile
 from agent.datastore.open_change import OpenChange, Request
+from agent.datastore.waiting import ROLLOUT_MODULE, still_waiting, stored_gates, without_gates
 from agent.mechanism import Mechanism, Tree
 from agent.mechanisms.gates.history import history_after
 from agent.mechanisms.gates.model import GateConfig
@@ -87,6 +88,9 @@ class Changes:
         # Ports that the next poll configures.
         self._retry_ports: set[str] = set()
         self._failed_ports: dict[str, _FailedPort] = {}
+        # The ports whose gates wait for the clock, and how far it may be from others then.
+        self._waiting: frozenset[str] = frozenset()
+        self._clock_error_ns = 0
         self._open: OpenChange | None = None
         self._timer: threading.Timer | None = None
         self.lock = threading.RLock()
@@ -95,8 +99,56 @@ class Changes:
 
     @property
     def desired(self) -> Mapping[str, PortConfig]:
-        """What each configured port is to do now, an open change included."""
-        return self._open.desired if self._open else self._desired
+        """What each configured port is to do now, an open change included: without gates that
+        wait for the clock."""
+        return without_gates(self._open.desired if self._open else self._desired, self._waits)
+
+    @property
+    def _waits(self) -> frozenset[str]:
+        return self._open.waiting if self._open else self._waiting
+
+    def gates_wait(self) -> str | None:
+        """What stored gates wait for; None where none do."""
+        with self.lock:
+            if not self._waits:
+                return None
+            reason = self._switch.ports.unsettled(self._clock_error_ns)
+            return reason or "the clock has settled: the gates are about to be set"
+
+    def start(self, tree: Tree, clock_error_ns: int | None) -> None:
+        """As `reconcile`, for an agent that starts: gates that the kernel does not run wait until
+        `end_wait` finds that the clock has settled.
+
+        `clock_error_ns` is how far the plan allows two clocks to differ; without it nothing waits.
+        """
+        with self.lock:
+            if clock_error_ns is not None:
+                states = self._switch.read()
+                self._clock_error_ns = clock_error_ns
+                self._desired, _ = possible_ports(tree, states)
+                self._waiting = stored_gates(self._desired, states)
+            self.reconcile(tree)
+            if reason := self.gates_wait():
+                ports = ", ".join(sorted(self._waiting))
+                LOG.info("the gates of %s wait for the clock: %s", ports, reason)
+
+    def end_wait(self, states: Mapping[str, PortState]) -> bool:
+        """Set the gates that wait if the clock has settled by now; whether ports were configured.
+
+        `states` is the newest `read()` of the switch.
+        """
+        with self.lock:
+            if not self._waiting or self._open:
+                return False
+            if self._switch.ports.unsettled(self._clock_error_ns):
+                return False
+            ports, self._waiting = self._waiting, frozenset()
+            names = ", ".join(sorted(ports))
+            LOG.info("the clock has settled: setting the gates of %s, which waited for it", names)
+            present = ports & states.keys()  # others are configured when they appear
+            if present:
+                self._apply_ports(present)
+            return bool(present)
 
     def change(self, request: Request, tree: Tree) -> None:
         """Apply `tree`, the whole new configuration; raises `AgentError` and changes nothing.
@@ -118,8 +170,12 @@ class Changes:
                 for name, config in desired.items()
                 if name not in before and self._desired.get(name) == config
             }
+            waiting = joined.waiting if joined else self._waiting
+            if request.module == ROLLOUT_MODULE:
+                waiting = frozenset()
+            waiting = still_waiting(waiting, self._desired, desired)
             try:
-                change = self._apply(tree, desired, before, missed, joined)
+                change = self._apply(tree, desired, before, missed, joined, waiting=waiting)
             except Exception:
                 self._retry_ports |= _differing(
                     self._switch.ports.mechanisms, before, self._switch.read()
@@ -159,12 +215,15 @@ class Changes:
                 self.remember(assumed_context(before))
             try:
                 desired = desired_ports(tree, before)
-                self._keep(self._apply(tree, desired, before))
+                waiting = still_waiting(self._waiting, self._desired, desired)
+                self._keep(self._apply(tree, desired, before, waiting=waiting))
                 self._all_asked(before)
             except REFUSALS as error:
                 LOG.error("the running configuration is not what the ports do:\n%s", error)
                 self._forget_open()
-                self._desired, impossible = possible_ports(tree, before)
+                desired, impossible = possible_ports(tree, before)
+                self._waiting = still_waiting(self._waiting, self._desired, desired)
+                self._desired = desired
                 self._all_asked(before)
                 # Ports that are not configured any more, too: they lose what is ours.
                 self._apply_ports(before.keys() - impossible)
@@ -273,14 +332,18 @@ class Changes:
         before: Mapping[str, PortState],
         missed: Collection[str] = (),
         joined: OpenChange | None = None,
+        *,
+        waiting: frozenset[str] = frozenset(),
     ) -> OpenChange:
         """`missed` are the ports of `desired` that are gone and get their configuration later.
 
-        `joined` is the part of the change that has been applied before.
+        `joined` is the part of the change that has been applied before; `waiting` are the ports
+        whose gates are left out.
         """
         started_ns = time.monotonic_ns()
+        now = without_gates(desired, waiting)
         applied = self._switch.apply(
-            {name: config for name, config in desired.items() if name not in missed}, before
+            {name: config for name, config in now.items() if name not in missed}, before
         )
         duration_us = (time.monotonic_ns() - started_ns) // 1000
         log_changes(applied)
@@ -295,7 +358,8 @@ class Changes:
             desired,
             parts,
             LastChange(datetime.now(UTC), duration_us, len(changed)),
-            history_after(self.memory.history, at_first, desired, self._switch.ports.now_ns),
+            history_after(self.memory.history, at_first, now, self._switch.ports.now_ns),
+            waiting,
             joined.requests if joined else frozenset(),
         )
 
@@ -344,7 +408,7 @@ class Changes:
 
     def _keep(self, change: OpenChange) -> None:
         self._forget_open()
-        self._desired = change.desired
+        self._desired, self._waiting = change.desired, change.waiting
         self._write(self._memory_after(change))
 
     def _memory_after(self, change: OpenChange) -> Memory:

@@ -14,6 +14,8 @@ from agent.events import (
     PortDrift,
     PortRestored,
     PortStateChange,
+    PtpGrandmasterChange,
+    PtpPortStateChange,
 )
 from agent.sysrepo import SysrepoError
 
@@ -35,21 +37,37 @@ def send(session: Any, event: Event) -> None:
 
 def encode(event: Event) -> tuple[str, dict[str, Any]]:
     """The notification's name and its leaves."""
+    encoded: tuple[str, dict[str, Any]]
     match event:
         case AgentStarted(pid):
-            return "agent-started", {"pid": pid}
+            encoded = "agent-started", {"pid": pid}
         case PortDrift(port, difference):
-            return "port-drift", {"interface": port, "difference": difference}
+            encoded = "port-drift", {"interface": port, "difference": difference}
         case PortRestored(port):
-            return "port-restored", {"interface": port}
+            encoded = "port-restored", {"interface": port}
         case PortStateChange(port, oper_status, speed_bps):
             speed = {} if speed_bps is None else {"link-speed-bps": speed_bps}
             state = {"interface": port, "oper-status": str(oper_status)}
-            return "port-state-change", state | speed
+            encoded = "port-state-change", state | speed
         case LatentError() | LatentErrorEnded():
-            return _latent_error(event)
+            encoded = _latent_error(event)
+        case PtpGrandmasterChange() | PtpPortStateChange():
+            encoded = _ptp(event)
         case ClockStep(tai_offset_s, step_ns):
-            return "clock-step", {"tai-offset": tai_offset_s, "step-ns": step_ns}
+            encoded = "clock-step", {"tai-offset": tai_offset_s, "step-ns": step_ns}
+    return encoded
+
+
+def _ptp(event: PtpGrandmasterChange | PtpPortStateChange) -> tuple[str, dict[str, Any]]:
+    if isinstance(event, PtpPortStateChange):
+        leaves = {"interface": event.port, "state": str(event.state), "before": str(event.before)}
+        return "ptp-port-state-change", {"instance": event.instance, **leaves}
+    return "ptp-grandmaster-change", {
+        "instance": event.instance,
+        "grandmaster-identity": event.grandmaster,
+        "before": event.before,
+        "is-grandmaster": event.is_grandmaster,
+    }
 
 
 def _latent_error(event: LatentError | LatentErrorEnded) -> tuple[str, dict[str, Any]]:

@@ -40,6 +40,8 @@ class OpenChange:
     parts: tuple[Applied, ...]
     summary: LastChange
     history: Mapping[str, GateHistory]
+    # The ports whose gates wait for the clock.
+    waiting: frozenset[str] = frozenset()
     requests: frozenset[Request] = frozenset()
     # Those of them whose `done` has come.
     landed: set[Request] = field(default_factory=set)

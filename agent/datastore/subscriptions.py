@@ -219,7 +219,7 @@ class Datastore:
             return
         tree = get_json(session, CONFIGURATION)
         if event == "enabled":
-            self._changes.reconcile(tree)
+            self._changes.start(tree, _clock_error_ns(get_json(session, ROLLOUT)))
         else:
             try:
                 self._changes.change(request, tree)
@@ -264,6 +264,7 @@ class Datastore:
     def _agent_json(self, _xpath: str | None) -> str:
         with self._changes.lock:
             of_mechanisms = self._switch.ports.leaves()
+            gates_wait = self._changes.gates_wait()
         tree = operational.agent(
             version=_version(),
             pid=os.getpid(),
@@ -273,8 +274,16 @@ class Datastore:
             tai_offset_s=self._switch.ports.tai_offset_s(),
             ptp=self._switch.ports.ptp_status(),
             last_change=self._changes.memory.last_change,
+            gates_wait=gates_wait,
         )
         return json.dumps(tree)
+
+
+def _clock_error_ns(tree: Tree) -> int | None:
+    """How far the plan that the switch has stored allows two clocks to differ, as its rollout
+    says."""
+    allowed: int | None = tree.get("tsn-linux:rollout", {}).get("clock-error-ns")
+    return allowed
 
 
 def _refuse_missing_modules(present: Collection[str]) -> None:

@@ -1,8 +1,8 @@
 """Polls the switch whenever its kernel reports a change.
 
 Drift is reported and left in place: it was made on purpose, or by a mistake that an operator wants
-to see. What keeps the configuration from being in force is repaired: a late interface, and
-stalled schedules.
+to see. What keeps the configuration from being in force is repaired: a late interface, a clock
+that had not settled, and stalled schedules.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class Watch:
         with self._changes.lock:
             states = self._switch.read()
             if self._changes.apply_to_new_ports(states):
+                states = self._switch.read()
+            if self._changes.end_wait(states):
                 states = self._switch.read()
             before = self._changes.memory.run_context
             # Ports that are not configured as well: one that will be may lose its link right after.

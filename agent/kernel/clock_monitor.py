@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from agent.kernel import ptp
 from agent.kernel.ptp_management import Domain
-from agent.model import PtpPortState, PtpStatus
+from agent.model import PtpStatus
 
 PERIOD_S = 1.0
 WINDOW_S = 10
@@ -93,7 +93,7 @@ class ClockMonitor:
             if clock != self._clock:
                 return
             self._status = status
-            if status is None or not _follows(status):
+            if status is None or not status.is_locked:
                 self._readings.clear()
                 return
             self._readings.append((now_s, status.offset_from_master_ns or 0))
@@ -111,12 +111,6 @@ class ClockMonitor:
             self._wake.clear()
             self.read()
             self._wake.wait(PERIOD_S if self._clock else None)
-
-
-def _follows(status: PtpStatus) -> bool:
-    """Whether its clock is in step with another one, or is what others are in step with."""
-    states = status.ports.values()
-    return PtpPortState.SLAVE in states or (status.is_grandmaster and PtpPortState.MASTER in states)
 
 
 def _status(clock: ManagedClock) -> PtpStatus | None:

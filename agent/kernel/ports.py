@@ -182,6 +182,10 @@ class KernelPorts(MachineClocks):
         ours = (adapter.ptp_status() for adapter in self._adapters.values())
         return next((each for each in ours if each), None) or ptp.status()
 
+    def unsettled(self, clock_error_ns: int) -> str | None:
+        reasons = (adapter.unsettled(clock_error_ns) for adapter in self._adapters.values())
+        return next((reason for reason in reasons if reason), None)
+
     def measure_wake_ups(self, path: Path) -> None:
         """Begin to measure how late timers wake up; `path` is where that outlives a restart."""
         self._wake_up_monitor = monitored(path)

@@ -51,7 +51,7 @@ _ROOT = 0x7A2_0000  # 7a2:, the handle of the root qdisc
 _PRIORITY = 6  # of the probe's frames; the highest that needs no right
 _PRIOMAP = bytes(0 if priority == _PRIORITY else 1 for priority in range(16))  # to bands
 _TIMESPEC = struct.Struct("@ll")
-_DUE = struct.Struct("=q")
+_PAYLOAD = struct.Struct("=qQ")  # when the frame is due, and the number of its batch
 _ANCILLARY_MAX = 512
 
 
@@ -65,7 +65,8 @@ class TimerProbe:
     def __init__(self) -> None:
         """Raises `ProbeRefused`."""
         self._ipr = IPRoute(ext_ack=True)
-        self._sent = 0
+        self._sent = 0  # batches
+        self._first_counted = 0  # those before it were under way when the clock was set
         self._cpus = sorted(os.sched_getaffinity(0))
         try:
             remove_interface(self._ipr)
@@ -89,7 +90,7 @@ class TimerProbe:
             for due_ns in self._instants(clock.now_ns(Clock.TAI)):
                 time_ns = _TXTIME.pack(due_ns + _DELTA_NS)
                 ancillary = [(socket.SOL_SOCKET, _SO_TXTIME, time_ns)]
-                self._socket.sendmsg([_DUE.pack(due_ns)], ancillary, 0, _ADDRESS)
+                self._socket.sendmsg([_PAYLOAD.pack(due_ns, self._sent)], ancillary, 0, _ADDRESS)
         finally:
             self._sent += 1
             with suppress(OSError):
@@ -98,15 +99,20 @@ class TimerProbe:
     def receive(self) -> list[int]:
         """By how many nanoseconds each wake-up since the last call was late.
 
-        None at all if the clock was set meanwhile, also there and back: such a timer is late or
-        early by the step.
+        None of those that were under way when the clock was set, also there and back: such a timer
+        is late or early by the step. Some of them may be noted only after the step was seen.
         """
         tai_offset_ns = clock.tai_offset_s() * NS_PER_S
-        lateness_ns = [sent_ns + tai_offset_ns - due_ns for due_ns, sent_ns in _notes(self._socket)]
+        notes = list(_notes(self._socket))
         offset_ns, before_ns = clock.offsets_ns()[Clock.TAI], self._offset_ns
         self._offset_ns = offset_ns
-        was_set = self._clock_set.acknowledge() or abs(offset_ns - before_ns) >= STEP_MIN_NS
-        return [] if was_set else lateness_ns
+        if self._clock_set.acknowledge() or abs(offset_ns - before_ns) >= STEP_MIN_NS:
+            self._first_counted = self._sent
+        return [
+            sent_ns + tai_offset_ns - due_ns
+            for batch, due_ns, sent_ns in notes
+            if batch >= self._first_counted
+        ]
 
     def close(self) -> None:
         """Remove the interface."""
@@ -155,8 +161,9 @@ def _socket() -> socket.socket:
     return made
 
 
-def _notes(source: socket.socket) -> Iterator[tuple[int, int]]:
-    """When each frame was due, by CLOCK_TAI, and when it was sent, by CLOCK_REALTIME."""
+def _notes(source: socket.socket) -> Iterator[tuple[int, int, int]]:
+    """Of each frame its batch, when it was due, by CLOCK_TAI, and when it was sent, by
+    CLOCK_REALTIME."""
     while True:
         try:
             frame, ancillary, _, _ = source.recvmsg(
@@ -168,5 +175,5 @@ def _notes(source: socket.socket) -> Iterator[tuple[int, int]]:
             if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPING):
                 seconds, nanoseconds = _TIMESPEC.unpack_from(value)
                 # The payload is at the end of the frame that the kernel returns.
-                (due_ns,) = _DUE.unpack(frame[-_DUE.size :])
-                yield due_ns, seconds * NS_PER_S + nanoseconds
+                due_ns, batch = _PAYLOAD.unpack(frame[-_PAYLOAD.size :])
+                yield batch, due_ns, seconds * NS_PER_S + nanoseconds

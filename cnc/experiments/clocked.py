@@ -22,10 +22,10 @@ from typing import Any
 from cnc import intent as intents
 from cnc.errors import CncError, InputError
 from cnc.experiments.sending import DRAIN_NS
-from cnc.lab.kernels import offsets
+from cnc.lab.kernels import offsets, steps
 from cnc.lab.kernels.offsets import Offset
 from cnc.lab.running import Lab
-from cnc.model import NS_PER_S, Intent
+from cnc.model import NS_PER_S, ClockStep, Intent
 from cnc.talker import tai_ns
 from cnc.traffic.recording import AnyFlow, Recording, run
 
@@ -98,7 +98,7 @@ class Clocks:
 
     def step(self, switch: str, by_ns: int) -> None:
         """Set a clock ahead, below 0 back, all at once."""
-        self._phc_ctl(switch, "adj", f"{by_ns / 1e9:.9f}")
+        self._run(switch, steps.command([ClockStep(at_ns=0, by_ns=by_ns)]))
 
     def _phc_ctl(self, switch: str, *words: str) -> None:
         self._run(switch, ["phc_ctl", "-q", "CLOCK_REALTIME", "--", *words])

@@ -21,6 +21,11 @@ _RANDOM_WALK_MAX_PPT = 1_000_000
 _SINUSOID_PERIOD_MIN_NS = NS_PER_S
 _SINUSOID_PERIOD_MAX_NS = 10_000 * NS_PER_S
 _SEED_MAX = 2**32 - 1
+# As long as the frequency of an oscillator changes.
+_STEP_AT_MAX_NS = 10_000 * NS_PER_S
+# Within what a double holds to the nanosecond: a program sets the clock by seconds.
+_STEP_MAX_NS = 1_000 * NS_PER_S
+_STEPS_MAX = 100
 
 
 class Sinusoid(Shape):
@@ -35,6 +40,20 @@ class Sinusoid(Shape):
     period_ns: Annotated[
         int, quantity(DURATION, _SINUSOID_PERIOD_MIN_NS, _SINUSOID_PERIOD_MAX_NS)
     ] = Field(description="how long a swing takes, such as 60s")
+
+
+class Step(Shape):
+    """A clock that is set, as by an operator or a daemon that goes wrong.
+
+    What keeps the clock, such as ptp4l, finds it off by so much.
+    """
+
+    at_ns: Annotated[int, quantity(DURATION, 0, _STEP_AT_MAX_NS)] = Field(
+        description="when, in virtual time after the lab is up, such as 10s"
+    )
+    by_ns: Annotated[int, quantity(TIME_OFFSET, -_STEP_MAX_NS, _STEP_MAX_NS)] = Field(
+        description="how far ahead it is set, below zero back, such as 1us"
+    )
 
 
 class Clock(Shape):
@@ -71,6 +90,12 @@ class Clock(Shape):
         None,
         description="what the random walk is made from: the same seed gives the same walk; "
         "default: the name of the node",
+    )
+    steps: list[Step] = Field(
+        [],
+        min_length=1,
+        max_length=_STEPS_MAX,
+        description="when it is set, and by how much, a list of {at: 10s, by: 1us}",
     )
 
 

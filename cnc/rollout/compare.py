@@ -112,6 +112,7 @@ def status(
                 state.ports.get(port),
                 starved.get(port),
                 counts.get(port, NO_COUNTS),
+                waits=state.agent.gates_wait,
                 is_leftover=port in leftover,
                 hint=left.hint(node.name, state.ports.get(port)) if left else None,
             )
@@ -325,17 +326,22 @@ def _port_status(
     *,
     is_leftover: bool,
     hint: str | None,
+    waits: str | None = None,
 ) -> PortStatus:
     difference = difference_of(desired, report, None)
-    if difference:
-        verdict = f"differs: {difference}{f', {_LEFTOVER}' if is_leftover else ''}"
-    elif report and (report.pending or report.talker.pending):
-        verdict = "pending"
+    has_no_list = gated_port(desired) and report and report.newest is None
+    hints = [hint] if hint else []
+    if is_leftover:
+        verdict = f"differs: {difference}, {_LEFTOVER}"
+    elif waits and has_no_list:
+        verdict = wording.gates_wait(waits)
+        hints.append(wording.GATES_WAIT_HINT)
+    elif difference:
+        verdict = f"differs: {difference}"
     else:
-        verdict = _verdict(desired)
+        verdict = _as_planned(desired, report)
     if report and report.link_fault:
         verdict += f"; {report.link_fault}"
-    hints = [hint] if hint else []
     if met := [*counts.problems, *counts.past]:
         verdict += f"; {wording.named(met)}"
         hints += counts.hints
@@ -360,8 +366,10 @@ def _port_status(
     )
 
 
-def _verdict(desired: PortSettings | None) -> str:
-    """What to say of a port that runs what it is to run."""
+def _as_planned(desired: PortSettings | None, report: PortReport | None) -> str:
+    """What to say of a port that does what it is to do, or soon will."""
+    if report and (report.pending or report.talker.pending):
+        return "pending"
     if isinstance(desired, TalkerConfiguration):
         talkers = "talkers know their offsets" if desired.streams else "no talkers"
         return f"running; {talkers}" if desired.gates else talkers

@@ -29,7 +29,8 @@ class Goal:
     """The desired configuration of switches and end stations: of a plan, or of an earlier rollout.
 
     `ports` has every port and bridge that the goal covers; None: no gates. `clock_error_ns` is the
-    allowed difference of two clocks. `what` is the purpose for the history, which also stores
+    allowed difference of two clocks, `stored_clock_error_ns` what the switches are to store of it:
+    None in a network of one. `what` is the purpose for the history, which also stores
     `plan`. A goal that `restores` what ran is not held to what the switches have measured of their
     gates since.
 
@@ -49,6 +50,7 @@ class Goal:
     between: Transition = field(default_factory=Transition)
     former_gates: Mapping[str, Settings] = field(default_factory=dict)
     clocks: Mapping[str, Collection[str]] = field(default_factory=dict)
+    stored_clock_error_ns: int | None = None
 
     @classmethod
     def of(
@@ -84,6 +86,7 @@ class Goal:
             restores=restores,
             between=between,
             former_gates=_gates_that_go(former, ports) if former and between.moved else {},
+            stored_clock_error_ns=stored_clock_error_ns(plan),
         )
 
     def without_former_ways(self, what: str) -> Goal:
@@ -199,3 +202,10 @@ def _cycles_ns(settings: PortSettings | None) -> Iterator[int]:
         yield from (
             its.gate.period_ns for its in settings.filters if isinstance(its.gate, WindowGate)
         )
+
+
+def stored_clock_error_ns(plan: Plan) -> int | None:
+    """How far from others a clock may be when a switch that boots sets the gates of a plan; None
+    where there is no other to agree with."""
+    network = plan.intent.network
+    return network.clock_error_ns if len(network.managed) > 1 else None

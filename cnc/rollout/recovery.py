@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from cnc.errors import InputError, RolloutError
 from cnc.model import BridgeForwarding, PortSettings
 from cnc.rollout.events import Listener, ignore
-from cnc.rollout.goal import Goal
+from cnc.rollout.goal import Goal, stored_clock_error_ns
 from cnc.rollout.history import (
     History,
     Outcome,
@@ -191,6 +191,7 @@ def _goal(
         clock_error_ns=plan.intent.network.clock_error_ns if plan else 0,
         what=what,
         clocks={name: _members(change) for name, change in rollout.switches.items()},
+        stored_clock_error_ns=stored_clock_error_ns(plan) if plan else None,
     )
 
 

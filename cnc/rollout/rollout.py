@@ -258,7 +258,7 @@ def _change(
 ) -> Report:
     """Change the switches, and record it in the history's journal."""
     goal, changes = comparison.goal, comparison.switch_changes()
-    rollout_id = RolloutId.of_this_controller()
+    rollout_id = RolloutId.of_this_controller(goal.stored_clock_error_ns)
     slowest_ns = comparison.slowest_answer_ns()
     with before_any_change():
         now_ns = comparison.now_tai_ns()

@@ -10,6 +10,9 @@ from cnc.model import NS_PER_S, GateControlList, GateEntry
 
 # Further differences of one kind are only counted.
 MAX_NAMED = 4
+GATES_WAIT_HINT = (
+    "the agent sets them once the clock has settled; until then frames leave at any time"
+)
 
 
 def gate_difference(actual: GateControlList, reference: GateControlList) -> str:
@@ -54,6 +57,11 @@ def rule_difference(actual: Mapping[int, int], reference: Mapping[int, int], sur
 def configured_beside(extras: Sequence[str]) -> str:
     """Settings of a port that a rollout does not manage; there is at least one."""
     return f"also configured, but in no plan: {named(extras)}"
+
+
+def gates_wait(reason: str) -> str:
+    """Of a switch that has started, and holds stored gates back."""
+    return f"gates wait for the clock: {reason}"
 
 
 def extras_difference(actual: Sequence[str], reference: Sequence[str], surplus: str) -> str:

@@ -259,6 +259,7 @@ def agent_report(data: Element) -> AgentReport | None:
         stream_filters_refused=_text(agent, "t:stream-filters-refused"),
         frer_refused=_text(agent, "t:frer-refused"),
         clock=_clock_report(agent.find("t:clock", _NAMESPACES)),
+        gates_wait=_text(agent, "t:gates-wait"),
     )
 
 

@@ -17,7 +17,7 @@ from lxml.builder import ElementMaker
 
 from cnc.switch import reply
 from cnc.switch.reply import Element
-from cnc.switch.tree import TSN_LINUX
+from cnc.switch.tree import NETCONF, TSN_LINUX
 
 _TSNL = ElementMaker(namespace=TSN_LINUX, nsmap={None: TSN_LINUX})
 _NAMESPACES = {"t": TSN_LINUX}
@@ -26,19 +26,26 @@ _NAMESPACES = {"t": TSN_LINUX}
 @dataclass(frozen=True, slots=True)
 class RolloutId:
     """`id` is a UUID, the same on all switches of a rollout; `controller` is user@host; `time` is
-    ISO 8601."""
+    ISO 8601.
+
+    `clock_error_ns` is how far its plan allows two clocks to differ. A switch that boots holds its
+    gates back until its clock has settled to that; None: it holds none back, as there is no other
+    clock.
+    """
 
     id: str
     controller: str
     time: str
+    clock_error_ns: int | None = None
 
     @classmethod
-    def of_this_controller(cls) -> RolloutId:
+    def of_this_controller(cls, clock_error_ns: int | None = None) -> RolloutId:
         """The identity of a rollout that begins now."""
         return cls(
             str(uuid4()),
             f"{getpass.getuser()}@{socket.gethostname()}",
             datetime.now(UTC).isoformat(timespec="seconds"),
+            clock_error_ns,
         )
 
 
@@ -48,13 +55,17 @@ def rollout_id_filter() -> Element:
 
 
 def rollout_id_element(rollout_id: RolloutId) -> Element:
-    """The rollout id as configuration."""
-    return _TSNL(
+    """The rollout id as configuration, in place of what the rollout before it has left."""
+    element = _TSNL(
         "rollout",
+        {f"{{{NETCONF}}}operation": "replace"},
         _TSNL("id", rollout_id.id),
         _TSNL("controller", rollout_id.controller),
         _TSNL("time", rollout_id.time),
     )
+    if rollout_id.clock_error_ns is not None:
+        element.append(_TSNL("clock-error-ns", str(rollout_id.clock_error_ns)))
+    return element
 
 
 def rollout_id_in(data: Element) -> RolloutId | None:
@@ -63,5 +74,10 @@ def rollout_id_in(data: Element) -> RolloutId | None:
     identity = None if rollout is None else reply.text(rollout, "t:id", _NAMESPACES)
     if rollout is None or identity is None:
         return None
-    texts = (reply.text(rollout, f"t:{leaf}", _NAMESPACES) or "" for leaf in ("controller", "time"))
-    return RolloutId(identity, *texts)
+    allowed = reply.text(rollout, "t:clock-error-ns", _NAMESPACES)
+    return RolloutId(
+        identity,
+        reply.text(rollout, "t:controller", _NAMESPACES) or "",
+        reply.text(rollout, "t:time", _NAMESPACES) or "",
+        None if allowed is None else reply.number(allowed, "clock-error-ns"),
+    )

@@ -323,6 +323,7 @@ class AgentReport:
     `stream_filters_refused` of filters that police streams, and `frer_refused` of replication and
     elimination. `classifier` is the back end that applies DSCP rules (tsn-linux's name). `ptp` is
     None where no PTP daemon answers, `clock` where the agent does not say what keeps the clock.
+    `gates_wait` is what stored gates wait for since the agent has started; None: none waits.
     """
 
     tai_offset_s: int | None
@@ -335,3 +336,4 @@ class AgentReport:
     stream_filters_refused: str | None = None
     frer_refused: str | None = None
     clock: ClockReport | None = None
+    gates_wait: str | None = None

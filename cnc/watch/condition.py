@@ -21,6 +21,7 @@ class Kind(StrEnum):
     UNFINISHED_ROLLOUT = "unfinished-rollout"
     CLOCK_OFFSET = "clock-offset"
     CLOCK_ERROR = "clock-error"  # clocks may be further apart than the plan allows
+    GATES_WAIT = "gates-wait"  # stored gates are not set until the clock has settled
     TAI_OFFSET = "tai-offset"
     PTP_UNLOCKED = "ptp-unlocked"
     CONFIG_CHANGE_ERROR = "config-change-error"
@@ -38,6 +39,8 @@ class Note(StrEnum):
 
     AGENT_STARTED = "agent-started"
     CLOCK_STEP = "clock-step"
+    PTP_GRANDMASTER = "ptp-grandmaster"
+    PTP_PORT_STATE = "ptp-port-state"
     CONFIGURATION_CHANGED = "configuration-changed"
     COMMIT_TAKEN_BACK = "commit-taken-back"
     HEAL = "heal"

@@ -14,7 +14,7 @@ from cnc.model import (
 from cnc.rollout import forwarding
 from cnc.rollout.compare import agent_down, difference_of
 from cnc.rollout.talkers import configured_difference
-from cnc.rollout.wording import configured_beside, named
+from cnc.rollout.wording import configured_beside, gates_wait, named
 from cnc.switch.rollout_id import RolloutId
 from cnc.switch.tree import AgentReport
 from cnc.watch.condition import WHOLE, Kind, Verdicts
@@ -45,6 +45,7 @@ def verdicts(poll: Poll, desired: Desired, is_known: Callable[[str], bool]) -> V
         return found
     found[Kind.DRIFT] = drift(poll, desired)
     found[Kind.PTP_UNLOCKED] = _unlocked(agent)
+    found[Kind.GATES_WAIT] = {WHOLE: gates_wait(agent.gates_wait)} if agent.gates_wait else {}
     found[Kind.LINK_DOWN] = {port: text for port in desired if (text := _link_down(poll, port))}
     return found
 

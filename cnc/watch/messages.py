@@ -13,6 +13,8 @@ _POLL_AFTER = {
     (tree.TSN_LINUX, "port-restored"),
     (tree.TSN_LINUX, "port-state-change"),
     (tree.TSN_LINUX, "clock-step"),
+    (tree.TSN_LINUX, "ptp-grandmaster-change"),
+    (tree.TSN_LINUX, "ptp-port-state-change"),
     (tree.TSN_LINUX, "agent-started"),
     (tree.TSN_LINUX, "latent-error"),
     (tree.TSN_LINUX, "latent-error-ended"),
@@ -28,12 +30,17 @@ def requires_poll(notification: Notification) -> bool:
 
 def events(received: SwitchNotification) -> list[Event]:
     """The event of a notification, if it has one."""
-    notification = received.notification
+    notification, port = received.notification, WHOLE
     match notification.namespace, notification.name:
         case tree.TSN_LINUX, "agent-started":
             kind, text = Note.AGENT_STARTED, f"process {notification.leaves.get('pid', '?')}"
         case tree.TSN_LINUX, "clock-step":
             kind, text = Note.CLOCK_STEP, _step(notification)
+        case tree.TSN_LINUX, "ptp-grandmaster-change":
+            kind, text = Note.PTP_GRANDMASTER, _grandmaster(notification)
+        case tree.TSN_LINUX, "ptp-port-state-change":
+            port = notification.leaves.get("interface", WHOLE)
+            kind, text = Note.PTP_PORT_STATE, _changed(notification, "state")
         case subscription.NETCONF_EVENTS, "netconf-config-change" if _is_of_running(notification):
             kind, text = Note.CONFIGURATION_CHANGED, f"by {_who(notification, 'changed-by/')}"
         case subscription.NETCONF_EVENTS, "netconf-confirmed-commit" if words := _taken_back(
@@ -42,7 +49,7 @@ def events(received: SwitchNotification) -> list[Event]:
             kind, text = Note.COMMIT_TAKEN_BACK, words
         case _:
             return []
-    return [Event(What.NOTED, kind, received.switch, WHOLE, text, received.at)]
+    return [Event(What.NOTED, kind, received.switch, port, text, received.at)]
 
 
 def _is_of_running(notification: Notification) -> bool:
@@ -70,6 +77,18 @@ def _step(notification: Notification) -> str:
         return f"CLOCK_TAI moved ({error}), {tai_offset}"
     direction = "back" if step_ns < 0 else "ahead"
     return f"CLOCK_TAI moved {duration(abs(step_ns))} {direction}, {tai_offset}"
+
+
+def _grandmaster(notification: Notification) -> str:
+    itself = notification.leaves.get("is-grandmaster") == "true"
+    changed = _changed(notification, "grandmaster-identity")
+    return f"is the grandmaster now: {changed}" if itself else f"another grandmaster: {changed}"
+
+
+def _changed(notification: Notification, leaf: str) -> str:
+    """What a leaf is now, and what it was."""
+    leaves = notification.leaves
+    return f"{leaves.get(leaf, '?')}, was {leaves.get('before', '?')}"
 
 
 def _who(notification: Notification, where: str = "") -> str:

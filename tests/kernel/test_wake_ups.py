@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
+from agent.kernel import clock
 from agent.kernel.link import WAKE_UP_PROBE
 from agent.kernel.ports import KernelPorts
 from agent.kernel.timer_probe import BATCH_S, INTERVAL_NS, TimerProbe
 from agent.kernel.wake_up_monitor import WakeUpMonitor
 from agent.mechanisms import MECHANISMS
+from agent.model import Clock
 from tests.kernel.conftest import NS_PER_S
 
 # Reading a clock takes 256 ns in virtual time; so many readings of other programs a timer may meet.
@@ -96,6 +98,33 @@ def test_wake_ups_around_a_step_that_is_taken_back_are_not_counted(ports):
     probe.send()
     time.sleep(2 * BATCH_S)
     assert len(probe.receive()) == A_BATCH
+    probe.close()
+
+
+def test_wake_ups_of_a_step_that_is_seen_before_they_are_noted_are_not_counted(
+    ports, monkeypatch: pytest.MonkeyPatch
+):
+    """The clock is set after the probe has read its notes, and before it looks at the clock: the
+    frames that the step makes late are noted for the next call, which sees no step."""
+    probe = TimerProbe()
+    probe.send()
+    time.sleep(BATCH_S / 2)
+    read = clock.offsets_ns
+
+    def set_and_read() -> dict[Clock, int]:
+        monkeypatch.setattr(clock, "offsets_ns", read)
+        time.clock_settime_ns(time.CLOCK_REALTIME, time.time_ns() + NS_PER_S)
+        return read()
+
+    monkeypatch.setattr(clock, "offsets_ns", set_and_read)
+    assert probe.receive() == []
+    time.sleep(BATCH_S)
+    assert probe.receive() == []
+    probe.send()
+    time.sleep(2 * BATCH_S)
+    lateness_ns = probe.receive()
+    assert len(lateness_ns) == A_BATCH
+    assert max(lateness_ns) <= EXACT_NS
     probe.close()
 
 

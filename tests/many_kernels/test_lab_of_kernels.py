@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from cnc.lab.kernels import offsets
 from cnc.lab.kernels.offsets import Offset
 from cnc.lab.lifecycle import STATE_ROOT
 from cnc.lab.virtual_network import oscillator
+from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.model import NS_PER_S, Clock
 from tests import pcapng_reader
 
@@ -218,6 +220,27 @@ def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: P
     # frequency swings five times.
     assert abs(gained_ns - 5_000_000) < 2_000_000
     assert_runs_by_its_table("l1", intents.load(file).clocks["l1"])
+
+
+def test_clocks_are_set_at_the_instants_that_are_stated(tmp_path: Path):
+    """A step between two records, 10 ms apart, in which an oscillator gains nothing."""
+    file = tmp_path / "two.yaml"
+    clock = "l1: {clock: {steps: [{at: 1s, by: 1us}, {at: 3s, by: -1s}]}}"
+    file.write_text(TWO.replace("l1: {CLOCK}", clock))
+    up(file, "--clocks", "free")
+    begun_ns = time_ns("controller") - VIRTUAL_EPOCH_NS
+    on("controller", "sleep", "5")
+    found = [each for each in offsets.read(SHARED / "offsets.csv") if each.node == "l1"]
+    steps = [
+        (after.time_ns - begun_ns, after.offset_ns - before.offset_ns)
+        for before, after in pairwise(found)
+        if after.offset_ns != before.offset_ns
+    ]
+    assert [by_ns for _, by_ns in steps] == [1_000, -NS_PER_S]
+    (first_ns, _), (second_ns, _) = steps
+    # A command takes some milliseconds before it begins.
+    assert abs(first_ns - NS_PER_S) < NS_PER_S // 10
+    assert abs(second_ns - first_ns - 2 * NS_PER_S) <= offsets.PERIOD_NS
 
 
 def test_gptp_settles_clocks_that_are_off_and_a_push_needs_them_settled(tmp_path: Path):

@@ -153,6 +153,9 @@ class RecordedPorts(MemoryPorts):
     def ptp_status(self) -> PtpStatus | None:
         return self._kernel.ptp
 
+    def unsettled(self, clock_error_ns: int) -> str | None:
+        return self._kernel.unsettled
+
     def close(self) -> None:
         self._kernel.record("close")
 
@@ -173,8 +176,8 @@ class RecordingKernel(Switch):
     """A switch of ports in memory. `log` lists what was done, `reads` counts the times it was read.
 
     Its clocks stand at `time_ns`, and move only when a test moves them; None: the machine's own.
-    `refuse` and `delay_s` make trouble; `changed` and `vanished` are what happens to a port without
-    the agent.
+    `unsettled` is what its clock lacks. `refuse` and `delay_s` make trouble; `changed` and
+    `vanished` are what happens to a port without the agent.
     """
 
     def __init__(self, *ports: PortState, now_ns: int | None = None) -> None:
@@ -186,6 +189,7 @@ class RecordingKernel(Switch):
         self.offsets_ns = {Clock.TAI: 0, Clock.REALTIME: 0}
         self.gates_refused: str | None = None
         self.ptp: PtpStatus | None = None
+        self.unsettled: str | None = None
         self.ports: RecordedPorts = RecordedPorts(self, ports)
 
     @property

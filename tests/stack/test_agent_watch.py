@@ -12,10 +12,15 @@ import sysrepo
 
 from agent.datastore.memory import MemoryFile
 from agent.datastore.subscriptions import Datastore
-from agent.events import LatentError, LatentErrorEnded
+from agent.events import (
+    LatentError,
+    LatentErrorEnded,
+    PtpGrandmasterChange,
+    PtpPortStateChange,
+)
 from agent.mechanism import Observation
 from agent.mechanisms.gates.model import GateState
-from agent.model import AgentError, Clock, OperStatus
+from agent.model import AgentError, Clock, OperStatus, PtpPortState
 from agent.sysrepo.data import parse_notification
 from agent.sysrepo.notifications import NotificationSubscription
 from tests.stack.recording_kernel import altered, port
@@ -145,6 +150,31 @@ def test_a_clock_that_was_set_back_is_told_and_its_schedules_are_set_anew(agent,
     kernel.notify()
     wait_until(lambda: told[-1] == ("clock-step", {"tai-offset": 37, "step-ns": -SECOND_NS}))
     assert kernel.log == ["restart p1"]
+
+
+def test_what_ptp4l_says_otherwise_than_before_is_told(agent, kernel, told, monkeypatch):
+    found = [
+        PtpGrandmasterChange(0, "020000.fffe.000102", "020000.fffe.000101", is_grandmaster=True),
+        PtpPortStateChange(0, "p1", PtpPortState.PRE_MASTER, PtpPortState.SLAVE),
+    ]
+    looks = iter([Observation(tuple(found))])
+    monkeypatch.setattr(kernel.ports, "observe", lambda: next(looks, Observation()))
+    wait_until(lambda: len(told) == 3)
+    assert told[1:] == [
+        (
+            "ptp-grandmaster-change",
+            {
+                "instance": 0,
+                "grandmaster-identity": "020000.fffe.000102",
+                "before": "020000.fffe.000101",
+                "is-grandmaster": True,
+            },
+        ),
+        (
+            "ptp-port-state-change",
+            {"instance": 0, "interface": "p1", "state": "pre-master", "before": "slave"},
+        ),
+    ]
 
 
 def test_a_look_that_fails_is_not_the_last_one(agent, kernel, told, monkeypatch):

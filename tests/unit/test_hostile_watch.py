@@ -74,6 +74,7 @@ def test_a_clock_step_that_is_no_number_is_told_as_such(observer, step_ns, told)
 NAMES = st.sampled_from(
     [
         *((TSN_LINUX, n) for n in ("agent-started", "clock-step", "port-drift", "port-restored")),
+        *((TSN_LINUX, n) for n in ("ptp-grandmaster-change", "ptp-port-state-change")),
         *((NETCONF_EVENTS, n) for n in ("netconf-config-change", "netconf-confirmed-commit")),
         ("urn:x", "x"),
     ]

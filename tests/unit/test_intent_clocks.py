@@ -11,7 +11,7 @@ import pytest
 from cnc import intent as intents
 from cnc.errors import InputError
 from cnc.lab.supported import check_clocks
-from cnc.model import Clock, Intent
+from cnc.model import Clock, ClockStep, Intent
 from cnc.planner import plan
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -52,6 +52,13 @@ def test_without_a_seed_each_node_walks_in_a_way_of_its_own_and_always_the_same(
     assert with_clocks(s2=walking).clocks["s2"].seed == seeds["s2"]
 
 
+def test_steps_are_in_the_order_of_time_whatever_that_of_the_list():
+    stepping = {"steps": [{"at": "20s", "by": "-1ms"}, {"at": "0s", "by": "1us"}]}
+    assert with_clocks(s2=stepping).clocks == {
+        "s2": Clock(steps=(ClockStep(0, 1_000), ClockStep(20_000_000_000, -1_000_000)))
+    }
+
+
 def test_without_the_key_all_clocks_tell_true_time():
     assert with_clocks().clocks == {}
 
@@ -63,6 +70,8 @@ def test_a_plan_does_not_depend_on_the_clocks_of_a_lab():
 
 def test_a_lab_whose_nodes_share_a_clock_refuses_one_that_differs():
     check_clocks(with_clocks())
+    with pytest.raises(InputError):
+        check_clocks(with_clocks(s2={"steps": [{"at": "10s", "by": "1us"}]}))
     with pytest.raises(InputError) as refused:
         check_clocks(with_clocks(s2=OFF))
     assert "switch s2 has a clock of its own" in str(refused.value)

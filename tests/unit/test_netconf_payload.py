@@ -95,6 +95,15 @@ def test_the_record_of_the_rollout_goes_with_the_lists(plan: Plan) -> None:
     assert rollout_id_in(config) == MARK
 
 
+def test_the_record_tells_how_far_clocks_may_be_apart_where_there_are_several(plan: Plan) -> None:
+    mark = dataclasses.replace(MARK, clock_error_ns=1_000)
+    config = edit_config({"p2": wanted_of(plan)}, 0, {}, mark)
+    assert rollout_id_in(config) == mark
+    # It replaces the record of the rollout before, which may have told it.
+    (rollout,) = config.findall("{urn:tsn-control-plane:yang:tsn-linux}rollout")
+    assert rollout.get("{urn:ietf:params:xml:ns:netconf:base:1.0}operation") == "replace"
+
+
 def test_a_switch_without_a_record_has_had_no_rollout() -> None:
     assert rollout_id_in(etree.fromstring("<data/>")) is None
 

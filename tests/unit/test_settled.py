@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
+from agent.kernel.clock_monitor import Measured
+from agent.kernel.timex import KernelClock
+from agent.mechanisms.clock import kernel as clock_kernel
+from agent.mechanisms.clock.kernel import PtpDaemonAdapter
+from agent.model import PtpPortState, PtpStatus
+from cnc.model import PortRef
+from cnc.rollout.compare import _port_status as port_status
 from cnc.rollout.preflight import Check, Verdict
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.settled import trust
+from cnc.rollout.stream_counts import NO_COUNTS
 from cnc.switch.device import SwitchState
+from cnc.switch.payload import desired_ports
 from cnc.switch.tree import AgentReport, ClockReport, ClockSource, PtpReport
+from tests.unit.watched_switches import PLAN, bare, report
 
 CLOCK_ERROR_NS = 1_000
 
@@ -130,3 +143,115 @@ def test_a_ptp4l_that_nobody_manages_says_more_than_the_kernel_does():
 
     assert finding.verdict is Verdict.OK
     assert finding.text.startswith("grandmaster")
+
+
+# --- an agent that starts with gates that were stored --------------------------------------------
+
+NOBODY_ELSE = None
+FOLLOWS = PtpStatus("own", "gm", "gm", False, -800, {1: PtpPortState.SLAVE})
+
+# The cases of `CASES` in the same order, as the agent sees them: by what its own ptp4l measured, by
+# what the kernel says, by `--shared-clock`; and what it says where gates wait.
+AT_BOOT = [
+    (Measured(300, 10), None),
+    (Measured(1_000, 10), None),
+    (
+        Measured(1_001, 10),
+        "managed by PTP instance 0: at most 1001 ns off in the last 10 s; the plan allows 1000 ns",
+    ),
+    (
+        Measured(300, 4),
+        "managed by PTP instance 0: at most 300 ns off in the last 4 s, of the 10 s that it takes",
+    ),
+    (Measured(), "managed by PTP instance 0: it does not follow a grandmaster"),
+    (KernelClock(True, 1, 37), None),
+    (KernelClock(True, 1, 0), "unmanaged: the kernel has no TAI offset"),
+    (
+        KernelClock(False, 1, 37),
+        "unmanaged: the kernel says that no program synchronises it",
+    ),
+    (OSError("filtered"), None),
+    ("shared", None),
+]
+
+
+def adapter(monkeypatch, directory, found, ptp4l=NOBODY_ELSE):
+    """The clock of a switch, of which an agent learns `found`."""
+
+    def read():
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    made = PtpDaemonAdapter(directory, shared_clock=found == "shared")
+    monkeypatch.setattr(clock_kernel.timex, "read", read)
+    monkeypatch.setattr(clock_kernel.ptp, "status", lambda: ptp4l)
+    if isinstance(found, Measured):
+        monitor = SimpleNamespace(clock=SimpleNamespace(instance=0), measured=lambda: found)
+        monkeypatch.setattr(made, "_monitor", monitor)
+    return made
+
+
+@pytest.mark.parametrize(("found", "text"), AT_BOOT)
+def test_stored_gates_wait_for_the_same_clocks_that_a_push_is_refused_for(
+    found, text, monkeypatch, tmp_path
+):
+    assert adapter(monkeypatch, tmp_path, found).unsettled(CLOCK_ERROR_NS) == text
+
+
+def test_the_agent_and_the_controller_judge_every_case_alike():
+    """Except that the agent cannot warn: what neither knows lets gates go, as it lets a push."""
+    for (_, _, is_settled, _), (_, text) in zip(CASES, AT_BOOT, strict=True):
+        assert (text is not None) == (is_settled is False)
+
+
+@pytest.mark.parametrize(
+    ("ptp4l", "allowed_ns", "text"),
+    [
+        (FOLLOWS, 800, None),
+        (FOLLOWS, 799, "unmanaged: its ptp4l is 800 ns off its master; the plan allows 799 ns"),
+        (
+            replace(FOLLOWS, ports={1: PtpPortState.LISTENING, 2: PtpPortState.FAULTY}),
+            800,
+            "unmanaged: its ptp4l is not locked: listening, faulty",
+        ),
+        (replace(FOLLOWS, ports={}), 800, "unmanaged: its ptp4l is not locked: no port"),
+    ],
+)
+def test_a_ptp4l_that_the_agent_does_not_manage_is_asked_before_the_kernel(
+    ptp4l, allowed_ns, text, monkeypatch, tmp_path
+):
+    kernel_says_no = KernelClock(False, 1, 0)
+    clock = adapter(monkeypatch, tmp_path, kernel_says_no, ptp4l)
+    assert clock.unsettled(allowed_ns) == text
+
+
+def test_gates_that_wait_are_a_warning_since_a_push_sets_them():
+    agent = AgentReport(37, 100, clock=SHARED, gates_wait="unmanaged: the kernel has no TAI offset")
+    found = examine_clocks({"s1": SwitchState(agent, {}, 0, 0)}, CLOCK_ERROR_NS)
+    (finding,) = (each for each in found if each.check is Check.GATES_WAIT)
+
+    assert finding.verdict is Verdict.WARNING
+    assert finding.text == "gates wait for the clock: unmanaged: the kernel has no TAI offset"
+
+
+def test_status_says_of_each_port_without_its_gates_that_they_wait():
+    (name,) = PLAN.intent.network.bridges.keys() & {"s1"}
+    (port, desired), *_ = (
+        each for each in desired_ports(PLAN, name).items() if each[1] is not None
+    )
+    waits = "unmanaged: the kernel has no TAI offset"
+    found = port_status(
+        PortRef(name, port),
+        desired,
+        bare({port: report(desired)}, port)[port],
+        None,
+        NO_COUNTS,
+        is_leftover=False,
+        hint=None,
+        waits=waits,
+    )
+
+    assert found.verdict == f"gates wait for the clock: {waits}"
+    assert not found.agrees
+    assert "once the clock has settled" in found.hints[0]

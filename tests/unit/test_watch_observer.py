@@ -194,6 +194,16 @@ def test_ptp_that_loses_its_master_is_told_where_it_runs(observer):
     assert told(observer.take(poll("s1", 20, agent=locked))) == ended("ptp-unlocked", "s1")
 
 
+def test_gates_that_wait_for_the_clock_are_told_with_what_it_lacks(observer: Observer) -> None:
+    lacking = "unmanaged: the kernel has no TAI offset"
+    waiting = AgentReport(37, 100, gates_wait=lacking)
+    assert told(observer.take(poll("s1"))) == []
+    (event,) = observer.take(poll("s1", 10, agent=waiting))
+    assert (event.kind, event.switch) == ("gates-wait", "s1")
+    assert event.text == f"gates wait for the clock: {lacking}"
+    assert told(observer.take(poll("s1", 20))) == ended("gates-wait", "s1")
+
+
 def test_a_clock_that_leaves_the_others_is_told_of_that_switch_alone(observer):
     for name in ("s1", "s2", "s3"):
         assert observer.take(poll(name, 0)) == []

@@ -15,7 +15,7 @@ from typing import Any
 
 from agent import whole_file
 from agent.composition import Contribution, KernelObject
-from agent.kernel import timex
+from agent.kernel import ptp, timex
 from agent.kernel.clock_monitor import ClockMonitor, ManagedClock
 from agent.kernel.ethtool import Ethtool
 from agent.kernel.ptp_management import (
@@ -28,7 +28,9 @@ from agent.kernel.ptp_management import (
     TimePropertiesDataSet,
     ask,
 )
-from agent.mechanism import KernelAdapter, Node
+from agent.mechanism import KernelAdapter, Node, Observation
+from agent.mechanisms.clock import settled
+from agent.mechanisms.clock.changes import changes
 from agent.mechanisms.clock.rules import PtpDaemons, by_instance
 from agent.model import AgentError, PortState, PtpStatus
 from agent.ptp_daemons import files, status
@@ -73,6 +75,10 @@ class PtpDaemonAdapter(KernelAdapter):
         self._shared_clock = shared_clock
         self._monitor = ClockMonitor()
         self._ignored: dict[Path, str] = {}
+        # The interfaces of the ptp4l that keeps the clock, by port number, and what it said last
+        # when that was observed.
+        self._managed_ports: Mapping[int, str] = {}
+        self._told: tuple[ManagedClock, PtpStatus] | None = None
         self.objects = {PtpDaemons: self._replace}
 
     def read(self, states: Mapping[str, PortState]) -> dict[str, PortState]:
@@ -82,6 +88,8 @@ class PtpDaemonAdapter(KernelAdapter):
         self._monitor.follow(self._managed_clock(daemons))
         for daemon in daemons:
             report = self._report(daemon)
+            if self._monitor.clock and self._monitor.clock.instance == daemon.instance.index:
+                self._managed_ports = dict(enumerate((name for name, _ in daemon.ports), start=1))
             for number, (name, port) in enumerate(daemon.ports, start=1):
                 membership = Membership(port, number, daemon.time_stamping, report)
                 memberships.setdefault(name, []).append(membership)
@@ -92,12 +100,36 @@ class PtpDaemonAdapter(KernelAdapter):
             for name, state in states.items()
         }
 
+    def observe(self, now_ns: int) -> Observation:  # noqa: ARG002
+        """What ptp4l says otherwise than when it was last observed. While it does not answer
+        nothing is known to have changed."""
+        clock, status = self._monitor.clock, self._monitor.status
+        if clock is None or status is None:
+            return Observation()
+        told, self._told = self._told, (clock, status)
+        if told is None or told[0] != clock:
+            return Observation()
+        return Observation(tuple(changes(clock.instance, self._managed_ports, told[1], status)))
+
     def leaves(self) -> Node:
         """What the clock can be trusted with."""
         return {"clock": self._trust()}
 
     def ptp_status(self) -> PtpStatus | None:
         return self._monitor.status
+
+    def unsettled(self, clock_error_ns: int) -> str | None:
+        if self._shared_clock:
+            return None
+        if clock := self._monitor.clock:
+            return settled.managed(clock.instance, self._monitor.measured(), clock_error_ns)
+        # A ptp4l that the agent does not manage says more of the clock than the kernel does.
+        if status := ptp.status():
+            return settled.followed(status, clock_error_ns)
+        try:
+            return settled.unmanaged(timex.read())
+        except OSError:
+            return None  # a push is not refused, either, where the kernel cannot be asked
 
     def close(self) -> None:
         self._monitor.close()

@@ -25,7 +25,7 @@ from pyroute2 import IPRoute
 from cnc import intent as intents
 from cnc.addressing import management
 from cnc.lab import inventory, namespaces, topology
-from cnc.lab.kernels import beside, gptp, layout
+from cnc.lab.kernels import beside, gptp, layout, steps
 from cnc.lab.kernels.layout import CONTROLLER, SHARED, Clocks, Kernel
 from cnc.lab.lifecycle import STATE_ROOT
 from cnc.lab.management import SWITCH_PORT
@@ -132,6 +132,7 @@ def _be_controller(intent: Intent, kernel: Kernel, directory: Path, clocks: Cloc
         gptp.configure(lab)
         waiting = gptp.await_settled(lab)
     (SHARED / layout.UNSETTLED).write_text(json.dumps(waiting))
+    steps.begin(lab)
     environment = {"CNC_IDENTITY": str(lab.identity), "CNC_KNOWN_HOSTS": str(lab.known_hosts)}
     server = Server(console, list, environment)
     server.send(Frame(Kind.READY, 0))

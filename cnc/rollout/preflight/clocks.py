@@ -11,7 +11,7 @@ from cnc.model import NS_PER_S
 from cnc.rollout.preflight.clock_tree import ClockTree
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
 from cnc.rollout.preflight.settled import trust
-from cnc.rollout.wording import named
+from cnc.rollout.wording import GATES_WAIT_HINT, gates_wait, named
 from cnc.switch.device import SwitchState
 from cnc.switch.tree import ClockReport, ClockSource
 
@@ -30,6 +30,7 @@ def examine_clocks(states: Mapping[str, SwitchState], clock_error_ns: int) -> It
     certain: a switch read its clock at some moment between request and reply, and only what no such
     moment explains is a difference. The shorter these times, the closer the agreement shown.
     """
+    yield from _waiting_gates(states)
     yield from _tai_offsets(states)
     bounds = {name: state.tai_minus_monotonic_ns() for name, state in states.items()}
     for name, offset in bounds.items():
@@ -50,6 +51,15 @@ def examine_clocks(states: Mapping[str, SwitchState], clock_error_ns: int) -> It
     yield from findings
     if all(finding.verdict is not Verdict.FAILED for finding in findings):
         yield from _along_the_tree(states, clock_error_ns)
+
+
+def _waiting_gates(states: Mapping[str, SwitchState]) -> Iterator[Finding]:
+    """Of switches that have started and hold stored gates back. No failure: a push that the clocks
+    allow sets its gates at once."""
+    for name, state in states.items():
+        if state.agent and state.agent.gates_wait:
+            text = gates_wait(state.agent.gates_wait)
+            yield Finding(name, None, Check.GATES_WAIT, Verdict.WARNING, text, GATES_WAIT_HINT)
 
 
 def _tai_offsets(states: Mapping[str, SwitchState]) -> Iterator[Finding]:

@@ -38,6 +38,7 @@ class Check(StrEnum):
     CLOCKS = "clocks agree"
     CONTROLLER_CLOCK = "controller's clock"
     PTP = "PTP"
+    GATES_WAIT = "gates wait"
 
 
 class Verdict(StrEnum):

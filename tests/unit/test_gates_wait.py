@@ -1,0 +1,185 @@
+"""Gates that are stored when the agent starts: they wait until the clock has settled."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from agent.datastore.changes import Changes
+from agent.datastore.open_change import Request
+from agent.datastore.waiting import ROLLOUT_MODULE
+from agent.datastore.watch import Watch
+from agent.mechanisms.classification.model import DscpState
+from agent.mechanisms.gates.model import GateState
+from tests.stack.recording_kernel import RecordingKernel, port
+from tests.stack.sysrepo_client import NOW_NS, entry, gated
+
+CLOCK_ERROR_NS = 1_000
+LACKING = "managed by PTP instance 0: it does not follow a grandmaster"
+QUARTERS = (entry(0, 0b10, 250_000), entry(1, 0b01, 750_000))
+INTERFACES = "ietf-interfaces"
+
+
+def tree(*interfaces):
+    return {"ietf-interfaces:interfaces": {"interface": list(interfaces)}}
+
+
+STORED = tree(gated("p1"), gated("p2"))
+
+
+@pytest.fixture
+def kernel():
+    found = RecordingKernel(port("p1", 2), port("p2", 3), now_ns=NOW_NS)
+    found.unsettled = LACKING
+    return found
+
+
+@pytest.fixture
+def changes(kernel):
+    serving = Changes(kernel, lambda: STORED)
+    serving.start(STORED, CLOCK_ERROR_NS)
+    yield serving
+    serving.close()
+
+
+@pytest.fixture
+def look(kernel, changes):
+    """Looks at the switch, and returns what is told of it; nothing else wakes the watch."""
+    events = []
+    with closing(Watch(kernel, changes, events.append)) as watch:
+
+        def look():
+            watch._poll()
+            return events
+
+        yield look
+
+
+def with_gates(kernel):
+    return {name for name, state in kernel.states.items() if state[GateState].taprio is not None}
+
+
+def test_stored_gates_are_not_set_before_the_clock_has_settled(kernel, changes, look):
+    assert look() == []  # no drift either: the ports do what they are to do now
+    assert with_gates(kernel) == set()
+    assert changes.gates_wait() == LACKING
+
+
+def test_the_rest_of_what_is_stored_is_in_force_meanwhile(kernel, changes):
+    assert kernel.states["p1"][DscpState].priorities == {46: 7}
+    assert changes.memory.history.keys() == set()
+
+
+def test_they_are_set_once_it_has_settled(kernel, changes, look, caplog):
+    kernel.unsettled = None
+    assert "about to be set" in changes.gates_wait()
+    with caplog.at_level("INFO"):
+        look()
+    assert "setting the gates of p1, p2" in caplog.text
+    assert with_gates(kernel) == {"p1", "p2"}
+    assert changes.gates_wait() is None
+    assert changes.memory.history.keys() == {"p1", "p2"}
+
+
+def test_the_log_says_which_gates_wait_and_for_what(kernel, caplog):
+    with caplog.at_level("INFO"):
+        Changes(kernel, lambda: STORED).start(STORED, CLOCK_ERROR_NS)
+    assert f"the gates of p1, p2 wait for the clock: {LACKING}" in caplog.text
+
+
+def test_what_has_settled_once_waits_no_more(kernel, changes, look):
+    kernel.unsettled = None
+    look()
+    kernel.unsettled = LACKING
+    kernel.log.clear()
+    look()
+    assert with_gates(kernel) == {"p1", "p2"}
+    assert kernel.log == []
+
+
+def test_gates_that_run_are_left_alone_by_an_agent_that_starts_again(kernel, changes, look):
+    kernel.unsettled = None
+    look()
+    kernel.unsettled = LACKING
+    kernel.log.clear()
+    restarted = Changes(kernel, lambda: STORED)
+    restarted.start(STORED, CLOCK_ERROR_NS)
+    assert kernel.log == []
+    assert restarted.gates_wait() is None
+
+
+def test_an_agent_that_starts_again_while_gates_wait_goes_on_waiting(kernel, changes):
+    restarted = Changes(kernel, lambda: STORED)
+    restarted.start(STORED, CLOCK_ERROR_NS)
+    assert restarted.gates_wait() == LACKING
+    assert with_gates(kernel) == set()
+
+
+def test_without_a_clock_error_there_is_no_other_clock_to_wait_for(kernel):
+    alone = Changes(kernel, lambda: STORED)
+    alone.start(STORED, None)
+    assert with_gates(kernel) == {"p1", "p2"}
+    assert alone.gates_wait() is None
+
+
+def test_a_port_that_appears_meanwhile_waits_as_well(kernel, look):
+    del kernel.states["p2"]
+    look()
+    kernel.states["p2"] = port("p2", 9)
+    look()
+    assert kernel.states["p2"][DscpState].priorities == {46: 7}
+    assert with_gates(kernel) == set()
+    kernel.unsettled = None
+    look()
+    assert with_gates(kernel) == {"p1", "p2"}
+
+
+def test_a_port_that_is_missing_when_the_clock_settles_gets_its_gates_when_it_appears(kernel, look):
+    del kernel.states["p2"]
+    kernel.unsettled = None
+    look()
+    assert with_gates(kernel) == {"p1"}
+    kernel.states["p2"] = port("p2", 9)
+    look()
+    assert with_gates(kernel) == {"p1", "p2"}
+
+
+def test_gates_that_a_client_changes_are_set_at_once_and_the_others_wait_on(kernel, changes, look):
+    request = Request(INTERFACES, 1)
+    changed = tree(gated("p1", QUARTERS), gated("p2"))
+    changes.change(request, changed)
+    assert with_gates(kernel) == {"p1"}
+    changes.done(request, lambda: changed)
+    look()
+    assert with_gates(kernel) == {"p1"}
+    assert changes.gates_wait() == LACKING
+
+
+def test_a_rollout_sets_all_gates_at_once_those_that_it_leaves_as_they_are_too(kernel, changes):
+    """A push has compared the clocks by itself, and checks that the kernel runs what it sent."""
+    requests = [Request(ROLLOUT_MODULE, 1), Request(INTERFACES, 1)]
+    for request in requests:
+        changes.change(request, STORED)
+    assert with_gates(kernel) == {"p1", "p2"}
+    for request in requests:
+        changes.done(request, lambda: STORED)
+    assert changes.gates_wait() is None
+
+
+def test_a_change_that_is_taken_back_leaves_the_gates_waiting(kernel, changes, look):
+    request = Request(ROLLOUT_MODULE, 1)
+    changes.change(request, STORED)
+    changes.abort(request)
+    look()
+    assert with_gates(kernel) == set()
+    assert changes.gates_wait() == LACKING
+
+
+def test_a_port_that_cannot_be_configured_does_not_let_the_others_gates_loose(kernel, look):
+    """The ports are tried one by one then."""
+    kernel.states["p2"] = port("p2", 3, foreign_qdisc="cake")
+    serving = Changes(kernel, lambda: STORED)
+    serving.start(STORED, CLOCK_ERROR_NS)
+    assert with_gates(kernel) == set()
+    assert serving.gates_wait() == LACKING
