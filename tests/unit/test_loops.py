@@ -38,7 +38,7 @@ DELAY = LoopDelay(sensor_ns=65 * US, compute_ns=50 * US, wait_ns=0, actuator_ns=
 def document(**keys: Any) -> dict[str, Any]:
     """loop.yaml with other keys for its loop; those that are None are left out."""
     changed: dict[str, Any] = deepcopy(dict(DOCUMENT))
-    changed["loops"]["axis"].update(keys)
+    changed["loops"]["axis"].update({"deadline": "500us"} | keys)
     for key in [key for key, value in keys.items() if value is None]:
         del changed["loops"]["axis"][key]
     return changed
@@ -62,9 +62,9 @@ def test_a_loop_is_read_as_it_is_written():
     assert (loop.sensor, loop.actuator) == ("position", "command")
     assert (loop.period_ns, loop.compute_ns, loop.deadline_ns) == (1_000 * US, 50 * US, 500 * US)
     assert loop.plant == FirstOrder(Decimal(1), 5_000 * US)
-    assert loop.controller == PiController(Decimal("0.8"), Decimal(300), Decimal(10))
+    assert loop.controller == PiController(Decimal(1), Decimal(250), Decimal(10))
     assert loop.accepted == Accepted(10_000 * US, 5)
-    assert loop.periods == 60
+    assert loop.periods == 100
 
 
 def test_a_plant_of_order_2_and_a_controller_of_the_operator_are_read():
@@ -219,7 +219,7 @@ def test_a_refusal_names_the_line(tmp_path: Path):
 def test_a_slower_lab_has_slower_loops():
     before, after = intent().loops["axis"], slower(intent(), 10).loops["axis"]
     assert after.plant == FirstOrder(Decimal(1), 50_000 * US)
-    assert after.controller == PiController(Decimal("0.8"), Decimal(30), Decimal(10))
+    assert after.controller == PiController(Decimal(1), Decimal(25), Decimal(10))
     assert (after.deadline_ns, after.compute_ns) == (5_000 * US, 500 * US)
     assert after.periods == before.periods
 
@@ -318,7 +318,7 @@ def test_people_see_what_a_loop_takes_and_of_what_that_is_made():
     done = CliRunner().invoke(cli.cnc, ["plan", str(FILE)], env={"COLUMNS": "200"})
     (row,) = (line.split() for line in done.stdout.splitlines() if "axis:" in line)
     assert row[:3] == ["axis:", "position,", "command"]
-    assert " ".join(row[3:]) == "1 ms 65 µs 50 µs 0 ns 65 µs 180 µs 500 µs"
+    assert " ".join(row[3:]) == "1 ms 65 µs 50 µs 0 ns 65 µs 180 µs 250 µs"
 
 
 def test_the_page_has_what_a_loop_takes():
