@@ -22,6 +22,7 @@ from cnc.elimination import (
     ports_of,
 )
 from cnc.identification import Identification, IdentityPart, Translation
+from cnc.loops import Loop, LoopDelay
 from cnc.policing import (
     DEFAULT_STREAM_FILTERS_MAX,
     NO_POLICING,
@@ -472,7 +473,8 @@ class Intent:
     `measured_clock_error` is where the clock error comes from, if the operator wants it measured.
     Of `assignable` the streams of a bridged network get what the operator does not state of their
     addresses, of `individual` those with an `identification`. `clocks` are those of the nodes of an
-    emulated network, where they differ; no plan depends on them.
+    emulated network, where they differ; no plan depends on them. `loops` are the control loops that
+    streams close.
     """
 
     name: str
@@ -488,6 +490,7 @@ class Intent:
     individual: AddressRange = DEFAULT_INDIVIDUAL_RANGE
     policing: PolicingRules = NO_POLICING
     clocks: Mapping[str, Clock] = field(default_factory=dict)
+    loops: Mapping[str, Loop] = field(default_factory=dict)
 
     @property
     def states_gate_margin(self) -> bool:
@@ -624,7 +627,8 @@ class Plan:
     after the end of a disturbance its frames may still be later than their bound; empty where the
     network need not recover. `addresses` has every planned stream of a bridged network; it is empty
     in a routed one. `jitter_ns` has every planned stream whose jitter the operator limits, and for
-    each of its listeners the spread of arrivals that it is promised.
+    each of its listeners the spread of arrivals that it is promised. `loops` has how long each
+    control loop takes whose two streams are planned.
     """
 
     intent: Intent
@@ -635,6 +639,7 @@ class Plan:
     recovery_ns: Mapping[str, int] = field(default_factory=dict)
     addresses: Mapping[str, StreamAddress] = field(default_factory=dict)
     jitter_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    loops: Mapping[str, LoopDelay] = field(default_factory=dict)
 
     def class_of(self, stream: str) -> TrafficClass:
         """The class that all frames of a planned stream use."""

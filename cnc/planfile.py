@@ -17,6 +17,7 @@
      "addresses": {stream: {"destination_mac": "03:54:53:4e:00:00", "vlan_id": n}, ...},
      "jitter_ns": {stream: {listener: n, ...}, ...},
      "recovery_ns": {stream: n, ...},
+     "loops":     {loop: {"sensor_ns": n, "compute_ns": n, "wait_ns": n, "actuator_ns": n}, ...},
      "refused":   {stream: why it has no place, ...},
      "gates":     {"node/port": {"cycle_ns": n, "entries": [["0x81", interval_ns], ...]}, ...}}
 
@@ -29,6 +30,9 @@ where it is routed. The PCP of a stream is the priority of its class.
 
 `jitter_ns` has the streams whose jitter the intent limits: the spread of arrivals that each of
 their listeners is promised. It is missing where there is none.
+
+`loops` has the control loops of the intent whose streams have a place: the parts of the most that
+passes from a sample until its command is at the plant. It is missing where there is none.
 
 `gate_margin` is how late the plan expects gates to open where the intent does not state it, and
 the measurement that asks for it: how late the latest of `count` wake-ups was. `measured` is missing
@@ -55,6 +59,7 @@ from pydantic import ValidationError
 
 from cnc import collector, whole_file
 from cnc.errors import InputError
+from cnc.loops import LoopDelay
 from cnc.model import (
     ClocksApart,
     GateControlList,
@@ -169,6 +174,7 @@ def parse(text: str, source: str) -> Plan:
             for name, its in found.addresses.items()
         },
         jitter_ns=found.jitter_ns,
+        loops={name: LoopDelay(**dict(its)) for name, its in found.loops.items()},
     )
 
 
@@ -220,6 +226,7 @@ def _text(plan: Plan) -> str:
     intent = plan.intent
     limits = {str(port): asdict(stated) for port, stated in intent.stated_limits.items()}
     addresses = {name: asdict(its) for name, its in plan.addresses.items()}
+    loops = {name: asdict(its) for name, its in plan.loops.items()}
     lateness = {
         name: {"value_ns": its.value_ns, "measured": _written(its)}
         for name, its in intent.measured_lateness.items()
@@ -237,6 +244,7 @@ def _text(plan: Plan) -> str:
         *([f'"addresses": {_lines(addresses)}'] if addresses else []),
         *([f'"jitter_ns": {_lines(plan.jitter_ns)}'] if plan.jitter_ns else []),
         *([f'"recovery_ns": {_lines(plan.recovery_ns)}'] if plan.recovery_ns else []),
+        *([f'"loops": {_lines(loops)}'] if loops else []),
         f'"refused": {_lines(plan.refused)}',
         f'"gates": {_lines(gates)}',
     ]

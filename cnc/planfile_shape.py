@@ -97,6 +97,12 @@ def _known_stream(name: str, info: ValidationInfo) -> str:
     return name
 
 
+def _known_loop(name: str, info: ValidationInfo) -> str:
+    if name not in _intent(info).loops:
+        raise ValueError("a loop of the intent in this file")
+    return name
+
+
 def _known_listener(name: str, info: ValidationInfo) -> str:
     if all(name not in stream.listeners for stream in _intent(info).streams.values()):
         raise ValueError("a listener of a stream of the intent in this file")
@@ -192,6 +198,13 @@ class MeasuredObject(_Object):
     count: _Positive
 
 
+class _LoopObject(_Object):
+    sensor_ns: _Positive
+    compute_ns: _Count
+    wait_ns: _Count
+    actuator_ns: _Positive
+
+
 class _AddressObject(_Object):
     destination_mac: Annotated[str, PlainValidator(_mac)]
     vlan_id: Annotated[int, PlainValidator(_vlan_id)]
@@ -270,6 +283,7 @@ class PlanObject(_Object):
     streams: dict[_Stream, _StreamObject]
     jitter_ns: dict[_Stream, dict[_Listener, _Count]] = {}
     recovery_ns: dict[_Stream, _Count] = {}
+    loops: dict[Annotated[str, AfterValidator(_known_loop)], _LoopObject] = {}
     refused: dict[_Stream, Annotated[str, PlainValidator(_reason)]]
     gates: dict[_Port, _GatesObject]
     limits: dict[_Port, _LimitsObject] = {}
@@ -325,6 +339,7 @@ def _keys_at(place: Sequence[str | int]) -> list[str]:
         "gates": _GatesObject,
         "limits": _LimitsObject,
         "addresses": _AddressObject,
+        "loops": _LoopObject,
         "talker_lateness": MeasuredObject if len(place) > 2 else TalkerLatenessObject,  # noqa: PLR2004
         "clock_error": ClocksApartObject if len(place) > 1 else ClockErrorObject,
         "gate_margin": MeasuredObject if len(place) > 1 else GateMarginObject,

@@ -22,6 +22,8 @@ worst and best cases itself, and looks whether each rule holds:
     gate-talker                      a talker's list shuts best effort alone
     gate-control, starved-control, starved-best-effort
                                      control may always be sent, best effort often enough
+    loop, loop-deadline              control loops take as long as the plan says, and no longer
+                                     than they may
     recovery                         frames are in time again as soon as promised
     address                          in a bridged network every stream has an address and VLAN of
                                      its own, as the operator states and no protocol uses
@@ -50,6 +52,7 @@ from cnc.check.forwarding import judge_forwarding
 from cnc.check.frames import judge_streams
 from cnc.check.limits import judge_limits
 from cnc.check.lists import judge_lists, readable_lists
+from cnc.check.loops import judge_loops
 from cnc.check.policing import judge_policing
 from cnc.check.queues import judge_links, judge_queues
 from cnc.check.recovery import judge_recovery
@@ -77,6 +80,7 @@ def judge(plan: Plan) -> list[Violation]:
     violations += judge_forwarding(plan, forwarding)
     violations += judge_histories(plan, forwarding, transmissions)
     violations += judge_policing(plan, forwarding, transmissions)
+    violations += judge_loops(plan)
     violations += judge_limits(plan.intent.network, plan.gates)
     violations += judge_windows(plan, lists, transmissions)
     violations += judge_seams(plan, lists, transmissions)

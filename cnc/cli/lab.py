@@ -11,6 +11,7 @@ from cnc import app, whole_file
 from cnc.cli import render
 from cnc.cli.capture import capture
 from cnc.cli.completion import Files, labs, nodes
+from cnc.cli.loop import loop
 from cnc.cli.measure import measure
 from cnc.cli.options import JSON
 from cnc.cli.terminal import echo
@@ -232,6 +233,7 @@ def _imported(file: Path, topo: str | None) -> Imported:
 
 
 lab.add_command(capture)
+lab.add_command(loop)
 lab.add_command(measure)
 lab.add_command(trace)
 lab.add_command(traffic)

@@ -136,6 +136,25 @@ class ClockErrorDescription(PlannedDescription):
     )
 
 
+class ControlLoopDescription(PlannedDescription):
+    """A control loop over one network that is run in three ways, beside more and more other
+    frames."""
+
+    loop: Name = Field(description="a control loop of the network")
+    talkers: list[Name] = Field(
+        min_length=1, description="the end stations that send the other frames, as many each"
+    )
+    listener: Name = Field(description="the end station that the other frames are for")
+    loads: list[Annotated[int, integer(0, 200, "a percentage from 0 to 200")]] = Field(
+        min_length=1,
+        description="what the other frames take of the slowest link on their way, in per cent",
+    )
+    packet_octets: Annotated[int, quantity(SIZE, _LEAST_PACKET_OCTETS, ORDINARY_MTU_OCTETS)] = (
+        Field(description="an IP packet of them with its headers")
+    )
+    lead_ns: Duration = Field(description="how long they are sent before the loop begins")
+
+
 FrequencyOffset = Annotated[int, quantity(FREQUENCY_OFFSET, -100_000, 100_000)]
 
 
@@ -187,6 +206,7 @@ KINDS: dict[str, type[Description]] = {
     "bound-check": BoundCheckDescription,
     "clock-error": ClockErrorDescription,
     "clock-loss": ClockLossDescription,
+    "control-loop": ControlLoopDescription,
     "control-overhead": ControlOverheadDescription,
     "gate-share": GateShareDescription,
     "sync": SyncDescription,

@@ -7,6 +7,7 @@ from cnc.intent.addresses import address_range, check_addresses, classes_of_pcp
 from cnc.intent.clocks import clocks
 from cnc.intent.elimination import check_elimination, elimination
 from cnc.intent.identification import identification, individual_range
+from cnc.intent.loops import check_loops, loops
 from cnc.intent.network import network, refuse_preemption
 from cnc.intent.policing import check_policing, policing_rules
 from cnc.intent.problems import Problems
@@ -37,6 +38,7 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
         individual=individual_range(document),
         policing=policing_rules(document),
         clocks=clocks(document, problems),
+        loops=loops(document.loops, problems),
     )
     check_addresses(document, intent, problems)
     check_policing(document, intent, problems)
@@ -45,6 +47,7 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
     _check_classes(intent, problems)
     check_elimination(document, intent, problems)
     check_streams(intent, problems)
+    check_loops(intent, problems)
     problems.raise_if_any()
     return intent
 

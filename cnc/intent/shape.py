@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 from cnc.elimination import Elimination
 from cnc.intent.clock_shape import NodeClock
 from cnc.intent.identification_shape import Identification
+from cnc.intent.loop_shape import Loop
 from cnc.intent.mapping import Shape
 from cnc.intent.policing_shape import (
     ClassPolicing,
@@ -505,3 +506,8 @@ class Document(Shape):
         None, description="keys that streams have in common, by name"
     )
     streams: dict[Name, Stream] = Field(description="streams by name")
+    loops: dict[Name, Loop] | None = Field(
+        None,
+        description="control loops by name, each closed by two of the streams: the plan states how "
+        "long a loop takes, and `cnc lab loop` runs it (loop.md)",
+    )

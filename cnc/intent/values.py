@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -65,6 +66,21 @@ def integer(minimum: int, maximum: int, expected: str | None = None) -> Leaf:
         raise ValueError(expected or f"a whole number from {minimum} to {maximum}")
 
     return Leaf(parse, {"type": "integer", "minimum": minimum, "maximum": maximum})
+
+
+def decimal(minimum: int, maximum: int, *, above: bool = False) -> Leaf:
+    """A number without a unit, exactly as it is written; with `above`, greater than `minimum`."""
+
+    def parse(value: object) -> Decimal:
+        if type(value) in (int, float):
+            number = Decimal(repr(value))
+            if minimum <= number <= maximum and not (above and number == minimum):
+                return number
+        low = f"above {minimum} and up" if above else f"from {minimum}"
+        raise ValueError(f"a number {low} to {maximum}, such as 2 or 0.25")
+
+    least = "exclusiveMinimum" if above else "minimum"
+    return Leaf(parse, {"type": "number", least: minimum, "maximum": maximum})
 
 
 def text(pattern: str, expected: str) -> Leaf:

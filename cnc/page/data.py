@@ -15,6 +15,8 @@
                  "jitter_limit_ns" where its jitter is limited; what `cnc.page.guards` finds; in a
                  bridged network "address": {"mac", "vlan", "pcp"} of its frames, and of those that
                  its talker sends untagged "translation": {"known_by", "at", "back_at"}
+     "loops":   [{"name", "sensor", "actuator", "delay_ns", "deadline_ns", "parts_ns": [sample,
+                  compute, wait, command]}, ...]                 control loops, by name
      "refused": [{"name", "talker", "listeners", "period_ns", "payload", "limit_ns", "why"}, ...]}
 
 A hop is [port, offset_ns, planned_end_ns, latest_end_ns, ready_from_ns, ready_by_ns, received_ns,
@@ -97,10 +99,22 @@ class _Data:
                 for name in sorted(plan.streams, key=_natural)
                 if plan.streams[name].hops
             ],
+            "loops": [self._loop(name) for name in sorted(plan.loops, key=_natural)],
             "refused": [
                 self._wanted(plan.intent.streams[name]) | {"why": plan.refused[name]}
                 for name in sorted(plan.refused, key=_natural)
             ],
+        }
+
+    def _loop(self, name: str) -> dict[str, Any]:
+        loop, delay = self._plan.intent.loops[name], self._plan.loops[name]
+        return {
+            "name": name,
+            "sensor": loop.sensor,
+            "actuator": loop.actuator,
+            "delay_ns": delay.total_ns,
+            "deadline_ns": loop.deadline_ns,
+            "parts_ns": [delay.sensor_ns, delay.compute_ns, delay.wait_ns, delay.actuator_ns],
         }
 
     def _gate_margin(self) -> str | None:

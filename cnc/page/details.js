@@ -16,6 +16,7 @@ function drawHeading() {
   if (plan.recovery_ns !== null) {
     facts.push(`in time again within ${duration(plan.recovery_ns)} of any one disturbance of up to ${duration(plan.disturbance_ns)}`);
   }
+  for (const loop of plan.loops) facts.push(`loop ${loop.name} takes ${us(loop.delay_ns)} of ${us(loop.deadline_ns)} µs allowed`);
   facts.push(`planned by ${plan.algorithm}`);
   byId("facts").append(facts.join(" · "));
   const verdict = byId("verdict"), wrong = plan.verdict.length;
@@ -62,6 +63,7 @@ function streamDetails(stream) {
     element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
     element("p", {}, "µs after the start of the period, clock error included"),
     ...guardTexts(stream).map((text) => element("p", { class: "guard" }, text)),
+    ...loopTexts(stream).map((text) => element("p", { class: "loop" }, text)),
   ];
 }
 
@@ -72,6 +74,15 @@ function forwardingTexts(stream) {
   if (!stream.translation) return [address];
   const { known_by, at, back_at } = stream.translation;
   return [`${at} knows its frames as ${known_by} and sends them ${address}; ${back_at} sends them untagged to the listener`];
+}
+
+/* How long the control loop takes that the stream closes with another. */
+function loopTexts(stream) {
+  return plan.loops.filter((loop) => [loop.sensor, loop.actuator].includes(stream.name)).map((loop) => {
+    const [sample, compute, wait, command] = loop.parts_ns.map(us);
+    return `loop ${loop.name}: ≤ ${us(loop.delay_ns)} of ${us(loop.deadline_ns)} µs allowed from a sample until its command is at the plant: ` +
+      `${loop.sensor} ${sample}, computation ${compute}, wait ${wait}, ${loop.actuator} ${command}`;
+  });
 }
 
 const FATES = { count: "counts", drop: "drops" };

@@ -10,6 +10,7 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
     portfolio         several searches at once            neighbourhood              do not fit
     gates, edges,     the ports' gate control lists       auto       which of them, in what order
     spare, talker_gates
+    loops             how long control loops take
     recovery, visits, when frames are in time again after a disturbance
     backlog, chains,
     pauses
@@ -22,11 +23,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 
 from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
 from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
-from cnc.planner import addresses, explain, incremental, policing
+from cnc.planner import addresses, explain, incremental, loops, policing
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
 from cnc.planner.exact import Exact
@@ -84,10 +86,33 @@ def plan(
     default `keep`, is what runs: in a bridged network its streams keep their addresses, but those
     that get another way and whose talkers a push tells. With
     `best_effort`, a plan that omits streams is returned, with the reasons: so is the best
-    plan so far when the operator interrupts (Ctrl-C).
+    plan so far when the operator interrupts (Ctrl-C). A loop that takes longer than its deadline is
+    refused in any case, unless one of its streams has no place.
     """
     chosen = _algorithm(algorithm, executor)
-    assigned = addresses.assign(intent, addressed or keep)
+    place = partial(_placed, chosen=chosen, addressed=addressed or keep, seed=seed, budget=budget)
+    made = place(intent, keep=keep, best_effort=best_effort)
+    if not intent.loops:
+        return made
+
+    def around(narrowed: Intent, placed: Plan) -> Plan:
+        return place(narrowed, keep=placed)
+
+    return loops.closed(made, incremental.unchanged(intent, keep) if keep else (), around)
+
+
+def _placed(
+    intent: Intent,
+    *,
+    chosen: Algorithm,
+    keep: Plan | None,
+    addressed: Plan | None,
+    seed: int,
+    budget: Budget,
+    best_effort: bool = False,
+) -> Plan:
+    """As `plan`, but for the loops."""
+    assigned = addresses.assign(intent, addressed)
     problem, impossible = _problem(intent, keep, seed)
     problem, result, lists = _with_fitting_lists(problem, chosen, budget)
     refused = _reasons(problem, result, impossible)
@@ -103,7 +128,7 @@ def plan(
     if detoured := addresses.crowded_out(intent, {}, _senders(placed)):
         raise Unschedulable(detoured, hint=_HINT)
     refused |= crowded_out
-    assigned = addresses.for_moved(intent, assigned, placed, addressed or keep)
+    assigned = addresses.for_moved(intent, assigned, placed, addressed)
     made = Plan(
         intent,
         placed,

@@ -32,6 +32,7 @@ from cnc.traffic.sockets import (
     PROBE,
     SO_TIMESTAMPNS,
     TIMESPEC,
+    UNCOUNTED,
     SendingSocket,
     tai_offset_ns,
     widen,
@@ -82,9 +83,9 @@ class Outlet(SendingSocket):
             self.socket.connect((flow["destination"], PORT))
         self._filling = bytes(flow["payload_octets"] - IP_AND_UDP_OCTETS[version] - PROBE.size)
 
-    def send_probe(self, number: int, seq: int) -> None:
-        """Send a packet with these two numbers in it."""
-        packet = PROBE.pack(number, seq) + self._filling
+    def send_probe(self, number: int, seq: int, content: bytes = b"") -> None:
+        """Send a packet with these two numbers in it, and with `content` behind them."""
+        packet = PROBE.pack(number, seq) + content + self._filling[len(content) :]
         if self._destination:
             self.socket.sendto(packet, self._destination)
         else:
@@ -105,11 +106,15 @@ class PacketListener:
 
     def receive(self) -> Arrival:
         """Take one probe that has arrived."""
+        return self.receive_with_content()[0]
+
+    def receive_with_content(self, content_octets: int = 0) -> tuple[Arrival, bytes]:
+        """Take one probe that has arrived, and so much of what is behind its numbers."""
         data, ancillary, _, _ = self.socket.recvmsg(2048, 64)
         number, seq = PROBE.unpack_from(data)
         seconds, nanoseconds = TIMESPEC.unpack_from(ancillary[0][2])
         received_ns = seconds * NS_PER_S + nanoseconds + self._tai_offset_ns
-        return Arrival(number, seq, received_ns)
+        return Arrival(number, seq, received_ns), data[PROBE.size : PROBE.size + content_octets]
 
 
 def outlet_of(flow: dict[str, Any]) -> Outlet | EthernetOutlet:
@@ -286,7 +291,7 @@ def listen(spec: dict[str, Any]) -> None:
         for listener in ready:
             arrival = listener.receive()
             delivered_ns = tai_ns() if spec["deliveries"] else None
-            if arrival.number != REHEARSAL:
+            if arrival.number < UNCOUNTED:
                 received.append((*arrival[: len(columns)], delivered_ns))
     write_rows(spec["output"], (*columns, "delivered_ns"), received)
 

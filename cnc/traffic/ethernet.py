@@ -79,9 +79,10 @@ class EthernetOutlet(SendingSocket):
         source = octets_of(stated) if stated else self.socket.getsockname()[4]
         self._header = octets_of(mac) + source + tag + struct.pack("!H", ETHERTYPE)
 
-    def send_probe(self, number: int, seq: int) -> None:
-        """Send a frame with these two numbers in it."""
-        self.socket.send(self._header + PROBE.pack(number, seq) + self._filling)
+    def send_probe(self, number: int, seq: int, content: bytes = b"") -> None:
+        """Send a frame with these two numbers in it, and with `content` behind them."""
+        payload = PROBE.pack(number, seq) + content + self._filling[len(content) :]
+        self.socket.send(self._header + payload)
 
 
 class Arrival(NamedTuple):
@@ -128,8 +129,14 @@ class EthernetListener:
 
     def receive(self) -> Arrival:
         """Take one probe that has arrived."""
-        octets, control, _, _ = self.socket.recvmsg(HEADERS_OCTETS + PROBE.size, CONTROL_OCTETS)
-        number, seq = PROBE.unpack_from(octets, probe_offset(octets))
+        return self.receive_with_content()[0]
+
+    def receive_with_content(self, content_octets: int = 0) -> tuple[Arrival, bytes]:
+        """Take one probe that has arrived, and so much of what is behind its numbers."""
+        length = HEADERS_OCTETS + PROBE.size + content_octets
+        octets, control, _, _ = self.socket.recvmsg(length, CONTROL_OCTETS)
+        offset = probe_offset(octets)
+        number, seq = PROBE.unpack_from(octets, offset)
         received_ns, vlan_id, pcp = 0, None, None
         for level, kind, data in control:
             if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
@@ -139,7 +146,9 @@ class EthernetListener:
                 status, *_, control_information, _ = AUXDATA.unpack(data)
                 if status & VLAN_VALID:
                     vlan_id, pcp = control_information & 0xFFF, control_information >> 13
-        return Arrival(number, seq, received_ns, octets[:6].hex(":"), vlan_id, pcp)
+        arrival = Arrival(number, seq, received_ns, octets[:6].hex(":"), vlan_id, pcp)
+        behind = offset + PROBE.size
+        return arrival, octets[behind : behind + content_octets]
 
 
 def octets_of(mac: str) -> bytes:

@@ -153,7 +153,7 @@ def run(
             station.start(directory, parameters)
         for station in stations:
             station.await_ready()
-        start_ns = -(-(tai_ns() + START_AHEAD_NS) // grid_ns) * grid_ns
+        start_ns = next_start_ns(grid_ns)
         for talker in talkers:
             talker.send_start(start_ns)
         begun(start_ns)
@@ -184,6 +184,11 @@ def start_grid_ns(hyperperiod_ns: int) -> int:
     phase of everything that is periodic in a second or in the schedule."""
     round_ns = math.lcm(hyperperiod_ns, NS_PER_S)
     return round_ns if round_ns <= GRID_MAX_NS else hyperperiod_ns
+
+
+def next_start_ns(grid_ns: int) -> int:
+    """The first multiple of `grid_ns` that is START_AHEAD_NS ahead, by this machine's clock."""
+    return -(-(tai_ns() + START_AHEAD_NS) // grid_ns) * grid_ns
 
 
 def _transmissions(sent: Sequence[AnyFlow]) -> dict[int, list[AnyFlow]]:

@@ -14,6 +14,7 @@ from cnc.talker import tai_ns
 
 NS_PER_S = 1_000_000_000
 PROBE = struct.Struct("!HI")  # flow number, sequence number
+UNCOUNTED = 0xFF00  # flow numbers from here on are of frames that no record has
 
 # What the socket module does not name: asm-generic/socket.h, linux/net_tstamp.h, linux/errqueue.h,
 # linux/if_packet.h.

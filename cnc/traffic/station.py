@@ -19,11 +19,19 @@ FINISH_TIMEOUT_S = 60  # for an end station that writes its result on a loaded m
 
 
 class Station:
-    """One end station's program, from its start to its result."""
+    """One end station's program, from its start to its result: `endpoint`, or another `file`."""
 
     def __init__(
-        self, lab: Lab, verb: str, node: str, number: int, spec: Mapping[str, Any]
+        self,
+        lab: Lab,
+        verb: str,
+        node: str,
+        number: int,
+        spec: Mapping[str, Any],
+        *,
+        file: str | None = None,
     ) -> None:
+        self._file = file
         self._lab = lab
         self._verb = verb
         self.node = node
@@ -39,7 +47,7 @@ class Station:
         self._log = file.with_suffix(".log")
         file.write_text(json.dumps({**self._spec, **parameters, "output": str(self._output)}))
         self._lab.nodes.put(self.node, file)
-        program = [sys.executable, "-I", endpoint.__file__, self._verb, str(file)]
+        program = [sys.executable, "-I", self._file or endpoint.__file__, self._verb, str(file)]
         with self._log.open("w") as log:
             self._program = subprocess.Popen(
                 self._lab.command(self.node, program),
@@ -74,6 +82,10 @@ class Station:
         if self._program is not None:
             self._program.kill()
             self._program.communicate()
+
+    def rows(self) -> Iterator[list[str]]:
+        """The rows that another program than `endpoint` wrote, below their header."""
+        return self._rows()
 
     def sent(self) -> Iterator[list[Any]]:
         """The rows that a talker recorded, integers or None; see `endpoint.talk`."""

@@ -8,6 +8,7 @@ from cnc.cli.json_output.comparison import Difference
 from cnc.cli.json_output.document import Config, Error
 from cnc.cli.json_output.history import Rollout
 from cnc.cli.json_output.lab import ExperimentSummary, Iperf3, LabUp, Traffic
+from cnc.cli.json_output.loop import LoopRun
 from cnc.cli.json_output.path import Path
 from cnc.cli.json_output.planning import CheckedIntent, CheckedPlan, Discovered, PlanFile
 from cnc.cli.json_output.switches import Diagnosis, PortState, Push
@@ -24,6 +25,7 @@ BY_COMMAND: dict[str, Any] = {
     "discover": Discovered,
     "doctor": Diagnosis,
     "history": list[Rollout] | Rollout,
+    "lab loop": LoopRun,
     "lab measure": ExperimentSummary,
     "lab status": list[NodeStatus],
     "lab trace": Trace,

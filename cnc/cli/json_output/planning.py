@@ -109,6 +109,19 @@ class TalkerLateness(Document):
     measured: MeasuredMargin
 
 
+class LoopDelay(Document):
+    """The most that passes from the planned instant of a sample until its command is at the plant;
+    the parts follow one another."""
+
+    sensor_ns: int
+    """The latency bound of the sample."""
+    compute_ns: int
+    wait_ns: int
+    """Until the offset of the command."""
+    actuator_ns: int
+    """The latency bound of the command."""
+
+
 class PlanFile(Document):
     """`cnc plan`: the plan, as -o writes it. `cnc show` prints it as well."""
 
@@ -136,6 +149,8 @@ class PlanFile(Document):
     recovery_ns: dict[str, int] = Field(default_factory=dict)
     """How long after the end of a disturbance frames of a stream may be later than its bound. It is
     there unless the intent states `recovery: none`."""
+    loops: dict[str, LoopDelay] = Field(default_factory=dict)
+    """How long control loops take. It is there if the intent has one whose streams have a place."""
     refused: dict[str, str]
     """Of each stream without a place: why."""
     gates: dict[str, Gates]

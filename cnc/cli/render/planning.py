@@ -123,6 +123,7 @@ def plan(computed: Plan, output: Path | None) -> None:
     print_table(table, len(computed.streams))
     _print_untagged(computed)
     _print_sequencing(computed)
+    _print_loops(computed)
     ports = new_table("gate control lists", "port", ">cycle", ">entries")
     for port, gates in islice(computed.gates.items(), _ROWS_MAX):
         ports.add_row(str(port), duration(gates.cycle_ns), str(len(gates.entries)))
@@ -184,6 +185,26 @@ def _print_sequencing(computed: Plan) -> None:
             ", ".join(f"{its.reset_timeout_ms} ms" for its in last.values()),
         )
     print_table(table, len(eliminated))
+
+
+def _print_loops(computed: Plan) -> None:
+    """How long each control loop takes, and of what that is made up; nothing without loops."""
+    if not computed.loops:
+        return
+    table = new_table(
+        "control loops: from the planned start of a sample until its command is at the plant",
+        *("loop", ">period", ">sample", ">compute", ">wait", ">command", ">delay", ">deadline"),
+    )
+    for name, delay in islice(computed.loops.items(), _ROWS_MAX):
+        loop = computed.intent.loops[name]
+        table.add_row(
+            f"{name}: {loop.sensor}, {loop.actuator}",
+            duration(loop.period_ns),
+            *map(duration, (delay.sensor_ns, delay.compute_ns, delay.wait_ns, delay.actuator_ns)),
+            duration(delay.total_ns),
+            duration(loop.deadline_ns),
+        )
+    print_table(table, len(computed.loops))
 
 
 def _jitter(computed: Plan, stream: str) -> list[str]:

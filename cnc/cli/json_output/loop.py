@@ -1,0 +1,57 @@
+"""What `cnc lab loop` prints."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AliasPath, BeforeValidator, Field
+
+from cnc.cli.json_output.document import Document
+from cnc.cli.json_output.planning import LoopDelay
+from cnc.lab.platform import Platform
+from cnc.traffic.measure import Spread
+
+
+class StepResponse(Document):
+    """A step response at the instants of samples. null: the output never came so far, or it went
+    beyond all numbers."""
+
+    rise_time_ns: int | None
+    """Until the first sample at 90 % of the step."""
+    overshoot: float | None
+    """How far the output went beyond the step, in parts of it."""
+    settling_time_ns: int | None
+    """Until the first sample from which on all are within 2 % of the step."""
+    absolute_error_s: float | None
+    """The integral of the error's amount (IAE), in parts of the step times seconds."""
+
+
+class LoopRun(Document):
+    """`cnc lab loop`."""
+
+    loop: str = Field(validation_alias=AliasPath("curve", "loop", "name"))
+    platform: Platform
+    """`exact`: the loop is judged, since only sleeping takes time."""
+    planned: LoopDelay
+    """What the plan says that the loop takes at most."""
+    deadline_ns: int = Field(validation_alias=AliasPath("curve", "loop", "deadline_ns"))
+    delay: Spread | None
+    """From the planned instant of a sample until its answer was at the plant; null: none came."""
+    periods: Annotated[int, BeforeValidator(len)] = Field(
+        validation_alias=AliasPath("curve", "periods")
+    )
+    missed: int = Field(validation_alias=AliasPath("curve", "missed"))
+    """Periods at whose deadline another command acted than the answer to their sample."""
+    lost_samples: int = Field(validation_alias=AliasPath("curve", "lost_samples"))
+    lost_commands: int = Field(validation_alias=AliasPath("curve", "lost_commands"))
+    responses: list[StepResponse]
+    """One for each step."""
+    good: int | None
+    """How many of them are within what the intent accepts; null: it says nothing of that."""
+    is_undisturbed: bool | None
+    """Whether each output equals that over a network which loses nothing and is in time; null: the
+    controller is the operator's own, and nothing to compare with is known."""
+    other_lists: list[str]
+    """Ports that do not run the list of the plan, NODE/PORT; nothing is judged if there is one."""
+    violations: list[str]
+    """What is not as the plan promises; the exit code is 1 if there is anything."""

@@ -1,0 +1,163 @@
+"""`cnc lab loop`: close a control loop over the lab that is up, and see its step response."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cnc import app
+from cnc.cli.options import FILE, JSON, history_option, quantity
+from cnc.cli.render import loop as render
+from cnc.cli.sending import await_schedule, intent_of, plan_to_send
+from cnc.cli.terminal import echo
+from cnc.errors import CncError, InputError
+from cnc.lazy import lazy_import
+from cnc.model import Intent, Plan
+
+if TYPE_CHECKING:
+    from cnc import rollout
+    from cnc.lab import Lab
+    from cnc.loops import Loop
+    from cnc.traffic.flows import AnyFlow
+else:
+    rollout = lazy_import("cnc.rollout")
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option("--loop", "name", metavar="NAME", help="Which loop, if FILE has several.")
+@click.option(
+    "--flows", "flows_file", type=FILE, help="Send these (YAML) beside it, not the plan's streams."
+)
+@click.option(
+    "--lead",
+    "lead_ns",
+    callback=quantity("DURATION"),
+    help="How long other frames are sent before the loop begins, in whole cycles (default 0s).",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the curve (CSV) and its picture (SVG, PNG) in this directory.",
+)
+@history_option
+@JSON
+def loop(  # noqa: PLR0917  one parameter an option
+    file: Path,
+    name: str | None,
+    flows_file: Path | None,
+    lead_ns: int | None,
+    output: Path | None,
+    state_dir: Path,
+    as_json: bool,
+) -> None:
+    """Close a control loop of FILE over the lab that is up, and show its step response.
+
+    A program at the talker of the sensor's stream is the plant, one at that of the actuator's the
+    controller; their frames leave at the planned offsets, beside what `cnc lab traffic` sends. Exit
+    code 1 if a command missed its deadline or took longer than the plan says, in virtual time,
+    where the ports run the lists of FILE.
+    """
+    from cnc.experiments import pictures  # noqa: PLC0415
+    from cnc.experiments.control_loop.pictures import step_response_picture  # noqa: PLC0415
+    from cnc.lab import attach  # noqa: PLC0415
+    from cnc.lab.platform import Platform  # noqa: PLC0415
+    from cnc.traffic.loop import run  # noqa: PLC0415
+
+    document = app.load(file)
+    intent = intent_of(document)
+    chosen = _chosen(intent, name)
+    if output:
+        pictures.require()
+    lab = attach.attach(intent)
+    _refuse_clocks(lab)
+    plan = plan_to_send(lab, document, state_dir)
+    closing = run.loop_flows(plan, chosen)
+    others = _others(plan, intent, flows_file, chosen, {run.stream_of(its) for its in closing})
+    await_schedule(lab)
+    cycle_ns = intent.hyperperiod_ns()
+    with ExitStack() as stack:
+        directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        curve = run.run(
+            lab,
+            plan,
+            chosen,
+            directory,
+            others=others,
+            modules=file.parent,
+            lead_ns=-(-(lead_ns or 0) // cycle_ns) * cycle_ns,
+        )
+    platform = Platform.here()
+    found = render.Found(
+        curve=curve,
+        planned=plan.loops[chosen.name],
+        undisturbed=run.undisturbed(chosen),
+        platform=platform,
+        other_lists=_other_lists(lab, plan),
+    )
+    render.loop(found, as_json=as_json)
+    if output:
+        picture = step_response_picture(curve, run.undisturbed(chosen))
+        pictures.save([picture], output, {"measured on": str(platform)})
+        if not as_json:
+            echo(f"the curve is in {output}/{run.FILE}, its picture in {output}/{picture.name}.svg")
+    if found.violations:
+        raise click.exceptions.Exit(CncError.exit_code)
+
+
+def _chosen(intent: Intent, name: str | None) -> Loop:
+    from cnc.intent.problems import one_of  # noqa: PLC0415
+
+    if not intent.loops:
+        raise InputError(
+            f"{intent.name} has no control loop",
+            hint="name the two streams that close one under `loops` (docs/loop.md)",
+        )
+    if name is None:
+        if len(intent.loops) > 1:
+            raise click.UsageError(f"--loop: {one_of(intent.loops)}")
+        (name,) = intent.loops
+    if name not in intent.loops:
+        raise click.UsageError(f"--loop: found {name!r}, expected {one_of(intent.loops, name)}")
+    return intent.loops[name]
+
+
+def _refuse_clocks(lab: Lab) -> None:
+    if lab.nodes.clock_offsets():
+        raise CncError(
+            f"the nodes of lab {lab.intent.name} are kernels with clocks of their own, and cnc lab "
+            "loop counts in the periods of one clock",
+            hint="bring it up without --kernels own",
+        )
+
+
+def _others(
+    plan: Plan, intent: Intent, flows_file: Path | None, chosen: Loop, closing: set[str]
+) -> list[AnyFlow]:
+    """What is sent beside the loop; of the plan what has a frame in that time."""
+    from cnc.traffic.flowfile import load  # noqa: PLC0415
+    from cnc.traffic.flows import flows  # noqa: PLC0415
+    from cnc.traffic.loop.run import stream_of  # noqa: PLC0415
+
+    if flows_file:
+        return [*load(flows_file, intent)]
+    length_ns = chosen.periods * chosen.period_ns
+    return [
+        flow
+        for flow in flows(plan)
+        if stream_of(flow) not in closing and flow.period_ns <= length_ns
+    ]
+
+
+def _other_lists(lab: Lab, plan: Plan) -> list[str]:
+    """The ports that run other lists than the plan has: nothing is promised there."""
+    return [
+        str(port.port)
+        for port in rollout.status(plan, connect=lab.connect)
+        if port.intended != (port.running.gates if port.running else None)
+    ]

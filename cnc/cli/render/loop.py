@@ -1,0 +1,139 @@
+"""What `cnc lab loop` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
+from cnc.cli.terminal import echo
+from cnc.format import counted, duration
+
+if TYPE_CHECKING:
+    from cnc.lab.platform import Platform
+    from cnc.loops import LoopDelay
+    from cnc.traffic.loop.response import StepResponse
+    from cnc.traffic.loop.run import Curve
+    from cnc.traffic.measure import Spread
+
+_NOTHING = "–"  # noqa: RUF001
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is to print of a run of a loop.
+
+    `undisturbed` are the outputs of a network that is always in time; None: unknown. `other_lists`
+    are the ports that do not run the lists of the plan.
+    """
+
+    curve: Curve
+    planned: LoopDelay
+    undisturbed: Sequence[float] | None
+    platform: Platform
+    other_lists: Sequence[str]
+
+    @property
+    def delay(self) -> Spread | None:
+        """From the planned instant of a sample until its answer was at the plant."""
+        from cnc.traffic.measure import spread  # noqa: PLC0415
+
+        return spread(self.curve.delays_ns) if self.curve.delays_ns else None
+
+    @property
+    def responses(self) -> list[StepResponse]:
+        from cnc.traffic.loop.response import step_responses  # noqa: PLC0415
+
+        return step_responses(self.curve.outputs, self.curve.loop)
+
+    @property
+    def good(self) -> int | None:
+        """How many of the responses are good; None: the intent says nothing of that."""
+        accepted = self.curve.loop.accepted
+        if accepted is None:
+            return None
+        return sum(each.is_good(accepted) for each in self.responses)
+
+    @property
+    def is_undisturbed(self) -> bool | None:
+        """Whether the outputs are those of a network that is always in time; None: unknown."""
+        return None if self.undisturbed is None else [*self.undisturbed] == self.curve.outputs
+
+    @property
+    def violations(self) -> list[str]:
+        """What is not as the plan promises; nothing is judged where it promises nothing."""
+        if not self.platform.exact or self.other_lists:
+            return []
+        curve, name = self.curve, self.curve.loop.name
+        broken = []
+        if curve.missed:
+            of = counted(len(curve.periods), "command")
+            broken.append(f"{name}: {curve.missed} of {of} missed the deadline")
+        if (delay := self.delay) and delay.max_ns > self.planned.total_ns:
+            worst, planned = duration(delay.max_ns), duration(self.planned.total_ns)
+            broken.append(f"{name}: the loop took {worst}, the plan says {planned}")
+        return broken
+
+
+def loop(found: Found, *, as_json: bool) -> None:
+    """The step responses, and the delay that the plan states beside what was measured."""
+    if as_json:
+        from cnc.cli.json_output.loop import LoopRun  # noqa: PLC0415
+
+        print_json(LoopRun.model_validate(found))
+        return
+    _print_responses(found)
+    _print_delay(found)
+    echo(f"Measured on {found.platform}.")
+    for line in found.violations:
+        open_console().print(f"VIOLATED  {line}", style="bold red", highlight=False, soft_wrap=True)
+    if found.other_lists:
+        ports = some(found.other_lists, ", ")
+        echo(f"Nothing is judged: these ports run other lists than the plan has: {ports}.")
+    elif not found.platform.exact:
+        echo("Nothing is judged: this clock goes on while programs compute.")
+    elif not found.violations:
+        open_console().print("Every command acted at its deadline.", style="bold green")
+
+
+def _print_responses(found: Found) -> None:
+    loop = found.curve.loop
+    table = new_table(
+        f"{loop.name}: {counted(len(found.responses), 'step response')}",
+        *(">step", ">rise time", ">overshoot", ">settling time", ">IAE"),
+    )
+    for number, its in enumerate(found.responses, 1):
+        table.add_row(
+            str(number),
+            _NOTHING if its.rise_time_ns is None else duration(its.rise_time_ns),
+            _NOTHING if its.overshoot is None else f"{its.overshoot:.1%}",
+            _NOTHING if its.settling_time_ns is None else duration(its.settling_time_ns),
+            _NOTHING if its.absolute_error_s is None else f"{its.absolute_error_s * 1000:.6g} ms",
+        )
+    print_table(table)
+    if found.good is not None:
+        echo(f"{found.good} of {len(found.responses)} within what `accept` states.")
+    if found.is_undisturbed is not None:
+        same = "to the last digit" if found.is_undisturbed else "NOT"
+        echo(f"The curve is that of a network which loses nothing and is in time: {same}.")
+
+
+def _print_delay(found: Found) -> None:
+    curve, planned = found.curve, found.planned
+    echo(
+        f"From a sample until its command was at the plant: {_measured(found.delay)}; the plan "
+        f"says {duration(planned.total_ns)} at most, the deadline is "
+        f"{duration(curve.loop.deadline_ns)}."
+    )
+    echo(
+        f"{counted(len(curve.periods), 'period')}: {curve.missed} without the command for its "
+        f"sample at the deadline; {counted(curve.lost_samples, 'sample')} and "
+        f"{counted(curve.lost_commands, 'command')} lost."
+    )
+
+
+def _measured(delay: Spread | None) -> str:
+    if delay is None:
+        return "never"
+    return f"{duration(delay.min_ns)} to {duration(delay.max_ns)}"

@@ -1,0 +1,9 @@
+"""What a network makes of a control loop.
+
+experiment  what is run, and the report     figures  of the curves that were measured
+queues      ports without a schedule        pictures of the curves
+"""
+
+from cnc.experiments.control_loop.experiment import ControlLoop
+
+__all__ = ["ControlLoop"]
