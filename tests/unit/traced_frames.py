@@ -74,12 +74,13 @@ class Record:
     def rows(self, without: str = "") -> list[Row]:
         routes = {flow.name: ways(self.plan, flow) for flow in self.sent}
         network = self.plan.intent.network
-        return join(network, routes, self.sent, self.frames, self.taps(without))
+        return list(join(network, routes, self.sent, self.frames, self.taps(without)))
 
     def accounts(self, *, without: str = "", timed_wires: bool = True) -> list[Account]:
         network = self.plan.intent.network
         under = Circumstances(network, self.plan.gates, timed_wires, account.CLOCK_READ_NS)
-        return account.account(under, self.sent, self.rows(without), self.taps(without))
+        taps = self.taps(without)
+        return list(account.account(under, self.sent, self.rows(without), taps))
 
 
 def part(account: Account, place: str, layer: Layer) -> int | None:

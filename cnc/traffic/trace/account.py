@@ -21,7 +21,7 @@ it that window, or the switch has if there were none.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
@@ -99,16 +99,17 @@ class Circumstances:
 def account(
     under: Circumstances,
     sent: Sequence[AnyFlow],
-    rows: Sequence[Row],
+    rows: Iterable[Row],
     taps: Mapping[PortRef, TappedPort],
-) -> list[Account]:
-    """An account for each row, in their order. `taps` are those that the rows were joined from."""
+) -> Iterator[Account]:
+    """An account for each row, in their order, one at a time. `taps` are those that the rows were
+    joined from."""
     classes = {number: flow.traffic_class for number, flow in enumerate(sent)}
     ports = {
         port: _Port(under, link, taps[port].left if port in taps else (), classes)
         for port, link in under.network.links.items()
     }
-    return [Account(row, tuple(_parts(ports, row))) for row in rows]
+    return (Account(row, tuple(_parts(ports, row))) for row in rows)
 
 
 def _parts(ports: Mapping[PortRef, _Port], row: Row) -> Iterator[Part]:

@@ -82,8 +82,9 @@ def join(
     sent: Sequence[AnyFlow],
     frames: Iterable[Frame],
     taps: Mapping[PortRef, TappedPort],
-) -> list[Row]:
-    """The rows of all frames at all their listeners, in the order of `frames`, by path.
+) -> Iterator[Row]:
+    """The rows of all frames at all their listeners, in the order of `frames`, by path, one at a
+    time.
 
     `ways` are those of each flow, by its name. A port without a tap leaves its stamps absent.
     """
@@ -95,7 +96,7 @@ def join(
         transmission.add(flow, ways[flow.name])
         by_flow[flow.name] = transmission
     flows = {flow.name: flow for flow in sent}
-    return [row for frame in frames for row in by_flow[frame.flow].rows(flows[frame.flow], frame)]
+    return (row for frame in frames for row in by_flow[frame.flow].rows(flows[frame.flow], frame))
 
 
 class _Transmission:
