@@ -22,8 +22,8 @@ from cnc.model import Plan
 
 if TYPE_CHECKING:
     from cnc import rollout
-    from cnc.chart import traced
     from cnc.experiments import pictures as drawing
+    from cnc.experiments import trace_pictures
     from cnc.lab import Lab
     from cnc.traffic.trace.account import Account
     from cnc.traffic.trace.columns import PathColumns
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     rollout = lazy_import("cnc.rollout")
     drawing = lazy_import("cnc.experiments.pictures")
-    traced = lazy_import("cnc.chart.traced")
+    trace_pictures = lazy_import("cnc.experiments.trace_pictures")
 
 _CAPTURE = "trace.pcapng"
 
@@ -122,7 +122,7 @@ def trace(  # noqa: PLR0917  one parameter an option
     platform = Platform.here()
     if pictures:
         facts = {"network": intent.name, "measured on": str(platform)}
-        drawn = traced.pictures_of(taken.paths, recorded.recording.start_ns)
+        drawn = trace_pictures.pictures_of(taken.paths, recorded.recording.start_ns)
         drawing.save(drawn, pictures, facts)
     render.trace(
         render.Found(

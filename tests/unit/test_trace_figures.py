@@ -12,8 +12,9 @@ import pytest
 
 from cnc import planfile
 from cnc.model import Plan
+from cnc.traffic.column import Column
 from cnc.traffic.trace.account import Account, Layer
-from cnc.traffic.trace.columns import Column, PathColumns, gather
+from cnc.traffic.trace.columns import PathColumns, gather
 from cnc.traffic.trace.correlation import FRAMES_MIN, Correlations, correlation, correlations
 from cnc.traffic.trace.drift import BLOCKS, Drift, Trend, drifts
 from cnc.traffic.trace.stages import Stage, Stages, stages
@@ -21,7 +22,7 @@ from cnc.traffic.trace.summary import summarise
 from tests.unit.traced_frames import T0, Record, torque
 
 MS = 1_000_000
-WIDE = 1 << 40
+WIDE, MIDDLE = 1 << 40, 1 << 20
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,17 @@ def torques(line3: Plan, late_ns: Iterable[int], *, lost: Sequence[int] = ()) ->
 
 @pytest.mark.parametrize(
     "values",
-    [[], [7], [7, 7, 7], [7, 7, 8], [7, 7, -8, WIDE, 9], [WIDE, WIDE, 1], [-WIDE]],
+    [
+        [],
+        [7],
+        [7, 7, 7],
+        [7, 7, 8],
+        [7, 7, -8, WIDE, 9],
+        [WIDE, WIDE, 1],
+        [-WIDE],
+        [1, MIDDLE, -WIDE, 2],
+        [MIDDLE, 1],
+    ],
 )
 def test_a_column_has_what_was_added_to_it(values: list[int]):
     column = Column(values)

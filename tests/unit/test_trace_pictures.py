@@ -10,9 +10,8 @@ from click.testing import CliRunner
 from matplotlib.figure import Figure
 
 from cnc import planfile
-from cnc.chart import traced
 from cnc.cli.trace import trace
-from cnc.experiments import pictures
+from cnc.experiments import pictures, trace_pictures
 from cnc.traffic.trace.columns import PathColumns, gather
 from tests.unit.traced_frames import T0, Record, torque
 
@@ -30,7 +29,7 @@ def path() -> PathColumns:
 
 
 def figure_of(name: str, paths: list[PathColumns]) -> Figure:
-    (picture,) = (each for each in traced.pictures_of(paths, T0) if each.name == name)
+    (picture,) = (each for each in trace_pictures.pictures_of(paths, T0) if each.name == name)
     figure = Figure()
     picture.draw(figure)
     return figure
@@ -54,7 +53,7 @@ def varying_by(name: str, by_ns: int) -> PathColumns:
 def test_a_picture_is_written_in_three_formats_and_the_same_every_time(
     path: PathColumns, tmp_path: Path
 ):
-    *_, drift = traced.pictures_of([path], T0)
+    *_, drift = trace_pictures.pictures_of([path], T0)
     drawn = []
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
@@ -143,7 +142,7 @@ def test_of_many_flows_those_are_drawn_whose_total_varies_most():
 
 
 def test_without_a_whole_frame_there_is_nothing_to_draw():
-    assert traced.pictures_of([PathColumns("torque", "l1", 0)], T0) == []
+    assert trace_pictures.pictures_of([PathColumns("torque", "l1", 0)], T0) == []
 
 
 def test_pictures_without_matplotlib_are_refused_before_anything_is_sent(

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from cnc.model import Plan, PortRef
 from cnc.traffic.flows import AnyFlow, flows
-from cnc.traffic.recording import Delivery, Frame
+from cnc.traffic.frames import Delivery, Frame
 from cnc.traffic.trace import account
 from cnc.traffic.trace.account import Account, Circumstances, Layer
 from cnc.traffic.trace.join import Row, join
-from cnc.traffic.trace.taps import Passage, TappedPort
+from cnc.traffic.trace.passages import Passage, Passages
+from cnc.traffic.trace.taps import TappedPort
 from cnc.traffic.trace.ways import ways
 
 Stamps = Mapping[str, int]
@@ -66,7 +67,7 @@ class Record:
 
     def taps(self, without: str = "") -> dict[PortRef, TappedPort]:
         return {
-            port: TappedPort(*(tuple(sorted(its[port])) for its in (self._left, self._arrived)))
+            port: TappedPort(*(Passages(sorted(its[port])) for its in (self._left, self._arrived)))
             for port in self.plan.intent.network.links
             if str(port) != without
         }

@@ -6,69 +6,11 @@ durations are kept.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
-from typing import overload
+from collections.abc import Iterable, Sequence
 
+from cnc.traffic.column import Column
 from cnc.traffic.trace.account import Account, Layer
 from cnc.traffic.trace.stages import Stage, stages
-
-_NARROW, _WIDE = "i", "q"  # 4 and 8 octets
-
-
-class Column(Sequence[int]):
-    """Integers, each in as few octets as they need: none while all are equal, 4 while each fits,
-    else 8 (what does not fit there raises OverflowError)."""
-
-    __slots__ = ("_count", "_same", "_values")
-
-    def __init__(self, values: Iterable[int] = ()) -> None:
-        self._same = 0
-        self._count = 0
-        self._values: array[int] | None = None
-        for value in values:
-            self.append(value)
-
-    def append(self, value: int) -> None:
-        if self._values is None:
-            if self._count == 0:
-                self._same = value
-            if value == self._same:
-                self._count += 1
-                return
-            self._values = _array([self._same]) * self._count
-        try:
-            self._values.append(value)
-        except OverflowError:
-            self._values = array(_WIDE, self._values)
-            self._values.append(value)
-
-    def __len__(self) -> int:
-        return self._count if self._values is None else len(self._values)
-
-    def __iter__(self) -> Iterator[int]:
-        return repeat(self._same, self._count) if self._values is None else iter(self._values)
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[int]: ...
-    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
-        if self._values is not None:
-            return self._values[index]
-        if isinstance(index, slice):
-            return [self._same] * len(range(*index.indices(self._count)))
-        if not -self._count <= index < self._count:
-            raise IndexError(index)
-        return self._same
-
-
-def _array(values: Sequence[int]) -> array[int]:
-    try:
-        return array(_NARROW, values)
-    except OverflowError:
-        return array(_WIDE, values)
 
 
 class PathColumns:
