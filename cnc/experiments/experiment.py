@@ -35,7 +35,7 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture of a report: NAME.svg and NAME.png. `draw` fills an empty figure."""
+    """A picture: NAME.svg, NAME.png and NAME.pdf. `draw` fills an empty figure."""
 
     name: str
     caption: str

@@ -47,8 +47,8 @@ def legend_above(axes: Axes) -> None:
 
 
 def save(pictures: Iterable[Picture], directory: Path, facts: Mapping[str, str]) -> dict[str, str]:
-    """Write NAME.svg and NAME.png of each picture, with the facts below it, since pictures are
-    used alone; returns the SVG texts by name."""
+    """Write each picture as SVG, PNG and PDF, with the facts below it, since pictures are used
+    alone; returns the SVG texts by name."""
     import matplotlib  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -60,6 +60,7 @@ def save(pictures: Iterable[Picture], directory: Path, facts: Mapping[str, str])
             footnote = "; ".join(f"{name} {value}" for name, value in facts.items())
             figure.supxlabel(footnote, fontsize=7, color=GREY, x=0.99, ha="right")
             figure.savefig(directory / f"{picture.name}.png", metadata={"Software": None})
+            figure.savefig(directory / f"{picture.name}.pdf", metadata={"CreationDate": None})
             svg = io.StringIO()
             figure.savefig(svg, format="svg", metadata={"Date": None})
         texts[picture.name] = svg.getvalue()

@@ -11,10 +11,10 @@ import json
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import overload
 
 from cnc.addressing import addresses
 from cnc.errors import InputError
@@ -26,6 +26,7 @@ from cnc.talker import tai_ns
 from cnc.traffic import endpoint
 from cnc.traffic.ethernet import Arrival, Destination
 from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, Pattern, UntaggedFlow, flows
+from cnc.traffic.frames import Deliveries, Delivery, Frame, FrameColumns
 from cnc.traffic.station import Station
 from cnc.traffic.untagged import UdpPackets
 
@@ -38,34 +39,6 @@ COLUMNS = (
     *("flow", "seq", "planned_ns", "sent_ns"),
     *("scheduled_ns", "left_ns", "received_ns", "copies"),
 )
-
-
-class Delivery(NamedTuple):
-    """A copy of a frame at its listener: the kernel's time stamp, and when the program had it."""
-
-    received_ns: int
-    delivered_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One frame of a recording, at one of its listeners; times are TAI.
-
-    `sent_ns` is the clock just before the talker's call, `received_ns` the kernel's time stamp of
-    the first copy that arrived, None if none did. With stamps, `scheduled_ns` is when the kernel
-    enqueued the frame in the talker's queueing discipline, `left_ns` when it passed it to the
-    driver. `deliveries` has each copy that arrived, in order, if they were asked for.
-    """
-
-    flow: str
-    seq: int
-    planned_ns: int
-    sent_ns: int
-    received_ns: int | None
-    scheduled_ns: int | None = None
-    left_ns: int | None = None
-    copies: int = 1  # how often it arrived: 0 lost, 2 duplicated
-    deliveries: tuple[Delivery, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +63,18 @@ class Recording(Sequence[Frame]):
     """
 
     start_ns: int
-    frames: tuple[Frame, ...]
+    frames: Sequence[Frame]
     strays: tuple[Stray, ...] = ()
 
     @overload
     def __getitem__(self, index: int) -> Frame: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Frame, ...]: ...
-    def __getitem__(self, index: int | slice) -> Frame | tuple[Frame, ...]:
+    def __getitem__(self, index: slice) -> Sequence[Frame]: ...
+    def __getitem__(self, index: int | slice) -> Frame | Sequence[Frame]:
         return self.frames[index]
+
+    def __iter__(self) -> Iterator[Frame]:
+        return iter(self.frames)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -166,7 +142,7 @@ def run(
         for station in stations:
             station.end()
     joined = _Join(sent, transmissions, listeners, talkers)
-    frames = joined.frames(talkers)
+    frames = joined.columns(talkers) if deliveries else joined.frames(talkers)
     recording = Recording(start_ns, frames, tuple(joined.strays))
     is_bridged = any(isinstance(flow, BridgedFlow) for flow in sent)
     _write(recording, directory, is_bridged=is_bridged)
@@ -285,7 +261,8 @@ class _Join:
             for number, first_seq, destination in talker.destinations():
                 self._destinations[number].append((first_seq, destination))
         # A measurement has hundreds of thousands: only what is asked for is kept of each.
-        self._arrivals: dict[tuple[str, int, int], list[int | Delivery]] = defaultdict(list)
+        self._arrivals: dict[tuple[str, int, int], list[int]] = defaultdict(list)
+        self._deliveries: dict[tuple[str, int], Deliveries] = defaultdict(Deliveries)
         self.strays: list[Stray] = []
         for listener in listeners:
             for arrival in listener.arrivals():
@@ -306,8 +283,10 @@ class _Join:
                 return
             if is_packet and arrival.destination_mac is not None:
                 return  # it is at its listener, whose own socket counts it
-        kept = received_ns if delivered_ns is None else Delivery(received_ns, delivered_ns)
-        self._arrivals[node, number, seq].append(kept)
+        if delivered_ns is None:
+            self._arrivals[node, number, seq].append(received_ns)
+        else:
+            self._deliveries[node, number].add(seq, Delivery(received_ns, delivered_ns))
 
     def _addressed(self, flow: BridgedFlow, number: int, seq: int) -> Destination:
         """What a frame is to have where it arrives: what it was sent to, the last destination of
@@ -323,9 +302,7 @@ class _Join:
         for talker in talkers:
             for number, seq, planned_ns, sent_ns, scheduled_ns, left_ns in talker.sent():
                 for flow in self._transmissions[number]:
-                    copies = self._arrivals.pop((flow.listener, number, seq), [])
-                    deliveries = tuple(sorted(c for c in copies if isinstance(c, Delivery)))
-                    received_ns = [c.received_ns if isinstance(c, Delivery) else c for c in copies]
+                    received_ns = self._arrivals.pop((flow.listener, number, seq), [])
                     frames.append(
                         Frame(
                             flow=flow.name,
@@ -335,11 +312,25 @@ class _Join:
                             received_ns=min(received_ns, default=None),
                             scheduled_ns=scheduled_ns,
                             left_ns=left_ns,
-                            copies=len(copies),
-                            deliveries=deliveries,
+                            copies=len(received_ns),
                         )
                     )
         return tuple(sorted(frames, key=lambda frame: (frame.planned_ns, frame.flow, frame.seq)))
+
+    def columns(self, talkers: Sequence[Station]) -> FrameColumns:
+        """As `frames`, with deliveries."""
+        deliveries = {
+            flow.name: self._deliveries[flow.listener, number]
+            for number, flows_ in self._transmissions.items()
+            for flow in flows_
+        }
+        columns = FrameColumns(deliveries)
+        for talker in talkers:
+            for number, *row in talker.sent():
+                for flow in self._transmissions[number]:
+                    columns.append(flow.name, row)
+        columns.sort()
+        return columns
 
 
 def _write(recording: Recording, directory: Path, *, is_bridged: bool) -> None:

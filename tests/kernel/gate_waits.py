@@ -65,7 +65,7 @@ def wrong(traced: Trace, running: Lab) -> list[str]:
 
 
 def check(traced: Trace, running: Lab) -> None:
-    found = traced.accounts()
+    found = list(traced.accounts())
     print(running.intent.name, len(found), "rows")
     assert [each.row for each in found if not each.row.is_complete] == []
     assert [each for each in found if any((part.duration_ns or 0) < 0 for part in each.parts)] == []

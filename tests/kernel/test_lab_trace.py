@@ -141,8 +141,9 @@ def test_what_is_injected_at_one_place_is_in_its_layer_alone(
     plan = replace(compute(unscheduled.intent), gates={})
     motion = [flow for flow in flows(plan) if flow.name == "motion"]
 
-    def traced(name: str) -> dict[tuple[str, Layer], float]:
-        return medians(record(unscheduled, plan, motion, 10 * MS, tmp_path / name).accounts())
+    def medians_in(name: str) -> dict[tuple[str, Layer], float]:
+        traced = record(unscheduled, plan, motion, 10 * MS, tmp_path / name)
+        return medians(list(traced.accounts()))
 
     send, receive = "endpoint.Outlet.send_probe", "endpoint.PacketListener.receive"
     way = [("s1", "t1", "s2"), ("s2", "s1", "s3"), ("s3", "s2", "l1")]
@@ -159,10 +160,10 @@ def test_what_is_injected_at_one_place_is_in_its_layer_alone(
             injections.append((where, lambda i=inject, p=chosen: i(unscheduled, p)))
     assert len(injections) == 10
     with unscheduled.quiet():
-        without = traced("without")
+        without = medians_in("without")
         for number, (where, inject) in enumerate(injections):
             with inject():
-                found = traced(str(number))
+                found = medians_in(str(number))
             more = {each: found[each] - without[each] for each in found}
             print(number, where, {each: ns for each, ns in more.items() if ns})
             assert more.pop(where) == pytest.approx(INJECTED_NS, abs=CLOCK_NS), where

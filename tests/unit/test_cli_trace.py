@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,10 @@ from cnc.cli.trace import trace
 from cnc.lab.platform import Platform
 from cnc.model import Plan
 from cnc.traffic.trace.account import Account
-from cnc.traffic.trace.margins import margins
+from cnc.traffic.trace.columns import gather
+from cnc.traffic.trace.correlation import correlations
+from cnc.traffic.trace.drift import drifts
+from cnc.traffic.trace.margins import Margins
 from cnc.traffic.trace.outliers import outliers
 from cnc.traffic.trace.summary import summarise
 from tests.unit.traced_frames import T0, Record, torque
@@ -27,12 +31,17 @@ def line3() -> Plan:
 
 
 def found_in(accounts: list[Account], line3: Plan, frames: list[Account] | None) -> render.Found:
+    paths, margins = gather(accounts), Margins(line3)
+    for each in accounts:
+        margins.add(each.row)
     return render.Found(
         platform=Platform("Linux", "virtual time", exact=True),
         start_ns=T0,
-        flows=summarise(accounts),
-        margins=margins(line3, [each.row for each in accounts]),
-        outliers=outliers(accounts),
+        flows=summarise(paths),
+        margins=margins.hops(),
+        outliers=outliers(paths),
+        correlations=correlations(paths),
+        drifts=drifts(paths),
         frames=frames,
     )
 
@@ -50,6 +59,67 @@ def test_one_frame_is_shown_part_after_part(line3: Plan, capsys: pytest.CaptureF
     assert gate[:3] == ["2.64", "5.684", "s1/s2"]
 
 
+def shown(
+    accounts: list[Account], line3: Plan, capsys: pytest.CaptureFixture[str], *kept: str
+) -> list[list[str]]:
+    """The words of each line, with no more of what was asked for than these."""
+    found = found_in(accounts, line3, None)
+    asked_for = {"outliers", "correlations", "drifts"}
+    render.trace(replace(found, **dict.fromkeys(asked_for - set(kept))), as_json=False)
+    return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_stages_stand_beside_the_layers(line3: Plan, capsys: pytest.CaptureFixture[str]):
+    record = Record(line3)
+    for seq in (0, 1):
+        torque(record, seq, late_ns=seq)
+    lines = shown(record.accounts(), line3, capsys)
+    # The receiver takes 300 and 301 ns, and the half goes to the even one.
+    assert ["torque", "1", "0.5", "25.612", "0.3", "0.8", "26.412"] in lines
+
+
+def test_a_correlation_is_shown_with_what_is_constant(
+    line3: Plan, capsys: pytest.CaptureFixture[str]
+):
+    record = Record(line3)
+    for seq in range(10):
+        torque(record, seq, late_ns=10 * seq)
+    lines = shown(record.accounts(), line3, capsys, "correlations")
+    assert ["torque", "10", "listener", "1.000", "1.000"] in lines
+    (constant,) = (line for line in lines if line[-1:] == ["constant"])
+    assert constant[:4] == ["torque", "10", "wake-up,", "socket,"]
+    assert not any("NaN" in line or "nan" in line for line in lines)
+    too_few = shown(record.accounts()[:9], line3, capsys, "correlations")
+    assert ["torque", "9", "fewer", "than", "10", "frames"] in too_few
+    same = Record(line3)
+    for seq in range(10):
+        torque(same, seq)
+    assert ["torque", "10", "total", "constant"] in shown(
+        same.accounts(), line3, capsys, "correlations"
+    )
+
+
+def test_frames_that_no_correlation_is_of_are_counted(
+    line3: Plan, capsys: pytest.CaptureFixture[str]
+):
+    record = Record(line3)
+    for seq in range(12):
+        torque(record, seq, late_ns=seq, up_to=4 if seq == 3 else 8)
+    lines = shown(record.accounts(), line3, capsys, "correlations")
+    assert ["torque", "11", "1", "listener", "1.000", "1.000"] in lines
+
+
+def test_a_drift_is_shown_with_its_confidence(line3: Plan, capsys: pytest.CaptureFixture[str]):
+    record = Record(line3)
+    for seq in range(40):
+        torque(record, seq, late_ns=10 * seq)  # each 500 µs
+    lines = shown(record.accounts(), line3, capsys, "drifts")
+    first, last = "26.427", "26.787"  # of four frames each: 26.412 and 0 to 30, 360 to 390 ns
+    assert ["torque", "1", "40", "20000.0", "0.0", "rising", first, last] in lines
+    too_few = shown(record.accounts()[:19], line3, capsys, "drifts")
+    assert ["torque", "1", "19", "fewer", "than", "20", "frames"] in too_few
+
+
 def test_a_trace_is_a_document(line3: Plan):
     record = Record(line3)
     torque(record)
@@ -57,7 +127,12 @@ def test_a_trace_is_a_document(line3: Plan):
     document = json.loads(Trace.model_validate(found_in(found, line3, found)).model_dump_json())
     (frame,) = document["frames"]
     assert (frame["flow"], frame["seq"], frame["total_ns"]) == ("torque", 0, 26_412)
-    assert document["flows"][0]["layers"]["gate closed"]["max_ns"] == 18_052
+    (flow,) = document["flows"]
+    assert flow["layers"]["gate closed"]["max_ns"] == 18_052
+    sums_ns = {stage: time["sum_ns"] for stage, time in flow["stages"].items()}
+    assert sums_ns == {"sender": 500, "channel": 25_612, "receiver": 300}
+    assert sum(sums_ns.values()) == flow["total_sum_ns"] == 26_412
+    assert document["correlations"][0]["layers"] == document["drifts"][0]["blocks"] == []
 
 
 @pytest.mark.parametrize("text", ["motion", "motion/", "/17", "motion/x", "motion/-1"])

@@ -8,6 +8,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 from cnc import planfile
@@ -18,12 +19,14 @@ from cnc.traffic.recording import Recording
 from cnc.traffic.sockets import PROBE, tai_offset_ns
 from cnc.traffic.trace import captured, table
 from cnc.traffic.trace.account import CLOCK_READ_NS, Account, Layer
+from cnc.traffic.trace.columns import gather
 from cnc.traffic.trace.join import Kind
-from cnc.traffic.trace.margins import margins
+from cnc.traffic.trace.margins import Margins
 from cnc.traffic.trace.openings import Openings
 from cnc.traffic.trace.outliers import outliers, threshold_ns
 from cnc.traffic.trace.record import Trace
 from cnc.traffic.trace.summary import summarise
+from cnc.traffic.trace.table import Tables
 from tests import pcapng_reader
 from tests.bridged_networks import ring, stream
 from tests.unit.traced_frames import T0, TORQUE_AT_S1, TORQUE_PLANNED, US, Record, part, torque
@@ -143,7 +146,7 @@ def test_of_a_lost_frame_what_it_did_not_reach_is_absent(line3: Plan):
     assert part(found, "s1/s2", Layer.WIRE) == 1_140
     absent = {place for place, layer, ns in found.parts if ns is None}
     assert absent == {"s2/s3", "s3/l1", "l1"}
-    (flow,) = summarise([found])
+    (flow,) = summarise(gather([found]))
     assert (flow.frames, flow.lost, flow.incomplete, flow.total) == (1, 1, 0, None)
 
 
@@ -155,7 +158,7 @@ def test_without_a_tap_rows_are_incomplete_and_none_is_missing(line3: Plan, miss
     found = record.accounts(without=missing)
     assert len(found) == 3
     assert {each.total_ns for each in found} == {None}
-    (flow,) = summarise(found)
+    (flow,) = summarise(gather(found))
     assert (flow.frames, flow.lost, flow.incomplete) == (3, 0, 3)
 
 
@@ -253,7 +256,7 @@ def test_the_part_that_was_late_is_the_cause_of_an_outlier(line3: Plan):
     record = Record(line3)
     for seq in range(20):
         torque(record, seq, late_ns=9_000 if seq == 7 else seq % 3)
-    (found,) = outliers(record.accounts())
+    (found,) = outliers(gather(record.accounts()))
     assert found.seqs == (7,)
     assert found.causes == (("l1", Layer.LISTENER, 1),)
 
@@ -261,7 +264,10 @@ def test_the_part_that_was_late_is_the_cause_of_an_outlier(line3: Plan):
 def test_the_margin_of_a_hop_is_the_sum_of_its_parts_beside_what_was_used(line3: Plan):
     record = Record(line3)
     torque(record)
-    found = margins(line3, record.rows())
+    margins = Margins(line3)
+    for row in record.rows():
+        margins.add(row)
+    found = margins.hops()
     assert [str(each.port) for each in found] == ["s1/s2", "s2/s3", "s3/l1"]
     for each in found:
         parts = each.processing_ns + each.clock_ns + each.start_ns + each.turn_ns
@@ -275,7 +281,9 @@ def test_in_a_table_what_is_absent_is_empty(line3: Plan, tmp_path: Path):
     record = Record(line3)
     torque(record)
     torque(record, 1, up_to=4)
-    table.write(record.accounts(), T0, tmp_path)
+    with Tables(tmp_path, T0, hops_max=4) as tables:
+        for each in record.accounts():
+            tables.add(each)
     with (tmp_path / table.FRAMES).open(newline="") as file:
         whole, lost = csv.DictReader(file)
     assert (whole["gate_closed_ns"], whole["total_ns"]) == ("18052", "26412")
@@ -286,6 +294,24 @@ def test_in_a_table_what_is_absent_is_empty(line3: Plan, tmp_path: Path):
     with (tmp_path / table.PARTS).open(newline="") as file:
         parts = [each for each in csv.DictReader(file) if each["seq"] == "0"]
     assert sum(int(each["duration_ns"]) for each in parts) == 26_412
+
+
+def test_pandas_reads_a_table_and_finds_the_same_outliers(line3: Plan, tmp_path: Path):
+    record = Record(line3)
+    for seq in range(40):
+        torque(record, seq, late_ns=9_000 if seq % 19 == 7 else seq % 5, up_to=4 if seq == 3 else 8)
+    with Tables(tmp_path, T0, hops_max=4) as tables:
+        for each in record.accounts():
+            tables.add(each)
+    trace = pandas.read_csv(tmp_path / table.FRAMES)
+    assert len(trace) == 40
+    stages = trace.sender_ns + trace.channel_ns + trace.receiver_ns
+    assert (stages == trace.total_ns)[trace.total_ns.notna()].all()
+    assert trace[trace.total_ns.isna()].seq.tolist() == [3]
+    first, third = trace.total_ns.quantile(0.25), trace.total_ns.quantile(0.75)
+    late = trace[trace.total_ns > third + 1.5 * (third - first)]
+    (found,) = outliers(gather(record.accounts()))
+    assert tuple(late.seq) == found.seqs == (7, 26)
 
 
 MACS = bytes(12)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from cnc.model import Plan, PortRef
 from cnc.traffic.flows import AnyFlow, flows
-from cnc.traffic.recording import Delivery, Frame
+from cnc.traffic.frames import Delivery, Frame
 from cnc.traffic.trace import account
 from cnc.traffic.trace.account import Account, Circumstances, Layer
 from cnc.traffic.trace.join import Row, join
-from cnc.traffic.trace.taps import Passage, TappedPort
+from cnc.traffic.trace.passages import Passage, Passages
+from cnc.traffic.trace.taps import TappedPort
 from cnc.traffic.trace.ways import ways
 
 Stamps = Mapping[str, int]
@@ -66,7 +67,7 @@ class Record:
 
     def taps(self, without: str = "") -> dict[PortRef, TappedPort]:
         return {
-            port: TappedPort(*(tuple(sorted(its[port])) for its in (self._left, self._arrived)))
+            port: TappedPort(*(Passages(sorted(its[port])) for its in (self._left, self._arrived)))
             for port in self.plan.intent.network.links
             if str(port) != without
         }
@@ -74,12 +75,13 @@ class Record:
     def rows(self, without: str = "") -> list[Row]:
         routes = {flow.name: ways(self.plan, flow) for flow in self.sent}
         network = self.plan.intent.network
-        return join(network, routes, self.sent, self.frames, self.taps(without))
+        return list(join(network, routes, self.sent, self.frames, self.taps(without)))
 
     def accounts(self, *, without: str = "", timed_wires: bool = True) -> list[Account]:
         network = self.plan.intent.network
         under = Circumstances(network, self.plan.gates, timed_wires, account.CLOCK_READ_NS)
-        return account.account(under, self.sent, self.rows(without), self.taps(without))
+        taps = self.taps(without)
+        return list(account.account(under, self.sent, self.rows(without), taps))
 
 
 def part(account: Account, place: str, layer: Layer) -> int | None:

@@ -1,4 +1,4 @@
-"""What `cnc lab trace` prints: layers, margins, outliers, one frame."""
+"""What `cnc lab trace` prints: layers, stages, margins, outliers, correlation, drift, one frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from cnc.cli.json_output.document import Document, PortName, is_none
 from cnc.lab.platform import Platform
 from cnc.traffic.measure import Spread
 from cnc.traffic.trace.account import Layer
+from cnc.traffic.trace.drift import Trend
 from cnc.traffic.trace.join import Kind
+from cnc.traffic.trace.stages import Stage
+
+
+class StageTime(Document):
+    """The time of frames in one stage of their way."""
+
+    sum_ns: int
+    """Of all frames together."""
+    spread: Spread
 
 
 class TracedFlow(Document):
@@ -28,8 +38,13 @@ class TracedFlow(Document):
     """Copies that came once more, by whichever path; the first path has them."""
     layers: dict[Layer, Spread]
     """Of the frames that are neither lost nor incomplete; empty: there are none."""
+    stages: dict[Stage, StageTime]
+    """Of the same frames. Sender: until a frame leaves the talker's port; channel: until the kernel
+    of the listener has it; receiver: until its program does."""
     total: Spread | None
     """From the planned instant to the listener's program; the sum of the layers of each frame."""
+    total_sum_ns: int
+    """Of all these frames together: exactly the sum of those of the stages."""
 
 
 class HopMargin(Document):
@@ -70,6 +85,63 @@ class Outliers(Document):
     """How many of them a part of the time made late: it is such an outlier, too."""
 
 
+class LayerCorrelation(Document):
+    """How the total of frames varies with their time in a layer."""
+
+    layer: Layer
+    is_constant: bool
+    correlation: float | None
+    """Pearson's, -1 to 1; null: layer or total is constant."""
+    slope: float | None
+    """By how many nanoseconds the total is longer for each in the layer, by least squares; null:
+    layer or total is constant."""
+
+
+class Correlations(Document):
+    """Of the frames of a flow by one path."""
+
+    flow: str
+    path: int
+    frames: int
+    """Those that it is computed from."""
+    absent: int
+    """Those that are lost or incomplete."""
+    is_total_constant: bool
+    layers: list[LayerCorrelation]
+    """Empty: there are fewer than 10 frames."""
+
+
+class Block(Document):
+    """The totals of frames that follow one another."""
+
+    begin_ns: int
+    """The planned instant of the first: TAI, in nanoseconds since 1970."""
+    frames: int
+    mean_ns: float
+    first_quartile_ns: float
+    median_ns: float
+    third_quartile_ns: float
+
+
+class Drift(Document):
+    """How the total of a flow's frames by one path moves over the run."""
+
+    flow: str
+    path: int
+    frames: int
+    """Those that are neither lost nor incomplete."""
+    slope_ns_per_s: float | None
+    """By least squares through the means of the blocks; null: there are fewer than 20 frames, or
+    all are planned for one instant."""
+    confidence_ns_per_s: float | None
+    """The true slope is within this of it with 95 %."""
+    trend: Trend | None
+    """steady: 0 is within the confidence."""
+    moved_ns: float | None
+    """The median of the last block minus that of the first."""
+    blocks: list[Block]
+
+
 class TracedPart(Document):
     """A part of a frame's time, one after the other."""
 
@@ -104,5 +176,9 @@ class Trace(Document):
     margins: list[HopMargin]
     outliers: list[Outliers] | None = Field(None, exclude_if=is_none)
     """With --outliers."""
+    correlations: list[Correlations] | None = Field(None, exclude_if=is_none)
+    """With --correlation."""
+    drifts: list[Drift] | None = Field(None, exclude_if=is_none)
+    """With --drift."""
     frames: list[TracedFrame] | None = Field(None, exclude_if=is_none)
     """With --frame: its copies."""

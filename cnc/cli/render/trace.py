@@ -14,6 +14,8 @@ from cnc.format import counted, microseconds
 if TYPE_CHECKING:
     from cnc.lab.platform import Platform
     from cnc.traffic.trace.account import Account
+    from cnc.traffic.trace.correlation import Correlations
+    from cnc.traffic.trace.drift import Drift
     from cnc.traffic.trace.margins import HopMargin
     from cnc.traffic.trace.outliers import Outliers
     from cnc.traffic.trace.summary import TracedFlow
@@ -31,11 +33,13 @@ class Found:
     flows: Sequence[TracedFlow]
     margins: Sequence[HopMargin]
     outliers: Sequence[Outliers] | None
+    correlations: Sequence[Correlations] | None
+    drifts: Sequence[Drift] | None
     frames: Sequence[Account] | None
 
 
 def trace(found: Found, *, as_json: bool) -> None:
-    """The layers of each flow and the margins of its hops; or one frame, or the outliers."""
+    """What was asked for; if nothing was, the layers and stages of each flow and its margins."""
     if as_json:
         from cnc.cli.json_output.trace import Trace  # noqa: PLC0415
 
@@ -46,8 +50,14 @@ def trace(found: Found, *, as_json: bool) -> None:
             _frame(each, found.start_ns)
     if found.outliers is not None:
         _outliers(found.outliers)
-    if found.frames is None and found.outliers is None:
+    if found.correlations is not None:
+        _correlations(found.correlations)
+    if found.drifts is not None:
+        _drifts(found.drifts)
+    asked_for = (found.frames, found.outliers, found.correlations, found.drifts)
+    if all(each is None for each in asked_for):
         _layers(found.flows)
+        _stages(found.flows)
         _margins(found.margins)
     echo(f"Measured on {found.platform}.")
 
@@ -70,6 +80,27 @@ def _layers(flows: Sequence[TracedFlow]) -> None:
             *(microseconds(mean.mean_ns) if mean else "" for mean in means),
             microseconds(flow.total.mean_ns) if flow.total else "",
             microseconds(flow.total.max_ns) if flow.total else "",
+        )
+    print_table(table)
+
+
+def _stages(flows: Sequence[TracedFlow]) -> None:
+    from cnc.traffic.trace.stages import Stage  # noqa: PLC0415
+
+    table = new_table(
+        "stages: mean microseconds at the talker, on the way, and at the listener",
+        *("flow", ">path", *(f">{stage}" for stage in Stage), ">sender + receiver", ">total"),
+    )
+    for flow in (each for each in flows if each.total):
+        sums_ns = {stage: its.sum_ns for stage, its in flow.stages.items()}
+        ends_ns = sums_ns[Stage.SENDER] + sums_ns[Stage.RECEIVER]
+        frames = flow.frames - flow.lost - flow.incomplete
+        table.add_row(
+            *(flow.flow, str(flow.path + 1)),
+            *(
+                microseconds(round(sum_ns / frames))
+                for sum_ns in (*sums_ns.values(), ends_ns, flow.total_sum_ns)
+            ),
         )
     print_table(table)
 
@@ -137,3 +168,50 @@ def _outliers(outliers: Sequence[Outliers]) -> None:
     late = sum(len(way.seqs) for way in outliers)
     frames = sum(way.frames for way in outliers)
     echo(f"{counted(late, 'outlier')} of {counted(frames, 'frame')}.")
+
+
+def _correlations(correlations: Sequence[Correlations]) -> None:
+    from cnc.traffic.trace.correlation import FRAMES_MIN  # noqa: PLC0415
+
+    shown = [name for name in ("path", "absent") if any(map(attrgetter(name), correlations))]
+    table = new_table(
+        "correlation: of the time in a layer with the total of a frame, and how many nanoseconds\n"
+        "the total is longer for each in the layer",
+        *("flow", ">frames", *(f">{name}" for name in shown), "layer", ">correlation", ">slope"),
+    )
+    for flow in correlations:
+        counts = {"path": str(flow.path + 1), "absent": str(flow.absent)}
+        head = (flow.flow, str(flow.frames), *(counts[name] for name in shown))
+        if not flow.layers:
+            table.add_row(*head, f"fewer than {FRAMES_MIN} frames", "", "")
+        elif flow.is_total_constant:
+            table.add_row(*head, "total", "constant", "")
+        else:
+            varying = [each for each in flow.layers if each.correlation is not None]
+            for each in sorted(varying, key=lambda its: abs(its.correlation or 0), reverse=True):
+                figures = (f"{each.correlation or 0:.3f}", f"{each.slope or 0:.3f}")
+                table.add_row(*head, each.layer, *figures)
+            if constant := [each.layer for each in flow.layers if each.is_constant]:
+                table.add_row(*head, ", ".join(constant), "constant", "")
+    print_table(table)
+
+
+def _drifts(drifts: Sequence[Drift]) -> None:
+    from cnc.traffic.trace.drift import BLOCKS, FRAMES_MIN  # noqa: PLC0415
+
+    table = new_table(
+        f"drift: how the total moves over the run, by its mean in each of {BLOCKS} blocks",
+        *("flow", ">path", ">frames", ">ns a second", ">95 %: ±", "total is"),
+        *(">first median µs", ">last median µs"),
+    )
+    for flow in drifts:
+        head = (flow.flow, str(flow.path + 1), str(flow.frames))
+        if flow.trend is None:
+            short = f"fewer than {FRAMES_MIN} frames" if flow.frames < FRAMES_MIN else "one instant"
+            table.add_row(*head, "", "", short, "", "")
+            continue
+        table.add_row(
+            *(*head, f"{flow.slope_ns_per_s:.1f}", f"{flow.confidence_ns_per_s:.1f}", flow.trend),
+            *(microseconds(round(flow.blocks[each].median_ns)) for each in (0, -1)),
+        )
+    print_table(table)

@@ -20,20 +20,23 @@ it that window, or the switch has if there were none.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import attrgetter
 from typing import NamedTuple
 
 from cnc.lab import wires
 from cnc.model import GateControlList, Link, Network, PortRef, transmission_ns
+from cnc.traffic.column import Column
 from cnc.traffic.recording import AnyFlow
 from cnc.traffic.trace.join import Crossing, Row
 from cnc.traffic.trace.openings import Openings
-from cnc.traffic.trace.taps import Passage, TappedPort
+from cnc.traffic.trace.passages import Passages
+from cnc.traffic.trace.taps import TappedPort
 
+_NO_CLASS = -1  # of a frame that is no probe
 CLOCK_READ_NS = 256  # in virtual time, which stamps are multiples of
 
 
@@ -99,16 +102,17 @@ class Circumstances:
 def account(
     under: Circumstances,
     sent: Sequence[AnyFlow],
-    rows: Sequence[Row],
+    rows: Iterable[Row],
     taps: Mapping[PortRef, TappedPort],
-) -> list[Account]:
-    """An account for each row, in their order. `taps` are those that the rows were joined from."""
+) -> Iterator[Account]:
+    """An account for each row, in their order, one at a time. `taps` are those that the rows were
+    joined from."""
     classes = {number: flow.traffic_class for number, flow in enumerate(sent)}
     ports = {
-        port: _Port(under, link, taps[port].left if port in taps else (), classes)
+        port: _Port(under, link, taps[port].left if port in taps else Passages(), classes)
         for port, link in under.network.links.items()
     }
-    return [Account(row, tuple(_parts(ports, row))) for row in rows]
+    return (Account(row, tuple(_parts(ports, row))) for row in rows)
 
 
 def _parts(ports: Mapping[PortRef, _Port], row: Row) -> Iterator[Part]:
@@ -170,7 +174,7 @@ class _Port:
         self,
         under: Circumstances,
         link: Link,
-        left: Sequence[Passage],
+        left: Passages,
         classes: Mapping[int, int],
     ) -> None:
         self.name = str(link.source)
@@ -181,15 +185,25 @@ class _Port:
         self._openings: dict[tuple[int, int], Openings] = {}
         bridge = under.network.bridges.get(link.target.node)
         self.processing_ns = bridge.processing_min_ns if bridge and under.timed_wires else 0
-        self._classes = [classes.get(each.probe[0]) if each.probe else None for each in left]
-        self._sent: list[tuple[int, int]] = []  # begin and end of each frame on the cable
-        overhead_octets = wires.overhead_octets(under.network)
+        self._classes = array("b")
+        self._queued_ns = Column()  # how long each frame waits for those before it on the cable
+        self._lasting_ns: dict[int, int] = {}  # how long frames of a length are on the cable
+        self._overhead_octets = wires.overhead_octets(under.network)
         free_ns = 0
-        for passage in left:
-            begin_ns = max(passage.time_ns, free_ns)
-            octets = passage.octets + overhead_octets
-            free_ns = begin_ns + transmission_ns(octets, link.rate_bps)
-            self._sent.append((begin_ns, free_ns))
+        for place, time_ns in enumerate(left.times_ns):
+            flow = left.flow(place)
+            self._classes.append(_NO_CLASS if flow is None else classes.get(flow, _NO_CLASS))
+            self._queued_ns.append(max(0, free_ns - time_ns))
+            _, free_ns = self._on_cable(place)
+
+    def _on_cable(self, place: int) -> tuple[int, int]:
+        """When the sending of a frame begins and ends."""
+        begin_ns = self._left.times_ns[place] + self._queued_ns[place]
+        octets = self._left.octets[place]
+        if octets not in self._lasting_ns:
+            on_link_octets = octets + self._overhead_octets
+            self._lasting_ns[octets] = transmission_ns(on_link_octets, self._link.rate_bps)
+        return begin_ns, begin_ns + self._lasting_ns[octets]
 
     def waited(self, crossing: Crossing, traffic_class: int) -> _Waited | None:
         entered_ns, left_ns, place = crossing.entered_ns, crossing.left_ns, crossing.place
@@ -197,7 +211,7 @@ class _Port:
             return None
         free_ns, shut_ns, missed_ns = entered_ns, 0, 0
         if self._gates:
-            openings = self._openings_for(self._gates, traffic_class, self._left[place].octets)
+            openings = self._openings_for(self._gates, traffic_class, self._left.octets[place])
             first_ns = openings.first_ns(entered_ns + self._under.resolution_ns)
             free_ns = left_ns if first_ns is None else min(first_ns, left_ns)
             shut_ns = openings.shut_ns(entered_ns, free_ns)
@@ -206,7 +220,7 @@ class _Port:
         rest_ns = left_ns - entered_ns - shut_ns - own_ns - other_ns
         # A window that passed while it waited was that of those ahead.
         lost_ns = min(missed_ns, rest_ns)
-        first = bisect_left(self._left, free_ns, hi=place, key=attrgetter("time_ns"))
+        first = bisect_left(self._left.times_ns, free_ns, hi=place)
         ahead = {each == traffic_class for each in self._classes[first:place]}
         if True in ahead:
             own_ns, rest_ns = own_ns + lost_ns, rest_ns - lost_ns
@@ -220,7 +234,7 @@ class _Port:
             return None
         own_ns, other_ns = 0, 0
         if self._under.timed_wires:
-            begin_ns, _ = self._sent[place]
+            begin_ns, _ = self._on_cable(place)
             own_ns, other_ns = self._ahead(place, left_ns, begin_ns, traffic_class)
         wire_ns = reached_ns - left_ns - own_ns - other_ns - self.processing_ns
         return _Crossed(own_ns, other_ns, wire_ns)
@@ -230,7 +244,7 @@ class _Port:
         the cable."""
         own_ns, other_ns = 0, 0
         for each in range(place - 1, -1, -1):
-            sent_ns, through_ns = self._sent[each]
+            sent_ns, through_ns = self._on_cable(each)
             if through_ns <= begin_ns:
                 break
             busy_ns = max(0, min(through_ns, end_ns) - max(sent_ns, begin_ns))

@@ -14,8 +14,8 @@ from cnc.model import Plan, PortRef
 from cnc.traffic.pcapng import Address, CaptureFile, Direction, tai_comment
 from cnc.traffic.recording import BridgedFlow
 from cnc.traffic.sockets import tai_offset_ns
+from cnc.traffic.trace.passages import Passage, Probe
 from cnc.traffic.trace.record import Trace
-from cnc.traffic.trace.taps import Passage, Probe
 from cnc.version import __version__
 
 

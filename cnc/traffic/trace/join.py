@@ -13,8 +13,10 @@ from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 from cnc.model import Network, PortRef
-from cnc.traffic.recording import AnyFlow, BridgedFlow, Delivery, Frame
-from cnc.traffic.trace.taps import Passage, TappedPort
+from cnc.traffic.frames import Delivery, Frame
+from cnc.traffic.recording import AnyFlow, BridgedFlow
+from cnc.traffic.trace.passages import Passages, Probe
+from cnc.traffic.trace.taps import TappedPort
 from cnc.traffic.trace.ways import Way
 
 
@@ -82,8 +84,9 @@ def join(
     sent: Sequence[AnyFlow],
     frames: Iterable[Frame],
     taps: Mapping[PortRef, TappedPort],
-) -> list[Row]:
-    """The rows of all frames at all their listeners, in the order of `frames`, by path.
+) -> Iterator[Row]:
+    """The rows of all frames at all their listeners, in the order of `frames`, by path, one at a
+    time.
 
     `ways` are those of each flow, by its name. A port without a tap leaves its stamps absent.
     """
@@ -95,7 +98,7 @@ def join(
         transmission.add(flow, ways[flow.name])
         by_flow[flow.name] = transmission
     flows = {flow.name: flow for flow in sent}
-    return [row for frame in frames for row in by_flow[frame.flow].rows(flows[frame.flow], frame)]
+    return (row for frame in frames for row in by_flow[frame.flow].rows(flows[frame.flow], frame))
 
 
 class _Transmission:
@@ -149,13 +152,11 @@ class _Transmission:
             }
             ways = sorted(beginnings, key=lambda way: _rank(entered[way]))
             tap, far = self._tap(port), self._tap(self._network.links[port].target)
-            left = _places(
-                [entered[way] for way in ways], tap.left, tap.left_by_probe.get(probe, ())
-            )
-            left_ns = [None if place is None else tap.left[place].time_ns for place in left]
-            arrived = _places(left_ns, far.arrived, far.arrived_by_probe.get(probe, ()))
+            left = _places([entered[way] for way in ways], tap.left, probe)
+            left_ns = [None if place is None else tap.left.times_ns[place] for place in left]
+            arrived = _places(left_ns, far.arrived, probe)
             for way, place, then_ns, far_place in zip(ways, left, left_ns, arrived, strict=True):
-                reached_ns = None if far_place is None else far.arrived[far_place].time_ns
+                reached_ns = None if far_place is None else far.arrived.times_ns[far_place]
                 found[way] = Crossing(port, entered[way], then_ns, place, reached_ns)
         return found
 
@@ -163,7 +164,7 @@ class _Transmission:
         return self._taps.get(port, _NO_TAP)
 
 
-_NO_TAP = TappedPort((), ())
+_NO_TAP = TappedPort(Passages(), Passages())
 
 
 def _rank(time_ns: int | None) -> tuple[bool, int]:
@@ -171,15 +172,13 @@ def _rank(time_ns: int | None) -> tuple[bool, int]:
     return time_ns is None, time_ns or 0
 
 
-def _places(
-    before_ns: Sequence[int | None], passages: Sequence[Passage], places: Sequence[int]
-) -> list[int | None]:
-    """Which of the passages follows each of these instants, the first that does, each once; absent
-    instants, the last ones, get what is left."""
+def _places(before_ns: Sequence[int | None], passages: Passages, probe: Probe) -> list[int | None]:
+    """Which of the passages of a probe follows each of these instants, the first that does, each
+    once; absent instants, the last ones, get what is left."""
     found: list[int | None] = []
-    left = iter(places)
+    left = iter(passages.places(probe))
     for instant_ns in before_ns:
-        later = (p for p in left if instant_ns is None or passages[p].time_ns >= instant_ns)
+        later = (p for p in left if instant_ns is None or passages.times_ns[p] >= instant_ns)
         found.append(next(later, None))
     return found
 

@@ -7,7 +7,7 @@ use for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cnc.delays import start_delay_ns
@@ -39,32 +39,58 @@ class HopMargin:
     used_max_ns: int | None
 
 
-def margins(plan: Plan, rows: Iterable[Row]) -> list[HopMargin]:
-    """Of each planned stream at each of its listeners, hop after hop."""
-    by_way: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
-        if row.path is not None and row.flow.latency_bound_ns is not None:
-            by_way.setdefault((row.flow.name, row.path), []).append(row)
-    return [margin for same in by_way.values() for margin in _of_way(plan, same)]
+class Margins:
+    """Finds what frames used of the margins of a plan; their rows come one at a time."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._by_way: dict[tuple[str, int], _Way] = {}
+
+    def add(self, row: Row) -> None:
+        if row.path is None or row.flow.latency_bound_ns is None:
+            return
+        way = self._by_way.get((row.flow.name, row.path))
+        if way is None:
+            way = self._by_way[row.flow.name, row.path] = _Way(self._plan, row)
+        way.add(row)
+
+    def hops(self) -> list[HopMargin]:
+        """Of each planned stream at each of its listeners, hop after hop."""
+        return [margin for way in self._by_way.values() for margin in way.margins()]
 
 
-def _of_way(plan: Plan, rows: Sequence[Row]) -> Iterator[HopMargin]:
-    flow, path = rows[0].flow, rows[0].path or 0
-    name = flow.stream if isinstance(flow, BridgedFlow) else flow.name
-    planned = {hop.egress: hop for hop in plan.streams[name].paths[path]}
-    hops = [planned[crossing.port] for crossing in rows[0].crossings]
-    firsts = [row for row in rows if row.seq % flow.frames == 0]
-    for number in range(1, len(hops)):
-        before, hop = hops[number - 1 : number + 1]
-        earliest_ns, processing_ns = _arrival(plan, name, before)
-        came_ns = [
-            entered_ns - row.planned_ns - (earliest_ns - hops[0].offset_ns)
-            for row in firsts
-            if (entered_ns := row.crossings[number].entered_ns) is not None
-        ]
-        margin_ns = hop.offset_ns - earliest_ns
-        parts = _parts(plan, before, processing_ns, margin_ns)
-        yield HopMargin(flow.name, path, hop.egress, margin_ns, *parts, max(came_ns, default=None))
+class _Way:
+    """The hops of a flow by one path, and when the latest frame came to each, after its planned
+    instant."""
+
+    def __init__(self, plan: Plan, row: Row) -> None:
+        self._plan, self._flow, self._path = plan, row.flow, row.path or 0
+        self._stream = row.flow.stream if isinstance(row.flow, BridgedFlow) else row.flow.name
+        planned = {hop.egress: hop for hop in plan.streams[self._stream].paths[self._path]}
+        self._hops = [planned[crossing.port] for crossing in row.crossings]
+        self._came_max_ns: list[int | None] = [None] * len(self._hops)
+
+    def add(self, row: Row) -> None:
+        if row.seq % self._flow.frames:
+            return
+        for number, crossing in enumerate(row.crossings):
+            if crossing.entered_ns is not None:
+                came_ns = crossing.entered_ns - row.planned_ns
+                latest_ns = self._came_max_ns[number]
+                self._came_max_ns[number] = (
+                    came_ns if latest_ns is None else max(latest_ns, came_ns)
+                )
+
+    def margins(self) -> Iterator[HopMargin]:
+        for number in range(1, len(self._hops)):
+            before, hop = self._hops[number - 1 : number + 1]
+            earliest_ns, processing_ns = _arrival(self._plan, self._stream, before)
+            margin_ns = hop.offset_ns - earliest_ns
+            parts = _parts(self._plan, before, processing_ns, margin_ns)
+            came_ns, used_ns = self._came_max_ns[number], None
+            if came_ns is not None:
+                used_ns = came_ns - (earliest_ns - self._hops[0].offset_ns)
+            yield HopMargin(self._flow.name, self._path, hop.egress, margin_ns, *parts, used_ns)
 
 
 def _arrival(plan: Plan, stream: str, before: Hop) -> tuple[int, int]:

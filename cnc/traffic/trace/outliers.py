@@ -7,11 +7,11 @@ interquartile range. A part of it is a cause if it is such an outlier among the 
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cnc.traffic.trace.account import Account, Layer
+from cnc.traffic.trace.account import Layer
+from cnc.traffic.trace.columns import PathColumns
 
 _WHISKER = 1.5  # interquartile ranges
 
@@ -37,33 +37,24 @@ def threshold_ns(durations_ns: Sequence[int]) -> float:
     return third + _WHISKER * (third - first)
 
 
-def outliers(accounts: Iterable[Account]) -> list[Outliers]:
+def outliers(paths: Iterable[PathColumns]) -> list[Outliers]:
     """Of each flow and path, of frames without an absent part."""
-    by_way: dict[tuple[str, int], list[Account]] = {}
-    for each in accounts:
-        if each.row.is_complete:
-            by_way.setdefault((each.row.flow.name, each.row.path or 0), []).append(each)
-    return [_of_way(flow, path, same) for (flow, path), same in by_way.items()]
+    return [_of_path(each) for each in paths if len(each)]
 
 
-def _of_way(flow: str, path: int, accounts: Sequence[Account]) -> Outliers:
-    limit_ns = threshold_ns([each.total_ns or 0 for each in accounts])
-    late = [each for each in accounts if (each.total_ns or 0) > limit_ns]
-    limits_ns = [
-        threshold_ns([part.duration_ns or 0 for part in same])
-        for same in zip(*(each.parts for each in accounts), strict=True)
-    ]
-    causes = Counter(
-        (part.place, part.layer)
-        for each in late
-        for part, part_limit_ns in zip(each.parts, limits_ns, strict=True)
-        if (part.duration_ns or 0) > part_limit_ns
-    )
+def _of_path(path: PathColumns) -> Outliers:
+    limit_ns = threshold_ns(path.total_ns)
+    late = [index for index, total_ns in enumerate(path.total_ns) if total_ns > limit_ns]
+    causes = []
+    for (place, layer), durations_ns in zip(path.places, path.parts_ns, strict=True):
+        part_limit_ns = threshold_ns(durations_ns)
+        if count := sum(durations_ns[index] > part_limit_ns for index in late):
+            causes.append((place, layer, count))
     return Outliers(
-        flow=flow,
-        path=path,
-        frames=len(accounts),
+        flow=path.flow,
+        path=path.path,
+        frames=len(path),
         threshold_ns=limit_ns,
-        seqs=tuple(each.row.seq for each in late),
-        causes=tuple((*which, count) for which, count in causes.most_common()),
+        seqs=tuple(path.seqs[index] for index in late),
+        causes=tuple(sorted(causes, key=lambda cause: cause[2], reverse=True)),
     )

@@ -1,21 +1,30 @@
-"""What a trace says of each flow: how long its frames were in each layer."""
+"""What a trace says of each flow: how long its frames were in each layer, and in each stage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cnc.traffic.measure import Spread, spread
-from cnc.traffic.trace.account import Account, Layer
+from cnc.traffic.trace.account import Layer
+from cnc.traffic.trace.columns import PathColumns
+from cnc.traffic.trace.stages import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """The time of frames in one stage: of all together, and how it spreads."""
+
+    sum_ns: int
+    spread: Spread
 
 
 @dataclass(frozen=True, slots=True)
 class TracedFlow:
-    """The frames of a flow by one path, counted from 0.
+    """The frames of a flow by one path; counts as in `PathColumns`.
 
-    `lost` never came to the listener; `incomplete` did, and a stamp of theirs is absent. The
-    figures are those of the others, and empty if there are none. `repeated` are copies that came
-    once more, by whichever path; the first path has them.
+    The figures are of frames that are neither lost nor incomplete, and empty if there are none.
+    `total_sum_ns` is exactly the sum of those of the stages.
     """
 
     flow: str
@@ -26,36 +35,28 @@ class TracedFlow:
     incomplete: int
     repeated: int
     layers: Mapping[Layer, Spread]
+    stages: Mapping[Stage, StageTime]
     total: Spread | None
+    total_sum_ns: int
 
 
-def summarise(accounts: Iterable[Account]) -> list[TracedFlow]:
-    """One for each flow and path, in the order in which they first occur."""
-    by_way: dict[tuple[str, int], list[Account]] = {}
-    for each in accounts:
-        by_way.setdefault((each.row.flow.name, each.row.path or 0), []).append(each)
-    return [_summary(path, same) for (_, path), same in by_way.items()]
+def summarise(paths: Iterable[PathColumns]) -> list[TracedFlow]:
+    """One for each flow and path, in their order."""
+    return [_summary(each) for each in paths]
 
 
-def _summary(path: int, accounts: Sequence[Account]) -> TracedFlow:
-    flow = accounts[0].row.flow
-    rows = [each.row for each in accounts if each.row.path is not None]
-    complete = [each for each in accounts if each.row.is_complete]
-    lost = sum(row.delivered_ns is None for row in rows)
-    totals_ns = [total_ns for each in complete if (total_ns := each.total_ns) is not None]
-    layers = {
-        layer: spread(durations_ns)
-        for layer in Layer
-        if (durations_ns := [ns for each in complete if (ns := each.layer_ns(layer)) is not None])
-    }
+def _summary(path: PathColumns) -> TracedFlow:
+    durations_ns = {stage: path.stage_ns(stage) for stage in Stage if len(path)}
     return TracedFlow(
-        flow=flow.name,
-        listener=flow.listener,
-        path=path,
-        frames=len(rows),
-        lost=lost,
-        incomplete=len(rows) - lost - len(complete),
-        repeated=len(accounts) - len(rows),
-        layers=layers,
-        total=spread(totals_ns) if totals_ns else None,
+        flow=path.flow,
+        listener=path.listener,
+        path=path.path,
+        frames=path.frames,
+        lost=path.lost,
+        incomplete=path.incomplete,
+        repeated=path.repeated,
+        layers={layer: spread(its) for layer in Layer if (its := path.layer_ns(layer))},
+        stages={stage: StageTime(sum(its), spread(its)) for stage, its in durations_ns.items()},
+        total=spread(path.total_ns) if len(path) else None,
+        total_sum_ns=sum(path.total_ns),
     )

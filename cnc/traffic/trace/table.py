@@ -3,59 +3,79 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cnc.traffic.trace.account import Account, Layer
+from cnc.traffic.trace.stages import Stage, stages
+
+if TYPE_CHECKING:
+    from _csv import Writer
 
 FRAMES, PARTS = "trace.csv", "parts.csv"
 _IDENTITY = ("flow", "seq", "listener", "path", "kind")
 _ENDS = ("planned_ns", "sent_ns", "scheduled_ns", "received_ns", "delivered_ns")
 _LAYERS = {layer: f"{layer.replace(' ', '_').replace('-', '_')}_ns" for layer in Layer}
+_STAGES = tuple(f"{stage}_ns" for stage in Stage)
 
 
-def write(accounts: Sequence[Account], start_ns: int, directory: Path) -> None:
-    """Write both tables into a directory that exists; instants count from the start."""
-    hops = max((len(each.row.crossings) for each in accounts), default=0)
-    columns = [*_IDENTITY, *_ENDS, *_LAYERS.values(), "total_ns"]
-    for number in range(1, hops + 1):
-        columns += [f"port_{number}", f"left_{number}_ns", f"reached_{number}_ns"]
-    _write(directory / FRAMES, columns, (_frame(each, start_ns) for each in accounts))
-    columns = [*_IDENTITY, "number", "place", "layer", "duration_ns"]
-    _write(directory / PARTS, columns, _parts(accounts))
+class Tables:
+    """Both tables in a directory that exists, written account by account. Use as a context manager.
 
+    Instants count from `start_ns`; no way has more than `hops_max` ports.
+    """
 
-def _write(file: Path, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    with file.open("w", newline="") as opened:
-        writer = csv.writer(opened)
+    def __init__(self, directory: Path, start_ns: int, hops_max: int) -> None:
+        self._start_ns = start_ns
+        self._stack = ExitStack()
+        columns = [*_IDENTITY, *_ENDS, *_LAYERS.values(), *_STAGES, "total_ns"]
+        for number in range(1, hops_max + 1):
+            columns += [f"port_{number}", f"left_{number}_ns", f"reached_{number}_ns"]
+        with self._stack:
+            self._frames = self._begin(directory / FRAMES, columns)
+            columns = [*_IDENTITY, "number", "place", "layer", "duration_ns"]
+            self._parts = self._begin(directory / PARTS, columns)
+            self._stack = self._stack.pop_all()
+
+    def __enter__(self) -> Tables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def add(self, account: Account) -> None:
+        """Write the row of a frame, and those of its parts."""
+        self._frames.writerow(self._cells(account))
+        identity = _identity(account)
+        self._parts.writerows(
+            (*identity, number, *part) for number, part in enumerate(account.parts)
+        )
+
+    def _begin(self, file: Path, columns: list[str]) -> Writer:
+        writer = csv.writer(self._stack.enter_context(file.open("w", newline="")))
         writer.writerow(columns)
-        writer.writerows(rows)
+        return writer
+
+    def _cells(self, account: Account) -> Iterator[object]:
+        """The cells of a row; what is missing at its end is empty, too."""
+        row = account.row
+        yield from _identity(account)
+        yield from self._since(row.planned_ns, row.sent_ns, row.scheduled_ns)
+        yield from self._since(row.received_ns, row.delivered_ns)
+        yield from (account.layer_ns(layer) for layer in _LAYERS)
+        yield from stages(row)
+        yield account.total_ns
+        for crossing in row.crossings:
+            yield crossing.port
+            yield from self._since(crossing.left_ns, crossing.reached_ns)
+
+    def _since(self, *instants_ns: int | None) -> Iterator[int | None]:
+        return (None if each is None else each - self._start_ns for each in instants_ns)
 
 
 def _identity(account: Account) -> tuple[object, ...]:
     row = account.row
     path = None if row.path is None else row.path + 1
     return row.flow.name, row.seq, row.flow.listener, path, row.kind
-
-
-def _frame(account: Account, start_ns: int) -> Iterator[object]:
-    """The cells of a row; what is missing at its end is empty, too."""
-    row = account.row
-
-    def since(*instants_ns: int | None) -> Iterator[int | None]:
-        return (None if each is None else each - start_ns for each in instants_ns)
-
-    yield from _identity(account)
-    yield from since(row.planned_ns, row.sent_ns, row.scheduled_ns)
-    yield from since(row.received_ns, row.delivered_ns)
-    yield from (account.layer_ns(layer) for layer in _LAYERS)
-    yield account.total_ns
-    for crossing in row.crossings:
-        yield crossing.port
-        yield from since(crossing.left_ns, crossing.reached_ns)
-
-
-def _parts(accounts: Iterable[Account]) -> Iterator[tuple[object, ...]]:
-    for account in accounts:
-        for number, part in enumerate(account.parts):
-            yield (*_identity(account), number, *part)

@@ -6,11 +6,9 @@ What they see waits in the kernel until the run is over, so that no program runs
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
 
 from cnc.errors import CncError, InputError
 from cnc.format import counted
@@ -20,45 +18,15 @@ from cnc.model import PortRef
 from cnc.traffic.probe_filter import HEADERS_OCTETS, probe_of
 from cnc.traffic.sockets import PROBE, tai_offset_ns
 from cnc.traffic.tap import Tap
-
-Probe = tuple[int, int]
-"""Flow number and sequence number."""
+from cnc.traffic.trace.passages import Passage, Passages
 
 
-class Passage(NamedTuple):
-    """A frame at a port: when (TAI), how many octets it has from the MAC header on, which it is, or
-    None if it is no probe; and its first octets, if the tap was to keep them."""
-
-    time_ns: int
-    octets: int
-    probe: Probe | None
-    beginning: bytes = b""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TappedPort:
     """What left a port and what arrived there, each in order of time."""
 
-    left: tuple[Passage, ...]
-    arrived: tuple[Passage, ...]
-
-    @cached_property
-    def left_by_probe(self) -> Mapping[Probe, list[int]]:
-        """The places in `left` of each probe."""
-        return _places(self.left)
-
-    @cached_property
-    def arrived_by_probe(self) -> Mapping[Probe, list[int]]:
-        """The places in `arrived` of each probe."""
-        return _places(self.arrived)
-
-
-def _places(passages: tuple[Passage, ...]) -> dict[Probe, list[int]]:
-    places: dict[Probe, list[int]] = {}
-    for place, passage in enumerate(passages):
-        if passage.probe:
-            places.setdefault(passage.probe, []).append(place)
-    return places
+    left: Passages
+    arrived: Passages
 
 
 class Taps:
@@ -102,8 +70,7 @@ class Taps:
 
 
 def _read(tap: Tap, udp_ports: Collection[int], offset_ns: int, *, keep: bool) -> TappedPort:
-    left: list[Passage] = []
-    arrived: list[Passage] = []
+    left, arrived = Passages(), Passages()
     while True:
         try:
             frame = tap.take(HEADERS_OCTETS + PROBE.size, socket.MSG_DONTWAIT)
@@ -118,4 +85,4 @@ def _read(tap: Tap, udp_ports: Collection[int], offset_ns: int, *, keep: bool) -
             f"{tap.port}: {counted(dropped, 'frame')} found no room in the buffer of the tap",
             hint="trace for fewer cycles",
         )
-    return TappedPort(tuple(left), tuple(arrived))
+    return TappedPort(left, arrived)
