@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cnc.traffic.frames import Deliveries, Delivery, Frame, FrameColumns
 
 T0 = 1_800_000_000_000_000_000
@@ -27,8 +29,9 @@ def columns_of(sent: list[tuple]) -> FrameColumns:
     return columns
 
 
-def test_frames_come_in_the_order_of_planned_instant_flow_and_number():
-    columns = columns_of(SENT)
+@pytest.mark.parametrize("sent", [SENT, SENT[::-1]])
+def test_frames_come_in_the_order_of_planned_instant_flow_and_number(sent: list[tuple]):
+    columns = columns_of(sent)
     columns.sort()
     order = [(frame.flow, frame.seq) for frame in columns]
     assert order == [("motion", 0), ("valves", 0), ("motion", 1), ("torque", 0), ("torque", 1)]

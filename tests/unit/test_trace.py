@@ -277,6 +277,19 @@ def test_the_margin_of_a_hop_is_the_sum_of_its_parts_beside_what_was_used(line3:
     assert [each.used_max_ns for each in found] == [500, 0, 0]
 
 
+def test_of_a_margin_as_much_is_used_as_the_latest_frame_needs(line3: Plan):
+    record = Record(line3)
+    torque(record)
+    begin_ns = T0 + 500 * US
+    late = [(">t1/eth0", begin_ns + 500), ("s1/t1", begin_ns + 2_640 + 1_000)]
+    record.add("torque", 1, (begin_ns, begin_ns + 300, begin_ns + 500), [], late)
+    torque(record, 2)
+    margins = Margins(line3)
+    for row in record.rows():
+        margins.add(row)
+    assert [each.used_max_ns for each in margins.hops()] == [1_500, 0, 0]
+
+
 def test_in_a_table_what_is_absent_is_empty(line3: Plan, tmp_path: Path):
     record = Record(line3)
     torque(record)

@@ -88,6 +88,12 @@ def test_the_sums_of_the_stages_are_the_sum_of_the_totals(line3: Plan):
     assert (flow.frames, flow.lost, flow.incomplete) == (40, 2, 0)
 
 
+def test_without_a_whole_frame_there_is_no_sum(line3: Plan):
+    (flow,) = summarise(gather(torques(line3, [0], lost=[0])))
+    assert (flow.frames, flow.lost) == (1, 1)
+    assert (flow.stages, flow.total, flow.total_sum_ns) == ({}, None, None)
+
+
 def test_columns_have_whole_frames_alone_and_count_the_others(line3: Plan):
     (path,) = gather(torques(line3, [0, 5, 9], lost=[1]))
     assert (path.frames, path.lost, len(path)) == (3, 1, 2)

@@ -39,6 +39,14 @@ def test_a_probe_that_never_passed_is_nowhere(probe: tuple[int, int]):
     assert list(Passages(ALL).places(probe)) == []
 
 
+@pytest.mark.parametrize("between", [[60_000], [60_000, 70_010]])
+def test_copies_of_a_number_that_was_far_from_all_others_keep_their_order(between: list[int]):
+    seqs = [0, 70_000, *between, 70_000]
+    passages = Passages(Passage(1_000 + n, 114, (3, seq)) for n, seq in enumerate(seqs))
+    assert list(passages.places((3, 70_000))) == [1, len(seqs) - 1]
+    assert list(passages.places((3, 60_000))) == [2]
+
+
 def test_a_sequence_number_of_another_program_takes_no_room():
     tracemalloc.start()
     Passages([FIRST, FAR])

@@ -43,8 +43,8 @@ class TracedFlow(Document):
     of the listener has it; receiver: until its program does."""
     total: Spread | None
     """From the planned instant to the listener's program; the sum of the layers of each frame."""
-    total_sum_ns: int
-    """Of all these frames together: exactly the sum of those of the stages."""
+    total_sum_ns: int | None
+    """Of all these frames together: exactly the sum of those of the stages; null: none is whole."""
 
 
 class HopMargin(Document):

@@ -91,7 +91,9 @@ def _stages(flows: Sequence[TracedFlow]) -> None:
         "stages: mean microseconds at the talker, on the way, and at the listener",
         *("flow", ">path", *(f">{stage}" for stage in Stage), ">sender + receiver", ">total"),
     )
-    for flow in (each for each in flows if each.total):
+    for flow in flows:
+        if flow.total_sum_ns is None:
+            continue
         sums_ns = {stage: its.sum_ns for stage, its in flow.stages.items()}
         ends_ns = sums_ns[Stage.SENDER] + sums_ns[Stage.RECEIVER]
         frames = flow.frames - flow.lost - flow.incomplete

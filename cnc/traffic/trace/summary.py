@@ -23,8 +23,8 @@ class StageTime:
 class TracedFlow:
     """The frames of a flow by one path; counts as in `PathColumns`.
 
-    The figures are of frames that are neither lost nor incomplete, and empty if there are none.
-    `total_sum_ns` is exactly the sum of those of the stages.
+    The figures are of frames that are neither lost nor incomplete, and empty or None if there are
+    none. `total_sum_ns` is exactly the sum of those of the stages.
     """
 
     flow: str
@@ -37,7 +37,7 @@ class TracedFlow:
     layers: Mapping[Layer, Spread]
     stages: Mapping[Stage, StageTime]
     total: Spread | None
-    total_sum_ns: int
+    total_sum_ns: int | None
 
 
 def summarise(paths: Iterable[PathColumns]) -> list[TracedFlow]:
@@ -58,5 +58,5 @@ def _summary(path: PathColumns) -> TracedFlow:
         layers={layer: spread(its) for layer in Layer if (its := path.layer_ns(layer))},
         stages={stage: StageTime(sum(its), spread(its)) for stage, its in durations_ns.items()},
         total=spread(path.total_ns) if len(path) else None,
-        total_sum_ns=sum(path.total_ns),
+        total_sum_ns=sum(path.total_ns) if len(path) else None,
     )
