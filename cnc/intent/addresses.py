@@ -182,7 +182,8 @@ def _check_room_in(key: str, users: Sequence[Stream], intent: Intent, problems: 
         if count > left:
             names = [s.name for s in users if s.vlan_id == vlan_id and s.destination_mac is None]
             free = counted(left, "address")
-            found = f"{vlan_id}, where addresses.{key} leaves {free} for {count} streams"
+            sharing = counted(count, "stream")
+            found = f"{vlan_id}, where addresses.{key} leaves {free} for {sharing}"
             problems.add(("streams", names[-1], "vlan"), found, "a longer range, or another VLAN")
 
 
@@ -197,6 +198,7 @@ def _check_room_by_mac(intent: Intent, problems: Problems) -> None:
         if count > left:
             users = [s.name for s in streams if s.destination_mac == mac and s.vlan_id is None]
             free = counted(left, "VLAN")
-            found = f"{mac} of {count} streams, for which addresses.vlans has {free} left"
+            sharing = counted(count, "stream")
+            found = f"{mac} of {sharing}, for which addresses.vlans has {free} left"
             expected = "a VLAN of its own, or more VLANs in addresses"
             problems.add(("streams", users[-1], "destination-mac"), found, expected)

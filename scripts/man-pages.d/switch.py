@@ -6,18 +6,27 @@ Needs nothing but what is installed there: the package is built where the contro
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from roff import Page, summary
 
+import agent as package
 from agent import main as agent
 from agent.clock_service import main as clock
 from agent.netconfd.broker import options as broker
 from agent.netconfd.front import options as netconfd
 
 DAEMON_STATUS = "0 stopped by SIGTERM or SIGINT, 1 cannot serve, 2 bad arguments."
+SCRIPT_STATUS = "0 done, 1 failed, 2 bad arguments."
+DISTRIBUTION = "tsn-control-plane-agent"
+YANG = Path(package.__file__).with_name("yang")
+SCRIPTS = {
+    "tsn-yang-install": ("install", "Install the YANG modules into a sysrepo repository"),
+    "tsn-access-control": ("access-control", "Give a sysrepo repository its access control"),
+}
 
 
 def switch_pages() -> Iterator[Page]:
@@ -26,6 +35,31 @@ def switch_pages() -> Iterator[Page]:
     yield daemon_page(clock.parser())
     yield daemon_page(netconfd.parser())
     yield daemon_page(broker.parser())
+    for name, (script, what) in SCRIPTS.items():
+        yield script_page(name, YANG / script, what)
+
+
+def script_page(name: str, script: Path, what: str) -> Page:
+    """The page of a shell script: the comment that it begins with, and what its --help says."""
+    _, *lines = script.read_text().splitlines()
+    comment = lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))]
+    text = "\n".join(line.removeprefix("#").strip() for line in comment)
+    run = subprocess.run(["bash", script, "--help"], check=True, capture_output=True, text=True)
+    usage, _, values = run.stdout.partition("(")
+    synopsis = " ".join([name, *usage.split()[2:]])
+    arguments = values.strip().removesuffix(")")
+    return Page(
+        name,
+        8,
+        what,
+        synopsis,
+        [
+            ("DESCRIPTION", f"{text}\n\n{arguments}."),
+            ("EXIT STATUS", SCRIPT_STATUS),
+            ("SEE ALSO", "tsn-agent(8), tsn-netconfd(8)"),
+        ],
+        DISTRIBUTION,
+    )
 
 
 def daemon_page(parser: argparse.ArgumentParser) -> Page:
@@ -52,7 +86,7 @@ def daemon_page(parser: argparse.ArgumentParser) -> Page:
                 "tsn-agent(8), tsn-clock(8), tsn-netconfd(8), tsn-netconf-broker(8), cnc(1)",
             ),
         ],
-        "tsn-control-plane-agent",
+        DISTRIBUTION,
     )
 
 

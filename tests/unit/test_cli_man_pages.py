@@ -32,6 +32,10 @@ def plain(page: Path) -> str:
 
 
 COMMANDS = {"-".join(["cnc", *words]): its for words, its in settings.commands(cnc)}
+SCRIPTS = {
+    "tsn-yang-install": ("--search DIR", "--owner USER", "Installs the modules of modules.txt"),
+    "tsn-access-control": ("--operator USER", "the access control of access-control.xml"),
+}
 PARSERS = {
     "tsn-agent": agent.parser(),
     "tsn-clock": clock.parser(),
@@ -41,7 +45,7 @@ PARSERS = {
 
 
 def test_there_is_a_page_for_every_command_and_no_other(pages: Path) -> None:
-    wanted = {f"{name}.1" for name in COMMANDS} | {f"{name}.8" for name in PARSERS}
+    wanted = {f"{name}.1" for name in COMMANDS} | {f"{name}.8" for name in PARSERS | SCRIPTS}
     assert {page.name for page in pages.iterdir()} == wanted
 
 
@@ -71,6 +75,14 @@ def test_every_option_of_a_program_of_the_switch_is_in_its_page(pages: Path, nam
     assert {option for option in options if option not in text} == set()
     assert "%(default)s" not in text
     assert "default: /" in text
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_page_of_a_script_has_what_its_comment_and_its_help_say(pages: Path, name: str) -> None:
+    text = plain(pages / f"{name}.8")
+    assert f".B {name}\n[--" in text
+    assert [words for words in SCRIPTS[name] if words not in text] == []
+    assert "yang/" not in text  # its name in the sources
 
 
 def test_troff_has_nothing_to_complain_of(pages: Path) -> None:
