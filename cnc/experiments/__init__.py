@@ -24,11 +24,13 @@ from cnc.experiments import page, pictures
 from cnc.experiments.bound_check import BoundCheck
 from cnc.experiments.clock_error import ClockError
 from cnc.experiments.clock_loss import ClockLoss
+from cnc.experiments.clock_steps import ClockSteps
 from cnc.experiments.control_overhead import ControlOverhead
 from cnc.experiments.description import (
     BoundCheckDescription,
     ClockErrorDescription,
     ClockLossDescription,
+    ClockStepsDescription,
     ControlOverheadDescription,
     Description,
     GateShareDescription,
@@ -168,6 +170,8 @@ def experiment_of(description: Description, file: Path) -> Experiment:
             found = ClockError.of(description, file)
         case ClockLossDescription():
             found = ClockLoss.of(description, file)
+        case ClockStepsDescription():
+            found = ClockSteps.of(description, file)
         case ControlOverheadDescription():
             found = ControlOverhead(description)
         case GateShareDescription():
