@@ -14,10 +14,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from agent.datastore.desired import desired_ports, possible_ports
+from agent.datastore.failed_ports import FailedPorts
 from agent.datastore.identities import Identity, identities
 from agent.datastore.memory import Memory, MemoryFile
 from agent.datastore.open_change import OpenChange, Request
@@ -38,25 +39,6 @@ SETTLE_TIMEOUT_S = 10.0
 # is not disturbed would have ended.
 REVERT_S = 0.5
 SETTLE_MIN_S = 1.0
-# A port that failed is retried this often: most causes, such as a module that is not loaded, end
-# without a notification.
-RETRY_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class _FailedPort:
-    """A port that could not be configured, as it was when that was tried, at `tried_s`."""
-
-    reason: str
-    link_speed_bps: int | None
-    foreign_qdisc: str | None
-    tried_s: float
-
-    def may_succeed(self, state: PortState) -> bool:
-        """Whether the cause may be gone: the port has changed, or RETRY_S have passed."""
-        then = self.link_speed_bps, self.foreign_qdisc
-        changed = then != (state.link_speed_bps, state.foreign_qdisc)
-        return changed or time.monotonic() - self.tried_s >= RETRY_S
 
 
 class Changes:
@@ -87,7 +69,7 @@ class Changes:
         self._new_ports: set[str] = set()
         # Ports that the next poll configures.
         self._retry_ports: set[str] = set()
-        self._failed_ports: dict[str, _FailedPort] = {}
+        self._failed_ports = FailedPorts()
         # The ports whose gates wait for the clock, and how far it may be from others then.
         self._waiting: frozenset[str] = frozenset()
         self._clock_error_ns = 0
@@ -183,7 +165,7 @@ class Changes:
                 raise
             self._forget_open()
             self._open = replace(change, requests=change.requests | {request})
-            self._new_ports = self._new(before) | self._retry_ports | self._failed_ports.keys()
+            self._new_ports = self._new(before) | self._retry_ports | self._failed_ports.names
             self._all_asked(before)
             self._start_timer(self._open, self._patience_s(self._open))
 
@@ -245,11 +227,7 @@ class Changes:
             self._seen = identities(states)
             if self._open:
                 self._new_ports |= new
-            able = {
-                name
-                for name, failed in self._failed_ports.items()
-                if name in states and failed.may_succeed(states[name])
-            }
+            able = self._failed_ports.that_may_succeed(states)
             self._retry_ports |= (new & self.desired.keys()) | able
             due = self._retry_ports & states.keys()
             if due:
@@ -302,28 +280,14 @@ class Changes:
         except REFUSALS as error:
             if len(ports) == 1:
                 for port in ports:
-                    self._failed(port, str(error), before)
+                    self._failed_ports.failed(port, str(error), before.get(port))
                 return
             for port in sorted(ports, key=lambda name: (not _is_bridge(before.get(name)), name)):
                 self._apply_ports([port])
         else:
             for port in ports:
-                self._failed_ports.pop(port, None)
+                self._failed_ports.succeeded(port)
             self._write(self._memory_after(change))
-
-    def _failed(self, port: str, reason: str, states: Mapping[str, PortState]) -> None:
-        """Log the reason, unless it is known, and remember when it was found."""
-        known = self._failed_ports.get(port)
-        if state := states.get(port):  # it may be gone since the poll
-            self._failed_ports[port] = _FailedPort(
-                reason, state.link_speed_bps, state.foreign_qdisc, time.monotonic()
-            )
-        if known is None or known.reason != reason:
-            LOG.error(
-                "the running configuration is not what the port does:\n%s",
-                reason,
-                extra={"fields": {"TSN_PORT": port}},
-            )
 
     def _apply(
         self,

@@ -24,12 +24,14 @@ from cnc.experiments import page, pictures
 from cnc.experiments.bound_check import BoundCheck
 from cnc.experiments.clock_error import ClockError
 from cnc.experiments.clock_loss import ClockLoss
+from cnc.experiments.clock_steps import ClockSteps
 from cnc.experiments.control_loop import ControlLoop
 from cnc.experiments.control_overhead import ControlOverhead
 from cnc.experiments.description import (
     BoundCheckDescription,
     ClockErrorDescription,
     ClockLossDescription,
+    ClockStepsDescription,
     ControlLoopDescription,
     ControlOverheadDescription,
     Description,
@@ -170,6 +172,8 @@ def experiment_of(description: Description, file: Path) -> Experiment:
             found = ClockError.of(description, file)
         case ClockLossDescription():
             found = ClockLoss.of(description, file)
+        case ClockStepsDescription():
+            found = ClockSteps.of(description, file)
         case ControlLoopDescription():
             found = ControlLoop.of(description, file)
         case ControlOverheadDescription():

@@ -11,7 +11,7 @@ from pydantic import Field
 from cnc.intent import read, validate
 from cnc.intent.mapping import Shape
 from cnc.intent.problems import Problems, one_of, shown
-from cnc.intent.units import DURATION, FREQUENCY_OFFSET, SIZE
+from cnc.intent.units import DURATION, FREQUENCY_OFFSET, SIZE, TIME_OFFSET
 from cnc.intent.values import (
     CYCLE_MAX_NS,
     Boolean,
@@ -202,10 +202,34 @@ class ClockLossDescription(PlannedDescription):
     )
 
 
+class ClockStepsDescription(PlannedDescription):
+    """Rollouts while the clock of a switch settles, and while it is set."""
+
+    oscillators_ppb: list[FrequencyOffset] = Field(
+        min_length=1,
+        description="how much faster the oscillators of nodes run, one after the other and again "
+        "from the first; that of the first switch, which all follow, is right",
+    )
+    switch: Name = Field(description="whose clock is set")
+    steps_ns: list[Annotated[int, quantity(TIME_OFFSET, -10 * NS_PER_S, 10 * NS_PER_S)]] = Field(
+        min_length=1, description="by how much it is set ahead in one turn after the other"
+    )
+    during: Annotated[
+        str, text("edit|commit|verify|confirm", "one of edit, commit, verify, confirm")
+    ] = Field(description="with which step of a rollout")
+    adds: Name = Field(
+        description="the stream that a rollout adds, and the next one takes out again"
+    )
+    sends_for_ns: Annotated[int, quantity(DURATION, NS_PER_S, 3600 * NS_PER_S)] = Field(
+        description="for how long streams are sent in each turn, from before the rollout on"
+    )
+
+
 KINDS: dict[str, type[Description]] = {
     "bound-check": BoundCheckDescription,
     "clock-error": ClockErrorDescription,
     "clock-loss": ClockLossDescription,
+    "clock-steps": ClockStepsDescription,
     "control-loop": ControlLoopDescription,
     "control-overhead": ControlOverheadDescription,
     "gate-share": GateShareDescription,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cnc.errors import CncError, RolloutError
 from cnc.model import BridgeForwarding, PortSettings, StoredPort, TalkerConfiguration
@@ -103,7 +103,8 @@ class Transaction:
         def edit(device: Device) -> None:
             change, times = self._changes[device.name], self.times[device.name]
             begun_ns = time.monotonic_ns()
-            config = edit_config(change.after, self._base_time_ns, change.before, self._rollout_id)
+            rollout_id = known_part(self._rollout_id, self._states[device.name])
+            config = edit_config(change.after, self._base_time_ns, change.before, rollout_id)
             times.payload_ns = time.monotonic_ns() - begun_ns
             self._timed(device, lambda: device.edit(config))
 
@@ -383,3 +384,11 @@ def _unresolved(replies: Mapping[str, object]) -> str:
 
 
 _TOO_LATE = "too late to interrupt: all switches run the new lists"
+
+
+def known_part(rollout_id: RolloutId, state: SwitchState) -> RolloutId:
+    """What a switch knows of it: one whose agent does not say what keeps the clock, such as that of
+    0.1.0, has no leaf for the clock error."""
+    if state.agent and state.agent.clock:
+        return rollout_id
+    return replace(rollout_id, clock_error_ns=None)

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 from pyroute2 import IPRoute
 
-from agent.datastore.changes import RETRY_S
+from agent.datastore.failed_ports import RETRY_S
 from agent.mechanisms.gates.model import GateState
 from tests.kernel.agent_notifications import subscribed
 from tests.kernel.conftest import FAR, QUEUES, VIRTUAL_TIME

@@ -43,9 +43,26 @@ grandmaster-away: 4s
 """
 
 
-def measured(directory: Path, text: str) -> dict[str, Any]:
+CLOCK_STEPS = """
+kind: clock-steps
+name: clockstepstest
+title: Two switches
+network: two-switches.yaml
+oscillators: [-30ppm, 45ppm, 50ppm]
+switch: s2
+steps: [1ms]
+during: commit
+adds: valves
+sends-for: 9s
+"""
+VALVES = (
+    "  valves: {talker: t1, listeners: [l1], period: 40ms, payload: 100B, max-latency: 500us}\n"
+)
+
+
+def measured(directory: Path, text: str, network: str = TWO_SWITCHES) -> dict[str, Any]:
     """The summary of an experiment that agrees with what it expects."""
-    (directory / "two-switches.yaml").write_text(TWO_SWITCHES)
+    (directory / "two-switches.yaml").write_text(network)
     file = directory / "experiment.yaml"
     file.write_text(text)
     done = subprocess.run(
@@ -79,3 +96,15 @@ def test_clocks_in_a_line_are_in_step_but_for_an_asymmetry_that_ptp4l_does_not_s
     # Half of 500 ns behind, and as much ahead as the first.
     assert abs(two["mean_ns"] - 2 * one["mean_ns"] + 250) < 100
     assert abs(two["said_mean_ns"]) < 100
+
+
+def test_a_clock_that_is_set_in_the_middle_of_a_push_leaves_one_schedule(tmp_path: Path):
+    summary = measured(tmp_path, CLOCK_STEPS, TWO_SWITCHES.replace("4ms", "20ms") + VALVES)
+    settling = summary["settling"]
+    assert "s2: managed by PTP instance 0" in settling["refused"]
+    assert settling["then"] == "pushed"
+    (turn,) = summary["turns"]
+    assert turn["runs"] in {"new", "old"}
+    assert turn["late"] > 0
+    assert 0 < turn["last_late_after_ns"] < 9_000_000_000
+    assert turn["in_step_after_ns"] < 9_000_000_000

@@ -271,14 +271,14 @@ def test_a_port_is_asked_again_after_a_while_whatever_was_in_its_way(changes, ke
     changes.reconcile(tree(20))
     kernel.refuse = None
     assert not changes.apply_to_new_ports(kernel.read())
-    monkeypatch.setattr("agent.datastore.changes.RETRY_S", 0.0)
+    monkeypatch.setattr("agent.datastore.failed_ports.RETRY_S", 0.0)
     assert changes.apply_to_new_ports(kernel.read())
     assert base_time_s(kernel) == 20
     assert not changes.apply_to_new_ports(kernel.read())
 
 
 def test_what_a_port_cannot_do_is_said_once_for_each_reason(changes, kernel, monkeypatch, caplog):
-    monkeypatch.setattr("agent.datastore.changes.RETRY_S", 0.0)
+    monkeypatch.setattr("agent.datastore.failed_ports.RETRY_S", 0.0)
     kernel.refuse = "port p1: this kernel has no sch_taprio"
     changes.reconcile(tree(20))
     caplog.clear()
@@ -296,7 +296,7 @@ def test_an_error_of_the_system_keeps_a_port_from_its_configuration_no_longer_th
     def without_memory(*_):
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
-    monkeypatch.setattr("agent.datastore.changes.RETRY_S", 0.0)
+    monkeypatch.setattr("agent.datastore.failed_ports.RETRY_S", 0.0)
     with monkeypatch.context() as broken:
         broken.setattr(kernel, "apply", without_memory)
         changes.reconcile(tree(20))
@@ -309,7 +309,7 @@ def test_an_error_of_the_system_keeps_a_port_from_its_configuration_no_longer_th
 def test_a_port_that_is_no_longer_configured_is_left_alone_however_it_was_refused(
     changes, kernel, monkeypatch
 ):
-    monkeypatch.setattr("agent.datastore.changes.RETRY_S", 0.0)
+    monkeypatch.setattr("agent.datastore.failed_ports.RETRY_S", 0.0)
     kernel.refuse = "port p1: no"
     changes.reconcile(tree(20))
     kernel.refuse = None

@@ -391,7 +391,7 @@ class Histories(RuleBasedStateMachine):
 
 
 def test_in_the_end_the_ports_do_what_running_says(monkeypatch):
-    monkeypatch.setattr("agent.datastore.changes.RETRY_S", 0.0)
+    monkeypatch.setattr("agent.datastore.failed_ports.RETRY_S", 0.0)
     logging.disable()
     try:
         run_state_machine_as_test(

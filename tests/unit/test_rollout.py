@@ -22,13 +22,14 @@ from cnc.model import NS_PER_S, GateControlList, GateLimits, GateMode, Plan, Por
 from cnc.planner import plan as compute
 from cnc.rollout import push, recovery, resume, roll_back, rollout, sessions, timing, transaction
 from cnc.rollout.events import Step, StepBegun
+from cnc.rollout.goal import stored_clock_error_ns
 from cnc.rollout.history import History, Outcome, Phase, record
 from cnc.switch import ConnectOptions
 from cnc.switch.device import DeviceError, StoredSwitch, SwitchState
 from cnc.switch.payload import desired_ports
 from cnc.switch.readback import stored_ports
 from cnc.switch.rollout_id import RolloutId, rollout_id_in
-from cnc.switch.tree import AgentReport, KernelSchedule, PortReport
+from cnc.switch.tree import AgentReport, ClockReport, ClockSource, KernelSchedule, PortReport
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
 CONNECT = ConnectOptions(Path("key"), Path("known_hosts"))
@@ -64,12 +65,14 @@ class FakeDevice:
         self.persist = None
         self.limits = {}
         self.wake_ups = {}
+        self.clock_report = None
 
     def state(self, ports):
         now_ns = self.clock.monotonic_ns()
         clock_ns = TAI_MINUS_MONOTONIC_NS + now_ns + self.clock_ahead_ns
         reports = {port: self._report(port, clock_ns) for port in ports}
-        return SwitchState(AgentReport(37, 100), reports, now_ns, now_ns)
+        agent = AgentReport(37, 100, clock=self.clock_report)
+        return SwitchState(agent, reports, now_ns, now_ns)
 
     def _report(self, port, clock_ns):
         wanted, schedule = self.kernel.get(port, (None, None))
@@ -739,6 +742,31 @@ def test_every_switch_that_changes_says_which_rollout_it_runs(plan, devices, sto
     known = store.rollout(report.number)
     assert {device.running.rollout_id.id for device in devices.values()} == {known.id}
     assert {device.running.rollout_id.controller for device in devices.values()} == {known.operator}
+
+
+def test_switches_are_told_how_far_clocks_may_be_apart_but_for_agents_that_do_not_know_it(
+    plan, devices
+):
+    older, *others = devices.values()
+    for device in others:
+        device.clock_report = ClockReport(ClockSource.SHARED)
+    push(plan, connect=CONNECT)
+    assert older.running.rollout_id.clock_error_ns is None
+    told = {device.running.rollout_id.clock_error_ns for device in others}
+    assert told == {plan.intent.network.clock_error_ns}
+
+
+def test_a_switch_alone_is_told_of_no_clock_error_that_it_would_wait_for():
+    document = intents.load(LINE3).document
+    one = {
+        **document,
+        "switches": {"s1": document["switches"]["s1"]},
+        "end-stations": ["t1", "l1"],
+        "links": [["t1/eth0", "s1/t1"], ["s1/s2", "l1/eth0"]],
+        "streams": {"motion": document["streams"]["motion"]},
+    }
+    alone = compute(intents.from_document(one, "one switch"))
+    assert stored_clock_error_ns(alone) is None
 
 
 def test_a_plan_the_judge_refuses_reaches_no_switch(plan, devices):

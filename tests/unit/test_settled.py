@@ -81,6 +81,18 @@ def findings(clock, ptp=None, *, tai_offset_s=37, others=()):
     return [each for each in found if each.check is Check.PTP and each.switch == "s1"]
 
 
+VERDICTS = {True: Verdict.OK, False: Verdict.FAILED, None: Verdict.UNKNOWN}
+
+
+@pytest.mark.parametrize(("clock", "tai_offset_s", "is_settled", "text"), CASES)
+def test_push_and_doctor_say_of_each_clock_of_several_what_it_is_and_the_figure(
+    clock, tai_offset_s, is_settled, text
+):
+    (finding,) = findings(clock, tai_offset_s=tai_offset_s, others=["s2"])
+
+    assert (finding.verdict, finding.text) == (VERDICTS[is_settled], text)
+
+
 def test_a_push_is_refused_while_a_managed_clock_has_not_settled():
     (finding,) = findings(managed(2_000))
 

@@ -70,6 +70,7 @@ def test_after_a_long_peace_the_next_drift_is_healed_at_once():
         Kind.AGENT_DOWN,
         Kind.CONFIGURATION,
         Kind.FOREIGN_CHANGE,
+        Kind.GATES_WAIT,
         Kind.UNFINISHED_ROLLOUT,
     ],
 )

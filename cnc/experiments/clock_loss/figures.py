@@ -20,7 +20,8 @@ _BILLION = 1_000_000_000
 class StreamOutcome:
     """The frames of a stream in one part. `over_bound_ns` has for each that arrived its planned
     instant and how much its latency in true time exceeded the bound, below 0 the slack;
-    `first_late_ns` is the planned instant of the first that was late, or never arrived. Frames that
+    `first_late_ns` is the planned instant of the first that was late, or never arrived,
+    `last_late_ns` that of the last. Frames that
     their talker sent more than RESOLUTION_NS late are `sent_late`, and not judged: no plan promises
     anything for them."""
 
@@ -31,6 +32,7 @@ class StreamOutcome:
     lost: int
     first_late_ns: int | None
     over_bound_ns: Sequence[tuple[int, int]]
+    last_late_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ def _outcome(flow: AnyFlow, frames: Sequence[Frame], offsets: TrueOffsets) -> St
         lost=lost,
         first_late_ns=min(bad_ns, default=None),
         over_bound_ns=over_bound_ns,
+        last_late_ns=max(bad_ns, default=None),
     )
 
 
