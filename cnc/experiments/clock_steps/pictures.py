@@ -48,7 +48,7 @@ def _over_time(turns: Sequence[Turn], allowed_ns: int) -> Callable[[Figure], Non
             )
         axes.set_yscale("log")
         axes.set_ylim(bottom=allowed_us / 100)
-        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_major_formatter("{x:,.10g}")
         axes.set_xlabel("true time since the step, s")
         axes.set_ylabel("off, µs")
         pictures.legend_above(axes)
