@@ -280,6 +280,17 @@ def test_a_loop_of_a_stream_without_a_place_is_not_closed():
     assert judge(planned) == []
 
 
+def test_a_command_leaves_when_it_is_ready_though_another_stream_has_no_place():
+    crowded = document()
+    only_then = {**crowded["streams"]["position"], "window": {"latest": "0us"}}
+    other = {**only_then, "talker": "l2", "listeners": ["t2"]}
+    crowded["streams"] |= {"first": other, "second": other}
+    planned = plan(intents.from_document(crowded, "loop.yaml"), best_effort=True)
+    assert planned.refused.keys() == {"second"}
+    assert planned.loops["axis"].wait_ns == 0
+    assert judge(planned) == []
+
+
 def test_the_judge_knows_how_long_a_loop_takes():
     planned = plan(intent())
 
