@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from cnc import cli, page, planfile
 from cnc import intent as intents
 from cnc.check import judge
+from cnc.cli.render.comparison import plan_difference
 from cnc.errors import InputError, Unschedulable
 from cnc.lab.slower import slower
 from cnc.loops import (
@@ -26,6 +27,7 @@ from cnc.loops import (
     SecondOrder,
 )
 from cnc.model import Intent
+from cnc.plandiff import difference
 from cnc.planner import plan
 from tests.json_documents import documented
 
@@ -330,6 +332,20 @@ def test_people_see_what_a_loop_takes_and_of_what_that_is_made():
     (row,) = (line.split() for line in done.stdout.splitlines() if "axis:" in line)
     assert row[:3] == ["axis:", "position,", "command"]
     assert " ".join(row[3:]) == "1 ms 65 µs 50 µs 0 ns 65 µs 180 µs 250 µs"
+
+
+def test_a_loop_that_takes_longer_by_another_plan_is_a_difference(
+    capsys: pytest.CaptureFixture[str],
+):
+    before = plan(intent())
+    found = difference(before, plan(intent(compute="80us")))
+    assert not found.same
+    plan_difference(found, as_json=False)
+    assert " ".join(capsys.readouterr().out.split()).count("axis delay 180 µs 210 µs") == 1
+    plan_difference(found, as_json=True)
+    changed = documented("diff", capsys.readouterr().out)["loops"]["axis"]
+    assert (changed["before"]["compute_ns"], changed["after"]["compute_ns"]) == (50_000, 80_000)
+    assert difference(before, before).loops == {}
 
 
 def test_the_page_has_what_a_loop_takes():
