@@ -1,4 +1,4 @@
-"""Control loops over labs: in time, beside too much, with samples lost, where switches bridge."""
+"""Control loops over a lab: in time, beside too much, and with samples lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,41 +120,3 @@ def test_the_last_sample_is_held_where_one_is_lost(
     answered = [period.answered for period in curve.periods]
     assert answered[:6] == [None, 1, 2, 3, 3, 5]
     assert curve.lost_commands == 0
-
-
-CONTROLLER = """
-def make(period_s):
-    integral = 0.0
-
-    def step(reference, sample):
-        nonlocal integral
-        error = reference - sample
-        integral = integral + 250.0 * error * period_s
-        return error + integral
-
-    return step
-"""
-
-
-def test_a_controller_of_the_operator_closes_a_loop_where_switches_bridge(tmp_path: Path) -> None:
-    document = deepcopy(dict(intents.load(FILE).document))
-    document |= {"name": "bridged-loop", "forwarding": "bridged"}
-    for number, its in enumerate(document["switches"].values(), 1):
-        its["management"] = f"10.98.0.{number}"  # the other lab is still up
-    for its in document["classes"].values():
-        del its["dscp"]
-    for its in document["streams"].values():
-        del its["ip"]
-    document["loops"]["axis"]["controller"] = {"python": "mine:make"}
-    (tmp_path / "mine.py").write_text(CONTROLLER)
-    intent = intents.from_document(document, "bridged-loop")
-    with lab(intent, timed_wires=True) as running:
-        plan = pushed(running)
-        with running.quiet():
-            curve = run.run(
-                running, plan, plan.intent.loops["axis"], tmp_path / "run", modules=tmp_path
-            )
-    assert (curve.missed, curve.lost_samples, curve.lost_commands) == (0, 0, 0)
-    assert max(curve.delays_ns) <= plan.loops["axis"].total_ns
-    expected = run.undisturbed(intents.load(FILE).loops["axis"])
-    assert curve.outputs == pytest.approx(expected, rel=1e-9)
