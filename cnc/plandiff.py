@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from cnc.loops import LoopDelay
 from cnc.model import GateControlList, Intent, Plan, PortRef, Stream, StreamAddress, StreamPlan
 
 K = TypeVar("K")
@@ -26,8 +27,9 @@ class PlanDifference:
 
     `wanted` are the requirements of streams, `placed` their paths, offsets, classes and bounds,
     `addresses` what their frames are sent to in a bridged network, `jitter_ns` the bounds of their
-    jitter by listener. `foundations` are what plans rest on: classes, switches, links and figures
-    of the network; `macs` the addresses of end stations, which the last switch gives to frames.
+    jitter by listener, `loops` how long control loops take. `foundations` are what plans rest on:
+    classes, switches, links and figures of the network; `macs` the addresses of end stations, which
+    the last switch gives to frames.
     """
 
     wanted: Mapping[str, Change[Stream]]
@@ -36,12 +38,13 @@ class PlanDifference:
     gates: Mapping[PortRef, Change[GateControlList]]
     addresses: Mapping[str, Change[StreamAddress]]
     jitter_ns: Mapping[str, Change[Mapping[str, int]]]
+    loops: Mapping[str, Change[LoopDelay]]
     macs: Mapping[str, Change[str]]
 
     @property
     def same(self) -> bool:
         parts = (self.wanted, self.placed, self.foundations, self.gates)
-        return not any((*parts, self.addresses, self.jitter_ns, self.macs))
+        return not any((*parts, self.addresses, self.jitter_ns, self.loops, self.macs))
 
     @property
     def added(self) -> list[str]:
@@ -72,6 +75,7 @@ def difference(before: Plan, after: Plan) -> PlanDifference:
         gates=_changes(before.gates, after.gates),
         addresses=_changes(before.addresses, after.addresses),
         jitter_ns=_changes(before.jitter_ns, after.jitter_ns),
+        loops=_changes(before.loops, after.loops),
         macs=_changes(_macs(before.intent), _macs(after.intent)),
     )
 

@@ -81,7 +81,7 @@ function loopTexts(stream) {
   return plan.loops.filter((loop) => [loop.sensor, loop.actuator].includes(stream.name)).map((loop) => {
     const [sample, compute, wait, command] = loop.parts_ns.map(us);
     return `loop ${loop.name}: ≤ ${us(loop.delay_ns)} of ${us(loop.deadline_ns)} µs allowed from a sample until its command is at the plant: ` +
-      `${loop.sensor} ${sample}, computation ${compute}, wait ${wait}, ${loop.actuator} ${command}`;
+      `${loop.sensor} ${sample}, computation ${compute}, wait ${wait}, ${loop.actuator} ${command} µs`;
   });
 }
 

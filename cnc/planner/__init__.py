@@ -96,7 +96,7 @@ def plan(
         return made
 
     def around(narrowed: Intent, placed: Plan) -> Plan:
-        return place(narrowed, keep=placed)
+        return place(narrowed, keep=placed, best_effort=best_effort)
 
     return loops.closed(made, incremental.unchanged(intent, keep) if keep else (), around)
 

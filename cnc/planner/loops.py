@@ -85,8 +85,9 @@ def _sooner(planned: Plan, loop: Loop, around: Around) -> Plan:
         moved = replace(around(wanted, planned), intent=intent)
     except Unschedulable:
         return planned
-    is_complete = moved.streams.keys() == planned.streams.keys()
-    return moved if is_complete and _delay(moved, loop).total_ns < before.total_ns else planned
+    if not planned.streams.keys() <= moved.streams.keys():
+        return planned
+    return moved if _delay(moved, loop).total_ns < before.total_ns else planned
 
 
 def _window(stream: Stream, ready_ns: int) -> tuple[int, int | None] | None:

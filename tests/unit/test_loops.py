@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from cnc import cli, page, planfile
 from cnc import intent as intents
 from cnc.check import judge
+from cnc.cli.render.comparison import plan_difference
 from cnc.errors import InputError, Unschedulable
 from cnc.lab.slower import slower
 from cnc.loops import (
@@ -26,6 +27,7 @@ from cnc.loops import (
     SecondOrder,
 )
 from cnc.model import Intent
+from cnc.plandiff import difference
 from cnc.planner import plan
 from tests.json_documents import documented
 
@@ -280,6 +282,17 @@ def test_a_loop_of_a_stream_without_a_place_is_not_closed():
     assert judge(planned) == []
 
 
+def test_a_command_leaves_when_it_is_ready_though_another_stream_has_no_place():
+    crowded = document()
+    only_then = {**crowded["streams"]["position"], "window": {"latest": "0us"}}
+    other = {**only_then, "talker": "l2", "listeners": ["t2"]}
+    crowded["streams"] |= {"first": other, "second": other}
+    planned = plan(intents.from_document(crowded, "loop.yaml"), best_effort=True)
+    assert planned.refused.keys() == {"second"}
+    assert planned.loops["axis"].wait_ns == 0
+    assert judge(planned) == []
+
+
 def test_the_judge_knows_how_long_a_loop_takes():
     planned = plan(intent())
 
@@ -319,6 +332,20 @@ def test_people_see_what_a_loop_takes_and_of_what_that_is_made():
     (row,) = (line.split() for line in done.stdout.splitlines() if "axis:" in line)
     assert row[:3] == ["axis:", "position,", "command"]
     assert " ".join(row[3:]) == "1 ms 65 µs 50 µs 0 ns 65 µs 180 µs 250 µs"
+
+
+def test_a_loop_that_takes_longer_by_another_plan_is_a_difference(
+    capsys: pytest.CaptureFixture[str],
+):
+    before = plan(intent())
+    found = difference(before, plan(intent(compute="80us")))
+    assert not found.same
+    plan_difference(found, as_json=False)
+    assert " ".join(capsys.readouterr().out.split()).count("axis delay 180 µs 210 µs") == 1
+    plan_difference(found, as_json=True)
+    changed = documented("diff", capsys.readouterr().out)["loops"]["axis"]
+    assert (changed["before"]["compute_ns"], changed["after"]["compute_ns"]) == (50_000, 80_000)
+    assert difference(before, before).loops == {}
 
 
 def test_the_page_has_what_a_loop_takes():

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from cnc.cli.json_output.document import Document, Lists, PortName
+from cnc.cli.json_output.planning import LoopDelay
 from cnc.model import PortRef
 
 
@@ -35,6 +36,13 @@ class BoundChange(Document):
 
     before: dict[str, int] | None
     after: dict[str, int] | None
+
+
+class LoopChange(Document):
+    """The parts of a loop's delay as they were and are; null: no such loop, or not closed."""
+
+    before: LoopDelay | None
+    after: LoopDelay | None
 
 
 class MacChange(Document):
@@ -67,5 +75,7 @@ class Difference(Document):
     of bridged networks have."""
     jitter_ns: dict[str, BoundChange] = Field(default_factory=dict)
     """By stream the bounds of its jitter. It is there if one differs."""
+    loops: dict[str, LoopChange] = Field(default_factory=dict)
+    """How long control loops take. It is there if that differs."""
     macs: dict[str, MacChange] = Field(default_factory=dict)
     """The addresses of end stations. It is there if one differs."""

@@ -12,11 +12,17 @@ from cnc.format import counted, duration, gate_summary
 from cnc.model import GateControlList, PortRef, StreamPlan
 
 if TYPE_CHECKING:
+    from cnc.loops import LoopDelay
     from cnc.plandiff import Change, PlanDifference
 
 _ROWS_MAX = 100
 _NOTHING = "–"  # noqa: RUF001
-_MAY_BE_MISSING = ("addresses", "jitter_ns", "macs")  # of the JSON, where nothing differs in it
+_MAY_BE_MISSING = (
+    "addresses",
+    "jitter_ns",
+    "loops",
+    "macs",
+)  # of the JSON, where nothing differs in it
 
 
 class _Row(NamedTuple):
@@ -51,6 +57,7 @@ def plan_difference(found: PlanDifference, *, as_json: bool) -> None:
     ]
     jitter = [row for name, its in found.jitter_ns.items() for row in _jitter(name, its)]
     _print_rows("stream", wanted + placed + sent + jitter)
+    _print_rows("loop", [_loop(name, its) for name, its in found.loops.items()])
     macs = [
         _Row(f"end station {name}", "mac", its.before or _NOTHING, its.after or _NOTHING)
         for name, its in found.macs.items()
@@ -148,6 +155,13 @@ def _jitter(name: str, change: Change[Mapping[str, int]]) -> Iterator[_Row]:
         if bounds[0] != bounds[1]:
             words = [_NOTHING if bound is None else duration(bound) for bound in bounds]
             yield _Row(name, f"jitter bound at {listener}", *words)
+
+
+def _loop(name: str, change: Change[LoopDelay]) -> _Row:
+    delays = (
+        _NOTHING if its is None else duration(its.total_ns) for its in (change.before, change.after)
+    )
+    return _Row(name, "delay", *delays)
 
 
 def _route(placed: StreamPlan) -> str:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 MS_PER_NS = 1e-6
 US_PER_NS = 1e-3
 SHOWN = (-0.6, 2.6)  # of the step: what leaves this has left every use
-# From light to dark with the load.
+# From light to dark with the load, and from wide to narrow: equal curves are stripes of one.
+WIDEST = 6
 SHADES = ("#9ecae1", "#6baed6", "#3182bd", "#d55e00", "#7a1f00")
 
 
@@ -70,14 +71,14 @@ def _step_responses(points: Sequence[Point]) -> Callable[[Figure], None]:
                     [period.sampled_ns * MS_PER_NS for period in point.curve.periods],
                     [output / reference for output in point.curve.outputs],
                     color=SHADES[number * (len(SHADES) - 1) // max(len(its) - 1, 1)],
-                    linewidth=1.4,
+                    linewidth=WIDEST - (WIDEST - 1) * number / max(len(its) - 1, 1),
                     label=f"{point.load} %",
                 )
             axes.set_title(NAMES[network], fontsize=10)
             axes.set_xlabel("time, ms")
             axes.set_ylim(*SHOWN)
         every[0].set_ylabel("output of the plant, in parts of the step")
-        every[0].legend(title="other frames", fontsize=8, title_fontsize=8, loc="upper left")
+        every[-1].legend(title="other frames", loc="upper right")
 
     return draw
 
@@ -90,8 +91,17 @@ def _delays(points: Sequence[Point], planned_ns: int) -> Callable[[Figure], None
             known = [(point.load, point.delay.max_ns * US_PER_NS) for point in its if point.delay]
             axes.plot(*zip(*known, strict=True), "o-", color=colour, label=NAMES[network])
         axes.axhline(planned_ns * US_PER_NS, color=pictures.GREY, linestyle=":")
-        axes.annotate("the plan says", (0, planned_ns * US_PER_NS), va="bottom", fontsize=8)
+        said = f"the plan says {planned_ns * US_PER_NS:g} µs at most"
+        axes.annotate(
+            said,
+            (1, planned_ns * US_PER_NS),
+            (-4, 6),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right",
+        )
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("other frames, % of a link")
         axes.set_ylabel("longest delay of the loop, µs")
         pictures.legend_above(axes)
