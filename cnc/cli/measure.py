@@ -33,10 +33,10 @@ else:
 def measure(file: Path, output: Path | None, as_json: bool) -> None:
     """Run the experiment FILE; see schedules/experiments.
 
-    Writes rows.csv, summary.json, pictures (SVG and PNG) and report.html. If this machine's kernel
-    has taprio the experiment runs on it in real time; otherwise in user-mode Linux in virtual time,
-    where every run is the same. One whose nodes have clocks of their own boots a kernel for each
-    of them. Control-plane experiments always run here, in real time.
+    Writes rows.csv, summary.json, pictures (SVG, PNG, PDF) and report.html. If this machine's
+    kernel has taprio the experiment runs on it in real time; otherwise in user-mode Linux in
+    virtual time, where every run is the same. One whose nodes have clocks of their own boots a
+    kernel for each of them. Control-plane experiments always run here, in real time.
     """
     found = experiments.measure(file, output or Path(file.stem), lambda s: echo(s, err=True))
     print_measured(found, as_json=as_json)

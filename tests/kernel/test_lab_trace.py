@@ -202,17 +202,28 @@ def test_taps_move_next_to_no_frame(scheduled: tuple[Lab, Plan], tmp_path: Path)
     assert len(by_taps) <= len(tapped) // 50
 
 
-def test_the_command_shows_layers_a_frame_and_outliers(
+def test_the_command_shows_all_figures_and_writes_tables_a_capture_and_pictures(
     scheduled: tuple[Lab, Plan], tmp_path: Path
 ) -> None:
     file = str(SCHEDULES / "line3.yaml")
-    whole = [file, "--cycles", "10", "-o", str(tmp_path), "--frame", "motion/17", "--outliers"]
-    done = CliRunner().invoke(trace, [*whole, "--json"], catch_exceptions=False)
+    shown = ["--frame", "motion/17", "--outliers", "--correlation", "--drift"]
+    written = ["-o", str(tmp_path), "--pictures", str(tmp_path / "drawn")]
+    whole = [file, "--cycles", "10", *shown, *written, "--json"]
+    done = CliRunner().invoke(trace, whole, catch_exceptions=False)
     found = json.loads(done.stdout)
-    assert {flow["flow"]: flow["incomplete"] for flow in found["flows"]}["motion"] == 0
+    for flow in found["flows"]:
+        assert (flow["lost"], flow["incomplete"]) == (0, 0), flow["flow"]
+        sums_ns = [stage["sum_ns"] for stage in flow["stages"].values()]
+        assert sum(sums_ns) == flow["total_sum_ns"], flow["flow"]
+    torque = next(each for each in found["drifts"] if each["flow"] == "torque")
+    assert (torque["frames"], len(torque["blocks"])) == (40, 10)
+    assert {each["absent"] for each in found["correlations"]} == {0}
+    for each in (its for flow in found["correlations"] for its in flow["layers"]):
+        assert each["correlation"] is None or abs(each["correlation"]) <= 1 + 1e-9
     (frame,) = found["frames"]
     assert frame["total_ns"] == sum(part["duration_ns"] for part in frame["parts"])
     assert len((tmp_path / "trace.csv").read_text().splitlines()) > 100
+    assert len(list((tmp_path / "drawn").iterdir())) == 6 * len(("svg", "png", "pdf"))
     capture = pcapng_reader.read((tmp_path / "trace.pcapng").read_bytes())
     way = [each.port for each in capture.frames if "motion/17" in each.comments]
     assert way == ["t1/eth0", "s1/t1", "s1/s2", "s2/s1", "s2/s3", "s3/s2", "s3/l1", "l1/eth0"]

@@ -316,10 +316,14 @@ def test_pandas_reads_a_table_and_finds_the_same_outliers(line3: Plan, tmp_path:
     with Tables(tmp_path, T0, hops_max=4) as tables:
         for each in record.accounts():
             tables.add(each)
-    trace = pandas.read_csv(tmp_path / table.FRAMES)
+    trace = pandas.read_csv(tmp_path / table.FRAMES, dtype_backend="numpy_nullable")
     assert len(trace) == 40
+    assert set(trace.filter(regex="_ns$").dtypes.astype(str)) == {"Int64"}
     stages = trace.sender_ns + trace.channel_ns + trace.receiver_ns
-    assert (stages == trace.total_ns)[trace.total_ns.notna()].all()
+    layers = trace.loc[:, "wake_up_ns":"listener_ns"].sum(axis=1, skipna=False)
+    whole = trace.total_ns.notna()
+    assert (stages == trace.total_ns)[whole].all()
+    assert (layers == trace.total_ns)[whole].all()
     assert trace[trace.total_ns.isna()].seq.tolist() == [3]
     first, third = trace.total_ns.quantile(0.25), trace.total_ns.quantile(0.75)
     late = trace[trace.total_ns > third + 1.5 * (third - first)]
