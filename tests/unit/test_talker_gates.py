@@ -176,6 +176,19 @@ def test_only_stations_with_gates_have_a_list(planned: Plan) -> None:
     assert PortRef("l", "s2") not in planned.gates
 
 
+def test_a_talker_with_two_links_has_a_list_for_each_that_its_streams_leave_by() -> None:
+    ring = network("t-s1", "t-s2", "s1-s3", "s2-s3", "s3-l", "s2-m")
+    two = plan(gated(intent(ring, stream("a", "t", "l", paths=2)), "t"))
+    assert {port for port in two.gates if port.node == "t"} == {
+        PortRef("t", "s1"),
+        PortRef("t", "s2"),
+    }
+    assert judge(two) == []
+    one = plan(gated(intent(ring, stream("a", "t", "m")), "t"))
+    assert {port for port in one.gates if port.node == "t"} == {PortRef("t", "s2")}
+    assert judge(one) == []
+
+
 def test_best_effort_without_any_turn_is_refused_with_the_reason() -> None:
     wanted = three(period_ns=40_000, payload_octets=1_000)
     with pytest.raises(Unschedulable) as refused:
