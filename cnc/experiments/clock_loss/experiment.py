@@ -19,7 +19,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from cnc.errors import CncError, InputError
+from cnc.errors import CncError
 from cnc.experiments import clocked, planned, sending
 from cnc.experiments.clock_loss.figures import Part, Turn, part_of
 from cnc.experiments.clock_loss.pictures import clock_loss_pictures
@@ -31,7 +31,7 @@ from cnc.format import duration
 from cnc.lab.kernels import gptp
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.model import NS_PER_S, Forwarding, Intent, Plan
+from cnc.model import NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push
 from cnc.traffic.recording import AnyFlow, flows
@@ -60,12 +60,7 @@ class ClockLoss:
             Unschedulable: its network has no plan.
         """
         intent = planned.load(description.network, file)
-        if intent.network.forwarding is Forwarding.BRIDGED:
-            raise InputError(
-                f"{file}: network: {intent.name} forwards by MAC address, and streams with several "
-                "ways are not predicted",
-                hint="take a network of routers (`forwarding: routed`)",
-            )
+        clocked.refuse_bridged(intent, file, "streams with several ways are not predicted")
         clocked.refuse_unless_follower(intent, description.switch, file)
         intent = clocked.with_oscillators(intent, description.name, description.oscillators_ppb)
         # In spare room a frame that misses its window leaves at once.

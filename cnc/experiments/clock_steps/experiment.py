@@ -38,7 +38,7 @@ from cnc.format import duration
 from cnc.lab.kernels import gptp
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.model import NS_PER_S, Forwarding, Intent, Plan
+from cnc.model import NS_PER_S, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.rollout import push, status
 from cnc.rollout.events import Listener, StepBegun, ignore
@@ -73,12 +73,7 @@ class ClockSteps:
             Unschedulable: its network has no plan.
         """
         intent = planned.load(description.network, file)
-        if intent.network.forwarding is Forwarding.BRIDGED:
-            raise InputError(
-                f"{file}: network: {intent.name} forwards by MAC address, where a rollout waits "
-                "for the former ways of streams",
-                hint="take a network of routers (`forwarding: routed`)",
-            )
+        clocked.refuse_bridged(intent, file, "a rollout waits for the former ways of streams there")
         clocked.refuse_unless_follower(intent, description.switch, file)
         if description.adds not in intent.streams or len(intent.streams) == 1:
             raise InputError(
