@@ -5,16 +5,22 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).parents[2]
 OVERRIDES = CHECKOUT / "scripts" / "debian" / "tsn-switch.lintian-overrides"
 NEED = CHECKOUT / "scripts" / "setup.d" / "apt-need"
 
 
-def lintian(*arguments: str | Path) -> list[str]:
-    """What it says, without what it says of itself."""
+@pytest.fixture(scope="module")
+def said(package: Path) -> list[str]:
+    """What lintian says of the package: a letter, the package, a tag and where."""
     subprocess.run([NEED, "lintian"], check=True)
     run = subprocess.run(
-        ["lintian", "--allow-root", "--tag-display-limit", "0", *arguments],
+        [
+            *("lintian", "--allow-root", "--tag-display-limit", "0", "--show-overrides"),
+            str(package),
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -38,15 +44,15 @@ def overridden() -> dict[str, str]:
     return reasons
 
 
-def test_lintian_finds_no_error_and_no_warning_in_the_package(package: Path) -> None:
-    found = lintian(package)
-    assert [line for line in found if line.startswith(("E:", "W:"))] == []
+def test_lintian_finds_no_error_and_no_warning_in_the_package(said: list[str]) -> None:
+    assert [line for line in said if line.startswith(("E:", "W:"))] == []
 
 
-def test_every_override_has_a_reason_and_something_to_override(package: Path) -> None:
+def test_every_override_has_a_reason_and_something_to_override(
+    said: list[str], package: Path
+) -> None:
     reasons = overridden()
     assert all(len(reason.split()) > 5 for reason in reasons.values()), reasons
-    used = [line for line in lintian("--show-overrides", package) if line.startswith("O:")]
-    for override in reasons:
-        tag = override.split()[0]
-        assert any(f" {tag}" in line for line in used), override
+    tags = {line.split()[2] for line in said if line.startswith("O:")}
+    if "+deb12" in package.name:  # on later releases sysrepo is a package of its own
+        assert {override.split()[0] for override in reasons} == tags
