@@ -276,6 +276,8 @@ def test_an_interrupt_counts_even_where_streams_may_be_left_out(endless: Path) -
     assert "the plan is INCOMPLETE" in err
 
 
+# Several searches at once, of which each tells what it has placed when it ends.
+@pytest.mark.timeout(600)
 def test_an_interrupted_command_that_only_needs_a_plan_ends_without(endless: Path) -> None:
     code, out, err = interrupted("show", endless)
     assert (code, out) == (130, "")
