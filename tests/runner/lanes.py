@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.runner import account
 from tests.runner.account import Account
 from tests.runner.pool import Ended, Job, Pool
+from tests.runner.speed import Speed
 from tests.runner.table import CHECKOUT, UML_PLACES, Cost, Lane, prerequisite_cost
 
 # tests/conftest.py keeps the tests of the lane that this names.
@@ -35,7 +36,7 @@ class Options:
     - `selecting`: these choose tests, so that a lane may be left with none.
     - `processors`: how many lanes run at once.
     - `budget_s`: no lane starts that would end later.
-    - `judge_cost`: a short lane over its budget of CPU time has failed.
+    - `judge_cost`: a short lane over its budget of CPU time has failed; a slower machine has more.
     """
 
     pytest: Sequence[str] = ()
@@ -81,6 +82,7 @@ class Run:
         self.options = options
         self.directory = directory
         self.accounts: list[Account] = []
+        self.speed = Speed()
         self._virtual = True
 
     def run(self) -> Outcome:
@@ -90,7 +92,8 @@ class Run:
         names = ", ".join(job.name for job in jobs)
         print(f"{names}: {self.options.processors} at a time, each shown at its end\n", flush=True)
         pool = Pool(self.options.processors, self._ended, self._last_line, self.options.budget_s)
-        left_out = pool.run(jobs)
+        with self.speed.measuring():
+            left_out = pool.run(jobs)
         return Outcome(tuple(self.accounts), tuple(job.name for job in left_out))
 
     def cost(self, name: str) -> Cost:
@@ -148,7 +151,9 @@ class Run:
                 name, counts, ended.status, spent, may_be_empty=self.options.selecting
             )
             if self._judges_cost(self.lanes[name]) and not made.bad:
-                made = replace(made, fault=account.over_budget(made, self.lanes[name].cost))
+                slowness = self.speed.slowness(ended.wall_s)
+                fault = account.over_budget(made, self.lanes[name].cost, slowness)
+                made = replace(made, fault=fault)
         self.accounts.append(made)
         print(flush=True)
 

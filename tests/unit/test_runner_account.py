@@ -60,3 +60,11 @@ def test_half_as_much_again_is_within_the_budget_and_more_is_not():
     beyond = account.judge("stack", Counts(passed=1), 0, (1.0, 15.1))
     assert account.over_budget(within, cost) is None
     assert "more than 1.5 times the 10 s" in account.over_budget(beyond, cost)
+
+
+def test_a_slower_machine_has_so_much_more():
+    cost = Cost(cpu_s=10, wall_s=10)
+    within = account.judge("stack", Counts(passed=1), 0, (99.0, 30.0))
+    beyond = account.judge("stack", Counts(passed=1), 0, (99.0, 30.1))
+    assert account.over_budget(within, cost, slowness=2.0) is None
+    assert "on a machine 2.0 times as slow" in account.over_budget(beyond, cost, slowness=2.0)
