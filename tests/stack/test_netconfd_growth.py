@@ -1,8 +1,9 @@
 """The cost of what a client sends grows with its length, and hardly faster.
 
-Each kind is sent in lengths of n, 2n and 4n. CPU time and memory are those of the session's process
-and of the broker, which answers it; how busy the machine is changes neither. What is costly by its
-meaning and not by its length, such as a query over all nodes for each node, is bounded elsewhere.
+Each kind is sent in lengths of n and 4n. CPU time and memory are those of the session's process and
+of the broker, which answers it. Others who use the processor's caches only ever add to what a
+message takes, so the least of several messages is compared. What is costly by its meaning and not
+by its length, such as a query over all nodes for each node, is bounded elsewhere.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.scale.stopwatch import cpu_s
 from tests.stack.attacks import AttackersSession, names
 from tests.stack.front_end import REPLY_TIMEOUT_S
 from tests.stack.netconf_client import INTERFACES
+from tests.stack.netconfd_process import on_cpu_s
 
 # Four times the length: 4 where the cost is linear, 16 where it is quadratic.
 MAX_GROWTH = 7.0
-# What is not worth a look: the clock ticks of the kernel, and the pools of an allocator.
+MAX_ROUNDS = 5
+# What is not worth a look: a request by itself, and the pools of an allocator.
 MIN_CPU_S = 0.2
 MIN_MEMORY_OCTETS = 40 * 2**20
 KIB = 1024
@@ -125,6 +127,15 @@ class Cost:
     cpu_s: float
     memory_octets: int
 
+    def least(self, other: Cost) -> Cost:
+        return Cost(min(self.cpu_s, other.cpu_s), min(self.memory_octets, other.memory_octets))
+
+    def is_in_proportion_to(self, short: Cost) -> bool:
+        """This one, of a message of four times the length."""
+        return self.cpu_s <= max(MIN_CPU_S, MAX_GROWTH * short.cpu_s) and self.memory_octets <= max(
+            MIN_MEMORY_OCTETS, MAX_GROWTH * short.memory_octets
+        )
+
 
 def most_memory_octets(pid):
     """The most that the process has had in memory since `forget_memory`."""
@@ -155,10 +166,10 @@ async def _cost(netconfd, request):
         pids = [netconfd.broker_pid, own]
         for pid in pids:
             forget_memory(pid)
-        before = Cost(cpu_s(pids), sum(map(most_memory_octets, pids)))
+        before = Cost(on_cpu_s(pids), sum(map(most_memory_octets, pids)))
         session.send(request.operation, request.attributes, request.chunk_octets)
         assert await session.receive(), "the session ended without an answer"
-        after = Cost(cpu_s(pids), sum(map(most_memory_octets, pids)))
+        after = Cost(on_cpu_s(pids), sum(map(most_memory_octets, pids)))
         session.send("<close-session/>")
         while await session.receive() is not None:
             pass
@@ -169,9 +180,16 @@ async def _cost(netconfd, request):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_cost_of_what_a_client_sends_grows_with_its_length(shared_netconfd, kind):
     largest, request = KINDS[kind]
-    costs = [cost(shared_netconfd, request(largest // part)) for part in (4, 2, 1)]
-    print(kind, *(f"{each.cpu_s:.2f} s {each.memory_octets / 2**20:.1f} MiB" for each in costs))
+    short, long = _costs(shared_netconfd, largest, request)
+    for _ in range(MAX_ROUNDS - 1):
+        if long.is_in_proportion_to(short):
+            break
+        again = _costs(shared_netconfd, largest, request)
+        short, long = short.least(again[0]), long.least(again[1])
 
-    short, _, long = costs
-    assert long.cpu_s <= max(MIN_CPU_S, MAX_GROWTH * short.cpu_s)
-    assert long.memory_octets <= max(MIN_MEMORY_OCTETS, MAX_GROWTH * short.memory_octets)
+    assert long.is_in_proportion_to(short), (short, long)
+
+
+def _costs(netconfd, largest, request):
+    """Of a quarter of the length, and of all of it."""
+    return [cost(netconfd, request(largest // part)) for part in (4, 1)]

@@ -199,7 +199,10 @@ def test_what_a_user_may_not_read_decides_on_nothing(data_switch, context):
 
 def test_a_union_of_n_paths_over_n_interfaces_takes_no_more_than_n_log_n(context):
     """Eight times as many took 50 times as long when libyang evaluated the union as a whole."""
-    few_s, many_s = (cpu_of_union_s(context, count) for count in (2_000, 16_000))
+    # The least of three: another program that uses the processor's caches adds to either.
+    few_s, many_s = (
+        min(cpu_of_union_s(context, count) for _ in range(3)) for count in (2_000, 16_000)
+    )
     assert many_s / few_s < 20
 
 
