@@ -1,16 +1,21 @@
 """Gates that were stored before the agent started, and wait until the clock has settled. Pure.
 
 A switch that boots has its stored gate control lists long before its clock agrees with those of the
-others. Gates by a wrong clock hold up every frame; without gates frames at least leave. Only what
-the kernel does not run yet waits, and never what a client asks for while the agent runs: a push is
-refused beforehand.
+others. By a wrong clock the gates of a port hold up every frame, and stream gates drop every frame;
+without them frames at least get through. Only what the kernel does not run yet waits, and never
+what a client asks for while the agent runs: a push is refused beforehand.
+
+Without its list a stream gate stays in the state that it has before it (AdminGateStates, IEEE Std
+802.1Q-2022, 8.6.10); what else its stream filter asks for is in force.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from agent.mechanisms.gates.model import GateConfig, GateState
+from agent.mechanisms.stream_filters.model import StreamFilterConfig, StreamFilterState
 from agent.model import PortConfig, PortState
 
 # What a rollout edits beside the ports; so an edit of it shows that gates are pushed.
@@ -20,13 +25,23 @@ ROLLOUT_MODULE = "tsn-linux"
 def stored_gates(
     desired: Mapping[str, PortConfig], states: Mapping[str, PortState]
 ) -> frozenset[str]:
-    """The ports with stored gates of which the kernel runs none, or that are not there yet."""
+    """The ports with stored gates, and the bridges with stored lists of stream gates, of which the
+    kernel runs none, or that are not there yet."""
     return frozenset(
         name
         for name, config in desired.items()
-        if config[GateConfig].taprio is not None
-        and (name not in states or states[name][GateState].taprio is None)
+        if _has_gates(config) and not (name in states and _runs_gates(states[name]))
     )
+
+
+def _has_gates(config: PortConfig) -> bool:
+    stream_filters = config[StreamFilterConfig].filters
+    return config[GateConfig].taprio is not None or any(each.gate.list for each in stream_filters)
+
+
+def _runs_gates(state: PortState) -> bool:
+    stream_gates = state[StreamFilterState].table.gates
+    return state[GateState].taprio is not None or any(gate.list for gate in stream_gates)
 
 
 def still_waiting(
@@ -38,10 +53,13 @@ def still_waiting(
     return frozenset(
         name
         for name in waiting
-        if name in before
-        and name in desired
-        and before[name][GateConfig] == desired[name][GateConfig]
+        if name in before and name in desired and _gates(before[name]) == _gates(desired[name])
     )
+
+
+def _gates(config: PortConfig) -> object:
+    stream_gates = {each.gate for each in config[StreamFilterConfig].filters}
+    return config[GateConfig], stream_gates
 
 
 def without_gates(
@@ -55,5 +73,10 @@ def without_gates(
 
 
 def _without_gates(config: PortConfig) -> PortConfig:
-    others = (part for part in config.parts if not isinstance(part, GateConfig))
-    return PortConfig(config.name, (*others, GateConfig()))
+    stream_filters = config[StreamFilterConfig]
+    without_lists = frozenset(
+        replace(each, gate=replace(each.gate, list=None)) for each in stream_filters.filters
+    )
+    replaced = (GateConfig(), replace(stream_filters, filters=without_lists))
+    others = (part for part in config.parts if not isinstance(part, tuple(map(type, replaced))))
+    return PortConfig(config.name, (*others, *replaced))

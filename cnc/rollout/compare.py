@@ -28,6 +28,7 @@ from cnc.model import (
 from cnc.rollout import starvation, wording
 from cnc.rollout.forwarding import forwarding_difference, forwarding_needs_change
 from cnc.rollout.left_over import LeftOver
+from cnc.rollout.policing import without_windows
 from cnc.rollout.stream_counts import NO_COUNTS, StreamCounts, stream_counts
 from cnc.rollout.talkers import talker_difference, talker_needs_change
 from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, Managed, SwitchState
@@ -333,7 +334,7 @@ def _port_status(
     hints = [hint] if hint else []
     if is_leftover:
         verdict = f"differs: {difference}, {_LEFTOVER}"
-    elif waits and has_no_list:
+    elif waits and (has_no_list or (difference and _lacks_windows_only(desired, report))):
         verdict = wording.gates_wait(waits)
         hints.append(wording.GATES_WAIT_HINT)
     elif difference:
@@ -364,6 +365,13 @@ def _port_status(
         forwarding=_forwarding_status(desired, report),
         counts=counts,
     )
+
+
+def _lacks_windows_only(desired: PortSettings | None, report: PortReport | None) -> bool:
+    """Whether a bridge does as planned but for its stream gates, which let pass at any time."""
+    if not isinstance(desired, BridgeForwarding):
+        return False
+    return forwarding_difference(without_windows(desired), report) is None
 
 
 def _as_planned(desired: PortSettings | None, report: PortReport | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,11 @@ from agent.datastore.waiting import ROLLOUT_MODULE
 from agent.datastore.watch import Watch
 from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates.model import GateState
+from agent.mechanisms.stream_filters.model import StreamFilterState
+from agent.model import LinuxBridge
 from tests.stack.recording_kernel import RecordingKernel, port
+from tests.stack.stream_filters import a_filter, psfp, with_list
+from tests.stack.stream_identities import named, stream_identities
 from tests.stack.sysrepo_client import NOW_NS, entry, gated
 
 CLOCK_ERROR_NS = 1_000
@@ -182,4 +187,85 @@ def test_a_port_that_cannot_be_configured_does_not_let_the_others_gates_loose(ke
     serving = Changes(kernel, lambda: STORED)
     serving.start(STORED, CLOCK_ERROR_NS)
     assert with_gates(kernel) == set()
+    assert serving.gates_wait() == LACKING
+
+
+BRIDGE = replace(port("br0", 9), as_bridge=LinuxBridge(True, True, {"p1": 1}))
+POLICED = psfp(
+    [a_filter(**{"max-sdu-size": 200})], [with_list(**{"admin-gate-states": "open"})]
+) | stream_identities(named())
+
+
+@pytest.fixture
+def bridge():
+    found = RecordingKernel(replace(port("p1", 2), bridge="br0"), BRIDGE, now_ns=NOW_NS)
+    found.unsettled = LACKING
+    return found
+
+
+def started(kernel, stored):
+    serving = Changes(kernel, lambda: stored)
+    serving.start(stored, CLOCK_ERROR_NS)
+    return serving
+
+
+def stream_gate(kernel):
+    (only,) = kernel.states["br0"][StreamFilterState].table.gates
+    return only
+
+
+def test_a_stored_stream_gate_lets_pass_at_any_time_until_the_clock_has_settled(bridge):
+    """By a wrong clock it would drop each frame of its stream."""
+    serving = started(bridge, POLICED)
+    assert stream_gate(bridge).list is None
+    assert stream_gate(bridge).first.is_open
+    assert serving.gates_wait() == LACKING
+
+    bridge.unsettled = None
+    assert serving.end_wait(bridge.read())
+    assert stream_gate(bridge).list is not None
+    assert serving.gates_wait() is None
+
+
+def test_its_filter_looks_at_lengths_meanwhile(bridge):
+    started(bridge, POLICED)
+    (only,) = bridge.states["br0"][StreamFilterState].table.filters
+    assert only.max_sdu_octets == 200
+
+
+def test_a_stream_gate_that_is_closed_before_its_list_is_closed_meanwhile(bridge):
+    closed = psfp([a_filter()], [with_list(**{"admin-gate-states": "closed"})])
+    started(bridge, closed | stream_identities(named()))
+    assert not stream_gate(bridge).first.is_open
+
+
+def test_stream_gates_that_run_are_left_alone_by_an_agent_that_starts_again(bridge):
+    bridge.unsettled = None
+    assert started(bridge, POLICED).end_wait(bridge.read())
+    bridge.unsettled = LACKING
+    bridge.log.clear()
+    restarted = started(bridge, POLICED)
+    assert bridge.log == []
+    assert restarted.gates_wait() is None
+
+
+def test_stream_filters_without_a_list_wait_for_no_clock(bridge):
+    unlisted = psfp([a_filter()], [{"stream-gate-instance-id": 1, "gate-enable": True}])
+    serving = started(bridge, unlisted | stream_identities(named()))
+    assert serving.gates_wait() is None
+
+
+def test_a_stream_gate_that_a_client_changes_is_set_at_once(bridge):
+    serving = started(bridge, POLICED)
+    changed = psfp([a_filter()], [with_list(cycle_ns=2_000_000)]) | stream_identities(named())
+    serving.change(Request("ieee802-dot1q-bridge", 1), changed)
+    assert stream_gate(bridge).list.cycle_ns == 2_000_000
+    assert serving.gates_wait() is None
+
+
+def test_a_stream_that_a_client_adds_lets_the_gates_of_others_wait_on(bridge):
+    serving = started(bridge, POLICED)
+    more = stream_identities(named(), named(index=9, **{"destination-mac": "02-54-53-4E-00-09"}))
+    serving.change(Request("ieee802-dot1cb-stream-identification", 1), POLICED | more)
+    assert stream_gate(bridge).list is None
     assert serving.gates_wait() == LACKING

@@ -12,15 +12,25 @@ from agent.kernel.timex import KernelClock
 from agent.mechanisms.clock import kernel as clock_kernel
 from agent.mechanisms.clock.kernel import PtpDaemonAdapter
 from agent.model import PtpPortState, PtpStatus
-from cnc.model import PortRef
+from cnc.model import BridgeForwarding, PortRef, StreamAddress
+from cnc.policing import FilteredStream, Policing, StreamFilter, WindowGate
+from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
+from cnc.rollout.policing import without_windows
 from cnc.rollout.preflight import Check, Verdict
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.settled import trust
 from cnc.rollout.stream_counts import NO_COUNTS
 from cnc.switch.device import SwitchState
 from cnc.switch.payload import desired_ports
-from cnc.switch.tree import AgentReport, ClockReport, ClockSource, PtpReport
+from cnc.switch.tree import (
+    AgentReport,
+    BridgeReport,
+    ClockReport,
+    ClockSource,
+    PortReport,
+    PtpReport,
+)
 from tests.unit.watched_switches import PLAN, bare, report
 
 CLOCK_ERROR_NS = 1_000
@@ -267,3 +277,44 @@ def test_status_says_of_each_port_without_its_gates_that_they_wait():
     assert found.verdict == f"gates wait for the clock: {waits}"
     assert not found.agrees
     assert "once the clock has settled" in found.hints[0]
+
+
+def test_status_says_of_a_bridge_that_its_stream_gates_wait():
+    its, waits = policed(Policing.DROP), "unmanaged: the kernel has no TAI offset"
+    found = bridge_status(its, without_windows(its), waits)
+
+    assert found.verdict == f"gates wait for the clock: {waits}"
+    assert not found.agrees
+    assert "once the clock has settled" in found.hints[0]
+
+
+def test_a_bridge_that_differs_otherwise_too_is_told_to_differ():
+    """Waiting explains stream gates alone."""
+    its = policed(Policing.DROP)
+    found = bridge_status(its, without_windows(policed(Policing.COUNT)), "not locked")
+
+    assert found.verdict.startswith("differs: ")
+
+
+def policed(policing: Policing) -> BridgeForwarding:
+    """A bridge that filters one stream."""
+    of = StreamAddress("03:54:53:4e:00:00", 10)
+    frames = FilteredStream(of.destination_mac, of.vlan_id, "cam")
+    window = WindowGate(1_000_000, 2_000, 9_000, 400)
+    filters = (StreamFilter(frames, 5, 200, window, policing),)
+    return BridgeForwarding(
+        {of: ("s2",)}, {10: ("cam", "s2")}, ("cam",), {of: "camera"}, filters=filters
+    )
+
+
+def bridge_status(its: BridgeForwarding, running: BridgeForwarding, waits: str) -> PortStatus:
+    return port_status(
+        PortRef("s1", "br0"),
+        its,
+        PortReport.of_bridge(BridgeReport(("cam", "s2"), running)),
+        None,
+        NO_COUNTS,
+        is_leftover=False,
+        hint=None,
+        waits=waits,
+    )
