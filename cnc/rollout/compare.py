@@ -330,11 +330,10 @@ def _port_status(
     waits: str | None = None,
 ) -> PortStatus:
     difference = difference_of(desired, report, None)
-    has_no_list = gated_port(desired) and report and report.newest is None
     hints = [hint] if hint else []
     if is_leftover:
         verdict = f"differs: {difference}, {_LEFTOVER}"
-    elif waits and (has_no_list or (difference and _lacks_windows_only(desired, report))):
+    elif waits and difference and _lacks_only_what_waits(desired, report):
         verdict = wording.gates_wait(waits)
         hints.append(wording.GATES_WAIT_HINT)
     elif difference:
@@ -367,11 +366,14 @@ def _port_status(
     )
 
 
-def _lacks_windows_only(desired: PortSettings | None, report: PortReport | None) -> bool:
-    """Whether a bridge does as planned but for its stream gates, which let pass at any time."""
-    if not isinstance(desired, BridgeForwarding):
+def _lacks_only_what_waits(desired: PortSettings | None, report: PortReport | None) -> bool:
+    """Whether a difference is one that an agent makes which waits for the clock: no gates, no
+    offsets, or stream gates that let pass at any time."""
+    if report is None:
         return False
-    return forwarding_difference(without_windows(desired), report) is None
+    if isinstance(desired, BridgeForwarding):
+        return forwarding_difference(without_windows(desired), report) is None
+    return report.newest is None and report.talker.newest is None
 
 
 def _as_planned(desired: PortSettings | None, report: PortReport | None) -> str:

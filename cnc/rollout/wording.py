@@ -11,7 +11,8 @@ from cnc.model import NS_PER_S, GateControlList, GateEntry
 # Further differences of one kind are only counted.
 MAX_NAMED = 4
 GATES_WAIT_HINT = (
-    "the agent sets them once the clock has settled; until then frames leave at any time"
+    "the agent sets them once the clock has settled; until then frames leave at any time, and "
+    "talkers are told no offsets"
 )
 
 

@@ -1,4 +1,5 @@
-"""Gates that are stored when the agent starts: they wait until the clock has settled."""
+"""Gates and offsets of talkers that are stored when the agent starts: they wait until the clock has
+settled."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from agent.datastore.watch import Watch
 from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates.model import GateState
 from agent.mechanisms.stream_filters.model import StreamFilterState
+from agent.mechanisms.talker_offsets.model import OffsetState
 from agent.model import LinuxBridge
 from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.stream_filters import a_filter, psfp, with_list
@@ -269,3 +271,53 @@ def test_a_stream_that_a_client_adds_lets_the_gates_of_others_wait_on(bridge):
     serving.change(Request("ieee802-dot1cb-stream-identification", 1), POLICED | more)
     assert stream_gate(bridge).list is None
     assert serving.gates_wait() == LACKING
+
+
+TOLD = {
+    "name": "p1",
+    "tsn-end-station:talker": {
+        "base-time-ns": "1000000000",
+        "stream": [
+            {
+                "name": "motor",
+                "path": 1,
+                "period-ns": "1000000",
+                "offset-ns": "12000",
+                "payload-octets": 300,
+                "priority": 5,
+                "dscp": 46,
+                "listener": ["drive"],
+            }
+        ],
+    },
+}
+
+
+def test_talkers_are_told_their_offsets_once_the_clock_has_settled(kernel):
+    """By a wrong clock their frames would take the windows of others."""
+    serving = started(kernel, tree(TOLD))
+    assert kernel.states["p1"][OffsetState].newest is None
+    assert serving.gates_wait() == LACKING
+
+    kernel.unsettled = None
+    assert serving.end_wait(kernel.read())
+    assert kernel.states["p1"][OffsetState].newest is not None
+    assert serving.gates_wait() is None
+
+
+def test_talkers_that_know_their_offsets_are_left_alone_by_an_agent_that_starts_again(kernel):
+    kernel.unsettled = None
+    assert started(kernel, tree(TOLD)).end_wait(kernel.read())
+    kernel.unsettled = LACKING
+    restarted = started(kernel, tree(TOLD))
+    assert kernel.states["p1"][OffsetState].newest is not None
+    assert restarted.gates_wait() is None
+
+
+def test_an_offset_that_a_client_changes_is_published_at_once(kernel):
+    serving = started(kernel, tree(TOLD))
+    (motor,) = TOLD["tsn-end-station:talker"]["stream"]
+    moved = {"base-time-ns": "2000000000", "stream": [motor | {"offset-ns": "90000"}]}
+    serving.change(Request(INTERFACES, 1), tree({"name": "p1", "tsn-end-station:talker": moved}))
+    assert kernel.states["p1"][OffsetState].newest is not None
+    assert serving.gates_wait() is None

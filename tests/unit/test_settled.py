@@ -12,7 +12,14 @@ from agent.kernel.timex import KernelClock
 from agent.mechanisms.clock import kernel as clock_kernel
 from agent.mechanisms.clock.kernel import PtpDaemonAdapter
 from agent.model import PtpPortState, PtpStatus
-from cnc.model import BridgeForwarding, PortRef, StreamAddress
+from cnc.model import (
+    BridgeForwarding,
+    PortRef,
+    PortSettings,
+    StreamAddress,
+    TalkerConfiguration,
+    TalkerStream,
+)
 from cnc.policing import FilteredStream, Policing, StreamFilter, WindowGate
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
@@ -258,21 +265,8 @@ def test_gates_that_wait_are_a_warning_since_a_push_sets_them():
 
 
 def test_status_says_of_each_port_without_its_gates_that_they_wait():
-    (name,) = PLAN.intent.network.bridges.keys() & {"s1"}
-    (port, desired), *_ = (
-        each for each in desired_ports(PLAN, name).items() if each[1] is not None
-    )
     waits = "unmanaged: the kernel has no TAI offset"
-    found = port_status(
-        PortRef(name, port),
-        desired,
-        bare({port: report(desired)}, port)[port],
-        None,
-        NO_COUNTS,
-        is_leftover=False,
-        hint=None,
-        waits=waits,
-    )
+    found = status_of(*without_gates(), waits)
 
     assert found.verdict == f"gates wait for the clock: {waits}"
     assert not found.agrees
@@ -296,6 +290,17 @@ def test_a_bridge_that_differs_otherwise_too_is_told_to_differ():
     assert found.verdict.startswith("differs: ")
 
 
+def test_status_says_of_an_end_station_that_its_offsets_wait():
+    stream = TalkerStream("motor", 1, 1_000_000, 12_000, 300, 5, 46, ("drive",))
+    waits = "unmanaged: the kernel has no TAI offset"
+    told = TalkerConfiguration((stream,))
+    ref, _, untold = without_gates()
+    found = status_of(ref, told, untold, waits)
+
+    assert found.verdict == f"gates wait for the clock: {waits}"
+    assert "talkers are told no offsets" in found.hints[0]
+
+
 def policed(policing: Policing) -> BridgeForwarding:
     """A bridge that filters one stream."""
     of = StreamAddress("03:54:53:4e:00:00", 10)
@@ -307,14 +312,22 @@ def policed(policing: Policing) -> BridgeForwarding:
     )
 
 
+def without_gates() -> tuple[PortRef, PortSettings, PortReport]:
+    """A port that is to have gates, and has none."""
+    for port, desired in desired_ports(PLAN, "s1").items():
+        if desired is not None:
+            return PortRef("s1", port), desired, bare({port: report(desired)}, port)[port]
+    raise AssertionError("no port of s1 has gates in the plan")
+
+
 def bridge_status(its: BridgeForwarding, running: BridgeForwarding, waits: str) -> PortStatus:
+    report = PortReport.of_bridge(BridgeReport(("cam", "s2"), running))
+    return status_of(PortRef("s1", "br0"), its, report, waits)
+
+
+def status_of(
+    ref: PortRef, desired: PortSettings, report: PortReport | None, waits: str
+) -> PortStatus:
     return port_status(
-        PortRef("s1", "br0"),
-        its,
-        PortReport.of_bridge(BridgeReport(("cam", "s2"), running)),
-        None,
-        NO_COUNTS,
-        is_leftover=False,
-        hint=None,
-        waits=waits,
+        ref, desired, report, None, NO_COUNTS, is_leftover=False, hint=None, waits=waits
     )
