@@ -70,8 +70,8 @@ def test_a_line_of_an_arm_and_the_paths_of_a_conveyor_are_read():
     belt = loop(plant=BELT, path=RAMP)
     assert belt.plant == Conveyor(Decimal("0.8"), 20 * MS)
     assert belt.path == Ramp(Decimal("0.5"))
-    sine = {"sine": {"amplitude": 0.1, "period": "40ms"}}
-    assert loop(plant=BELT, path=sine).path == Sine(Decimal("0.1"), 40 * MS)
+    sine = {"sine": {"amplitude": 0.1, "period": "4ms"}}
+    assert loop(plant=BELT, path=sine).path == Sine(Decimal("0.1"), 4 * MS)
 
 
 def test_a_path_is_also_for_plants_of_an_order_and_a_step_for_a_conveyor():
@@ -113,6 +113,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a gain of a conveyor": (
         {"plant": {"gain": 2, **BELT}, "path": RAMP},
         "plant.gain: found 2, and conveyor, expected a plant of order 1 or 2",
+    ),
+    "the damping of a conveyor": (
+        {"plant": {"damping": 0.5, **BELT}, "path": RAMP},
+        "plant.damping: found 0.5, and conveyor, expected a plant of order 1 or 2",
     ),
     "a time constant beside an arm": (
         {"plant": {**DOCUMENT["loops"]["tip"]["plant"], "time-constant": "1500us"}},
@@ -200,6 +204,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a step beside a path": (
         {"reference": 2},
         "reference: found 2, and a path, expected one of the two",
+    ),
+    "a step to 0 beside a path": (
+        {"reference": 0},
+        "reference: found 0, and a path, expected one of the two",
     ),
     "steps of a path": ({"steps": 3}, "steps: found 3, and a path, expected one of the two"),
     "the rise time of a path": (
