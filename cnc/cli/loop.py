@@ -1,8 +1,9 @@
-"""`cnc lab loop`: close a control loop over the lab that is up, and see its step response."""
+"""`cnc lab loop`: close a control loop over the lab that is up, and see how well it follows."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +21,11 @@ from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
     from cnc import rollout
+    from cnc.experiments.experiment import Picture
     from cnc.lab import Lab
     from cnc.loops import Loop
     from cnc.traffic.flows import AnyFlow
+    from cnc.traffic.loop.run import Curve
 else:
     rollout = lazy_import("cnc.rollout")
 
@@ -56,7 +59,8 @@ def loop(  # noqa: PLR0917  one parameter an option
     state_dir: Path,
     as_json: bool,
 ) -> None:
-    """Close a control loop of FILE over the lab that is up, and show its step response.
+    """Close a control loop of FILE over the lab that is up, and show its step response or path
+    error.
 
     A program at the talker of the sensor's stream is the plant, one at that of the actuator's the
     controller; their frames leave at the planned offsets, beside what `cnc lab traffic` sends. Exit
@@ -64,7 +68,6 @@ def loop(  # noqa: PLR0917  one parameter an option
     where the ports run the lists of FILE.
     """
     from cnc.experiments import pictures  # noqa: PLC0415
-    from cnc.experiments.control_loop.pictures import step_response_picture  # noqa: PLC0415
     from cnc.lab import attach  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
     from cnc.traffic.loop import run  # noqa: PLC0415
@@ -93,21 +96,31 @@ def loop(  # noqa: PLR0917  one parameter an option
             lead_ns=-(-(lead_ns or 0) // cycle_ns) * cycle_ns,
         )
     platform = Platform.here()
+    undisturbed = run.undisturbed_axes(chosen)
     found = render.Found(
         curve=curve,
         planned=plan.loops[chosen.name],
-        undisturbed=run.undisturbed(chosen),
+        undisturbed=undisturbed,
         platform=platform,
         other_lists=_other_lists(lab, plan),
     )
     render.loop(found, as_json=as_json)
     if output:
-        picture = step_response_picture(curve, run.undisturbed(chosen))
+        picture = _picture(curve, undisturbed)
         pictures.save([picture], output, {"measured on": str(platform)})
         if not as_json:
             echo(f"the curve is in {output}/{run.FILE}, its picture in {output}/{picture.name}.svg")
     if found.violations:
         raise click.exceptions.Exit(CncError.exit_code)
+
+
+def _picture(curve: Curve, undisturbed: Sequence[Sequence[float]] | None) -> Picture:
+    from cnc.experiments.control_loop.pictures import step_response_picture  # noqa: PLC0415
+    from cnc.traffic.loop.pictures import path_picture  # noqa: PLC0415
+
+    if curve.loop.path is not None:
+        return path_picture(curve)
+    return step_response_picture(curve, undisturbed[0] if undisturbed else None)
 
 
 def _chosen(intent: Intent, name: str | None) -> Loop:

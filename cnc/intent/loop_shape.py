@@ -9,7 +9,7 @@ from pydantic import Field
 
 from cnc.intent.mapping import Shape
 from cnc.intent.units import DURATION
-from cnc.intent.values import CYCLE_MAX_NS, Duration, Name, decimal, integer, quantity, text
+from cnc.intent.values import CYCLE_MAX_NS, Duration, Leaf, Name, decimal, integer, quantity, text
 from cnc.model import NS_PER_S
 
 _NUMBER_MAX = 10**9
@@ -17,29 +17,80 @@ _DURATION_MAX_NS = 3_600 * NS_PER_S
 _STEPS_MAX = 1_000
 _MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 
+
+def _two(each: Leaf, what: str) -> Leaf:
+    """A list of two values, read as `each`; `what` they are completes a message."""
+
+    def parse(value: object) -> tuple[object, ...]:
+        if not isinstance(value, list) or len(value) != 2:  # noqa: PLR2004
+            raise ValueError(what)
+        return tuple(map(each.parse, value))
+
+    items = {"items": dict(each.schema), "minItems": 2, "maxItems": 2}
+    return Leaf(parse, {"type": "array", **items})
+
+
 Number = Annotated[Decimal, decimal(-_NUMBER_MAX, _NUMBER_MAX)]
 Positive = Annotated[Decimal, decimal(0, _NUMBER_MAX, above=True)]
 NotNegative = Annotated[Decimal, decimal(0, _NUMBER_MAX)]
 Time = Annotated[int, quantity(DURATION, 1, _DURATION_MAX_NS)]
+Place = Annotated[
+    tuple[Decimal, Decimal],
+    _two(decimal(-_NUMBER_MAX, _NUMBER_MAX), "two numbers in m, such as [0.3, 0.1]"),
+]
+Lengths = Annotated[
+    tuple[Decimal, Decimal],
+    _two(decimal(0, _NUMBER_MAX, above=True), "two lengths in m, such as [0.4, 0.3]"),
+]
+
+
+class Conveyor(Shape):
+    """A belt with a drive, T v' + v = speed u; what is sampled is how far it has come, in m."""
+
+    speed: Positive = Field(description="of the belt at a steady command of 1, in m/s")
+    time_constant_ns: Time = Field(
+        description="T, after which a step of the speed has come 63.2 % of its way; a duration "
+        "such as 20ms"
+    )
+
+
+class Arm(Shape):
+    """Two links in a plane, on a joint each with a drive of its own, T w' + w = speed u; what is
+    sampled are the angles of both joints, in rad, and a command is one for each."""
+
+    links: Lengths = Field(
+        description="lengths of the link from shoulder to elbow, and of that from there to the "
+        "tip, in m"
+    )
+    speed: Positive = Field(description="of a joint at a steady command of 1, in rad/s")
+    time_constant_ns: Time = Field(
+        description="T, after which a step of the speed has come 63.2 % of its way; a duration "
+        "such as 20ms"
+    )
 
 
 class Plant(Shape):
-    """What is controlled: a linear system at rest at 0, whose input is the command."""
+    """What is controlled, at rest at first, whose input is the command: a linear system by its
+    order, a conveyor or an arm."""
 
-    order: Annotated[int, integer(1, 2, "1 or 2")] = Field(
+    order: Annotated[int, integer(1, 2, "1 or 2")] | None = Field(
+        None,
         description="1: T y' + y = gain u; 2: T² y'' + 2 damping T y' + y = gain u, where T is the "
-        "time constant, u the command and y what is sampled"
+        "time constant, u the command and y what is sampled",
     )
     gain: Number = Field(
         1, validate_default=True, description="how much of a steady command is its output"
     )
-    time_constant_ns: Time = Field(
+    time_constant_ns: Time | None = Field(
+        None,
         description="of order 1: after which a step has come 63.2 % of its way; of order 2: the "
-        "inverse of the natural frequency in radians a second; a duration such as 5ms"
+        "inverse of the natural frequency in radians a second; a duration such as 5ms",
     )
     damping: NotNegative | None = Field(
         None, description="of order 2: the damping ratio; below 1 the plant oscillates"
     )
+    conveyor: Conveyor | None = Field(None, description="a belt whose place is controlled")
+    arm: Arm | None = Field(None, description="an arm with two joints, whose tip follows a path")
 
 
 class Pi(Shape):
@@ -65,14 +116,56 @@ class Controller(Shape):
     )
 
 
+class Sine(Shape):
+    """The output is to be amplitude sin(2π t / period)."""
+
+    amplitude: Positive = Field(description="in the unit of the output; m of a conveyor")
+    period_ns: Time = Field(description="of the sine, a duration such as 200ms")
+
+
+class Line(Shape):
+    """A straight line from rest to rest, as smooth as can be (least jerk), in the duration of the
+    loop; the shoulder is at [0, 0]."""
+
+    from_: Place = Field(description="where it begins: [x, y] in m")
+    to: Place = Field(description="where it ends: [x, y] in m")
+
+
+class Circle(Shape):
+    """A circle at constant speed, anticlockwise from its greatest x on; the shoulder is at
+    [0, 0]."""
+
+    centre: Place = Field(description="[x, y] in m")
+    radius: Positive = Field(description="in m")
+    period_ns: Time = Field(description="of one turn, a duration such as 500ms")
+
+
+class Path(Shape):
+    """Where the output is to be from one moment to the next: one of the four."""
+
+    ramp: Number | None = Field(
+        None,
+        description="from 0 to this at constant speed, in the duration of the loop; m of a "
+        "conveyor",
+    )
+    sine: Sine | None = Field(None, description="to and fro")
+    line: Line | None = Field(None, description="of the tip of an arm")
+    circle: Circle | None = Field(None, description="of the tip of an arm")
+
+
 class Accept(Shape):
-    """What makes a step response a good one."""
+    """What makes a step response a good one, or a path well followed."""
 
     rise_time_ns: Time | None = Field(
         None, description="the most until 90 % of the step, a duration such as 10ms"
     )
     overshoot: Annotated[int, integer(0, 1000)] | None = Field(
         None, description="the most that the output goes beyond the step, in per cent of it"
+    )
+    path_error: Positive | None = Field(
+        None,
+        description="the most that the output is off its path at a sample; m of a conveyor "
+        "or an arm",
     )
 
 
@@ -97,12 +190,19 @@ class Loop(Shape):
     reference: Number = Field(
         1, validate_default=True, description="what the output is to be: a step from 0 to it"
     )
+    path: Path | None = Field(
+        None, description="in place of a step: where the output is to be from moment to moment"
+    )
     duration_ns: Time = Field(
-        "1s", validate_default=True, description="how long a step is watched, a duration"
+        "1s",
+        validate_default=True,
+        description="how long a step is watched, or a path followed; a duration",
     )
     steps: Annotated[int, integer(1, _STEPS_MAX)] = Field(
         1, description="number of steps: to the reference, back to 0, and so on"
     )
     accept: Accept | None = Field(
-        None, description="what makes a step response a good one; default: they are not judged"
+        None,
+        description="what makes a step response a good one, or a path well followed; default: they "
+        "are not judged",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cnc import loops as model
+from cnc.intent.loop_paths import check_accepted, path_of
 from cnc.intent.loop_shape import Controller, Loop, Plant
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.intent.reach import FastestPaths
@@ -25,11 +26,15 @@ def loops(document: Mapping[str, Loop] | None, problems: Problems) -> dict[str, 
             )
         plant = _plant(its.plant, (*path, "plant"), problems)
         controller = _controller(its.controller, (*path, "controller"), problems)
+        followed = path_of(its, plant, path, problems)
+        check_accepted(its, path, problems)
         if plant is None or controller is None:
             continue
         accepted = None
         if its.accept is not None:
-            accepted = model.Accepted(its.accept.rise_time_ns, its.accept.overshoot)
+            accepted = model.Accepted(
+                its.accept.rise_time_ns, its.accept.overshoot, its.accept.path_error
+            )
         found[name] = model.Loop(
             name,
             sensor=its.sensor,
@@ -43,19 +48,37 @@ def loops(document: Mapping[str, Loop] | None, problems: Problems) -> dict[str, 
             duration_ns=its.duration_ns,
             steps=its.steps,
             accepted=accepted,
+            path=followed,
         )
-        if its.reference == 0:
+        if its.reference == 0 and its.path is None:
             problems.add(
                 (*path, "reference"), "0", "another number: a step from 0 to it is watched"
             )
-        if accepted == model.Accepted():
-            problems.add((*path, "accept"), "no key", "rise-time, overshoot or both")
     return found
 
 
-def _plant(
+def _plant(its: Plant, path: KeyPath, problems: Problems) -> model.Plant | None:
+    kinds = [key for key in ("order", "conveyor", "arm") if getattr(its, key) is not None]
+    if len(kinds) != 1:
+        found = " and ".join(kinds) or "none of order, conveyor and arm"
+        problems.add(path, found, "one of the three")
+        return None
+    if its.order is not None:
+        return _of_order(its, path, problems)
+    _refuse_keys_of_an_order(its, kinds[0], path, problems)
+    if its.conveyor is not None:
+        return model.Conveyor(its.conveyor.speed, its.conveyor.time_constant_ns)
+    assert its.arm is not None  # noqa: S101  it is one of the three
+    return model.Arm(its.arm.links, its.arm.speed, its.arm.time_constant_ns)
+
+
+def _of_order(
     its: Plant, path: KeyPath, problems: Problems
 ) -> model.FirstOrder | model.SecondOrder | None:
+    if its.time_constant_ns is None:
+        expected = f"{Plant.model_fields['time_constant_ns'].description}"
+        problems.add(path, "no time-constant", expected)
+        return None
     if its.order == 1:
         if its.damping is not None:
             problems.add((*path, "damping"), f"{its.damping}, and order 1", "a plant of order 2")
@@ -64,6 +87,18 @@ def _plant(
         problems.add(path, "order 2, and no damping", "the damping ratio of the plant")
         return None
     return model.SecondOrder(its.gain, its.time_constant_ns, its.damping)
+
+
+def _refuse_keys_of_an_order(its: Plant, kind: str, path: KeyPath, problems: Problems) -> None:
+    time_ns = its.time_constant_ns
+    stated = {
+        "gain": its.gain if "gain" in its.model_fields_set else None,
+        "time-constant": None if time_ns is None else DURATION.format(time_ns),
+        "damping": its.damping,
+    }
+    for key, value in stated.items():
+        if value is not None:
+            problems.add((*path, key), f"{value}, and {kind}", "a plant of order 1 or 2")
 
 
 def _controller(

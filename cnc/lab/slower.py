@@ -29,14 +29,14 @@ TIMES = frozenset(
     }
 )
 RATES = frozenset({"rate"})
-PER_SECOND = "ki"  # a number
+PER_SECOND = frozenset({"ki", "speed"})  # numbers
 # In place of none, which is for a clock on which no timer is late; a slower network is for others.
 MARGIN_NS = 1_000
 
 
 def slower(intent: Intent, factor: int) -> Intent:
     """Every time of the intent's document multiplied by `factor`, every rate divided by it: of
-    links, and at which the controllers of loops integrate.
+    links, at which the controllers of loops integrate, and of their drives.
 
     Names and addresses stay, and no rate falls below the 100 Mb/s that the lab's gates can reckon
     with: beyond that, frames are shorter than in a network `factor` times slower.
@@ -66,6 +66,6 @@ def _scaled_entry(key: object, value: Any, factor: int) -> Any:
     if isinstance(value, str) and key in RATES:
         rate_bps = RATE.parse(value)
         return RATE.format(max(rate_bps // factor, min(rate_bps, GATES_LEAST_BPS)))
-    if isinstance(value, int | float) and key == PER_SECOND:
+    if isinstance(value, int | float) and key in PER_SECOND:
         return value / factor
     return _scaled(value, factor)

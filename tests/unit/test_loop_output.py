@@ -54,7 +54,7 @@ def late(period: Period) -> Period:
 
 
 def found(shown: Curve, **changes: object) -> render.Found:
-    its = render.Found(shown, PLANNED, IDEAL, EXACT, [])
+    its = render.Found(shown, PLANNED, [IDEAL], EXACT, [])
     return replace(its, **changes)  # type: ignore[arg-type]
 
 

@@ -26,6 +26,14 @@ class StepResponse(Document):
     """The integral of the error's amount (IAE), in parts of the step times seconds."""
 
 
+class PathError(Document):
+    """How far the output was from its path at the samples, in its unit. null: it went beyond all
+    numbers."""
+
+    root_mean_square: float | None
+    maximum: float | None
+
+
 class LoopRun(Document):
     """`cnc lab loop`."""
 
@@ -45,9 +53,14 @@ class LoopRun(Document):
     lost_samples: int = Field(validation_alias=AliasPath("curve", "lost_samples"))
     lost_commands: int = Field(validation_alias=AliasPath("curve", "lost_commands"))
     responses: list[StepResponse]
-    """One for each step."""
+    """One for each step; none of a loop that follows a path."""
+    path_error: PathError | None
+    """Of a loop that follows a path; null: it follows none."""
+    unit: str = Field(validation_alias=AliasPath("curve", "loop", "unit"))
+    """That of the output and of `path_error`: `m` of a conveyor and an arm, else empty."""
     good: int | None
-    """How many of them are within what the intent accepts; null: it says nothing of that."""
+    """How many of the responses are within what the intent accepts, or 1 if the path error is;
+    null: it says nothing of that."""
     is_undisturbed: bool | None
     """Whether each output equals that over a network which loses nothing and is in time; null: the
     controller is the operator's own, and nothing to compare with is known."""

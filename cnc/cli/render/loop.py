@@ -13,6 +13,7 @@ from cnc.format import counted, duration
 if TYPE_CHECKING:
     from cnc.lab.platform import Platform
     from cnc.loops import LoopDelay
+    from cnc.traffic.loop.path_error import PathError
     from cnc.traffic.loop.response import StepResponse
     from cnc.traffic.loop.run import Curve
     from cnc.traffic.measure import Spread
@@ -24,13 +25,13 @@ _NOTHING = "–"  # noqa: RUF001
 class Found:
     """What there is to print of a run of a loop.
 
-    `undisturbed` are the outputs of a network that is always in time; None: unknown. `other_lists`
-    are the ports that do not run the lists of the plan.
+    `undisturbed` are the outputs of each axis over a network that is always in time; None: unknown.
+    `other_lists` are the ports that do not run the lists of the plan.
     """
 
     curve: Curve
     planned: LoopDelay
-    undisturbed: Sequence[float] | None
+    undisturbed: Sequence[Sequence[float]] | None
     platform: Platform
     other_lists: Sequence[str]
 
@@ -43,22 +44,37 @@ class Found:
 
     @property
     def responses(self) -> list[StepResponse]:
+        """One for each step; none of a loop that follows a path."""
         from cnc.traffic.loop.response import step_responses  # noqa: PLC0415
 
+        if self.curve.loop.path is not None:
+            return []
         return step_responses(self.curve.outputs, self.curve.loop)
 
     @property
+    def path_error(self) -> PathError | None:
+        """None: the loop follows no path."""
+        from cnc.traffic.loop.path_error import path_error  # noqa: PLC0415
+
+        return path_error(self.curve.loop, self.curve.axes)
+
+    @property
+    def judged(self) -> Sequence[StepResponse | PathError]:
+        """What the intent may accept or not: the responses, or the one path."""
+        return [self.path_error] if self.path_error else self.responses
+
+    @property
     def good(self) -> int | None:
-        """How many of the responses are good; None: the intent says nothing of that."""
+        """How many of them are good; None: the intent says nothing of that."""
         accepted = self.curve.loop.accepted
         if accepted is None:
             return None
-        return sum(each.is_good(accepted) for each in self.responses)
+        return sum(each.is_good(accepted) for each in self.judged)
 
     @property
     def is_undisturbed(self) -> bool | None:
         """Whether the outputs are those of a network that is always in time; None: unknown."""
-        return None if self.undisturbed is None else [*self.undisturbed] == self.curve.outputs
+        return None if self.undisturbed is None else [*self.undisturbed] == self.curve.axes
 
     @property
     def violations(self) -> list[str]:
@@ -77,13 +93,18 @@ class Found:
 
 
 def loop(found: Found, *, as_json: bool) -> None:
-    """The step responses, and the delay that the plan states beside what was measured."""
+    """The step responses or the path error, and the delay that the plan states beside what was
+    measured."""
     if as_json:
         from cnc.cli.json_output.loop import LoopRun  # noqa: PLC0415
 
         print_json(LoopRun.model_validate(found))
         return
-    _print_responses(found)
+    if error := found.path_error:
+        _print_path_error(found, error)
+    else:
+        _print_responses(found)
+    _print_judgement(found)
     _print_delay(found)
     echo(f"Measured on {found.platform}.")
     for line in found.violations:
@@ -112,8 +133,26 @@ def _print_responses(found: Found) -> None:
             _NOTHING if its.absolute_error_s is None else f"{its.absolute_error_s * 1000:.6g} ms",
         )
     print_table(table)
+
+
+def _print_path_error(found: Found, error: PathError) -> None:
+    loop = found.curve.loop
+    table = new_table(
+        f"{loop.name}: path error at {counted(len(found.curve.periods), 'sample')}",
+        *(">root mean square", ">maximum"),
+    )
+    table.add_row(
+        *(
+            _NOTHING if value is None else f"{value:.6g} {loop.unit}".rstrip()
+            for value in (error.root_mean_square, error.maximum)
+        )
+    )
+    print_table(table)
+
+
+def _print_judgement(found: Found) -> None:
     if found.good is not None:
-        echo(f"{found.good} of {len(found.responses)} within what `accept` states.")
+        echo(f"{found.good} of {len(found.judged)} within what `accept` states.")
     if found.is_undisturbed is not None:
         same = "to the last digit" if found.is_undisturbed else "NOT"
         echo(f"The curve is that of a network which loses nothing and is in time: {same}.")

@@ -11,7 +11,7 @@ import heapq
 import importlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -25,7 +25,7 @@ Controller = Callable[[float, float], float]
 
 
 class Plant(Protocol):
-    """A linear system at rest at 0."""
+    """A linear system with one input and one output, at rest at first."""
 
     output: float
 
@@ -88,6 +88,28 @@ class SecondOrderPlant:
 
 
 @dataclass
+class Drive:
+    """`T v' + v = speed u`, and the output is the integral of `v`: a belt, or a joint of an arm.
+
+    `speed_per_s` and `rate`, which is `v`, are in units of the output a second.
+    """
+
+    speed_per_s: float
+    time_constant_ns: int
+    output: float = 0.0
+    rate: float = 0.0
+
+    def advance(self, duration_ns: int, command: float) -> None:
+        final = self.speed_per_s * command
+        faster = self.rate - final  # than at last
+        # expm1: 1 - exp would lose the digits of a time that is short beside the time constant.
+        faded = -math.expm1(-duration_ns / self.time_constant_ns)
+        coasted = faster * faded * self.time_constant_ns / NS_PER_S
+        self.output += final * duration_ns / NS_PER_S + coasted
+        self.rate -= faster * faded
+
+
+@dataclass
 class Pi:
     """`kp e + ki ∫ e dt`; where the limit cuts the command, the integral stands."""
 
@@ -108,7 +130,9 @@ class Pi:
 
 
 def plant_of(its: Mapping[str, Any]) -> Plant:
-    """The plant that the fields of a `cnc.loops.FirstOrder` or `SecondOrder` describe."""
+    """The plant of an axis that `cnc.traffic.loop.axes` describes."""
+    if "speed_per_s" in its:
+        return Drive(float(its["speed_per_s"]), its["time_constant_ns"], its["resting"])
     gain, time_constant_ns = float(its["gain"]), its["time_constant_ns"]
     if "damping" in its:
         return SecondOrderPlant(gain, time_constant_ns, float(its["damping"]))
@@ -134,6 +158,13 @@ def reference_at(period: int, its: Mapping[str, Any]) -> float:
     """The reference in a period of a loop: it steps up, then back, and so on."""
     steps_made = period // its["periods_a_step"]
     return float(its["reference"]) if steps_made % 2 == 0 else 0.0
+
+
+def references_of(its: Mapping[str, Any]) -> list[Sequence[float]]:
+    """What each axis is to be in each period of a loop that `cnc.traffic.loop.axes` describes."""
+    if "references" in its:
+        return [*its["references"]]
+    return [(reference_at(period, its),) for period in range(its["periods"])]
 
 
 def events(periods: int, period_ns: int, deadline_ns: int) -> Iterator[tuple[int, int, int]]:

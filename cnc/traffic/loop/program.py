@@ -1,12 +1,13 @@
 """The programs of a control loop: the plant, which samples, and the controller, which answers.
 
 Run as `python -I program.py plant|control SPEC.json` inside an end station's namespace, as
-`cnc.traffic.endpoint` is; their frames are probes with a value in them. Both count in periods: what
-arrives by its instant counts as in time, whenever it came. So the loop's curve depends on which
-frames were in time and on nothing else, neither on the microsecond of an arrival nor on a clock.
+`cnc.traffic.endpoint` is; their frames are probes with a value for each axis in them. Both count in
+periods: what arrives by its instant counts as in time, whenever it came. So the loop's curve
+depends on which frames were in time and on nothing else, neither on the microsecond of an arrival
+nor on a clock.
 
 Where nothing newer has come, the controller goes on with the last sample, and the plant with the
-last command (zero-order hold); before the first they are 0.
+last command (zero-order hold); before the first, samples are where the plant rests, and commands 0.
 """
 
 from __future__ import annotations
@@ -30,45 +31,54 @@ from cnc.traffic.endpoint import (
     write_rows,
 )
 from cnc.traffic.ethernet import EthernetListener, EthernetOutlet
-from cnc.traffic.loop.parts import SAMPLE, controller_of, events, plant_of, reference_at
+from cnc.traffic.loop.parts import SAMPLE, controller_of, events, plant_of, references_of
 from cnc.traffic.sockets import NS_PER_S, UNCOUNTED, tai_offset_ns
 
-CONTENT = struct.Struct("!Id")  # number of the sample that a value comes from, the value
 NO_SAMPLE = 0xFFFFFFFF
 RUNS = 127  # so many runs have flow numbers of their own, two each, below that of rehearsals
 
 
-class Value(NamedTuple):
-    """What came in one frame: the period of the sample that it comes from, and the value."""
+def content_of(axes: int) -> struct.Struct:
+    """What is in a frame: the number of the sample that its values come from, and a value for each
+    axis."""
+    return struct.Struct(f"!I{axes}d")
+
+
+class Values(NamedTuple):
+    """What came in one frame: the period of the sample that it comes from, and the values."""
 
     sample: int
-    value: float
+    of_axes: tuple[float, ...]
 
 
 class Mailbox:
     """What has arrived of one stream, by period: the first copy of each frame."""
 
-    def __init__(self, listener: PacketListener | EthernetListener, number: int) -> None:
+    def __init__(
+        self, listener: PacketListener | EthernetListener, number: int, content: struct.Struct
+    ) -> None:
         self._listener = listener
         self._number = number
+        self._content = content
         self._poll = select.poll()
         self._poll.register(listener.socket, select.POLLIN)
         self._newest: int | None = None
         self._waiting: list[int] = []
-        self._values: dict[int, Value] = {}
+        self._values: dict[int, Values] = {}
         self.received_ns: dict[int, int] = {}
 
     def collect(self) -> None:
         """Take what has arrived, without waiting for more."""
         while self._poll.poll(0):
-            arrival, content = self._listener.receive_with_content(CONTENT.size)
+            arrival, content = self._listener.receive_with_content(self._content.size)
             if arrival.number == self._number and arrival.seq not in self.received_ns:
                 self.received_ns[arrival.seq] = arrival.received_ns
-                self._values[arrival.seq] = Value(*CONTENT.unpack(content))
+                sample, *of_axes = self._content.unpack(content)
+                self._values[arrival.seq] = Values(sample, tuple(of_axes))
                 self._waiting.append(arrival.seq)
 
-    def newest(self, of: int, by_ns: int) -> tuple[int, Value] | None:
-        """The last period up to `of` of which a frame had arrived by an instant, and its value."""
+    def newest(self, of: int, by_ns: int) -> tuple[int, Values] | None:
+        """The last period up to `of` of which a frame had arrived by an instant, and its values."""
         self.collect()
         came = [n for n in self._waiting if n <= of and self.received_ns[n] <= by_ns]
         self._waiting = [n for n in self._waiting if n not in came]
@@ -101,40 +111,46 @@ def rehearse(outlet: Outlet | EthernetOutlet, start_ns: int, turn: int) -> None:
 def plant(spec: dict[str, Any]) -> None:
     """Send a sample in each period, and let the newest command act at its deadline.
 
-    Writes a row for each period: step, output, command, acting, acting_sample, received_ns.
+    Writes a row for each period: step, output, command, acting, acting_sample, received_ns; then
+    output and command of each further axis.
     """
     outlet, listener = outlet_of(spec["flow"]), listener_of(spec["listener"])
-    controlled = plant_of(spec["plant"])
+    controlled = [plant_of(its) for its in spec["plants"]]
+    content = content_of(len(controlled))
     start_ns = wait_for_start()
     rehearse(outlet, start_ns, spec["turn"])
     number = number_of(start_ns, actuator=False)
-    mailbox = Mailbox(listener, number_of(start_ns, actuator=True))
-    outputs: list[float] = []
-    acted: list[tuple[float, object, object]] = []
+    mailbox = Mailbox(listener, number_of(start_ns, actuator=True), content)
+    outputs: list[tuple[float, ...]] = []
+    acted: list[tuple[tuple[float, ...], object, object]] = []
     acting: tuple[object, object] = ("", "")
     first_ns = start_ns + spec["sampled_ns"]
-    now_ns, command = first_ns, 0.0
+    now_ns, commands = first_ns, (0.0,) * len(controlled)
     for offset_ns, kind, n in events(spec["periods"], spec["period_ns"], spec["deadline_ns"]):
         at_ns = first_ns + offset_ns
-        controlled.advance(at_ns - now_ns, command)
+        for axis, command in zip(controlled, commands, strict=True):
+            axis.advance(at_ns - now_ns, command)
         now_ns = at_ns
         sleep_until(at_ns)
         if kind == SAMPLE:
-            outlet.send_probe(number, n, CONTENT.pack(n, controlled.output))
-            outputs.append(controlled.output)
+            outputs.append(tuple(axis.output for axis in controlled))
+            outlet.send_probe(number, n, content.pack(n, *outputs[-1]))
             continue
         if newest := mailbox.newest(n, at_ns):
             acting = newest[0], "" if newest[1].sample == NO_SAMPLE else newest[1].sample
-            command = newest[1].value
-        acted.append((command, *acting))
+            commands = newest[1].of_axes
+        acted.append((commands, *acting))
     sleep_until(now_ns + spec["drain_ns"])
     mailbox.collect()
     write_rows(
         spec["output"],
         ("step", "output", "command", "acting", "acting_sample", "received_ns"),
         (
-            (n, repr(output), repr(acted[n][0]), *acted[n][1:], mailbox.received_ns.get(n, ""))
-            for n, output in enumerate(outputs)
+            [
+                *(n, repr(values[0]), repr(commands[0]), *by, mailbox.received_ns.get(n, "")),
+                *(repr(each) for its in zip(values[1:], commands[1:], strict=True) for each in its),
+            ]
+            for n, (values, (commands, *by)) in enumerate(zip(outputs, acted, strict=True))
         ),
     )
 
@@ -142,25 +158,33 @@ def plant(spec: dict[str, Any]) -> None:
 def control(spec: dict[str, Any]) -> None:
     """Answer each sample at the offset of the actuator's stream.
 
-    Writes a row for each period: step, command, sample, received_ns.
+    Writes a row for each period: step, command of the first axis, sample, received_ns.
     """
     outlet, listener = outlet_of(spec["flow"]), listener_of(spec["listener"])
-    controller = controller_of(spec["controller"], spec["period_ns"], spec["modules"])
+    references = references_of(spec)
+    resting = spec["resting"]
+    controllers = [
+        controller_of(spec["controller"], spec["period_ns"], spec["modules"]) for _ in resting
+    ]
+    content = content_of(len(resting))
     start_ns = wait_for_start()
     rehearse(outlet, start_ns, spec["turn"])
     number = number_of(start_ns, actuator=True)
-    mailbox = Mailbox(listener, number_of(start_ns, actuator=False))
+    mailbox = Mailbox(listener, number_of(start_ns, actuator=False), content)
     answered: list[tuple[float, object]] = []
     for n in range(spec["periods"]):
         leaves_ns = start_ns + spec["leaves_ns"] + n * spec["period_ns"]
         begins_ns = leaves_ns - spec["compute_ns"]
         sleep_until(begins_ns)
         newest = mailbox.newest(n, begins_ns)
-        sample, value = (newest[0], newest[1].value) if newest else (NO_SAMPLE, 0.0)
-        command = float(controller(reference_at(n, spec), value))
+        sample, values = (newest[0], newest[1].of_axes) if newest else (NO_SAMPLE, resting)
+        commands = [
+            float(controller(reference, value))
+            for controller, reference, value in zip(controllers, references[n], values, strict=True)
+        ]
         sleep_until(leaves_ns)
-        outlet.send_probe(number, n, CONTENT.pack(sample, command))
-        answered.append((command, "" if newest is None else sample))
+        outlet.send_probe(number, n, content.pack(sample, *commands))
+        answered.append((commands[0], "" if newest is None else sample))
     sleep_until(
         start_ns + spec["leaves_ns"] + spec["periods"] * spec["period_ns"] + spec["drain_ns"]
     )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from cnc.addressing import addresses
 from cnc.errors import InputError
 from cnc.lab.running import Lab
 from cnc.loops import Loop, PythonController
@@ -17,13 +15,12 @@ from cnc.model import NS_PER_S, Plan
 from cnc.traffic import recording
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
 from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow, UntaggedFlow, flows
-from cnc.traffic.loop import parts, program
+from cnc.traffic.loop import axes, parts, path_error, program
+from cnc.traffic.loop.stations import stations
 from cnc.traffic.sockets import PROBE
 from cnc.traffic.station import Station
 
 FILE = "loop.csv"
-PORT = 5006  # beside that of `cnc.traffic.endpoint`
-TURN = 200  # of the rehearsals, behind those of all talkers
 COLUMNS = (
     *("step", "sampled_ns", "output", "sample_received_ns", "answered"),
     *("command_received_ns", "command", "acting", "acting_sample"),
@@ -37,7 +34,8 @@ class Period:
     `output` was sampled at `sampled_ns`; the sample came to the controller at `sample_received_ns`,
     which then answered the sample with the number `answered`; that answer came to the plant at
     `command_received_ns`. At the deadline of this period `command` acted, the answer of the period
-    `acting`, to the sample `acting_sample`. None: nothing came.
+    `acting`, to the sample `acting_sample`. None: nothing came. `further` are output and command of
+    each axis behind the first.
     """
 
     step: int
@@ -49,6 +47,7 @@ class Period:
     command: float
     acting: int | None
     acting_sample: int | None
+    further: Sequence[tuple[float, float]] = ()
 
     @property
     def is_in_time(self) -> bool:
@@ -73,7 +72,14 @@ class Curve:
 
     @property
     def outputs(self) -> list[float]:
+        """Of the first axis, which is all that most plants have."""
         return [period.output for period in self.periods]
+
+    @property
+    def axes(self) -> list[list[float]]:
+        """The outputs of each axis."""
+        further = zip(*(period.further for period in self.periods), strict=True)
+        return [self.outputs, *([output for output, _ in axis] for axis in further)]
 
     @property
     def missed(self) -> int:
@@ -112,7 +118,7 @@ def loop_flows(plan: Plan, loop: Loop) -> tuple[AnyFlow, AnyFlow]:
     for flow in flows(plan):
         stream = stream_of(flow)
         if ends.get(stream) == flow.listener:
-            _refuse_unfit(flow, stream)
+            _refuse_unfit(flow, stream, len(axes.resting(loop)))
             found[stream] = flow
     return found[loop.sensor], found[loop.actuator]
 
@@ -122,7 +128,7 @@ def stream_of(flow: AnyFlow) -> str:
     return flow.stream if isinstance(flow, BridgedFlow) else flow.name
 
 
-def _refuse_unfit(flow: AnyFlow, stream: str) -> None:
+def _refuse_unfit(flow: AnyFlow, stream: str, values: int) -> None:
     if isinstance(flow, UntaggedFlow):
         raise InputError(
             f"stream {stream}: its talker sends it untagged, and cnc lab loop sends tagged frames "
@@ -130,12 +136,13 @@ def _refuse_unfit(flow: AnyFlow, stream: str) -> None:
             hint="leave out its key identification",
         )
     headers_octets = IP_AND_UDP_OCTETS[flow.ip_version] if isinstance(flow, Flow) else 0
-    least_octets = headers_octets + PROBE.size + program.CONTENT.size
+    least_octets = headers_octets + PROBE.size + program.content_of(values).size
     if flow.payload_octets < least_octets:
+        one, the_one = ("a value", "the value") if values == 1 else (f"{values} values",) * 2
         raise InputError(
-            f"stream {stream}: a payload of {flow.payload_octets} octets has no room for a value "
+            f"stream {stream}: a payload of {flow.payload_octets} octets has no room for {one} "
             "of a control loop",
-            hint=f"{least_octets} octets or more: headers, two numbers and the value",
+            hint=f"{least_octets} octets or more: headers, two numbers and {the_one}",
         )
 
 
@@ -166,17 +173,24 @@ def run(
     if answers_ns is None:
         delay = plan.loops[loop.name]
         answers_ns = delay.total_ns - delay.actuator_ns
-    stations = _stations(lab, plan, loop, modules or Path.cwd(), answers_ns)
+    plant_and_controller = stations(
+        lab,
+        plan,
+        loop,
+        loop_flows(plan, loop),
+        modules=modules or Path.cwd(),
+        answers_ns=answers_ns,
+    )
     duration_ns = loop.periods * loop.period_ns
     parameters = {"drain_ns": drain_ns}
     try:
-        for station in stations:
+        for station in plant_and_controller:
             station.start(directory, parameters)
-        for station in stations:
+        for station in plant_and_controller:
             station.await_ready()
 
         def begin(flows_start_ns: int) -> None:
-            for station in stations:
+            for station in plant_and_controller:
                 station.send_start(flows_start_ns + lead_ns)
 
         if others:
@@ -187,107 +201,58 @@ def run(
             grid_ns = recording.start_grid_ns(lab.intent.hyperperiod_ns())
             start_ns = recording.next_start_ns(grid_ns)
             begin(start_ns - lead_ns)
-        for station in stations:
+        for station in plant_and_controller:
             station.finish((recording.START_AHEAD_NS * 2 + duration_ns + drain_ns) / NS_PER_S)
     finally:
-        for station in stations:
+        for station in plant_and_controller:
             station.end()
-    curve = Curve(loop, _joined(plan, loop, stations, start_ns))
+    curve = Curve(loop, _joined(plan, loop, plant_and_controller, start_ns))
     write(curve, directory / FILE)
     return curve
 
 
-def _stations(
-    lab: Lab, plan: Plan, loop: Loop, modules: Path, answers_ns: int
-) -> tuple[Station, Station]:
-    """The plant's and the controller's program, not started."""
-    sensor, actuator = loop_flows(plan, loop)
-    sampled_ns = min(plan.streams[loop.sensor].talker_offsets_ns)
-    common = {"period_ns": loop.period_ns, "periods": loop.periods}
-    plant = {
-        **common,
-        "flow": _sent(lab, sensor),
-        "listener": _heard(lab, plan, actuator),
-        "plant": _numbers(loop.plant),
-        "sampled_ns": sampled_ns,
-        "deadline_ns": loop.deadline_ns,
-        "turn": TURN,
-    }
-    controller = {
-        **common,
-        "flow": _sent(lab, actuator),
-        "listener": _heard(lab, plan, sensor),
-        "controller": _numbers(loop.controller),
-        "modules": str(modules.resolve()),
-        **_references(loop),
-        "leaves_ns": sampled_ns + answers_ns,
-        "compute_ns": loop.compute_ns,
-        "turn": TURN + 1,
-    }
-    return (
-        Station(lab, "plant", sensor.talker, 0, plant, file=program.__file__),
-        Station(lab, "control", actuator.talker, 0, controller, file=program.__file__),
-    )
-
-
 def undisturbed(loop: Loop) -> list[float] | None:
-    """The outputs that a network gives which loses nothing and is in time, to the last digit.
+    """The step responses that a network gives which loses nothing and is in time, to the last
+    digit.
 
     None: the controller is the operator's, whose code nothing but the controller's station runs.
+
+    Raises:
+        InputError: the loop follows a path.
     """
+    if loop.path is not None:
+        raise InputError(
+            f"loop {loop.name} follows a path, and has no step response",
+            hint="choose a loop with a `reference`; `cnc lab loop` shows how well a path is "
+            "followed",
+        )
+    outputs = undisturbed_axes(loop)
+    return None if outputs is None else outputs[0]
+
+
+def undisturbed_axes(loop: Loop) -> list[list[float]] | None:
+    """As `undisturbed`, of any loop: the outputs of each axis."""
     if isinstance(loop.controller, PythonController):
         return None
-    plant = parts.plant_of(_numbers(loop.plant))
-    controller = parts.controller_of(_numbers(loop.controller), loop.period_ns, "")
-    reference = _references(loop)
-    references = [parts.reference_at(n, reference) for n in range(loop.periods)]
-    return parts.undisturbed(plant, controller, references, loop.period_ns, loop.deadline_ns)
-
-
-def _references(loop: Loop) -> dict[str, Any]:
-    """What `parts.reference_at` needs."""
-    return {"reference": str(loop.reference), "periods_a_step": loop.periods // loop.steps}
-
-
-def _numbers(its: Any) -> dict[str, Any]:
-    """The fields of a plant or a controller, decimal numbers as text."""
-    return {
-        key: str(value) if isinstance(value, Decimal) else value
-        for key, value in asdict(its).items()
-    }
-
-
-def _sent(lab: Lab, flow: AnyFlow) -> dict[str, Any]:
-    if isinstance(flow, BridgedFlow):
-        return asdict(flow)
-    destination = addresses(lab.intent)[flow.listener].of_version(flow.ip_version)
-    way = {"destination": str(destination), "port": PORT, "source": None, "source_port": None}
-    return {**asdict(flow), **way}
-
-
-def _heard(lab: Lab, plan: Plan, flow: AnyFlow) -> Mapping[str, Any]:
-    """Where a flow's frames arrive."""
-    if isinstance(flow, Flow):
-        own = addresses(lab.intent)[flow.listener].of_version(flow.ip_version)
-        family = {4: "AF_INET", 6: "AF_INET6"}[flow.ip_version]
-        return {"family": family, "address": str(own), "port": PORT}
-    links = plan.intent.network.links
-    targets = (links[hop.egress].target for hop in plan.streams[flow.stream].hops)
-    ports = sorted({target.port for target in targets if target.node == flow.listener})
-    if len(ports) > 1:
-        raise InputError(
-            f"stream {flow.stream} comes to {flow.listener} by {' and '.join(ports)}, and "
-            "cnc lab loop listens at one port",
-            hint="close the loop by streams with one path, or at a station with one link",
+    its = axes.numbers(loop.controller)
+    every = zip(*parts.references_of(axes.references(loop)), strict=True)
+    return [
+        parts.undisturbed(
+            parts.plant_of(plant),
+            parts.controller_of(its, loop.period_ns, ""),
+            [*references],
+            loop.period_ns,
+            loop.deadline_ns,
         )
-    return {"interface": ports[0]}
+        for plant, references in zip(axes.plants(loop), every, strict=True)
+    ]
 
 
 def _joined(
-    plan: Plan, loop: Loop, stations: tuple[Station, Station], start_ns: int
+    plan: Plan, loop: Loop, programs: tuple[Station, Station], start_ns: int
 ) -> list[Period]:
     """What both programs recorded, period by period."""
-    plant, control = stations
+    plant, control = programs
     sampled_ns = min(plan.streams[loop.sensor].talker_offsets_ns)
     return [
         Period(
@@ -300,9 +265,10 @@ def _joined(
             command=float(command),
             acting=_number(acting),
             acting_sample=_number(acting_sample),
+            further=[*zip(map(float, further[::2]), map(float, further[1::2]), strict=True)],
         )
         for step, (
-            (_, output, command, acting, acting_sample, command_received),
+            (_, output, command, acting, acting_sample, command_received, *further),
             (_, _, answered, sample_received),
         ) in enumerate(zip(plant.rows(), control.rows(), strict=True))
     ]
@@ -337,8 +303,29 @@ def period_of(row: Mapping[str, str]) -> Period:
 
 
 def write(curve: Curve, file: Path) -> None:
-    """A row for each period, see `cells`."""
+    """A row for each period, see `cells`; behind it what only some loops have: output and command
+    of each further axis, and of a path where the output was to be, where it was, and how far that
+    is."""
     with file.open("w", newline="") as opened:
         writer = csv.writer(opened)
-        writer.writerow(COLUMNS)
-        writer.writerows(map(cells, curve.periods))
+        header, rows = _behind(curve)
+        writer.writerow([*COLUMNS, *header])
+        writer.writerows(map(chain, map(cells, curve.periods), rows))
+
+
+def _behind(curve: Curve) -> tuple[list[str], Iterator[Iterator[object]]]:
+    loop, outputs = curve.loop, curve.axes
+    header = [f"{what}_{n}" for n in range(2, len(outputs) + 1) for what in ("output", "command")]
+    further: Iterator[Iterator[object]] = (chain(*each.further) for each in curve.periods)
+    if loop.path is None:
+        return header, further
+    names = ("_x", "_y") if len(outputs) > 1 else ("",)
+    header += [f"{what}{name}" for what in ("planned", "driven") for name in names]
+    followed = zip(
+        further,
+        axes.planned(loop),
+        path_error.driven(loop, outputs),
+        ((off,) for off in path_error.distances(loop, outputs)),
+        strict=True,
+    )
+    return [*header, "path_error"], map(chain.from_iterable, followed)

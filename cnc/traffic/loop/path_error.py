@@ -1,0 +1,45 @@
+"""How well a path was followed: how far the output was from where it was to be at its samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cnc.loop_paths import Point
+from cnc.loops import Accepted, Arm, Loop
+from cnc.traffic.loop.axes import planned
+
+
+@dataclass(frozen=True, slots=True)
+class PathError:
+    """In the unit of the output, over all samples; None: an output was beyond all numbers."""
+
+    root_mean_square: float | None
+    maximum: float | None
+
+    def is_good(self, accepted: Accepted) -> bool:
+        """Whether it is within the limit that the operator accepts."""
+        most = accepted.path_error
+        return most is None or (self.maximum is not None and self.maximum <= most)
+
+
+def driven(loop: Loop, axes: Sequence[Sequence[float]]) -> list[Point]:
+    """Where the output was at each sample, given the samples of each axis."""
+    points = [*zip(*axes, strict=True)]
+    return [*map(loop.plant.tip, points)] if isinstance(loop.plant, Arm) else points
+
+
+def distances(loop: Loop, axes: Sequence[Sequence[float]]) -> list[float]:
+    """How far the output was from its path's point of that instant, at each sample."""
+    return [*map(math.dist, planned(loop), driven(loop, axes))]
+
+
+def path_error(loop: Loop, axes: Sequence[Sequence[float]]) -> PathError | None:
+    """Of the samples of each axis; None: the loop follows no path."""
+    off = distances(loop, axes)
+    if loop.path is None:
+        return None
+    if not all(map(math.isfinite, off)):
+        return PathError(None, None)
+    return PathError(math.hypot(*off) / math.sqrt(len(off)), max(off))

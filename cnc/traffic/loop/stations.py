@@ -1,0 +1,91 @@
+"""What the programs of plant and controller are told, each in its end station."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cnc.addressing import addresses
+from cnc.errors import InputError
+from cnc.lab.running import Lab
+from cnc.loops import Loop
+from cnc.model import Plan
+from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow
+from cnc.traffic.loop import axes, program
+from cnc.traffic.station import Station
+
+PORT = 5006  # beside that of `cnc.traffic.endpoint`
+TURN = 200  # of the rehearsals, behind those of all talkers
+
+
+def stations(
+    lab: Lab,
+    plan: Plan,
+    loop: Loop,
+    closing: tuple[AnyFlow, AnyFlow],
+    *,
+    modules: Path,
+    answers_ns: int,
+) -> tuple[Station, Station]:
+    """The plant's and the controller's program, not started; `closing` are the flows of the
+    sensor's and of the actuator's stream.
+
+    Raises:
+        InputError: a stream comes to one of them by several ports.
+    """
+    sensor, actuator = closing
+    sampled_ns = min(plan.streams[loop.sensor].talker_offsets_ns)
+    common = {"period_ns": loop.period_ns, "periods": loop.periods}
+    plant = {
+        **common,
+        "flow": _sent(lab, sensor),
+        "listener": _heard(lab, plan, actuator),
+        "plants": axes.plants(loop),
+        "sampled_ns": sampled_ns,
+        "deadline_ns": loop.deadline_ns,
+        "turn": TURN,
+    }
+    controller = {
+        **common,
+        "flow": _sent(lab, actuator),
+        "listener": _heard(lab, plan, sensor),
+        "controller": axes.numbers(loop.controller),
+        "modules": str(modules.resolve()),
+        "resting": axes.resting(loop),
+        **axes.references(loop),
+        "leaves_ns": sampled_ns + answers_ns,
+        "compute_ns": loop.compute_ns,
+        "turn": TURN + 1,
+    }
+    return (
+        Station(lab, "plant", sensor.talker, 0, plant, file=program.__file__),
+        Station(lab, "control", actuator.talker, 0, controller, file=program.__file__),
+    )
+
+
+def _sent(lab: Lab, flow: AnyFlow) -> dict[str, Any]:
+    if isinstance(flow, BridgedFlow):
+        return asdict(flow)
+    destination = addresses(lab.intent)[flow.listener].of_version(flow.ip_version)
+    way = {"destination": str(destination), "port": PORT, "source": None, "source_port": None}
+    return {**asdict(flow), **way}
+
+
+def _heard(lab: Lab, plan: Plan, flow: AnyFlow) -> Mapping[str, Any]:
+    """Where a flow's frames arrive."""
+    if isinstance(flow, Flow):
+        own = addresses(lab.intent)[flow.listener].of_version(flow.ip_version)
+        family = {4: "AF_INET", 6: "AF_INET6"}[flow.ip_version]
+        return {"family": family, "address": str(own), "port": PORT}
+    links = plan.intent.network.links
+    targets = (links[hop.egress].target for hop in plan.streams[flow.stream].hops)
+    ports = sorted({target.port for target in targets if target.node == flow.listener})
+    if len(ports) > 1:
+        raise InputError(
+            f"stream {flow.stream} comes to {flow.listener} by {' and '.join(ports)}, and "
+            "cnc lab loop listens at one port",
+            hint="close the loop by streams with one path, or at a station with one link",
+        )
+    return {"interface": ports[0]}
