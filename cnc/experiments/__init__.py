@@ -36,6 +36,7 @@ from cnc.experiments.description import (
     ControlOverheadDescription,
     Description,
     GateShareDescription,
+    StepResponsesDescription,
     SyncDescription,
     load,
 )
@@ -48,6 +49,7 @@ from cnc.experiments.experiment import (
     Report,
 )
 from cnc.experiments.gate_share import GateShare
+from cnc.experiments.step_responses import StepResponses
 from cnc.experiments.sync import Sync
 from cnc.format import counted
 from cnc.lab import Lab, execute, lab, vm
@@ -180,6 +182,8 @@ def experiment_of(description: Description, file: Path) -> Experiment:
             found = ControlOverhead(description)
         case GateShareDescription():
             found = GateShare.of(description, file)
+        case StepResponsesDescription():
+            found = StepResponses.of(description, file)
         case SyncDescription():
             found = Sync(description)
         case _:

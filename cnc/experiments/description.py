@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from cnc.intent import read, validate
+from cnc.intent.loop_shape import Number
 from cnc.intent.mapping import Shape
-from cnc.intent.problems import Problems, one_of, shown
+from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.intent.units import DURATION, FREQUENCY_OFFSET, SIZE, TIME_OFFSET
 from cnc.intent.values import (
     CYCLE_MAX_NS,
@@ -31,6 +34,7 @@ _LEAST_PACKET_OCTETS = 54  # IPv6 and UDP headers, a flow number, a sequence num
 
 Frames = Annotated[int, integer(1, FRAMES_MAX)]
 Percent = Annotated[int, integer(1, 99, "a percentage from 1 to 99")]
+Seed = Annotated[int, integer(0, 2**31 - 1)]
 
 
 class Description(Shape):
@@ -43,9 +47,12 @@ class Description(Shape):
     title: Annotated[str, text(".{1,200}", "one line of text")] = Field(
         description="one line for the report"
     )
-    seed: Annotated[int, integer(0, 2**31 - 1)] = Field(
-        1, description="of all that is left to chance"
-    )
+    seed: Seed = Field(1, description="of all that is left to chance")
+
+    def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
+        """What is wrong with keys together that are right each by itself: where, what is found
+        there, and what was expected."""
+        yield from ()
 
 
 class GateShareDescription(Description):
@@ -97,6 +104,17 @@ class GateShareDescription(Description):
             and self.cycle_ns % self.frames_per_cycle == 0
             and math.gcd(step, self.frames) == 1
         )
+
+    def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
+        if not self.meets_every_phase:
+            yield (
+                ("frames",),
+                str(self.frames),
+                (
+                    "a number with which senders meet every phase of the cycle just once, such as "
+                    f"{1000 * self.frames_per_cycle}"
+                ),
+            )
 
 
 class ControlOverheadDescription(Description):
@@ -153,6 +171,67 @@ class ControlLoopDescription(PlannedDescription):
         Field(description="an IP packet of them with its headers")
     )
     lead_ns: Duration = Field(description="how long they are sent before the loop begins")
+
+
+RoundTrip = Annotated[int, quantity(DURATION, 0, NS_PER_S)]
+
+
+class GainRange(Shape):
+    """The gains that are tried."""
+
+    from_: Number = Field(description="the least")
+    to: Number = Field(description="the greatest")
+
+
+class Tuning(Shape):
+    """A search for the PI gains whose curves tell round-trip times apart best."""
+
+    kp: GainRange = Field(description="gain of the error")
+    ki: GainRange = Field(description="gain of the error's integral, per second")
+    round_trips_ns: list[RoundTrip] = Field(
+        min_length=2, description="which are to be told apart, from the shortest to the longest"
+    )
+
+
+class StepResponsesDescription(PlannedDescription):
+    """A control loop over a network that takes longer and longer and loses more and more."""
+
+    loop: Name = Field(description="a control loop of the network")
+    round_trips_ns: list[RoundTrip] = Field(
+        min_length=1,
+        description="how much longer a sample and its command take together than over the network "
+        "as it is, half of it each; from the shortest to the longest",
+    )
+    losses: list[Annotated[int, integer(0, 99, "a percentage from 0 to 99")]] = Field(
+        min_length=1,
+        description="how many samples are lost of a hundred, and how many commands, from the "
+        "fewest to the most",
+    )
+    seeds: list[Seed] = Field(
+        min_length=1, description="of which frames are lost: for each there is a curve"
+    )
+    tune: Tuning | None = Field(None, description="the search for gains; default: there is none")
+
+    def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
+        yield from _not_rising(("round-trips",), self.round_trips_ns, DURATION.format)
+        yield from _not_rising(("losses",), self.losses, str)
+        for n, seed in enumerate(self.seeds):
+            if seed in self.seeds[:n]:
+                yield ("seeds", n), str(seed), "a seed that is not before it"
+        if self.tune:
+            path = ("tune", "round-trips")
+            yield from _not_rising(path, self.tune.round_trips_ns, DURATION.format)
+            for key, its in (("kp", self.tune.kp), ("ki", self.tune.ki)):
+                if its.from_ >= its.to:
+                    yield ("tune", key, "to"), str(its.to), f"more than {its.from_}, its `from`"
+
+
+def _not_rising(
+    path: KeyPath, values: Sequence[int], written: Callable[[int], str]
+) -> Iterator[tuple[KeyPath, str, str]]:
+    for n, (one, other) in enumerate(pairwise(values), start=1):
+        if other <= one:
+            yield (*path, n), written(other), f"more than {written(one)}, which is before it"
 
 
 FrequencyOffset = Annotated[int, quantity(FREQUENCY_OFFSET, -100_000, 100_000)]
@@ -233,6 +312,7 @@ KINDS: dict[str, type[Description]] = {
     "control-loop": ControlLoopDescription,
     "control-overhead": ControlOverheadDescription,
     "gate-share": GateShareDescription,
+    "step-responses": StepResponsesDescription,
     "sync": SyncDescription,
 }
 
@@ -241,14 +321,9 @@ def load(path: Path) -> Description:
     """Read an experiment file. Raises InputError with one line for each problem found."""
     problems = read(path)
     description = validate(problems, _kind_of(problems))
-    if isinstance(description, GateShareDescription) and not description.meets_every_phase:
-        problems.add(
-            ("frames",),
-            str(description.frames),
-            "a number with which senders meet every phase of the cycle just once, such as "
-            f"{1000 * description.frames_per_cycle}",
-        )
-        problems.raise_if_any()
+    for contradiction in description.contradictions():
+        problems.add(*contradiction)
+    problems.raise_if_any()
     return description
 
 

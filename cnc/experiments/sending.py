@@ -10,6 +10,7 @@ from pathlib import Path
 from cnc.format import duration, rate
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
+from cnc.loops import Loop
 from cnc.model import NS_PER_S, Network
 from cnc.rollout.rollout import Report
 from cnc.talker import tai_ns
@@ -23,6 +24,12 @@ def await_schedule(pushed: Report) -> None:
     """Return when the pushed schedule has begun, at once if nothing was to change."""
     if pushed.base_time_ns is not None:
         time.sleep(max(0, pushed.base_time_ns - tai_ns()) / NS_PER_S)
+
+
+def unplanned_answers_ns(loop: Loop) -> int:
+    """When commands leave where no plan says when samples come: in the middle, so that sample and
+    command have as much of the deadline each."""
+    return (loop.deadline_ns + loop.compute_ns) // 2
 
 
 def record(

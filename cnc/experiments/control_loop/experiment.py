@@ -92,18 +92,13 @@ class ControlLoop:
             (FIFO, queues.fifo),
             (PRIORITY, queues.strict_priority),
         ]
+        answers_ns = sending.unplanned_answers_ns(self.loop)
         for network, prepare in ways:
             prepare(running)
-            yield from self._curves(running, network, self.unplanned_answers_ns, progress)
+            yield from self._curves(running, network, answers_ns, progress)
             queues.remove(running)
         sending.await_schedule(push(self.plan, connect=running.connect))
         yield from self._curves(running, SCHEDULE, None, progress)
-
-    @property
-    def unplanned_answers_ns(self) -> int:
-        """When commands leave where no plan says when samples come: in the middle, so that sample
-        and command have as much of the deadline each."""
-        return (self.loop.deadline_ns + self.loop.compute_ns) // 2
 
     def _curves(
         self, running: Lab, network: str, answers_ns: int | None, progress: Progress
@@ -181,6 +176,7 @@ class ControlLoop:
         ]
 
     def _remarks(self, platform: Platform, planned_ns: int) -> list[str]:
+        answers_ns = sending.unplanned_answers_ns(self.loop)
         counts = (
             "Plant and controller count in periods: a command that has come by the deadline, "
             f"{duration(self.loop.deadline_ns)} after its sample, acts then, whenever it came; one "
@@ -190,8 +186,7 @@ class ControlLoop:
         stated = (
             f"The plan says that the loop takes {duration(planned_ns)} at most, before there is a "
             "network. Where no plan says when samples come, commands leave "
-            f"{duration(self.unplanned_answers_ns)} after them, so that both have as much of the "
-            "deadline."
+            f"{duration(answers_ns)} after them, so that both have as much of the deadline."
         )
         if not platform.exact:
             stated += " On this clock programs take time: nothing is judged."
