@@ -455,6 +455,14 @@ def a_loop(directory: Path, *changes: tuple[str, str]) -> Path:
             ),
         ),
         (
+            [
+                ("    accept: {rise-time: 40ms, overshoot: 20}\n", ""),
+                ("duration: 400ms", "duration: 400ms\n    path: {ramp: 1}"),
+                ("    reference: 1\n", ""),
+            ],
+            "loop: press follows a path, and has no step response",
+        ),
+        (
             [("    accept: {rise-time: 40ms, overshoot: 20}\n", "")],
             "loop: press has no `accept`, and nothing says which curves are good",
         ),

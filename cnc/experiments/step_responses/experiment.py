@@ -200,6 +200,11 @@ def _fit(
     Raises:
         InputError: the loop does not fit the experiment.
     """
+    if loop.path is not None:
+        raise InputError(
+            f"{file}: loop: {loop.name} follows a path, and has no step response",
+            hint="choose a loop with a `reference`",
+        )
     if not isinstance(loop.controller, PiController):
         raise InputError(
             f"{file}: loop: the controller of {loop.name} is the operator's own, and its curves "

@@ -10,7 +10,7 @@ from typing import Any
 
 from cnc.format import counted, duration
 from cnc.loops import Accepted, Loop
-from cnc.traffic.loop import parts
+from cnc.traffic.loop import axes, parts
 from cnc.traffic.loop.response import StepResponse, step_responses
 from cnc.traffic.loop.run import Curve
 
@@ -75,12 +75,13 @@ class Held:
 def computed(loop: Loop, lost: Lost = NOTHING) -> list[float]:
     """The outputs by the recursion of plant and controller, where all that is not lost is in time.
 
-    To the last digit what a lab measures. The loop has one step, and no controller of the
+    To the last digit what a lab measures. The loop has one axis, one step, and no controller of the
     operator's.
     """
-    controller = parts.controller_of(asdict(loop.controller), loop.period_ns, "")
+    (plant,) = axes.plants(loop)
+    controller = parts.controller_of(axes.numbers(loop.controller), loop.period_ns, "")
     return parts.undisturbed(
-        parts.plant_of(asdict(loop.plant)),
+        parts.plant_of(plant),
         Held(controller, lost),
         [float(loop.reference)] * loop.periods,
         loop.period_ns,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cnc.errors import CncError
 from cnc.lab.running import Lab
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
-from cnc.traffic.loop.run import PORT
+from cnc.traffic.loop.stations import PORT
 
 LOST_MAX = 4_000  # the kernel's u32 classifier has room for 4,095 filters of one priority
 QUEUE_FRAMES = 100_000  # more than are on their way at once

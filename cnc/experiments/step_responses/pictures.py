@@ -60,6 +60,7 @@ def _curves(cells: Sequence[Cell], accepted: Accepted) -> Callable[[Figure], Non
             axes.set_title(f"{loss} % lost", fontsize=10)
             axes.set_xlabel("time, ms")
             axes.set_ylim(*SHOWN)
+            axes.set_xlim(0, _shown_ms(cells))
         every[0].set_ylabel("output of the plant, in parts of the step")
         figure.legend(
             *every[0].get_legend_handles_labels(),
@@ -72,7 +73,15 @@ def _curves(cells: Sequence[Cell], accepted: Accepted) -> Callable[[Figure], Non
     return draw
 
 
+def _shown_ms(cells: Sequence[Cell]) -> float:
+    """Until the last curve that settles has done so: what follows are oscillations that go on."""
+    curves = [each for cell in cells for each in cell.curves]
+    settled_ns = [ns for each in curves if (ns := each.response.settling_time_ns) is not None]
+    return MS_PER_NS * max(settled_ns, default=max(each.curve.loop.duration_ns for each in curves))
+
+
 def _cell(axes: pictures.Axes, cell: Cell, colour: str) -> None:
+    """The curves of longer round trips lie behind the others, which are less far from 1."""
     for number, each in enumerate(cell.curves):
         reference = float(each.curve.loop.reference)
         times_ms = [n * each.curve.loop.period_ns * MS_PER_NS for n in range(len(each.expected))]
@@ -82,11 +91,12 @@ def _cell(axes: pictures.Axes, cell: Cell, colour: str) -> None:
             color=colour,
             linewidth=0.8 if each.seed is not None else 2,
             alpha=0.6 if each.seed is not None else 1,
+            zorder=2 + 1 / (1 + cell.round_trip_ns * MS_PER_NS),
             label=f"{cell.round_trip_ns * MS_PER_NS:g} ms" if number == 0 else None,
         )
         if each.seed is None:
             expected = [output / reference for output in each.expected]
-            axes.plot(times_ms, expected, color="black", linewidth=0.6, linestyle="--")
+            axes.plot(times_ms, expected, color="black", linewidth=0.6, linestyle="--", zorder=4)
 
 
 def _shade(number: int) -> str:
@@ -130,6 +140,6 @@ def _surface(figure: Figure, axes: pictures.Axes, comparison: Comparison) -> Non
         marker = "D" if its is comparison.found else "o"
         place = float(its.gains.ki_per_s), float(its.gains.kp)
         axes.plot(*place, marker, color=pictures.ORANGE, markeredgecolor="white", label=name)
-    axes.legend(loc="center right", frameon=True)
+    axes.legend(loc="upper left", frameon=True)
     axes.set_xlabel("ki, 1/s")
     axes.set_ylabel("kp")
