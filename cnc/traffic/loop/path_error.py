@@ -40,6 +40,7 @@ def path_error(loop: Loop, axes: Sequence[Sequence[float]]) -> PathError | None:
     off = distances(loop, axes)
     if loop.path is None:
         return None
-    if not all(map(math.isfinite, off)):
+    root_mean_square = math.hypot(*off) / math.sqrt(len(off))
+    if not math.isfinite(root_mean_square):
         return PathError(None, None)
-    return PathError(math.hypot(*off) / math.sqrt(len(off)), max(off))
+    return PathError(root_mean_square, max(off))
