@@ -19,7 +19,7 @@ from cnc.traffic.ethernet import Arrival
 from cnc.traffic.loop import axes, program, run
 from cnc.traffic.loop.parts import controller_of
 from cnc.traffic.loop.path_error import driven, path_error
-from cnc.traffic.loop.pictures import path_picture
+from cnc.experiments.control_loop.path_picture import path_picture
 from cnc.traffic.loop.run import Curve
 from tests.unit.loop_curves import ARM, BELT, LOOP, curve
 

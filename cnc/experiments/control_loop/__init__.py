@@ -1,7 +1,8 @@
 """What a network makes of a control loop.
 
-experiment  what is run, and the report     figures  of the curves that were measured
-queues      ports without a schedule        pictures of the curves
+experiment  what is run, and the report     figures       of the curves that were measured
+queues      ports without a schedule        pictures      of the curves
+                                            path_picture  of a path that was followed
 """
 
 from cnc.experiments.control_loop.experiment import ControlLoop

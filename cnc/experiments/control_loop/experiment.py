@@ -49,7 +49,8 @@ class ControlLoop:
         """The experiment of `file`.
 
         Raises:
-            InputError: its network cannot be read, has no such loop or stations, or is bridged.
+            InputError: its network cannot be read, has no such loop or stations, or is bridged; or
+                the loop has no step response that can be computed.
             Unschedulable: its network has no plan.
         """
         plan = planned.plan(description.network, file, description.name, description.seed)
@@ -69,6 +70,11 @@ class ControlLoop:
                 expected = one_of(known, name)
                 raise InputError(f"{file}: {key}: found {name!r}, expected {expected}")
         loop = intent.loops[description.loop]
+        if loop.path is not None:
+            raise InputError(
+                f"{file}: loop: {loop.name} follows a path, and has no step response",
+                hint="choose a loop with a `reference`",
+            )
         run.loop_flows(plan, loop)
         undisturbed = run.undisturbed(loop)
         if undisturbed is None:

@@ -7,5 +7,4 @@ stations    what both programs are told
 run         a run of both, and its record
 response    figures of a step response
 path_error  figures of a path that was followed
-pictures    of paths
 """
