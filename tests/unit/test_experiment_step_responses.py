@@ -1,12 +1,10 @@
-"""Step responses over round-trip time and loss: the recursion, the draw, the report, the search."""
+"""Step responses over round-trip time and loss: the report, and what is refused."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,24 +18,14 @@ from cnc.experiments.experiment import Report, write_rows
 from cnc.experiments.step_responses import StepResponses
 from cnc.experiments.step_responses.experiment import COLUMNS
 from cnc.experiments.step_responses.figures import (
-    NOTHING,
-    Cell,
-    Lost,
-    Measured,
     computed,
     draw,
-    has_settled,
-    order_disagreements,
     over,
 )
-from cnc.experiments.step_responses.impairment import Impairment
-from cnc.experiments.step_responses.sheets import grid
-from cnc.experiments.step_responses.tuning import Comparison, Gains, compare, search, separation_s
 from cnc.lab.platform import Platform
-from cnc.loops import Accepted, Loop, PiController
+from cnc.loops import Loop
 from cnc.traffic.loop import run
-from cnc.traffic.loop.response import step_responses
-from cnc.traffic.loop.run import Curve, Period
+from cnc.traffic.loop.run import Period
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 FILE = SCHEDULES / "experiments" / "step-responses.yaml"
@@ -45,194 +33,6 @@ LOOP = intents.load(SCHEDULES / "touch.yaml").loops["press"]
 MS = 1_000_000
 EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)
 ON_A_REAL_CLOCK = Platform("Linux 6.12, this machine's own kernel", "real time", exact=False)
-
-
-def gains(kp: str, ki: str) -> Gains:
-    return Gains(Decimal(kp), Decimal(ki))
-
-
-# --- the recursion -------------------------------------------------------------------------------
-
-
-def test_an_integral_part_alone_closes_the_same_share_of_the_error_in_each_period():
-    outputs = computed(gains("0", "150").of(LOOP))
-    share = 0.5 * 150 * 0.001  # of the plant's gain, in a period
-    expected = [1 - (1 - share) ** n for n in range(LOOP.periods)]
-    assert outputs == pytest.approx(expected, rel=1e-12, abs=1e-12)
-
-
-def test_over_a_network_that_loses_nothing_it_is_the_curve_that_the_lab_compares_with():
-    for round_trip_ns in (0, 5 * MS, 20 * MS):
-        loop = over(LOOP, round_trip_ns)
-        assert computed(loop) == run.undisturbed(loop)
-
-
-@pytest.mark.parametrize(
-    ("round_trip_ms", "overshoot"), [(0, 0.0), (5, 0.0), (10, 0.206), (20, 0.956)]
-)
-def test_a_longer_round_trip_makes_more_overshoot(round_trip_ms: int, overshoot: float):
-    loop = over(LOOP, round_trip_ms * MS)
-    (found,) = step_responses(computed(loop), loop)
-    assert found.overshoot == pytest.approx(overshoot, abs=5e-4)
-
-
-def test_nothing_is_felt_of_a_step_before_its_round_trip_is_over():
-    outputs = computed(over(LOOP, 10 * MS))
-    assert outputs[:11] == [0.0] * 11
-    assert outputs[11] == pytest.approx(0.5 * (0.2 + 0.15))
-
-
-def test_what_is_lost_is_held_on_both_ways():
-    lost = Lost(samples=frozenset({0, 3}), commands=frozenset({1, 4}))
-    outputs = computed(replace(LOOP, duration_ns=7 * MS), lost)
-    y, felt, pushed, integral, expected = 0.0, 0.0, 0.0, 0.0, []
-    for n in range(7):
-        expected.append(y)
-        felt = felt if n in lost.samples else y
-        integral += 150 * 0.001 * (1 - felt)
-        pushed = pushed if n in lost.commands else 0.2 * (1 - felt) + integral
-        y = 0.5 * pushed
-    assert outputs == pytest.approx(expected, rel=1e-12)
-    assert outputs[2] == outputs[1]  # command 1 never came
-
-
-# --- the draw ------------------------------------------------------------------------------------
-
-
-def test_a_seed_draws_the_same_frames_and_another_one_others():
-    one, again, other = (draw(400, 30, seed) for seed in (1, 1, 2))
-    assert one == again
-    assert one != other
-    assert one.samples != one.commands
-    for its in (one.samples, one.commands, other.samples, other.commands):
-        assert 90 <= len(its) <= 150  # 120 of 400, and three standard deviations
-
-
-def test_what_is_lost_at_one_percentage_is_lost_at_every_greater_one():
-    for fewer, more in pairwise(draw(400, percent, 7) for percent in (0, 10, 30, 99)):
-        assert fewer.samples < more.samples
-        assert fewer.commands < more.commands
-    assert draw(400, 0, 7) == draw(400, 50, None) == NOTHING
-
-
-def test_frames_are_dropped_by_their_number_and_the_others_delayed():
-    found = Impairment("r", "eth0", 4, 2_500_000, {3, 65_538})
-    drop = (
-        "filter add dev eth0 egress prio 1 protocol ip u32 match u16 0x138e 0xffff at 22 "
-        "match u16 {} 0xffff at 30 match u16 {} 0xffff at 32 action drop"
-    )
-    assert [*found.commands()] == [
-        "qdisc add dev eth0 root netem limit 100000 delay 2500.0us",
-        "qdisc add dev eth0 clsact",
-        drop.format("0x0000", "0x0003"),
-        drop.format("0x0001", "0x0002"),
-    ]
-    assert [*found.removal()] == ["qdisc del dev eth0 root", "qdisc del dev eth0 clsact"]
-    of_version_6 = [*replace(found, ip_version=6, lost={1}).commands()][-1]
-    assert "protocol ipv6" in of_version_6
-    assert "0x138e 0xffff at 42 match u16 0x0000 0xffff at 50" in of_version_6
-    untouched = replace(found, delay_ns=0, lost=())
-    assert [*untouched.commands(), *untouched.removal()] == []
-
-
-# --- the search ----------------------------------------------------------------------------------
-
-UNIT = (Decimal(0), Decimal(2)), (Decimal(0), Decimal(400))
-
-
-def hill(at_kp: float, at_ki: float):
-    def height(its: Gains) -> float:
-        return -((float(its.kp) - at_kp) ** 2) - ((float(its.ki_per_s) - at_ki) / 200) ** 2
-
-    return height
-
-
-@pytest.mark.parametrize("top", [(1.2345, 77.7), (0.0, 400.0), (2.0, 0.0), (1.99, 399.0)])
-def test_the_search_finds_a_maximum_within_its_ranges(top: tuple[float, float]):
-    found = search(hill(*top), *UNIT)
-    assert found.gains is not None
-    assert float(found.gains.kp) == pytest.approx(top[0], abs=2 / 16 / 8**3)
-    assert float(found.gains.ki_per_s) == pytest.approx(top[1], abs=400 / 16 / 8**3)
-    assert len(found.surface) == 17**2
-    assert found == search(hill(*top), *UNIT)
-
-
-def test_the_search_stays_where_gains_are_allowed():
-    def allowed_below_1(its: Gains) -> float | None:
-        return float(its.kp) if its.kp < 1 else None
-
-    found = search(allowed_below_1, *UNIT)
-    assert found.gains is not None
-    assert Decimal("0.999") < found.gains.kp < 1
-    assert found.gains.ki_per_s == 0  # of equal ones the least
-    assert found.surface[gains("1", "0")] is None
-    nothing = search(lambda _: None, *UNIT)
-    assert (nothing.gains, nothing.separation_s) == (None, None)
-    assert len(nothing.surface) == 17**2
-
-
-def test_the_two_curves_that_are_least_apart_count():
-    both = [
-        separation_s(LOOP, gains("0.2", "150"), pair) for pair in ([0, 5 * MS], [5 * MS, 10 * MS])
-    ]
-    of_three = separation_s(LOOP, gains("0.2", "150"), [0, 5 * MS, 10 * MS])
-    assert None not in both
-    assert of_three == min(filter(None, both))
-    one, other = (computed(over(LOOP, round_trip_ns)) for round_trip_ns in (0, 5 * MS))
-    by_hand = sum(abs(y - z) for y, z in zip(one, other, strict=True)) / 1000
-    assert both[0] == pytest.approx(by_hand)
-
-
-def test_the_separation_is_in_parts_of_the_step():
-    tenfold = replace(LOOP, reference=Decimal(-10))
-    both = (separation_s(its, gains("0.2", "150"), [0, 5 * MS]) for its in (LOOP, tenfold))
-    assert next(both) == pytest.approx(next(both))
-
-
-def test_gains_whose_curves_run_away_or_are_not_good_are_not_allowed():
-    assert separation_s(LOOP, gains("0.2", "150"), [0, 20 * MS]) is None
-    assert separation_s(LOOP, gains("0.2", "150"), [0, 10 * MS]) is not None
-    # At 10 ms it overshoots by 20.6 %, and 20 % are accepted.
-    assert separation_s(LOOP, gains("0.2", "150"), [10 * MS, 11 * MS]) is None
-    # Within 40 ms and without overshoot, but after 82 % it is at 22, and at 73 again.
-    assert separation_s(LOOP, gains("1.5", "150"), [0, 5 * MS]) is None
-
-
-def test_the_gains_that_are_found_separate_the_curves_more_than_those_of_the_loop():
-    found = compared(LOOP, 120 * MS, tuning("0.1", "0.9", "75", "235"))
-    assert found.found is not None
-    assert found.own.separation_s is not None
-    assert found.found.separation_s > found.own.separation_s
-    assert found.disagreement() is None
-    better_own = replace(found, own=replace(found.own, separation_s=1.0))
-    assert better_own.disagreement() == "tuning: the gains of the loop separate its curves more"
-    elsewhere = replace(better_own, tune=tuning("0.5", "0.9", "75", "235"))
-    assert elsewhere.disagreement() is None
-
-
-def tuning(kp: str, to_kp: str, ki: str, to_ki: str) -> description.Tuning:
-    return description.Tuning.model_validate(
-        {
-            "kp": {"from": float(kp), "to": float(to_kp)},
-            "ki": {"from": float(ki), "to": float(to_ki)},
-            "round-trips": ["0ms", "5ms"],
-        }
-    )
-
-
-def compared(loop: Loop, duration_ns: int, tune: description.Tuning) -> Comparison:
-    assert isinstance(loop.controller, PiController)
-    return compare(replace(loop, duration_ns=duration_ns), loop.controller, tune)
-
-
-def test_a_search_in_vain_is_told():
-    found = compared(LOOP, 20 * MS, tuning("0", "0.1", "0", "1"))
-    assert found.found is None
-    assert found.disagreement() == (
-        "tuning: with no gains of the first grid the curve at 0 ns is good and steady, and all "
-        "curves settle"
-    )
-    assert found.document()["found"] is None
 
 
 # --- the report ----------------------------------------------------------------------------------
@@ -341,42 +141,6 @@ def test_nothing_that_was_measured_is_judged_on_a_real_clock(
     report = reported(experiment, tmp_path, off, ON_A_REAL_CLOCK)
     assert report.disagreements == []
     assert report.remarks[-1].endswith("measured curves are not judged.")
-
-
-def cell(round_trip_ns: int, outputs: list[float]) -> Cell:
-    loop = replace(LOOP, duration_ns=len(outputs) * MS)
-    periods = [
-        Period(n, n * MS, output, n * MS, n, n * MS, 0.0, n, n) for n, output in enumerate(outputs)
-    ]
-    curve = Curve(loop, periods)
-    return Cell(round_trip_ns, 0, [Measured(round_trip_ns, 0, None, curve, NOTHING, outputs)])
-
-
-def test_an_overshoot_that_falls_with_the_round_trip_is_told():
-    more, less, running_away = [0, 1.3, 1, 1], [0, 1.2, 1, 1], [0, 1.4, 1, 0.5]
-    assert order_disagreements([cell(0, less), cell(5 * MS, more)]) == []
-    assert order_disagreements([cell(0, more), cell(5 * MS, less)]) == [
-        "round trip 5 ms: overshoot 20.0 %, less than 30.0 % at 0 ns"
-    ]
-    assert order_disagreements([cell(0, running_away), cell(5 * MS, less)]) == []
-
-
-@pytest.mark.parametrize(
-    ("last", "settled"), [([1.0, 1.0], True), ([1.3, 1.0], False), ([1.0, 1.3], False)]
-)
-def test_a_curve_that_only_passes_by_at_its_end_has_not_settled(last: list[float], settled: bool):
-    loop = replace(LOOP, duration_ns=8 * MS)
-    (response,) = step_responses([0, 1.3, 1, 1.3, 1, 1.3, *last], loop)
-    assert has_settled(response, loop) is settled
-
-
-def test_a_row_has_the_spread_of_all_seeds_and_a_dash_for_what_never_came():
-    never, soon = cell(0, [0, 0.5, 0.5, 0.5]), cell(0, [0, 1.2, 1, 1])
-    both = Cell(0, 30, [*soon.curves, *never.curves])
-    (row,) = grid([both], Accepted(overshoot_percent=10)).rows
-    dash = "\N{EN DASH}"
-    its = [f"1 … {dash}", "0.0 … 20.0", f"2 … {dash}", "1.20 … 2.50"]
-    assert row == ["0", "30", "1 of 2", *its, "0", "0", "yes"]
 
 
 # --- refused -------------------------------------------------------------------------------------
