@@ -115,8 +115,8 @@ def loop(  # noqa: PLR0917  one parameter an option
 
 
 def _picture(curve: Curve, undisturbed: Sequence[Sequence[float]] | None) -> Picture:
-    from cnc.experiments.control_loop.pictures import step_response_picture  # noqa: PLC0415
     from cnc.experiments.control_loop.path_picture import path_picture  # noqa: PLC0415
+    from cnc.experiments.control_loop.pictures import step_response_picture  # noqa: PLC0415
 
     if curve.loop.path is not None:
         return path_picture(curve)

@@ -267,7 +267,7 @@ def test_the_experiment_with_steps_refuses_a_loop_that_follows_a_path(tmp_path: 
         text = re.sub(rf"(?m)^{key}: .*$", f"{key}: {value}", text)
     file = tmp_path / "control-loop.yaml"
     file.write_text(text)
-    with pytest.raises(InputError, match="loop tip follows a path, and has no step response"):
+    with pytest.raises(InputError, match="loop: tip follows a path, and has no step response"):
         experiments.experiment_of(experiments.load(file), file)
 
 

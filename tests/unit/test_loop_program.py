@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from cnc.experiments import pictures
+from cnc.experiments.control_loop.path_picture import path_picture
 from cnc.loops import Loop
 from cnc.traffic.ethernet import Arrival
 from cnc.traffic.loop import axes, program, run
 from cnc.traffic.loop.parts import controller_of
 from cnc.traffic.loop.path_error import driven, path_error
-from cnc.experiments.control_loop.path_picture import path_picture
 from cnc.traffic.loop.run import Curve
 from tests.unit.loop_curves import ARM, BELT, LOOP, curve
 
