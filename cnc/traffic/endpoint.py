@@ -43,6 +43,7 @@ REHEARSAL = 0xFFFF  # the flow number of frames that are not counted
 REHEARSALS_AHEAD_NS = 500_000_000  # of the start; each talker has its turn
 REHEARSAL_NS = 1_000_000
 IP_AND_UDP_OCTETS = {4: 20 + 8, 6: 40 + 8}
+FAMILIES = {4: "AF_INET", 6: "AF_INET6"}  # as a listener is told: names survive JSON
 
 READING_A_STAMP_NS = 25_000  # several times its duration, so that it delays no frame
 
@@ -68,7 +69,7 @@ class Outlet(SendingSocket):
 
     def __init__(self, flow: dict[str, Any]) -> None:
         version = flow["ip_version"]
-        family = socket.AF_INET6 if version == 6 else socket.AF_INET  # noqa: PLR2004
+        family = socket.AddressFamily[FAMILIES[version]]
         super().__init__(socket.socket(family, socket.SOCK_DGRAM))
         self.flow = flow
         mark(self.socket, flow["dscp"], None)  # the lab's nodes give priorities by DSCP

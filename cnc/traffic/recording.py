@@ -222,7 +222,7 @@ def _listeners(lab: Lab, sent: Sequence[AnyFlow]) -> list[Station]:
     sockets: dict[str, set[tuple[str, str, int]]] = defaultdict(set)
     for flow in sent:
         if isinstance(flow, UntaggedFlow) and isinstance(packets := flow.sending, UdpPackets):
-            family = {4: "AF_INET", 6: "AF_INET6"}[packets.ip_version]
+            family = endpoint.FAMILIES[packets.ip_version]
             sockets[flow.listener].add((family, packets.destination, packets.port))
     udp_ports = sorted({port for its in sockets.values() for *_, port in its})
     return [

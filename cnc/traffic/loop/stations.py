@@ -12,6 +12,7 @@ from cnc.errors import InputError
 from cnc.lab.running import Lab
 from cnc.loops import Loop
 from cnc.model import Plan
+from cnc.traffic.endpoint import FAMILIES
 from cnc.traffic.flows import AnyFlow, BridgedFlow, Flow
 from cnc.traffic.loop import axes, program
 from cnc.traffic.station import Station
@@ -77,7 +78,7 @@ def _heard(lab: Lab, plan: Plan, flow: AnyFlow) -> Mapping[str, Any]:
     """Where a flow's frames arrive."""
     if isinstance(flow, Flow):
         own = addresses(lab.intent)[flow.listener].of_version(flow.ip_version)
-        family = {4: "AF_INET", 6: "AF_INET6"}[flow.ip_version]
+        family = FAMILIES[flow.ip_version]
         return {"family": family, "address": str(own), "port": PORT}
     links = plan.intent.network.links
     targets = (links[hop.egress].target for hop in plan.streams[flow.stream].hops)
