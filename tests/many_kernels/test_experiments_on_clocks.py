@@ -83,7 +83,8 @@ def test_frames_are_late_when_a_lost_clock_is_as_wrong_as_predicted_and_no_soone
     for part in ("in-sync", "grandmaster-away"):
         found = summary["parts"][part]
         assert (found["late"], found["lost"]) == (0, 0)
-        assert found["clocks_differed_max_ns"] < 300
+        # How far servos swing depends on when they were started, which no test decides.
+        assert found["clocks_differed_max_ns"] < summary["planned_clock_error_ns"]
     (turn,) = summary["turns"]
     motion = turn["streams"]["motion"]
     assert motion["predicted_error_ns"] == 2_130
