@@ -8,6 +8,8 @@ from pathlib import Path
 
 from cnc import intent as intents
 from cnc.errors import InputError
+from cnc.intent.problems import one_of
+from cnc.loops import Loop
 from cnc.model import Intent, Plan
 from cnc.planner import plan as compute
 from cnc.traffic.recording import Frame, Recording
@@ -41,6 +43,24 @@ def plan(network: str, file: Path, name: str, seed: int, *, recovers: bool = Tru
     intent = load(network, file)
     planned_for = intent.network if recovers else replace(intent.network, disturbance_ns=None)
     return compute(replace(intent, name=name, network=planned_for), seed=seed)
+
+
+def stepped_loop(plan: Plan, name: str, file: Path) -> Loop:
+    """The control loop that an experiment file names, whose step response is measured.
+
+    Raises:
+        InputError: the plan has no such loop, or it follows a path.
+    """
+    if name not in plan.intent.loops:
+        expected = one_of(plan.intent.loops, name)
+        raise InputError(f"{file}: loop: found {name!r}, expected {expected}")
+    loop = plan.intent.loops[name]
+    if loop.path is not None:
+        raise InputError(
+            f"{file}: loop: {name} follows a path, and has no step response",
+            hint="choose a loop with a `reference`",
+        )
+    return loop
 
 
 def frame_rows(recording: Recording) -> Iterator[tuple[object, ...]]:

@@ -21,6 +21,7 @@ from tests.stack.recording_kernel import RecordingKernel, port
 from tests.stack.stream_filters import a_filter, psfp, with_list
 from tests.stack.stream_identities import named, stream_identities
 from tests.stack.sysrepo_client import NOW_NS, entry, gated
+from tests.unit.test_talker_offsets import TREE_STREAM
 
 CLOCK_ERROR_NS = 1_000
 LACKING = "managed by PTP instance 0: it does not follow a grandmaster"
@@ -275,21 +276,7 @@ def test_a_stream_that_a_client_adds_lets_the_gates_of_others_wait_on(bridge):
 
 TOLD = {
     "name": "p1",
-    "tsn-end-station:talker": {
-        "base-time-ns": "1000000000",
-        "stream": [
-            {
-                "name": "motor",
-                "path": 1,
-                "period-ns": "1000000",
-                "offset-ns": "12000",
-                "payload-octets": 300,
-                "priority": 5,
-                "dscp": 46,
-                "listener": ["drive"],
-            }
-        ],
-    },
+    "tsn-end-station:talker": {"base-time-ns": "1000000000", "stream": [TREE_STREAM]},
 }
 
 
@@ -316,8 +303,7 @@ def test_talkers_that_know_their_offsets_are_left_alone_by_an_agent_that_starts_
 
 def test_an_offset_that_a_client_changes_is_published_at_once(kernel):
     serving = started(kernel, tree(TOLD))
-    (motor,) = TOLD["tsn-end-station:talker"]["stream"]
-    moved = {"base-time-ns": "2000000000", "stream": [motor | {"offset-ns": "90000"}]}
+    moved = {"base-time-ns": "2000000000", "stream": [TREE_STREAM | {"offset-ns": "90000"}]}
     serving.change(Request(INTERFACES, 1), tree({"name": "p1", "tsn-end-station:talker": moved}))
     assert kernel.states["p1"][OffsetState].newest is not None
     assert serving.gates_wait() is None

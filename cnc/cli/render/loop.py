@@ -61,7 +61,8 @@ class Found:
     @property
     def judged(self) -> Sequence[StepResponse | PathError]:
         """What the intent may accept or not: the responses, or the one path."""
-        return [self.path_error] if self.path_error else self.responses
+        error = self.path_error
+        return [error] if error else self.responses
 
     @property
     def good(self) -> int | None:
@@ -151,8 +152,8 @@ def _print_path_error(found: Found, error: PathError) -> None:
 
 
 def _print_judgement(found: Found) -> None:
-    if found.good is not None:
-        echo(f"{found.good} of {len(found.judged)} within what `accept` states.")
+    if (good := found.good) is not None:
+        echo(f"{good} of {len(found.judged)} within what `accept` states.")
     if found.is_undisturbed is not None:
         same = "to the last digit" if found.is_undisturbed else "NOT"
         echo(f"The curve is that of a network which loses nothing and is in time: {same}.")

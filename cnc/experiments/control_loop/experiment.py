@@ -61,20 +61,15 @@ class ControlLoop:
                 "tell frames apart by their DSCP here",
                 hint="choose a network with `forwarding: routed`",
             )
-        for key, name, known in (
-            ("loop", description.loop, intent.loops),
-            ("listener", description.listener, intent.network.end_stations),
-            *(("talkers", talker, intent.network.end_stations) for talker in description.talkers),
+        loop = planned.stepped_loop(plan, description.loop, file)
+        stations = intent.network.end_stations
+        for key, name in (
+            ("listener", description.listener),
+            *(("talkers", talker) for talker in description.talkers),
         ):
-            if name not in known:
-                expected = one_of(known, name)
+            if name not in stations:
+                expected = one_of(stations, name)
                 raise InputError(f"{file}: {key}: found {name!r}, expected {expected}")
-        loop = intent.loops[description.loop]
-        if loop.path is not None:
-            raise InputError(
-                f"{file}: loop: {loop.name} follows a path, and has no step response",
-                hint="choose a loop with a `reference`",
-            )
         run.loop_flows(plan, loop)
         undisturbed = run.undisturbed(loop)
         if undisturbed is None:

@@ -30,7 +30,6 @@ from cnc.experiments.step_responses.impairment import LOST_MAX, Impairment, impa
 from cnc.experiments.step_responses.pictures import step_responses_pictures
 from cnc.experiments.step_responses.tuning import compare
 from cnc.format import duration
-from cnc.intent.problems import one_of
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.loops import Accepted, Loop, PiController
@@ -63,11 +62,7 @@ class StepResponses:
             Unschedulable: its network has no plan.
         """
         plan = planned.plan(description.network, file, description.name, description.seed)
-        intent = plan.intent
-        if description.loop not in intent.loops:
-            expected = one_of(intent.loops, description.loop)
-            raise InputError(f"{file}: loop: found {description.loop!r}, expected {expected}")
-        loop = intent.loops[description.loop]
+        loop = planned.stepped_loop(plan, description.loop, file)
         controller, accepted = _fit(loop, description, file)
         sensor, actuator = run.loop_flows(plan, loop)
         if not isinstance(sensor, Flow) or not isinstance(actuator, Flow):
@@ -200,11 +195,6 @@ def _fit(
     Raises:
         InputError: the loop does not fit the experiment.
     """
-    if loop.path is not None:
-        raise InputError(
-            f"{file}: loop: {loop.name} follows a path, and has no step response",
-            hint="choose a loop with a `reference`",
-        )
     if not isinstance(loop.controller, PiController):
         raise InputError(
             f"{file}: loop: the controller of {loop.name} is the operator's own, and its curves "

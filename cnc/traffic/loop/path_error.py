@@ -37,9 +37,9 @@ def distances(loop: Loop, axes: Sequence[Sequence[float]]) -> list[float]:
 
 def path_error(loop: Loop, axes: Sequence[Sequence[float]]) -> PathError | None:
     """Of the samples of each axis; None: the loop follows no path."""
-    off = distances(loop, axes)
     if loop.path is None:
         return None
+    off = distances(loop, axes)
     root_mean_square = math.hypot(*off) / math.sqrt(len(off))
     if not math.isfinite(root_mean_square):
         return PathError(None, None)
