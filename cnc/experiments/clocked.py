@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import subprocess
 import time
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -120,39 +119,6 @@ class Clocks:
                 f"switch {switch}: {' '.join(argv)}: {done.stderr or done.stdout}",
                 hint="the machine needs the packages linuxptp and procps",
             )
-
-
-class TrueOffsets:
-    """How far each node's CLOCK_REALTIME was ahead of true time, between records by a straight
-    line."""
-
-    def __init__(self, recorded: Iterable[Offset]) -> None:
-        self._times_ns: dict[str, list[int]] = defaultdict(list)
-        self._offsets_ns: dict[str, list[int]] = defaultdict(list)
-        for each in recorded:
-            self._times_ns[each.node].append(each.time_ns)
-            self._offsets_ns[each.node].append(each.offset_ns)
-
-    def at(self, node: str, time_ns: int) -> int:
-        """Before the first record as in it, after the last one likewise."""
-        times_ns, offsets_ns = self._times_ns[node], self._offsets_ns[node]
-        after = bisect_right(times_ns, time_ns)
-        if after == 0:
-            return offsets_ns[0]
-        if after == len(times_ns):
-            return offsets_ns[-1]
-        begin_ns, end_ns = times_ns[after - 1], times_ns[after]
-        passed = (time_ns - begin_ns) / (end_ns - begin_ns)
-        return round(offsets_ns[after - 1] + passed * (offsets_ns[after] - offsets_ns[after - 1]))
-
-    def series(self, node: str) -> tuple[Sequence[int], Sequence[int]]:
-        """The instants of the records, and the offsets."""
-        return self._times_ns[node], self._offsets_ns[node]
-
-    def spread_max_ns(self, nodes: Sequence[str]) -> int:
-        """The most that any two of these clocks differed at any record."""
-        at_once = zip(*(self._offsets_ns[node] for node in nodes), strict=True)
-        return max((max(values) - min(values) for values in at_once), default=0)
 
 
 @dataclass(frozen=True, slots=True)

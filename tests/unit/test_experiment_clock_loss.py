@@ -14,9 +14,8 @@ from cnc.experiments import clocked, description
 from cnc.experiments.clock_loss import ClockLoss
 from cnc.experiments.clock_loss.figures import Part, StreamOutcome, Turn, part_of
 from cnc.experiments.clock_loss.prediction import departure_ns, first_late_ns, latencies_ns
-from cnc.experiments.clocked import TrueOffsets
 from cnc.experiments.description import ClockLossDescription
-from cnc.lab.kernels.offsets import Offset
+from cnc.lab.kernels.offsets import Offset, TrueOffsets
 from cnc.model import GateControlList, GateEntry, Plan
 from cnc.traffic.recording import Flow, Frame
 

@@ -21,9 +21,9 @@ from cnc.experiments.clock_steps.figures import (
     Turn,
     settling_disagreements,
 )
-from cnc.experiments.clocked import Recorded, TrueOffsets
+from cnc.experiments.clocked import Recorded
 from cnc.experiments.description import ClockStepsDescription
-from cnc.lab.kernels.offsets import Offset
+from cnc.lab.kernels.offsets import Offset, TrueOffsets
 from cnc.lab.platform import Platform
 from cnc.model import Plan
 from cnc.rollout.events import Step, StepBegun, ignore

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from cnc.experiments import description
-from cnc.experiments.clocked import TrueOffsets
 from cnc.experiments.description import SyncDescription
 from cnc.experiments.sync import Sync
 from cnc.experiments.sync.experiment import what_was_said
 from cnc.experiments.sync.figures import RELAY_HOP_NS, Said, hops_of, in_step_from
 from cnc.lab.kernels.layout import cable_lines
-from cnc.lab.kernels.offsets import Offset
+from cnc.lab.kernels.offsets import Offset, TrueOffsets
 
 FILE = Path(__file__).parents[2] / "schedules/experiments/sync.yaml"
 PRINTED = """1893456001000345678

@@ -24,11 +24,12 @@ from cnc.experiments import clocked, planned, sending
 from cnc.experiments.clock_loss.figures import Part, Turn, part_of
 from cnc.experiments.clock_loss.pictures import clock_loss_pictures
 from cnc.experiments.clock_loss.prediction import first_late_ns
-from cnc.experiments.clocked import Act, Clocks, TrueOffsets
+from cnc.experiments.clocked import Act, Clocks
 from cnc.experiments.description import ClockLossDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.format import duration
 from cnc.lab.kernels import gptp
+from cnc.lab.kernels.offsets import TrueOffsets
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S, Intent, Plan

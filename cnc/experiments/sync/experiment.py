@@ -21,14 +21,14 @@ from typing import Any
 from cnc import intent as intents
 from cnc.errors import CncError
 from cnc.experiments import clocked
-from cnc.experiments.clocked import Clocks, TrueOffsets
+from cnc.experiments.clocked import Clocks
 from cnc.experiments.description import SyncDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.experiments.sync.figures import Hop, Said, hops_of
 from cnc.experiments.sync.pictures import sync_pictures
 from cnc.format import duration
 from cnc.lab.kernels import gptp, offsets
-from cnc.lab.kernels.offsets import Offset
+from cnc.lab.kernels.offsets import Offset, TrueOffsets
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from cnc.experiments.clocked import TrueOffsets
 from cnc.format import duration
+from cnc.lab.kernels.offsets import TrueOffsets
 
 # IEEE Std 802.1AS-2020, annex B: granularity of time stamps, residence time, error of the rate
 # ratio. A relay stamps a frame twice.
@@ -81,7 +81,7 @@ def hops_of(
     added_ns = 0.0
     hops = []
     for number, node in enumerate(others, start=1):
-        distances = distances_of(truth, node, first)
+        distances = truth.distances(node, first)
         before = [each for each in distances if each[0] < killed_ns]
         in_step_ns = in_step_from(before, allowed_ns)
         steady = [distance for at_ns, distance in before if in_step_ns and at_ns >= in_step_ns]
@@ -115,15 +115,6 @@ def hops_of(
             )
         )
     return hops
-
-
-def distances_of(truth: TrueOffsets, node: str, first: str) -> list[tuple[int, int]]:
-    """How far a clock is ahead of the first one's, at each instant of the record."""
-    times_ns, offsets_ns = truth.series(node)
-    return [
-        (time_ns, offset_ns - truth.at(first, time_ns))
-        for time_ns, offset_ns in zip(times_ns, offsets_ns, strict=True)
-    ]
 
 
 def in_step_from(distances: Iterable[tuple[int, int]], allowed_ns: int) -> int | None:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from cnc.experiments import pictures
 from cnc.experiments.experiment import Picture
-from cnc.experiments.sync.figures import distances_of
 from cnc.model import NS_PER_S
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cnc.experiments.clocked import TrueOffsets
     from cnc.experiments.sync.figures import Hop
+    from cnc.lab.kernels.offsets import TrueOffsets
 
 US_PER_NS = 1e-3
 
@@ -55,7 +54,7 @@ def _over_time(
         first, *others = nodes
         colours = matplotlib.colormaps["viridis"]
         for number, node in enumerate(others):
-            distances = distances_of(truth, node, first)
+            distances = truth.distances(node, first)
             axes.plot(
                 [time_ns / NS_PER_S for time_ns, _ in distances],
                 [distance_ns * US_PER_NS for _, distance_ns in distances],

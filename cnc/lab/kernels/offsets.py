@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections import deque
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -28,6 +29,46 @@ class Offset:
 
 
 COLUMNS = tuple(field.name for field in fields(Offset))
+
+
+class TrueOffsets:
+    """How far each node's CLOCK_REALTIME was ahead of true time, between records by a straight
+    line."""
+
+    def __init__(self, recorded: Iterable[Offset]) -> None:
+        self._times_ns: dict[str, list[int]] = defaultdict(list)
+        self._offsets_ns: dict[str, list[int]] = defaultdict(list)
+        for each in recorded:
+            self._times_ns[each.node].append(each.time_ns)
+            self._offsets_ns[each.node].append(each.offset_ns)
+
+    def at(self, node: str, time_ns: int) -> int:
+        """Before the first record as in it, after the last one likewise."""
+        times_ns, offsets_ns = self._times_ns[node], self._offsets_ns[node]
+        after = bisect_right(times_ns, time_ns)
+        if after == 0:
+            return offsets_ns[0]
+        if after == len(times_ns):
+            return offsets_ns[-1]
+        begin_ns, end_ns = times_ns[after - 1], times_ns[after]
+        passed = (time_ns - begin_ns) / (end_ns - begin_ns)
+        return round(offsets_ns[after - 1] + passed * (offsets_ns[after] - offsets_ns[after - 1]))
+
+    def series(self, node: str) -> tuple[Sequence[int], Sequence[int]]:
+        """The instants of the records, and the offsets."""
+        return self._times_ns[node], self._offsets_ns[node]
+
+    def spread_max_ns(self, nodes: Sequence[str]) -> int:
+        """The most that any two of these clocks differed at any record."""
+        at_once = zip(*(self._offsets_ns[node] for node in nodes), strict=True)
+        return max((max(values) - min(values) for values in at_once), default=0)
+
+    def distances(self, node: str, other: str) -> list[tuple[int, int]]:
+        """How far a clock is ahead of another one's, at each instant of its record."""
+        return [
+            (time_ns, offset_ns - self.at(other, time_ns))
+            for time_ns, offset_ns in zip(*self.series(node), strict=True)
+        ]
 
 
 def read(file: Path) -> Iterator[Offset]:
