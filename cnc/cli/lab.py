@@ -10,6 +10,7 @@ import click
 from cnc import app, whole_file
 from cnc.cli import render
 from cnc.cli.capture import capture
+from cnc.cli.clocks import clocks
 from cnc.cli.completion import Files, labs, nodes
 from cnc.cli.loop import loop
 from cnc.cli.measure import measure
@@ -233,6 +234,7 @@ def _imported(file: Path, topo: str | None) -> Imported:
 
 
 lab.add_command(capture)
+lab.add_command(clocks)
 lab.add_command(loop)
 lab.add_command(measure)
 lab.add_command(trace)

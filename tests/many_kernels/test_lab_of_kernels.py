@@ -268,8 +268,22 @@ def test_gptp_settles_clocks_that_are_off_and_a_push_needs_them_settled(tmp_path
     refused = cnc(*push)
     assert refused.returncode == 1
     assert "managed by PTP instance 0" in refused.stdout + refused.stderr
+    assert_clocks_show_who_was_away(tmp_path / "clocks")
     on("controller", "sleep", "30")
     assert cnc(*push).returncode == 0
+
+
+def assert_clocks_show_who_was_away(directory: Path) -> None:
+    """s2, whose ptp4l was killed, is about to be s1's follower again."""
+    shown = cnc("lab", "clocks", NAME, "--json", "-o", directory)
+    clocks = {each["node"]: each for each in json.loads(shown.stdout)["clocks"]}
+    assert (clocks["s1"]["role"], clocks["s1"]["ahead_ns"]) == ("grandmaster", 0)
+    assert (clocks["t1"]["role"], clocks["t1"]["grandmaster"]) == ("follows", "s1")
+    assert abs(clocks["t1"]["ahead_ns"]) < 1_000
+    of_s2 = [each["role"] for each in clocks["s2"]["roles"]]
+    assert "starting" in of_s2[of_s2.index("follows") :]
+    kept = {file.name for file in directory.iterdir()}
+    assert kept == {"clocks.svg", "clocks.png", "clocks.pdf", "offsets.csv", "roles.csv"}
 
 
 def test_a_kernel_that_dies_ends_the_lab_with_its_name(tmp_path: Path):

@@ -111,7 +111,14 @@ def test_where_nothing_is_up_status_says_so_and_down_has_nothing_to_do(labs: Pat
     assert cnc("down", "line3").exit_code == 0
 
 
-@pytest.mark.parametrize("command", [["exec", "s1", "--", "ls"], ["shell", "s1"]])
+def test_clocks_of_a_lab_that_is_not_up_are_refused_by_its_name(labs: Path):
+    (labs / "line3").mkdir()
+    refused = cnc("clocks", "ring6").exception
+    assert isinstance(refused, InputError)
+    assert str(refused) == "no lab ring6 is up"
+
+
+@pytest.mark.parametrize("command", [["exec", "s1", "--", "ls"], ["shell", "s1"], ["clocks"]])
 def test_where_nothing_is_up_no_command_runs(labs: Path, command: list[str]):
     refused = cnc(*command).exception
     assert isinstance(refused, InputError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cnc.cli.json_output.clocks import LabClocks
 from cnc.cli.json_output.comparison import Difference
 from cnc.cli.json_output.document import Config, Error
 from cnc.cli.json_output.history import Rollout
@@ -25,6 +26,7 @@ BY_COMMAND: dict[str, Any] = {
     "discover": Discovered,
     "doctor": Diagnosis,
     "history": list[Rollout] | Rollout,
+    "lab clocks": LabClocks,
     "lab loop": LoopRun,
     "lab measure": ExperimentSummary,
     "lab status": list[NodeStatus],
