@@ -141,6 +141,20 @@ class MemoryAdapter:
 
 
 @dataclass(frozen=True, slots=True)
+class ByClock:
+    """What a mechanism does at instants that it is told: by a wrong clock it does harm. Pure
+    functions.
+
+    `asked` returns that of a configuration, what is false where there is nothing; `is_in_force`
+    whether a port does such things now; `without` the part of PortConfig that leaves them out.
+    """
+
+    asked: Callable[[PortConfig], object]
+    is_in_force: Callable[[PortState], bool]
+    without: Callable[[PortConfig], object]
+
+
+@dataclass(frozen=True, slots=True)
 class Mechanism:
     """The functions of one mechanism. All but `kernel` are pure.
 
@@ -169,6 +183,8 @@ class Mechanism:
     operational: Callable[[PortState, ReportContext], Node]
     memory: MemoryAdapter
     kernel: Callable[[IPRoute], KernelAdapter]
+    # What it does by the clock, and what therefore waits when a switch boots; None: nothing.
+    by_clock: ByClock | None = None
     # The nodes that it fills under the component of a bridge in the operational datastore.
     operational_of_bridge: Callable[[PortState], Node] = lambda _state: {}
     # The top-level nodes that it fills in the operational datastore, from all ports.

@@ -22,7 +22,7 @@ from agent.datastore.failed_ports import FailedPorts
 from agent.datastore.identities import Identity, identities
 from agent.datastore.memory import Memory, MemoryFile
 from agent.datastore.open_change import OpenChange, Request
-from agent.datastore.waiting import ROLLOUT_MODULE, still_waiting, stored_gates, without_gates
+from agent.datastore.waiting import ROLLOUT_MODULE, Waiting
 from agent.mechanism import Mechanism, Tree
 from agent.mechanisms.gates.history import history_after
 from agent.mechanisms.gates.model import GateConfig
@@ -70,6 +70,7 @@ class Changes:
         # Ports that the next poll configures.
         self._retry_ports: set[str] = set()
         self._failed_ports = FailedPorts()
+        self._clock_waits = Waiting(switch.ports.mechanisms)
         # The ports whose gates wait for the clock, and how far it may be from others then.
         self._waiting: frozenset[str] = frozenset()
         self._clock_error_ns = 0
@@ -83,7 +84,8 @@ class Changes:
     def desired(self) -> Mapping[str, PortConfig]:
         """What each configured port is to do now, an open change included: without gates that
         wait for the clock."""
-        return without_gates(self._open.desired if self._open else self._desired, self._waits)
+        desired = self._open.desired if self._open else self._desired
+        return self._clock_waits.without(desired, self._waits)
 
     @property
     def _waits(self) -> frozenset[str]:
@@ -108,7 +110,7 @@ class Changes:
                 states = self._switch.read()
                 self._clock_error_ns = clock_error_ns
                 self._desired, _ = possible_ports(tree, states)
-                self._waiting = stored_gates(self._desired, states)
+                self._waiting = self._clock_waits.stored(self._desired, states)
             self.reconcile(tree)
             if reason := self.gates_wait():
                 ports = ", ".join(sorted(self._waiting))
@@ -155,7 +157,7 @@ class Changes:
             waiting = joined.waiting if joined else self._waiting
             if request.module == ROLLOUT_MODULE:
                 waiting = frozenset()
-            waiting = still_waiting(waiting, self._desired, desired)
+            waiting = self._clock_waits.still(waiting, self._desired, desired)
             try:
                 change = self._apply(tree, desired, before, missed, joined, waiting=waiting)
             except Exception:
@@ -197,14 +199,14 @@ class Changes:
                 self.remember(assumed_context(before))
             try:
                 desired = desired_ports(tree, before)
-                waiting = still_waiting(self._waiting, self._desired, desired)
+                waiting = self._clock_waits.still(self._waiting, self._desired, desired)
                 self._keep(self._apply(tree, desired, before, waiting=waiting))
                 self._all_asked(before)
             except REFUSALS as error:
                 LOG.error("the running configuration is not what the ports do:\n%s", error)
                 self._forget_open()
                 desired, impossible = possible_ports(tree, before)
-                self._waiting = still_waiting(self._waiting, self._desired, desired)
+                self._waiting = self._clock_waits.still(self._waiting, self._desired, desired)
                 self._desired = desired
                 self._all_asked(before)
                 # Ports that are not configured any more, too: they lose what is ours.
@@ -305,7 +307,7 @@ class Changes:
         whose gates are left out.
         """
         started_ns = time.monotonic_ns()
-        now = without_gates(desired, waiting)
+        now = self._clock_waits.without(desired, waiting)
         applied = self._switch.apply(
             {name: config for name, config in now.items() if name not in missed}, before
         )

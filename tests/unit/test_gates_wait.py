@@ -266,6 +266,17 @@ def test_a_stream_gate_that_a_client_changes_is_set_at_once(bridge):
     assert serving.gates_wait() is None
 
 
+def test_a_stream_gate_without_a_list_that_a_client_adds_lets_the_others_wait_on(bridge):
+    serving = started(bridge, POLICED)
+    unlisted = {"stream-gate-instance-id": 2, "gate-enable": True}
+    gates = [with_list(**{"admin-gate-states": "open"}), unlisted]
+    more = psfp([a_filter(**{"max-sdu-size": 200}), a_filter(2, 2, handle=None)], gates)
+    serving.change(Request("ieee802-dot1q-bridge", 1), more | stream_identities(named()))
+    gates_set = bridge.states["br0"][StreamFilterState].table.gates
+    assert [gate.list for gate in gates_set] == [None, None]
+    assert serving.gates_wait() == LACKING
+
+
 def test_a_stream_that_a_client_adds_lets_the_gates_of_others_wait_on(bridge):
     serving = started(bridge, POLICED)
     more = stream_identities(named(), named(index=9, **{"destination-mac": "02-54-53-4E-00-09"}))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from agent.mechanism import BRIDGE_PORT, Mechanism, MemoryAdapter
+from agent.mechanism import BRIDGE_PORT, ByClock, Mechanism, MemoryAdapter
 from agent.mechanisms.gates import desired, diff, memory
 from agent.mechanisms.gates.kernel import GateAdapter
+from agent.mechanisms.gates.model import GateConfig, GateState
 from agent.mechanisms.gates.operational import operational
 from agent.mechanisms.gates.problems import problems
 
@@ -19,4 +20,10 @@ GATES = Mechanism(
     operational=operational,
     memory=MemoryAdapter(memory.applied, memory.at),
     kernel=GateAdapter,
+    # By a wrong clock every frame is held up; without gates frames at least get through.
+    by_clock=ByClock(
+        asked=lambda config: config[GateConfig].taprio,
+        is_in_force=lambda state: state[GateState].taprio is not None,
+        without=lambda _config: GateConfig(),
+    ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from agent.mechanism import BRIDGE, Mechanism, MemoryAdapter
+from agent.mechanism import BRIDGE, ByClock, Mechanism, MemoryAdapter
 from agent.mechanisms.stream_filters import rules
 from agent.mechanisms.stream_filters.kernel import adapter
 from agent.mechanisms.stream_filters.problems import problems
@@ -31,6 +31,7 @@ def stream_filters(directory: Path) -> Mechanism:
         operational=lambda _state, _context: {},
         memory=MemoryAdapter(rules.applied),
         kernel=adapter(directory),
+        by_clock=ByClock(rules.timed_gates, rules.runs_timed_gates, rules.without_timed_gates),
         operational_of_bridge=lambda state: operational(
             state, time.clock_gettime_ns(time.CLOCK_TAI)
         ),

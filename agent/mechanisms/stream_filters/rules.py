@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from agent import composition
@@ -14,6 +14,7 @@ from agent.mechanisms.stream_filters.model import (
     FilterCounters,
     FilterTable,
     Frames,
+    Gate,
     GateList,
     PortTable,
     RunningGate,
@@ -43,6 +44,25 @@ class StreamFilters(KernelObject):
 def as_is(state: PortState) -> FilterTable:
     """What the bridge does already, which `diff` takes as what is asked."""
     return state[StreamFilterState].table
+
+
+def timed_gates(config: PortConfig) -> frozenset[Gate]:
+    """The stream gates that are asked for with a list, by which they open and close at instants."""
+    filters = config[StreamFilterConfig].filters
+    return frozenset(each.gate for each in filters if each.gate.list)
+
+
+def runs_timed_gates(state: PortState) -> bool:
+    """Whether one of them is in force."""
+    return any(gate.list for gate in state[StreamFilterState].table.gates)
+
+
+def without_timed_gates(config: PortConfig) -> StreamFilterConfig:
+    """What is asked, with stream gates that stay as they are before their list (AdminGateStates,
+    IEEE Std 802.1Q-2022, 8.6.10). By a wrong clock they would drop every frame."""
+    its = config[StreamFilterConfig]
+    untimed = (replace(each, gate=replace(each.gate, list=None)) for each in its.filters)
+    return replace(its, filters=frozenset(untimed))
 
 
 def contributions(state: PortState) -> Contributions:

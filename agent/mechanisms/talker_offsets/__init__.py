@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.mechanism import Mechanism, MemoryAdapter
+from agent.mechanism import ByClock, Mechanism, MemoryAdapter
 from agent.mechanisms.talker_offsets import tables
 from agent.mechanisms.talker_offsets.file import OffsetFile
+from agent.mechanisms.talker_offsets.model import OffsetConfig, OffsetState
 
 
 def talker_offsets(file: Path) -> Mechanism:
@@ -22,4 +23,10 @@ def talker_offsets(file: Path) -> Mechanism:
         operational=tables.operational,
         memory=MemoryAdapter(tables.applied, tables.at),
         kernel=lambda _ipr: OffsetFile(file),
+        # By a wrong clock talkers would send in the windows of others; untold they wait.
+        by_clock=ByClock(
+            asked=lambda config: config[OffsetConfig].table,
+            is_in_force=lambda state: state[OffsetState].newest is not None,
+            without=lambda _config: OffsetConfig(),
+        ),
     )
