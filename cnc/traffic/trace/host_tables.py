@@ -29,6 +29,7 @@ _SENT = ("seq", "app_ns", "planned_ns", "sched_ns", "left_ns")
 _RECEIVED = ("seq", "got_ns", "rx_ns")
 _INSTANT_BITS = 62  # of nanoseconds since 1970: the year 2116, and differences fit 64 bits
 _CELL = re.compile(r"\d{1,19}", re.ASCII)
+_COST = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 _VARIABLE = re.compile(r"([A-Za-z])=(\d{1,19})", re.ASCII)
 
 
@@ -111,7 +112,7 @@ class _Table:
         self.header: dict[str, str] = {}
         self._names: list[str] = []
         for number, line in _lines(file):
-            if number == 1 and line != _MAGIC:
+            if not self.header and line != _MAGIC:
                 raise _unexpected(file, number, line, f"`{_MAGIC}`, as tsn-probe writes")
             if not line.startswith("# "):
                 self._names = line.split(",")
@@ -124,12 +125,10 @@ class _Table:
         self.command = self.header["command"]
         if self.command not in {"send", "receive"}:
             raise InputError(f"{file}: command: found {self.command!r}, expected send or receive")
-        try:
-            cost_ns = float(self.header["stamp_cost_ns"])
-        except ValueError:
-            found = self.header["stamp_cost_ns"]
-            raise InputError(f"{file}: stamp_cost_ns: found {found!r}, expected a number") from None
-        self.host = Host(self.header["host"], self.header["clock"], cost_ns)
+        cost = self.header["stamp_cost_ns"]
+        if not _COST.fullmatch(cost):
+            raise InputError(f"{file}: stamp_cost_ns: found {cost!r}, expected a number")
+        self.host = Host(self.header["host"], self.header["clock"], float(cost))
 
     def rows(self, names: tuple[str, ...]) -> Iterator[_Row]:
         """Their cells of these columns, of which the first is to increase, and the second is in
