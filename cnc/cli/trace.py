@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc import app
-from cnc.cli.options import FILE, JSON, history_option, quantity
+from cnc.cli.completion import Files
+from cnc.cli.options import JSON, history_option, quantity
 from cnc.cli.render import trace as render
 from cnc.cli.sending import await_schedule, intent_of, length_ns, plan_to_send
 from cnc.cli.terminal import echo
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from cnc.experiments import pictures as drawing
     from cnc.experiments import trace_pictures
     from cnc.lab import Lab
+    from cnc.lab.platform import Platform
     from cnc.traffic.trace.account import Account
     from cnc.traffic.trace.columns import PathColumns
+    from cnc.traffic.trace.imported import ImportedRun
     from cnc.traffic.trace.margins import HopMargin
-    from cnc.traffic.trace.record import Trace
 else:
     rollout = lazy_import("cnc.rollout")
     drawing = lazy_import("cnc.experiments.pictures")
@@ -38,7 +40,20 @@ _CAPTURE = "trace.pcapng"
 
 
 @click.command()
-@click.argument("file", type=FILE)
+@click.argument(
+    "files",
+    metavar="FILE",
+    type=Files(".yaml", ".yml", ".json", ".csv", ".txt"),
+    nargs=-1,
+    required=True,
+)
+@click.option(
+    "--import",
+    "is_import",
+    is_flag=True,
+    help="Send nothing: FILE is the sender's table of tsn-probe, and after it the receiver's, or a "
+    "report of isochron.",
+)
 @click.option(
     "--duration", "duration_ns", callback=quantity("DURATION"), help="How long (default 1s)."
 )
@@ -61,7 +76,8 @@ _CAPTURE = "trace.pcapng"
 @history_option
 @JSON
 def trace(  # noqa: PLR0917  one parameter an option
-    file: Path,
+    files: tuple[Path, ...],
+    is_import: bool,
     duration_ns: int | None,
     cycles: int | None,
     frame: str | None,
@@ -79,101 +95,179 @@ def trace(  # noqa: PLR0917  one parameter an option
     wake-up of the talker, its socket and queue, wire, processing in switches, closed gates, frames
     of its own and of other classes ahead, and the listener. The ports must run the lists of FILE.
     Pictures are SVG, PNG and PDF.
+
+    With --import it accounts for what tsn-probe or isochron recorded between two real hosts, whose
+    clocks need not agree: the sender until a packet leaves, and the receiver from its arrival on.
     """
-    from cnc.lab import attach  # noqa: PLC0415
-    from cnc.lab.platform import Platform  # noqa: PLC0415
-    from cnc.traffic.flows import flows  # noqa: PLC0415
-    from cnc.traffic.trace import captured, record, table  # noqa: PLC0415
+    from cnc.traffic.trace import table  # noqa: PLC0415
     from cnc.traffic.trace.correlation import correlations  # noqa: PLC0415
     from cnc.traffic.trace.drift import drifts  # noqa: PLC0415
     from cnc.traffic.trace.outliers import outliers as counted  # noqa: PLC0415
     from cnc.traffic.trace.summary import summarise  # noqa: PLC0415
 
+    if is_import and (duration_ns or cycles):
+        raise click.UsageError("--import sends nothing: it takes no --duration and no --cycles")
+    if not is_import and len(files) > 1:
+        raise click.UsageError(f"found {len(files)} files, expected one, or --import")
     if pictures:
         drawing.require()
     wanted = _frame(frame) if frame else None
-    document = app.load(file)
-    intent = intent_of(document)
-    send_ns = length_ns(intent, duration_ns, cycles)
-    lab = attach.attach(intent)
-    plan = plan_to_send(lab, document, state_dir)
-    sent = flows(plan)
-    if wanted and wanted[0] not in (names := [flow.name for flow in sent]):
-        raise InputError(
-            f"--frame: found the flow {wanted[0]!r}, expected one of {', '.join(names)}",
-            hint="a stream to several listeners is a flow to each",
-        )
-    await_schedule(lab)
-    _refuse_other_lists(lab, plan)
-    if pictures:
-        pictures.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        recorded = record.record(lab, plan, sent, send_ns, directory, keep=bool(output))
-    taken = _take(recorded, wanted, output)
+    keep = _Keep(wanted, pictures, output)
+    if is_import:
+        taken = _import(files, keep)
+    else:
+        taken = _record(files[0], duration_ns, cycles, state_dir, keep)
     if wanted and not taken.frames:
         raise InputError(
-            f"--frame: {wanted[0]} has no frame {wanted[1]} in this time",
-            hint="the first is 0; send for longer",
+            f"--frame: {wanted[0]} has no frame {wanted[1]}{'' if is_import else ' in this time'}",
+            hint=None if is_import else "the first is 0; send for longer",
         )
-    if output:
-        with (output / _CAPTURE).open("wb") as capture:
-            captured.write(recorded, capture)
-    platform = Platform.here()
+    drawn = []
     if pictures:
-        facts = {"network": intent.name, "measured on": str(platform)}
-        drawn = trace_pictures.pictures_of(taken.paths, recorded.recording.start_ns)
-        drawing.save(drawn, pictures, facts)
+        drawn = trace_pictures.pictures_of(taken.paths, taken.start_ns)
+        drawing.save(drawn, pictures, taken.facts)
     render.trace(
         render.Found(
-            platform=platform,
-            start_ns=recorded.recording.start_ns,
+            platform=taken.platform,
+            start_ns=taken.start_ns,
             flows=summarise(taken.paths),
             margins=taken.margins,
             outliers=counted(taken.paths) if outliers else None,
             correlations=correlations(taken.paths) if correlation else None,
             drifts=drifts(taken.paths) if drift else None,
             frames=taken.frames or None,
+            imported=taken.imported,
         ),
         as_json=as_json,
     )
     if output and not as_json:
         tables = f"{output}/{table.FRAMES}, its parts in {output}/{table.PARTS}"
-        echo(f"every frame is in {tables}, at each port in {output}/{_CAPTURE}")
+        ports = "" if is_import else f", at each port in {output}/{_CAPTURE}"
+        echo(f"every frame is in {tables}{ports}")
     if pictures and not as_json:
         echo(f"pictures are in {pictures}" if drawn else "no pictures: no frame is complete")
 
 
 @dataclass(frozen=True, slots=True)
+class _Keep:
+    """What to keep of a trace beside its figures, and where; None: nothing."""
+
+    frame: tuple[str, int] | None
+    pictures: Path | None
+    output: Path | None
+
+    def refuse_unknown(self, flows: Sequence[str]) -> None:
+        if self.frame and self.frame[0] not in flows:
+            raise InputError(
+                f"--frame: found the flow {self.frame[0]!r}, expected one of {', '.join(flows)}",
+                hint="a stream to several listeners is a flow to each" if len(flows) > 1 else None,
+            )
+
+    def make_directories(self) -> None:
+        for directory in filter(None, (self.pictures, self.output)):
+            directory.mkdir(parents=True, exist_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
 class _Taken:
-    """What is kept of the accounts of a trace; `frames` those that were wanted."""
+    """What is kept of the accounts of a trace; `frames` those that were wanted. `facts` stand below
+    pictures."""
 
     paths: Sequence[PathColumns]
-    margins: Sequence[HopMargin]
     frames: Sequence[Account]
+    start_ns: int
+    facts: Mapping[str, str]
+    platform: Platform | None = None
+    margins: Sequence[HopMargin] | None = None
+    imported: ImportedRun | None = None
 
 
-def _take(recorded: Trace, wanted: tuple[str, int] | None, output: Path | None) -> _Taken:
-    """Take the accounts of all frames one at a time, and write the tables if there is a directory
-    for them."""
-    from cnc.traffic.trace.columns import ByPath  # noqa: PLC0415
+def _record(
+    file: Path,
+    duration_ns: int | None,
+    cycles: int | None,
+    state_dir: Path,
+    keep: _Keep,
+) -> _Taken:
+    """Send the streams of a file through its lab, and take the accounts of all frames."""
+    from cnc.lab import attach  # noqa: PLC0415
+    from cnc.lab.platform import Platform  # noqa: PLC0415
+    from cnc.traffic.flows import flows  # noqa: PLC0415
+    from cnc.traffic.trace import captured, record  # noqa: PLC0415
     from cnc.traffic.trace.margins import Margins  # noqa: PLC0415
+
+    document = app.load(file)
+    intent = intent_of(document)
+    send_ns = length_ns(intent, duration_ns, cycles)
+    lab = attach.attach(intent)
+    plan = plan_to_send(lab, document, state_dir)
+    sent = flows(plan)
+    keep.refuse_unknown([flow.name for flow in sent])
+    await_schedule(lab)
+    _refuse_other_lists(lab, plan)
+    keep.make_directories()
+    with ExitStack() as stack:
+        directory = keep.output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        recorded = record.record(lab, plan, sent, send_ns, directory, keep=bool(keep.output))
+    start_ns = recorded.recording.start_ns
+    margins = Margins(recorded.plan)
+    each_into = (lambda account: margins.add(account.row),)
+    paths, frames = _take(recorded.accounts(), keep, start_ns, recorded.hops_max, each_into)
+    if keep.output:
+        with (keep.output / _CAPTURE).open("wb") as capture:
+            captured.write(recorded, capture)
+    platform = Platform.here()
+    return _Taken(
+        paths=paths,
+        frames=frames,
+        start_ns=start_ns,
+        facts={"network": intent.name, "measured on": str(platform)},
+        platform=platform,
+        margins=margins.hops(),
+    )
+
+
+def _import(files: tuple[Path, ...], keep: _Keep) -> _Taken:
+    """Take the accounts of all packets of a run between two hosts."""
+    from cnc.traffic.trace.imported import HOPS, Imported  # noqa: PLC0415
+
+    imported = Imported(files)
+    keep.refuse_unknown([imported.flow.name])
+    keep.make_directories()
+    paths, frames = _take(imported.accounts(), keep, imported.start_ns, HOPS)
+    run = imported.run()
+    return _Taken(
+        paths=paths,
+        frames=frames,
+        start_ns=imported.start_ns,
+        facts={f"measured by {run.program} from": f"{run.sender.name} to {run.receiver.name}"},
+        imported=run,
+    )
+
+
+def _take(
+    accounts: Iterable[Account],
+    keep: _Keep,
+    start_ns: int,
+    hops_max: int,
+    each_into: Sequence[Callable[[Account], None]] = (),
+) -> tuple[Sequence[PathColumns], Sequence[Account]]:
+    """Take accounts one at a time, and write the tables if there is a directory for them; the
+    columns of all, and those that are wanted."""
+    from cnc.traffic.trace.columns import ByPath  # noqa: PLC0415
     from cnc.traffic.trace.table import Tables  # noqa: PLC0415
 
-    by_path, margins, frames = ByPath(), Margins(recorded.plan), []
+    by_path, frames = ByPath(), []
     with ExitStack() as stack:
-        tables = None
-        if output:
-            of_run = Tables(output, recorded.recording.start_ns, recorded.hops_max)
-            tables = stack.enter_context(of_run)
-        for each in recorded.accounts():
-            by_path.add(each)
-            margins.add(each.row)
-            if tables:
-                tables.add(each)
-            if wanted == (each.row.flow.name, each.row.seq):
+        takers = [by_path.add, *each_into]
+        if keep.output:
+            takers.append(stack.enter_context(Tables(keep.output, start_ns, hops_max)).add)
+        for each in accounts:
+            for take in takers:
+                take(each)
+            if keep.frame == (each.row.flow.name, each.row.seq):
                 frames.append(each)
-    return _Taken(by_path.paths(), margins.hops(), frames)
+    return by_path.paths(), frames
 
 
 def _frame(text: str) -> tuple[str, int]:

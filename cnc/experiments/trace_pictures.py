@@ -73,7 +73,7 @@ def pictures_of(paths: Sequence[PathColumns], start_ns: int) -> list[Picture]:
         ),
         (
             "stages",
-            "How long frames were at the talker, on the way and at the listener: cumulated share",
+            "How long frames were in each stage: cumulated share",
             lambda figure: _stages(figure, shown),
         ),
         (
@@ -114,6 +114,12 @@ def _most_varying(paths: Sequence[PathColumns]) -> list[PathColumns]:
     by_range = sorted(paths, key=lambda path: min(path.total_ns) - max(path.total_ns))
     chosen = by_range[:FLOWS_MAX]
     return [path for path in paths if path in chosen]
+
+
+def _layers_of(paths: Sequence[PathColumns]) -> list[Layer]:
+    """Those that the way of any of them has."""
+    known = {layer for path in paths for _, layer in path.places}
+    return [layer for layer in Layer if layer in known]
 
 
 def _name(path: PathColumns, paths: Sequence[PathColumns]) -> str:
@@ -196,7 +202,10 @@ def _frames(figure: Figure, paths: Sequence[PathColumns]) -> None:
     axes.set_yticks([row for row, _ in labels], [label for _, label in labels])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("µs after the planned instant")
+    is_on_one_clock = Stage.CHANNEL in paths[0].stages
+    axes.set_xlabel(
+        "µs after the planned instant" if is_on_one_clock else "µs, without the channel"
+    )
     _legend(figure, axes, 5, [str(layer) for layer in Layer])
 
 
@@ -216,8 +225,9 @@ def _legend(figure: Figure, axes: Axes, columns: int, order: Sequence[str] = ())
 
 def _stages(figure: Figure, paths: Sequence[PathColumns]) -> None:
     figure.set_size_inches(9, 4.2)
-    panels: Sequence[Axes] = figure.subplots(1, len(Stage), sharey=True)
-    for axes, stage in zip(panels, Stage, strict=True):
+    stages = paths[0].stages
+    panels: Sequence[Axes] = figure.subplots(1, len(stages), sharey=True)
+    for axes, stage in zip(panels, stages, strict=True):
         # The first lines are wide, for others often lie upon them.
         for number, (path, colour) in enumerate(zip(paths, _FLOW_COLOURS, strict=False)):
             axes.step(
@@ -245,9 +255,9 @@ def _curve(durations_ns: Sequence[int]) -> tuple[list[float], list[float]]:
 
 
 def _causes(figure: Figure, paths: Sequence[PathColumns]) -> None:
-    figure.set_size_inches(9, _HEAD_INCHES + len(Layer) * _ROW_INCHES)
+    layers = _layers_of(paths)
+    figure.set_size_inches(9, _HEAD_INCHES + len(layers) * _ROW_INCHES)
     axes = figure.subplots()
-    layers = list(Layer)
     reached = dict.fromkeys(layers, 0)
     ways = zip(paths, outliers(paths), _FLOW_COLOURS, strict=False)
     for path, way, colour in ways:
@@ -273,7 +283,7 @@ def _causes(figure: Figure, paths: Sequence[PathColumns]) -> None:
 
 
 def _correlation(figure: Figure, paths: Sequence[PathColumns]) -> None:
-    layers = list(Layer)
+    layers = _layers_of(paths)
     found = correlations(paths)
     cells = [
         [{each.layer: each.correlation for each in flow.layers}.get(layer) for layer in layers]

@@ -22,6 +22,7 @@ LINE3 = CHECKOUT / "schedules" / "line3.yaml"
 CONTROLLER, AGENT = "tsn-control-plane", "tsn-control-plane-agent"
 FOLDERS = {CONTROLLER: CHECKOUT, AGENT: CHECKOUT / "agent"}
 PACKAGES = {CONTROLLER: "cnc", AGENT: "agent"}
+PROGRAMS = {"cnc/lab/virtual_network/virtual-network", "cnc/traffic/probe/tsn-probe"}
 
 pytestmark = pytest.mark.timeout(600)  # an environment is many files to write
 
@@ -175,8 +176,7 @@ def test_a_wheel_has_one_package_whole_with_the_modules(wheels, distribution, pa
 
 
 def test_the_controllers_wheel_has_its_data(wheels):
-    program = "cnc/lab/virtual_network/virtual-network"
-    data = {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed", program}
+    data = {"cnc/cli/example.yaml", "cnc/page/page.html", "cnc/py.typed", *PROGRAMS}
     assert data <= set(_files(wheels[CONTROLLER]))
 
 
@@ -195,10 +195,8 @@ def test_a_wheel_built_without_a_compiler_lacks_only_what_needs_one(wheels, tmp_
     for tool in ("bash", "dirname", "find", "head", "sort"):
         (tools / tool).symlink_to(shutil.which(tool))
     monkeypatch.setenv("PATH", str(tools))
-    program = "cnc/lab/virtual_network/virtual-network"
-    assert set(_files(wheels[CONTROLLER])) - set(_files(_build(source, tmp_path / "bare"))) == {
-        program
-    }
+    bare = _files(_build(source, tmp_path / "bare"))
+    assert set(_files(wheels[CONTROLLER])) - set(bare) == PROGRAMS
 
 
 def test_both_have_the_version_of_the_package(wheels):
@@ -218,7 +216,7 @@ def test_without_an_extra_the_controller_works_and_nothing_of_the_switch_is_ther
     assert "Traceback" not in refused.stderr
     for module in ("agent", "asyncssh"):
         assert "No module named" in bare.run("python", "-c", f"import {module}").stderr
-    assert not list(bare.directory.glob("venv/bin/tsn-*"))
+    assert [each.name for each in bare.directory.glob("venv/bin/tsn-*")] == ["tsn-probe"]
 
 
 def test_the_runner_of_kernels_works_without_a_checkout(bare):
@@ -231,6 +229,12 @@ def test_the_runner_of_kernels_works_without_a_checkout(bare):
 def test_every_module_of_the_controller_is_there_with_what_it_needs(bare):
     needs_an_extra = set(bare.succeeds("python", "-c", IMPORT_ALL, "cnc").split())
     assert needs_an_extra <= {"ortools", "distributed", "dask", "matplotlib"}
+
+
+def test_the_probe_comes_with_the_controller_and_says_where_it_is(bare):
+    program = Path(bare.succeeds("tsn-probe", "path").strip())
+    assert program.is_relative_to(bare.directory)
+    assert subprocess.check_output([program, "path"], text=True).strip() == str(program)
 
 
 def test_the_library_of_talkers_comes_with_the_controller(bare):

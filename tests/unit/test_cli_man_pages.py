@@ -45,7 +45,8 @@ PARSERS = {
 
 
 def test_there_is_a_page_for_every_command_and_no_other(pages: Path) -> None:
-    wanted = {f"{name}.1" for name in COMMANDS} | {f"{name}.8" for name in PARSERS | SCRIPTS}
+    wanted = {f"{name}.1" for name in [*COMMANDS, "tsn-probe"]}
+    wanted |= {f"{name}.8" for name in PARSERS | SCRIPTS}
     assert {page.name for page in pages.iterdir()} == wanted
 
 
@@ -102,3 +103,9 @@ def test_lists_and_examples_keep_their_lines(pages: Path) -> None:
     assert 'algorithm = "exact"' in shown("cnc.1")
     for name, what in planning.ALGORITHMS.items():
         assert f"{name:9} {what}" in shown("cnc-plan.1")
+
+
+def test_the_page_of_the_probe_has_its_options_in_the_lines_of_its_help(pages: Path) -> None:
+    text = plain(pages / "tsn-probe.1")
+    for line in ("tsn-probe send ADDRESS [OPTION...]", "--period DURATION", "--wait DURATION"):
+        assert line in text

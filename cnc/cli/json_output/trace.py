@@ -40,9 +40,10 @@ class TracedFlow(Document):
     """Of the frames that are neither lost nor incomplete; empty: there are none."""
     stages: dict[Stage, StageTime]
     """Of the same frames. Sender: until a frame leaves the talker's port; channel: until the kernel
-    of the listener has it; receiver: until its program does."""
+    of the listener has it; receiver: until its program does. With --import there is no channel."""
     total: Spread | None
-    """From the planned instant to the listener's program; the sum of the layers of each frame."""
+    """From the planned instant to the listener's program, with --import from the program's reading
+    of the clock and without the channel; the sum of the layers of each frame."""
     total_sum_ns: int | None
     """Of all these frames together: exactly the sum of those of the stages; null: none is whole."""
 
@@ -161,19 +162,44 @@ class TracedFrame(Document):
     """null: it came once more, by an unknown path."""
     kind: Kind = Field(validation_alias=AliasPath("row", "kind"))
     planned_ns: int = Field(validation_alias=AliasPath("row", "planned_ns"))
-    """TAI, in nanoseconds since 1970."""
+    """TAI, in nanoseconds since 1970. With --import: when the sender's program read its clock."""
     total_ns: int | None
     parts: list[TracedPart]
+
+
+class TracedHost(Document):
+    """Where stamps of an imported run were taken."""
+
+    name: str
+    clock: str | None
+    """What its program's own stamps are read from: realtime or tsc; null: of isochron."""
+    stamp_cost_ns: float | None
+    """What one of them costs; null: of isochron."""
+
+
+class ImportedRun(Document):
+    """A run between two hosts whose tables were imported."""
+
+    program: str
+    """tsn-probe or isochron."""
+    sender: TracedHost
+    receiver: TracedHost
+    wake_up: Spread | None
+    """How long after the planned instant the sender's program read the clock, which is no part of
+    a total; null: no planned instant is known."""
 
 
 class Trace(Document):
     """`cnc lab trace`."""
 
-    platform: Platform
+    platform: Platform | None
+    """null: with --import."""
     start_ns: int
-    """When the run began: TAI, in nanoseconds since 1970."""
+    """When the run began: TAI, in nanoseconds since 1970. With --import: when the sender's program
+    first read its clock, which is UTC for tsn-probe."""
     flows: list[TracedFlow]
-    margins: list[HopMargin]
+    margins: list[HopMargin] | None
+    """null: with --import."""
     outliers: list[Outliers] | None = Field(None, exclude_if=is_none)
     """With --outliers."""
     correlations: list[Correlations] | None = Field(None, exclude_if=is_none)
@@ -182,3 +208,5 @@ class Trace(Document):
     """With --drift."""
     frames: list[TracedFrame] | None = Field(None, exclude_if=is_none)
     """With --frame: its copies."""
+    imported: ImportedRun | None = Field(None, exclude_if=is_none)
+    """With --import."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cnc.traffic.trace.account import Account
     from cnc.traffic.trace.correlation import Correlations
     from cnc.traffic.trace.drift import Drift
+    from cnc.traffic.trace.host_tables import Host
+    from cnc.traffic.trace.imported import ImportedRun
     from cnc.traffic.trace.margins import HopMargin
     from cnc.traffic.trace.outliers import Outliers
     from cnc.traffic.trace.summary import TracedFlow
@@ -26,16 +28,18 @@ _CAUSES_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is to print of a trace; None: not asked for."""
+    """What there is to print of a trace; None: not asked for. One of a lab has `platform` and
+    `margins`, one of two hosts is `imported`."""
 
-    platform: Platform
+    platform: Platform | None
     start_ns: int
     flows: Sequence[TracedFlow]
-    margins: Sequence[HopMargin]
+    margins: Sequence[HopMargin] | None
     outliers: Sequence[Outliers] | None
     correlations: Sequence[Correlations] | None
     drifts: Sequence[Drift] | None
     frames: Sequence[Account] | None
+    imported: ImportedRun | None = None
 
 
 def trace(found: Found, *, as_json: bool) -> None:
@@ -58,8 +62,30 @@ def trace(found: Found, *, as_json: bool) -> None:
     if all(each is None for each in asked_for):
         _layers(found.flows)
         _stages(found.flows)
-        _margins(found.margins)
-    echo(f"Measured on {found.platform}.")
+        if found.margins is not None:
+            _margins(found.margins)
+    if found.imported:
+        _imported(found.imported)
+    else:
+        echo(f"Measured on {found.platform}.")
+
+
+def _imported(run: ImportedRun) -> None:
+    if run.wake_up:
+        figures_ns = (run.wake_up.mean_ns, run.wake_up.p99_ns, run.wake_up.max_ns)
+        mean, p99, most = (microseconds(each) for each in figures_ns)
+        echo(
+            f"The sender woke up {mean} µs after the planned instant in the mean, within {p99} µs "
+            f"in 99 %, at most {most} µs: before all that is above."
+        )
+    ends = f"{_host(run.sender)} and {_host(run.receiver)}"
+    echo(f"Measured by {run.program} on {ends}; their clocks were not compared.")
+
+
+def _host(host: Host) -> str:
+    if host.clock is None:
+        return host.name
+    return f"{host.name} (clock {host.clock}, {host.stamp_cost_ns} ns a stamp)"
 
 
 def _layers(flows: Sequence[TracedFlow]) -> None:
@@ -67,14 +93,15 @@ def _layers(flows: Sequence[TracedFlow]) -> None:
 
     # What is 0 in most traces has a column in others only.
     shown = [name for name in ("path", "lost", "incomplete") if any(map(attrgetter(name), flows))]
+    layers = [layer for layer in Layer if any(layer in flow.layers for flow in flows)]
     table = new_table(
         "layers: frames, and mean microseconds in each layer",
         *("flow", ">frames", *(f">{name}" for name in shown)),
-        *(*(f">{layer}" for layer in Layer), ">total", ">max"),
+        *(*(f">{layer}" for layer in layers), ">total", ">max"),
     )
     for flow in flows:
         counts = {"path": flow.path + 1, "lost": flow.lost, "incomplete": flow.incomplete}
-        means = (flow.layers.get(layer) for layer in Layer)
+        means = (flow.layers.get(layer) for layer in layers)
         table.add_row(
             *(flow.flow, str(flow.frames), *(str(counts[name]) for name in shown)),
             *(microseconds(mean.mean_ns) if mean else "" for mean in means),
@@ -87,9 +114,13 @@ def _layers(flows: Sequence[TracedFlow]) -> None:
 def _stages(flows: Sequence[TracedFlow]) -> None:
     from cnc.traffic.trace.stages import Stage  # noqa: PLC0415
 
+    shown = [stage for stage in Stage if any(stage in flow.stages for flow in flows)]
+    where, total = "the talker, on the way, and at the listener", [">total"]
+    if Stage.CHANNEL not in shown:
+        where, total = "both ends", []  # the sum of which is the total
     table = new_table(
-        "stages: mean microseconds at the talker, on the way, and at the listener",
-        *("flow", ">path", *(f">{stage}" for stage in Stage), ">sender + receiver", ">total"),
+        f"stages: mean microseconds at {where}",
+        *("flow", ">path", *(f">{stage}" for stage in shown), ">sender + receiver", *total),
     )
     for flow in flows:
         if flow.total_sum_ns is None:
@@ -97,12 +128,10 @@ def _stages(flows: Sequence[TracedFlow]) -> None:
         sums_ns = {stage: its.sum_ns for stage, its in flow.stages.items()}
         ends_ns = sums_ns[Stage.SENDER] + sums_ns[Stage.RECEIVER]
         frames = flow.frames - flow.lost - flow.incomplete
+        figures_ns = [*sums_ns.values(), ends_ns, *([flow.total_sum_ns] if total else [])]
         table.add_row(
             *(flow.flow, str(flow.path + 1)),
-            *(
-                microseconds(round(sum_ns / frames))
-                for sum_ns in (*sums_ns.values(), ends_ns, flow.total_sum_ns)
-            ),
+            *(microseconds(round(sum_ns / frames)) for sum_ns in figures_ns),
         )
     print_table(table)
 
@@ -133,7 +162,8 @@ def _frame(account: Account, start_ns: int) -> None:
     if account.total_ns is not None:
         end = f"{microseconds(account.total_ns)} µs"
     title = f"{row.flow.name}/{row.seq}, {row.flow.talker} to {row.flow.listener}{path} "
-    title += f"({row.kind}), planned {planned} µs after the start: {end}"
+    begun = "planned" if row.has_channel else "sent"
+    title += f"({row.kind}), {begun} {planned} µs after the start: {end}"
     table = new_table(title, ">at µs", ">for µs", "where", "layer", "when")
     span_ns = sum(part.duration_ns or 0 for part in account.parts) or 1
     begin_ns: int | None = 0

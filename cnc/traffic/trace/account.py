@@ -118,7 +118,7 @@ def account(
 def _parts(ports: Mapping[PortRef, _Port], row: Row) -> Iterator[Part]:
     talker = row.flow.talker
     yield Part(talker, Layer.WAKE_UP, row.sent_ns - row.planned_ns)
-    yield Part(talker, Layer.SOCKET, _between(row.sent_ns, row.scheduled_ns))
+    yield Part(talker, Layer.SOCKET, between(row.sent_ns, row.scheduled_ns))
     before_ns = 0  # of its processing, on the cable before
     for number, crossing in enumerate(row.crossings):
         port = ports[crossing.port]
@@ -141,10 +141,11 @@ def _parts(ports: Mapping[PortRef, _Port], row: Row) -> Iterator[Part]:
         for layer, duration_ns in durations_ns.items():
             yield Part(port.name, layer, duration_ns)
         before_ns = port.processing_ns
-    yield Part(row.flow.listener, Layer.LISTENER, _between(row.received_ns, row.delivered_ns))
+    yield Part(row.flow.listener, Layer.LISTENER, between(row.received_ns, row.delivered_ns))
 
 
-def _between(begin_ns: int | None, end_ns: int | None) -> int | None:
+def between(begin_ns: int | None, end_ns: int | None) -> int | None:
+    """How long it was; None: an instant is absent."""
     return None if begin_ns is None or end_ns is None else end_ns - begin_ns
 
 

@@ -26,6 +26,8 @@ class PathColumns:
         self.frames = self.lost = self.incomplete = self.repeated = 0
         self.seqs, self.planned_ns, self.total_ns = Column(), Column(), Column()
         self.sender_ns, self.receiver_ns = Column(), Column()
+        self.stages = tuple(Stage)
+        """Those that are known."""
         self.places: tuple[tuple[str, Layer], ...] = ()
         """Where each part of their time passed, and in which layer."""
         self.parts_ns: tuple[Column, ...] = ()
@@ -43,6 +45,8 @@ class PathColumns:
         self.frames += 1
         total_ns = account.total_ns
         sender_ns, _, receiver_ns = stages(row)
+        if not row.has_channel:
+            self.stages = (Stage.SENDER, Stage.RECEIVER)
         if row.delivered_ns is None:
             self.lost += 1
         elif total_ns is None or sender_ns is None or receiver_ns is None:

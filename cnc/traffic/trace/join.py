@@ -52,7 +52,9 @@ class Crossing(NamedTuple):
 class Row:
     """All stamps of one copy of a frame, TAI; None: absent. `path` counts from 0.
 
-    Without `delivered_ns` and the last crossing's `reached_ns` the frame is lost.
+    Without `delivered_ns` and the last crossing's `reached_ns` the frame is lost. Without
+    `has_channel` its ends have no common clock: those of the listener are as if it came there at
+    the instant at which it left the talker.
     """
 
     flow: AnyFlow
@@ -65,6 +67,7 @@ class Row:
     crossings: tuple[Crossing, ...]
     received_ns: int | None
     delivered_ns: int | None
+    has_channel: bool = True
 
     @property
     def is_complete(self) -> bool:

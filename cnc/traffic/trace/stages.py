@@ -22,7 +22,7 @@ class Stage(StrEnum):
 
 
 class Stages(NamedTuple):
-    """How long a frame was in each stage; None: a stamp is absent."""
+    """How long a frame was in each stage; None: a stamp is absent, or the channel unknown."""
 
     sender_ns: int | None
     channel_ns: int | None
@@ -40,9 +40,12 @@ def stages(row: Row) -> Stages:
     """The stages of a copy of a frame; of one that came once more only the receiver is known."""
     left_ns = row.crossings[0].left_ns if row.crossings else None
     received_ns, delivered_ns = row.received_ns, row.delivered_ns
+    channel_ns = None
+    if row.has_channel and left_ns is not None and received_ns is not None:
+        channel_ns = received_ns - left_ns
     return Stages(
         sender_ns=None if left_ns is None else left_ns - row.planned_ns,
-        channel_ns=None if left_ns is None or received_ns is None else received_ns - left_ns,
+        channel_ns=channel_ns,
         receiver_ns=(
             None if received_ns is None or delivered_ns is None else delivered_ns - received_ns
         ),

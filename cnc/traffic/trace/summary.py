@@ -24,7 +24,8 @@ class TracedFlow:
     """The frames of a flow by one path; counts as in `PathColumns`.
 
     The figures are of frames that are neither lost nor incomplete, and empty or None if there are
-    none. `total_sum_ns` is exactly the sum of those of the stages.
+    none. `total_sum_ns` is exactly the sum of those of the stages, of which those that are not
+    known are no part.
     """
 
     flow: str
@@ -46,7 +47,7 @@ def summarise(paths: Iterable[PathColumns]) -> list[TracedFlow]:
 
 
 def _summary(path: PathColumns) -> TracedFlow:
-    durations_ns = {stage: path.stage_ns(stage) for stage in Stage if len(path)}
+    durations_ns = {stage: path.stage_ns(stage) for stage in path.stages if len(path)}
     return TracedFlow(
         flow=path.flow,
         listener=path.listener,
