@@ -23,6 +23,8 @@ from typing import Any
 from cnc.errors import CncError
 from cnc.experiments import page, pictures
 from cnc.experiments.bound_check import BoundCheck
+from cnc.experiments.characterizer import Characterizer
+from cnc.experiments.characterizer.description import CharacterizerDescription
 from cnc.experiments.clock_error import ClockError
 from cnc.experiments.clock_loss import ClockLoss
 from cnc.experiments.clock_steps import ClockSteps
@@ -64,6 +66,7 @@ SUMMARY = "summary.json"
 PAGE = "report.html"
 _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     BoundCheckDescription: BoundCheck.of,
+    CharacterizerDescription: Characterizer.of,
     ClockErrorDescription: ClockError.of,
     ClockLossDescription: ClockLoss.of,
     ClockStepsDescription: ClockSteps.of,

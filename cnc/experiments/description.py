@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from cnc.experiments.characterizer.description import CharacterizerDescription
 from cnc.experiments.keys import Description, Packet, PlannedDescription, Seed, not_rising
 from cnc.intent import read, validate
 from cnc.intent.loop_shape import Number
@@ -266,6 +267,7 @@ class ClockStepsDescription(PlannedDescription):
 
 KINDS: dict[str, type[Description]] = {
     "bound-check": BoundCheckDescription,
+    "characterizer": CharacterizerDescription,
     "clock-error": ClockErrorDescription,
     "clock-loss": ClockLossDescription,
     "clock-steps": ClockStepsDescription,
