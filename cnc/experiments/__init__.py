@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import copyfile
@@ -22,6 +23,8 @@ from typing import Any
 from cnc.errors import CncError
 from cnc.experiments import page, pictures
 from cnc.experiments.bound_check import BoundCheck
+from cnc.experiments.characterizer import Characterizer
+from cnc.experiments.characterizer.description import CharacterizerDescription
 from cnc.experiments.clock_error import ClockError
 from cnc.experiments.clock_loss import ClockLoss
 from cnc.experiments.clock_steps import ClockSteps
@@ -34,7 +37,6 @@ from cnc.experiments.description import (
     ClockStepsDescription,
     ControlLoopDescription,
     ControlOverheadDescription,
-    Description,
     GateShareDescription,
     StepResponsesDescription,
     SyncDescription,
@@ -49,6 +51,7 @@ from cnc.experiments.experiment import (
     Report,
 )
 from cnc.experiments.gate_share import GateShare
+from cnc.experiments.keys import Description
 from cnc.experiments.step_responses import StepResponses
 from cnc.experiments.sync import Sync
 from cnc.format import counted
@@ -61,6 +64,18 @@ from cnc.lab.template import prepare
 PLATFORM = "platform.json"
 SUMMARY = "summary.json"
 PAGE = "report.html"
+_MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
+    BoundCheckDescription: BoundCheck.of,
+    CharacterizerDescription: Characterizer.of,
+    ClockErrorDescription: ClockError.of,
+    ClockLossDescription: ClockLoss.of,
+    ClockStepsDescription: ClockSteps.of,
+    ControlLoopDescription: ControlLoop.of,
+    ControlOverheadDescription: lambda its, _: ControlOverhead(its),
+    GateShareDescription: GateShare.of,
+    StepResponsesDescription: StepResponses.of,
+    SyncDescription: lambda its, _: Sync(its),
+}
 _RESULTS = "experiment"  # in the directory that all kernels of a lab share
 
 
@@ -166,29 +181,7 @@ def experiment_of(description: Description, file: Path) -> Experiment:
     Raises:
         InputError: what it is to be judged by does not describe it.
     """
-    found: Experiment
-    match description:
-        case BoundCheckDescription():
-            found = BoundCheck.of(description, file)
-        case ClockErrorDescription():
-            found = ClockError.of(description, file)
-        case ClockLossDescription():
-            found = ClockLoss.of(description, file)
-        case ClockStepsDescription():
-            found = ClockSteps.of(description, file)
-        case ControlLoopDescription():
-            found = ControlLoop.of(description, file)
-        case ControlOverheadDescription():
-            found = ControlOverhead(description)
-        case GateShareDescription():
-            found = GateShare.of(description, file)
-        case StepResponsesDescription():
-            found = StepResponses.of(description, file)
-        case SyncDescription():
-            found = Sync(description)
-        case _:
-            raise AssertionError(f"{file}: no experiment of kind {description.kind}")
-    return found
+    return _MADE_OF[type(description)](description, file)
 
 
 def summary_of(directory: Path) -> dict[str, Any]:

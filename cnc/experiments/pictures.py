@@ -16,6 +16,7 @@ Axes = Any  # matplotlib's; it is imported only where something is drawn
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#767676"
 
 _SIZE_INCHES = (7.2, 4.2)
+_FITS = 135  # characters of the footnote in one line
 _STYLE: Any = {
     "axes.grid": True,
     "axes.spines.right": False,
@@ -58,6 +59,8 @@ def save(pictures: Iterable[Picture], directory: Path, facts: Mapping[str, str])
             figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
             picture.draw(figure)
             footnote = "; ".join(f"{name} {value}" for name, value in facts.items())
+            if len(footnote) > _FITS:
+                footnote = ";\n".join(footnote.rsplit("; ", 1))
             figure.supxlabel(footnote, fontsize=7, color=GREY, x=0.99, ha="right")
             figure.savefig(directory / f"{picture.name}.png", metadata={"Software": None})
             figure.savefig(directory / f"{picture.name}.pdf", metadata={"CreationDate": None})

@@ -119,10 +119,7 @@ def run(
     grid_ns = grid_ns or start_grid_ns(lab.intent.hyperperiod_ns())
     parameters = {"duration_ns": duration_ns, "drain_ns": drain_ns, "stamps": stamps}
     parameters["deliveries"] = deliveries
-    transmissions = _transmissions(sent)
-    listeners = _listeners(lab, sent)
-    programs = _programs({number: sent[number] for number in transmissions})
-    talkers = [_talker(lab, sent, numbers, turn) for turn, numbers in enumerate(programs)]
+    listeners, talkers = listeners_and_talkers(lab, sent)
     stations = [*listeners, *talkers]  # in this order: listeners must be ready first
     try:
         for station in stations:
@@ -141,7 +138,7 @@ def run(
     finally:
         for station in stations:
             station.end()
-    joined = _Join(sent, transmissions, listeners, talkers)
+    joined = _Join(sent, _transmissions(sent), listeners, talkers)
     frames = joined.columns(talkers) if deliveries else joined.frames(talkers)
     recording = Recording(start_ns, frames, tuple(joined.strays))
     is_bridged = any(isinstance(flow, BridgedFlow) for flow in sent)
@@ -153,6 +150,13 @@ def run(
         its = offsets.span(recorded, start_ns, duration_ns + drain_ns)
         offsets.write(directory / offsets.FILE, its)
     return recording
+
+
+def listeners_and_talkers(lab: Lab, sent: Sequence[AnyFlow]) -> tuple[list[Station], list[Station]]:
+    """The programs of a run, not started."""
+    programs = _programs({number: sent[number] for number in _transmissions(sent)})
+    talkers = [_talker(lab, sent, numbers, turn) for turn, numbers in enumerate(programs)]
+    return _listeners(lab, sent), talkers
 
 
 def start_grid_ns(hyperperiod_ns: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cnc.addressing import next_hops
+from cnc.addressing import way
 from cnc.errors import InputError
 from cnc.experiments import planned, sending
 from cnc.experiments.control_loop import queues
@@ -25,7 +25,7 @@ from cnc.intent.problems import one_of
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.loops import Loop
-from cnc.model import ClassRole, Forwarding, Intent, Link, Plan
+from cnc.model import ClassRole, Forwarding, Intent, Plan
 from cnc.rollout import push
 from cnc.traffic.flows import Flow
 from cnc.traffic.loop import run
@@ -131,7 +131,7 @@ class ControlLoop:
         frame_ns = max(
             intent.network.occupation_ns(link, octets)
             for talker in talkers
-            for link in _way(intent, talker, listener)
+            for link in way(intent.network, talker, listener)
         )
         period_ns = frame_ns * 100 * len(talkers) // load
         return [
@@ -192,15 +192,6 @@ class ControlLoop:
         if not platform.exact:
             stated += " On this clock programs take time: nothing is judged."
         return [counts, stated]
-
-
-def _way(intent: Intent, talker: str, listener: str) -> Iterator[Link]:
-    """The links from one end station to another."""
-    hops = next_hops(intent.network, listener)
-    node = talker
-    while node != listener:
-        yield hops[node]
-        node = hops[node].target.node
 
 
 def _table(points: Sequence[Point]) -> Sheet:
