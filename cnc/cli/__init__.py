@@ -87,7 +87,7 @@ for _, _command in settings.commands(cnc):
 
 def main() -> None:
     """Entry point: every error the project raises becomes a message, a hint and an exit code."""
-    invocation = Invocation()
+    invocation = Invocation(sys.argv[1:])
     try:
         sys.exit(cnc.main(prog_name="cnc", standalone_mode=False, obj=invocation))
     except CncError as error:

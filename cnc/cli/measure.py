@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc.cli.options import FILE, JSON
+from cnc.cli.options import FILE, JSON, command_line
 from cnc.cli.render.output import new_table, open_console, print_json, print_table
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
@@ -38,7 +38,10 @@ def measure(file: Path, output: Path | None, as_json: bool) -> None:
     virtual time, where every run is the same. One whose nodes have clocks of their own boots a
     kernel for each of them. Control-plane experiments always run here, in real time.
     """
-    found = experiments.measure(file, output or Path(file.stem), lambda s: echo(s, err=True))
+    directory = output or Path(file.stem)
+    found = experiments.measure(
+        file, directory, lambda s: echo(s, err=True), command=command_line()
+    )
     print_measured(found, as_json=as_json)
     if found.report.disagreements:
         raise click.exceptions.Exit(CncError.exit_code)

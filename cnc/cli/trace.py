@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc import app
-from cnc.cli.options import FILE, JSON, history_option, quantity
+from cnc.cli.options import FILE, JSON, command_line, history_option, quantity
 from cnc.cli.render import trace as render
 from cnc.cli.sending import await_schedule, intent_of, length_ns, plan_to_send
 from cnc.cli.terminal import echo
@@ -81,7 +81,7 @@ def trace(  # noqa: PLR0917  one parameter an option
     Pictures are SVG, PNG and PDF.
     """
     from cnc.lab import attach  # noqa: PLC0415
-    from cnc.lab.platform import Platform  # noqa: PLC0415
+    from cnc.lab.platform import Platform, made_by  # noqa: PLC0415
     from cnc.traffic.flows import flows  # noqa: PLC0415
     from cnc.traffic.trace import captured, record, table  # noqa: PLC0415
     from cnc.traffic.trace.correlation import correlations  # noqa: PLC0415
@@ -120,6 +120,8 @@ def trace(  # noqa: PLR0917  one parameter an option
         with (output / _CAPTURE).open("wb") as capture:
             captured.write(recorded, capture)
     platform = Platform.here()
+    for kept in filter(None, (output, pictures)):
+        platform.write(kept, made_by(command_line()))
     if pictures:
         facts = {"network": intent.name, "measured on": str(platform)}
         drawn = trace_pictures.pictures_of(taken.paths, recorded.recording.start_ns)
