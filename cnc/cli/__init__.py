@@ -65,9 +65,9 @@ def _configure(context: click.Context, _option: click.Parameter, file: Path | No
 def cnc() -> None:
     """Compute IEEE 802.1Qbv schedules, deploy them to all switches at once, verify that they run.
 
-    Exit codes: 0 done, 1 refused or failed, 2 bad input, 130 interrupted. Every option can be given
-    in a file, see `cnc config`, and in the environment: --known-hosts of `cnc push` is
-    CNC_PUSH_KNOWN_HOSTS, or CNC_KNOWN_HOSTS for all.
+    Exit codes: 0 done, 1 refused or failed, 2 bad input, 130 interrupted. Options that are not
+    repeated can be given in a file, see `cnc config`, and in the environment: --known-hosts of `cnc
+    push` is CNC_PUSH_KNOWN_HOSTS, or CNC_KNOWN_HOSTS for all.
     """
 
 
