@@ -65,9 +65,9 @@ def _configure(context: click.Context, _option: click.Parameter, file: Path | No
 def cnc() -> None:
     """Compute IEEE 802.1Qbv schedules, deploy them to all switches at once, verify that they run.
 
-    Exit codes: 0 done, 1 refused or failed, 2 bad input, 130 interrupted. Every option can be given
-    in a file, see `cnc config`, and in the environment: --known-hosts of `cnc push` is
-    CNC_PUSH_KNOWN_HOSTS, or CNC_KNOWN_HOSTS for all.
+    Exit codes: 0 done, 1 refused or failed, 2 bad input, 130 interrupted. Options that are not
+    repeated can be given in a file, see `cnc config`, and in the environment: --known-hosts of `cnc
+    push` is CNC_PUSH_KNOWN_HOSTS, or CNC_KNOWN_HOSTS for all.
     """
 
 
@@ -87,7 +87,7 @@ for _, _command in settings.commands(cnc):
 
 def main() -> None:
     """Entry point: every error the project raises becomes a message, a hint and an exit code."""
-    invocation = Invocation()
+    invocation = Invocation(sys.argv[1:])
     try:
         sys.exit(cnc.main(prog_name="cnc", standalone_mode=False, obj=invocation))
     except CncError as error:

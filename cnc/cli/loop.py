@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc import app
-from cnc.cli.options import FILE, JSON, history_option, quantity
+from cnc.cli.options import FILE, JSON, command_line, history_option, quantity
 from cnc.cli.render import loop as render
 from cnc.cli.sending import await_schedule, intent_of, plan_to_send
 from cnc.cli.terminal import echo
@@ -46,7 +46,7 @@ else:
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the curve (CSV) and its picture (SVG, PNG) in this directory.",
+    help="Keep the curve (CSV) and its picture (SVG, PNG, PDF) in this directory.",
 )
 @history_option
 @JSON
@@ -69,7 +69,7 @@ def loop(  # noqa: PLR0917  one parameter an option
     """
     from cnc.experiments import pictures  # noqa: PLC0415
     from cnc.lab import attach  # noqa: PLC0415
-    from cnc.lab.platform import Platform  # noqa: PLC0415
+    from cnc.lab.platform import Platform, made_by  # noqa: PLC0415
     from cnc.traffic.loop import run  # noqa: PLC0415
 
     document = app.load(file)
@@ -106,6 +106,7 @@ def loop(  # noqa: PLR0917  one parameter an option
     )
     render.loop(found, as_json=as_json)
     if output:
+        platform.write(output, made_by(command_line()))
         picture = _picture(curve, undisturbed)
         pictures.save([picture], output, {"measured on": str(platform)})
         if not as_json:

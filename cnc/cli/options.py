@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,19 @@ FILE = Files(".yaml", ".yml", ".json")
 
 @dataclass(slots=True)
 class Invocation:
-    """What whoever ends `cnc` has to know of its command line."""
+    """What whoever ends `cnc` has to know of its command line.
 
+    `words` are those after `cnc`; none where it was not started as a command.
+    """
+
+    words: Sequence[str] = ()
     as_json: bool = False
+
+
+def command_line() -> str | None:
+    """What the operator typed, as a shell would take it; None outside of a command."""
+    words = click.get_current_context().ensure_object(Invocation).words
+    return shlex.join(["cnc", *words]) if words else None
 
 
 def _note_json(context: click.Context, _option: click.Parameter, as_json: bool) -> bool:

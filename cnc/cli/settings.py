@@ -65,11 +65,14 @@ def commands(root: click.Group, words: Words = ()) -> Iterator[tuple[Words, clic
 
 
 def settable(command: click.Command) -> dict[str, click.Option]:
-    """The options of a command that a file or the environment can set, by key."""
+    """The options of a command that a file or the environment can set, by key.
+
+    One that may be repeated belongs to one call alone.
+    """
     return {
         key(option): option
         for option in command.params
-        if isinstance(option, click.Option) and option.expose_value
+        if isinstance(option, click.Option) and option.expose_value and not option.multiple
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ import click
 
 from cnc import app
 from cnc.cli.completion import Files
-from cnc.cli.options import JSON, history_option, quantity
+from cnc.cli.options import JSON, command_line, history_option, quantity
 from cnc.cli.render import trace as render
 from cnc.cli.sending import await_schedule, intent_of, length_ns, plan_to_send
 from cnc.cli.terminal import echo
@@ -163,8 +163,11 @@ class _Keep:
                 hint="a stream to several listeners is a flow to each" if len(flows) > 1 else None,
             )
 
+    def directories(self) -> Iterator[Path]:
+        yield from filter(None, (self.pictures, self.output))
+
     def make_directories(self) -> None:
-        for directory in filter(None, (self.pictures, self.output)):
+        for directory in self.directories():
             directory.mkdir(parents=True, exist_ok=True)
 
 
@@ -191,7 +194,7 @@ def _record(
 ) -> _Taken:
     """Send the streams of a file through its lab, and take the accounts of all frames."""
     from cnc.lab import attach  # noqa: PLC0415
-    from cnc.lab.platform import Platform  # noqa: PLC0415
+    from cnc.lab.platform import Platform, made_by  # noqa: PLC0415
     from cnc.traffic.flows import flows  # noqa: PLC0415
     from cnc.traffic.trace import captured, record  # noqa: PLC0415
     from cnc.traffic.trace.margins import Margins  # noqa: PLC0415
@@ -217,6 +220,8 @@ def _record(
         with (keep.output / _CAPTURE).open("wb") as capture:
             captured.write(recorded, capture)
     platform = Platform.here()
+    for kept in keep.directories():
+        platform.write(kept, made_by(command_line()))
     return _Taken(
         paths=paths,
         frames=frames,

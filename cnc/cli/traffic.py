@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from cnc import app
-from cnc.cli.options import FILE, JSON, history_option, quantity
+from cnc.cli.options import FILE, JSON, command_line, history_option, quantity
 from cnc.cli.render import lab_without_gates
 from cnc.cli.render import traffic as render
 from cnc.cli.sending import await_schedule, intent_of, length_ns, plan_to_send
@@ -56,7 +56,7 @@ def traffic(  # noqa: PLR0917  one parameter an option
     frame pass, on an exact clock, in virtual time.
     """
     from cnc.lab import attach  # noqa: PLC0415
-    from cnc.lab.platform import Platform  # noqa: PLC0415
+    from cnc.lab.platform import Platform, made_by  # noqa: PLC0415
     from cnc.traffic import measure  # noqa: PLC0415
     from cnc.traffic import recording as records  # noqa: PLC0415
 
@@ -90,6 +90,8 @@ def traffic(  # noqa: PLR0917  one parameter an option
     found = measure.summarise(plan, sent, recording, timed_wires=lab.nodes.timed_wires)
     platform = Platform.here()
     render.flows(found, measure.wake_up_error(sent, recording), platform, as_json=as_json)
+    if output:
+        platform.write(output, made_by(command_line()))
     if output and not as_json:
         echo(f"every frame is in {output}/frames.csv")
     if platform.exact and any(summary.violations() for summary in found):

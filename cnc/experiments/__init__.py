@@ -58,10 +58,10 @@ from cnc.format import counted
 from cnc.lab import Lab, execute, lab, vm
 from cnc.lab.kernels import layout
 from cnc.lab.lifecycle import STATE_ROOT
-from cnc.lab.platform import Platform
+from cnc.lab.platform import FILE as PLATFORM
+from cnc.lab.platform import Platform, made_by
 from cnc.lab.template import prepare
 
-PLATFORM = "platform.json"
 SUMMARY = "summary.json"
 PAGE = "report.html"
 _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
@@ -89,8 +89,16 @@ class Measured:
     directory: Path
 
 
-def measure(file: Path, directory: Path, progress: Progress = lambda _: None) -> Measured:
+def measure(
+    file: Path,
+    directory: Path,
+    progress: Progress = lambda _: None,
+    *,
+    command: str | None = None,
+) -> Measured:
     """Run the experiment of `file` and leave rows, summary, pictures and page in `directory`.
+
+    `command` is the command line that asked for it, for platform.json.
 
     Raises:
         InputError: the file is invalid; nothing was run.
@@ -112,6 +120,7 @@ def measure(file: Path, directory: Path, progress: Progress = lambda _: None) ->
                 copyfile(Path(out, name), directory / name)
     else:
         run(file, directory, progress)
+    Platform.read(directory).write(directory, made_by(command))
     return make_report(file, directory)
 
 
@@ -146,13 +155,13 @@ def run(file: Path, directory: Path, progress: Progress) -> None:
             experiment.run_in(running, directory, progress)
     else:
         experiment.run(directory, progress)
-    (directory / PLATFORM).write_text(json.dumps(asdict(Platform.here())))
+    Platform.here().write(directory)
 
 
 def make_report(file: Path, directory: Path) -> Measured:
     """The second half: compute all figures from the rows in `directory`."""
     description = load(file)
-    platform = Platform(**json.loads((directory / PLATFORM).read_text()))
+    platform = Platform.read(directory)
     report = experiment_of(description, file).report(directory, platform)
     summary = {
         "experiment": description.name,

@@ -281,15 +281,24 @@ KINDS: dict[str, type[Description]] = {
 
 def load(path: Path) -> Description:
     """Read an experiment file. Raises InputError with one line for each problem found."""
-    problems = read(path)
-    description = validate(problems, _kind_of(problems))
+    return description_of(read(path))
+
+
+def description_of(problems: Problems) -> Description:
+    """The description that a document holds which was read. Raises InputError as `load` does."""
+    description = validate(problems, kind_of(problems))
     for contradiction in description.contradictions():
         problems.add(*contradiction)
     problems.raise_if_any()
     return description
 
 
-def _kind_of(problems: Problems) -> type[Description]:
+def kind_of(problems: Problems) -> type[Description]:
+    """The shape of the experiment that a document says it is of.
+
+    Raises:
+        InputError: it does not, or there is no such kind.
+    """
     document = problems.document
     kind: Any = document.get("kind") if isinstance(document, dict) else None
     if kind not in KINDS:

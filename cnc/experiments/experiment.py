@@ -26,11 +26,15 @@ ROWS = "rows.csv"
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table of a report; a column whose name starts with `>` is aligned to the right."""
+    """A table of a report; a column whose name starts with `>` is aligned to the right.
+
+    On the page the first cell of a row leads to its link, if `links` has one.
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    links: Sequence[str | None] = ()
 
 
 @dataclass(frozen=True, slots=True)

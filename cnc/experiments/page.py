@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from urllib.parse import quote
 from xml.etree import ElementTree
 
-from cnc.experiments.experiment import Report, Sheet
+from cnc.experiments.experiment import ROWS, Report, Sheet
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b;
@@ -36,8 +37,11 @@ def page(
     report: Report,
     drawn: Mapping[str, str],
     description: str,
+    *,
+    rows: str = ROWS,
 ) -> str:
-    """The whole page. `drawn` has the SVG text of each picture, `description` the file's text."""
+    """The whole page. `drawn` has the SVG text of each picture, `description` the file's text;
+    `rows` names the file of all rows."""
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<dl class="facts">{"".join(_fact(*each) for each in facts.items())}</dl>',
@@ -51,7 +55,7 @@ def page(
         *(f"<p>{escape(line)}</p>" for line in report.remarks),
         "<h2>The experiment</h2>",
         f"<pre>{escape(description)}</pre>",
-        "<p>Every row is in <code>rows.csv</code>, every figure in <code>summary.json</code>.</p>",
+        f"<p>Every row is in <code>{rows}</code>, every figure in <code>summary.json</code>.</p>",
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -69,17 +73,23 @@ def _fact(name: str, value: str) -> str:
 def _table(sheet: Sheet) -> str:
     numeric = [column.startswith(">") for column in sheet.columns]
     head = _row("th", (column.lstrip(">") for column in sheet.columns), numeric)
-    rows = "".join(_row("td", row, numeric) for row in sheet.rows)
+    links = sheet.links or [None] * len(sheet.rows)
+    rows = "".join(
+        _row("td", row, numeric, link) for row, link in zip(sheet.rows, links, strict=True)
+    )
     return (
         f'<div class="scroll"><table><caption>{escape(sheet.title)}</caption>'
         f"<thead>{head}</thead><tbody>{rows}</tbody></table></div>"
     )
 
 
-def _row(tag: str, cells: Iterable[str], numeric: Sequence[bool]) -> str:
+def _row(tag: str, cells: Iterable[str], numeric: Sequence[bool], link: str | None = None) -> str:
+    texts = [escape(cell) for cell in cells]
+    if link:
+        texts[0] = f'<a href="{escape(quote(link))}">{texts[0]}</a>'
     filled = (
-        f"<{tag}{' class=number' if right else ''}>{escape(cell)}</{tag}>"
-        for cell, right in zip(cells, numeric, strict=True)
+        f"<{tag}{' class=number' if right else ''}>{text}</{tag}>"
+        for text, right in zip(texts, numeric, strict=True)
     )
     return f"<tr>{''.join(filled)}</tr>"
 

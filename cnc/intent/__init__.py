@@ -24,7 +24,15 @@ from cnc.intent.source import SIZE_MAX_OCTETS, parse
 from cnc.intent.templates import expand
 from cnc.model import Intent
 
-__all__ = ["LineMap", "from_document", "json_schema", "load", "read", "validate"]
+__all__ = [
+    "LineMap",
+    "from_document",
+    "intent_of",
+    "json_schema",
+    "load",
+    "read",
+    "validate",
+]
 
 _Model = TypeVar("_Model", bound=Shape)
 
@@ -32,7 +40,7 @@ _Model = TypeVar("_Model", bound=Shape)
 @collector.paused()
 def load(path: Path) -> Intent:
     """Read the intent file `path`. `InputError` holds one line for each problem found."""
-    return _build_intent(read(path))
+    return intent_of(read(path))
 
 
 def read(path: Path) -> Problems:
@@ -78,10 +86,11 @@ def from_document(
     `of_plan`: it is that of a plan made before, and may ask for what is not planned any more; the
     judge tells of that.
     """
-    return _build_intent(Problems(source, lines or {}, document), of_plan=of_plan)
+    return intent_of(Problems(source, lines or {}, document), of_plan=of_plan)
 
 
-def _build_intent(problems: Problems, *, of_plan: bool = False) -> Intent:
+def intent_of(problems: Problems, *, of_plan: bool = False) -> Intent:
+    """The intent that a document holds which was `read`; see `load` and `from_document`."""
     try:
         written_out = expand(problems)
         document = validate(written_out, shape.Document)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import yaml
@@ -53,9 +54,23 @@ _YAML = "indent with blanks, and quote a text that holds `: `, ` #` or begins wi
 _SPLIT = "split it: parts without a common link can be planned separately"
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes numbers as `parse` reads them, without exponents."""
+
+
+_Dumper.add_representer(
+    float,
+    lambda dumper, number: dumper.represent_scalar(
+        "tag:yaml.org,2002:float", format(Decimal(repr(number)), "f")
+    ),
+)
+
+
 def dump(document: Mapping[str, Any]) -> str:
-    """The YAML text of a document; `parse` reads it back."""
-    return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
+    """The YAML text of a document, a key a line; `parse` reads it back."""
+    # None is for collections of plain values alone, and the document may be one.
+    flow = None if any(isinstance(value, dict | list) for value in document.values()) else False
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=flow, width=100)
 
 
 def parse(text: bytes, source: str) -> Problems:

@@ -1,12 +1,19 @@
-"""Where a measurement ran: which kernel, and which clock."""
+"""Where a measurement ran: which kernel, and which clock; and what made it."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
-from dataclasses import dataclass
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 
 from cnc import clock
+from cnc.version import __version__
+
+FILE = "platform.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,5 +39,40 @@ class Platform:
             exact=clock.is_exact(),
         )
 
+    @classmethod
+    def read(cls, directory: Path) -> Platform:
+        """That of the measurement whose results are in `directory`."""
+        document = json.loads((directory / FILE).read_text())
+        return cls(**{its.name: document[its.name] for its in fields(cls)})
+
+    def write(self, directory: Path, made_by: Mapping[str, str | None] | None = None) -> None:
+        """Write `platform.json`: this, and what `made_by` says of the program."""
+        document = {**asdict(self), **(made_by or {})}
+        (directory / FILE).write_text(json.dumps(document, indent=2) + "\n")
+
     def __str__(self) -> str:
         return f"{self.kernel}, {self.clock}"
+
+
+def made_by(command: str | None) -> dict[str, str | None]:
+    """The version and commit of this program, and the command line, None where none was typed."""
+    return {"version": __version__, "commit": _commit(), "command": command}
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that this program runs from, with `-dirty` after it if files have
+    changed since; None if it runs from no checkout, or git cannot tell."""
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / ".git").exists():
+        return None
+    describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", str(checkout), *describe],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() or None

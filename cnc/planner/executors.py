@@ -56,7 +56,7 @@ def open_executor(where: str) -> Iterator[Executor | None]:
         case ("dask", ":", _):
             opened = _open_dask(where)
         case _:
-            raise InputError(f"cannot plan on '{where}': no such place", hint=f"use {_CHOICES}")
+            raise InputError(f"cannot use '{where}': no such place", hint=f"use {_CHOICES}")
     with opened as executor:
         yield executor
 
@@ -81,7 +81,7 @@ def _open_local(processes: int) -> Iterator[Executor | None]:
 def _process_count(where: str, count: str) -> int:
     if not count.isdecimal() or int(count) == 0:
         raise InputError(
-            f"cannot plan on '{where}': '{count}' is not a number of processes",
+            f"cannot use '{where}': '{count}' is not a number of processes",
             hint=f"use {_CHOICES}",
         )
     return int(count)
@@ -183,7 +183,7 @@ def _open_dask(where: str) -> Iterator[Executor]:
         from distributed.comm import CommClosedError  # noqa: PLC0415
     except ImportError as error:
         raise InputError(
-            f"cannot plan on '{where}': Dask is not installed",
+            f"cannot use '{where}': Dask is not installed",
             hint="pip install 'tsn-control-plane[cluster]'",
         ) from error
     # What it has to say reaches the operator as an error, not as tracebacks beside it.
@@ -193,7 +193,7 @@ def _open_dask(where: str) -> Iterator[Executor]:
         client = Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
     except (OSError, ImportError, RuntimeError, ValueError) as error:
         raise CncError(
-            f"cannot plan on '{where}': {error}",
+            f"cannot use '{where}': {error}",
             hint="check that a scheduler runs there, or start one: dask scheduler; "
             f"then, on each machine: dask worker {address}",
         ) from error
@@ -204,12 +204,12 @@ def _open_dask(where: str) -> Iterator[Executor]:
             yield client.get_executor(pure=False)
         except KilledWorker as error:
             raise CncError(
-                f"planning on '{where}': {error}",
+                f"'{where}': {error}",
                 hint="check whether the workers ran out of memory",
             ) from error
         except (CancelledError, CommClosedError) as error:
             raise CncError(
-                f"planning on '{where}': connection to the scheduler lost",
+                f"'{where}': connection to the scheduler lost",
                 hint="check whether it still runs",
             ) from error
 
@@ -219,7 +219,7 @@ def _check_versions(where: str, versions: Mapping[str, Any]) -> None:
     workers = versions["workers"]
     if not workers:
         raise CncError(
-            f"cannot plan on '{where}': the scheduler has no workers",
+            f"cannot use '{where}': the scheduler has no workers",
             hint=f"start some: dask worker {_dask_address(where)}",
         )
     wanted = _packages(versions["client"])
@@ -228,7 +228,7 @@ def _check_versions(where: str, versions: Mapping[str, Any]) -> None:
         for package, version in _packages(others[name]).items():
             if version != wanted[package]:
                 raise CncError(
-                    f"cannot plan on '{where}': {package} is {version or 'not installed'} "
+                    f"cannot use '{where}': {package} is {version or 'not installed'} "
                     f"on {name}, and {wanted[package]} here",
                     hint="install the same versions on all machines",
                 )
@@ -249,7 +249,7 @@ def _dask_address(where: str) -> str:
         port = None
     if not port or not parts.hostname or where != f"dask://{parts.netloc}" or parts.username:
         raise InputError(
-            f"cannot plan on '{where}': it does not name a host and a port",
+            f"cannot use '{where}': it does not name a host and a port",
             hint="write dask://HOST:PORT, as in dask://10.0.0.1:8786 or dask://[::1]:8786",
         )
     return parts.netloc

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnc import experiments
+from cnc import __version__, experiments
 from cnc import intent as intents
 from cnc.cli.loop import loop as command
 from cnc.experiments.control_loop import ControlLoop
@@ -95,7 +95,10 @@ def test_the_command_judges_a_loop_and_keeps_its_curve(
     assert found["good"] == 1
     assert found["delay"]["max_ns"] <= sum(found["planned"].values())
     assert len((tmp_path / "loop.csv").read_text().splitlines()) == 1 + found["periods"]
-    assert (tmp_path / "step-response.svg").exists()
+    for kind in ("svg", "png", "pdf"):
+        assert (tmp_path / f"step-response.{kind}").exists()
+    made_by = json.loads((tmp_path / "platform.json").read_text())
+    assert (made_by["clock"], made_by["version"]) == ("virtual time", __version__)
 
 
 def test_the_last_sample_is_held_where_one_is_lost(

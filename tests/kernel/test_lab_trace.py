@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cnc import __version__
 from cnc import intent as intents
 from cnc.addressing import port_addresses
 from cnc.cli.trace import trace
@@ -223,7 +224,11 @@ def test_the_command_shows_all_figures_and_writes_tables_a_capture_and_pictures(
     (frame,) = found["frames"]
     assert frame["total_ns"] == sum(part["duration_ns"] for part in frame["parts"])
     assert len((tmp_path / "trace.csv").read_text().splitlines()) > 100
-    assert len(list((tmp_path / "drawn").iterdir())) == 6 * len(("svg", "png", "pdf"))
+    drawn = [path.suffix for path in (tmp_path / "drawn").iterdir()]
+    assert sorted(drawn) == sorted(6 * [".svg", ".png", ".pdf"] + [".json"])
+    for directory in (tmp_path, tmp_path / "drawn"):
+        made_by = json.loads((directory / "platform.json").read_text())
+        assert (made_by["clock"], made_by["version"]) == ("virtual time", __version__)
     capture = pcapng_reader.read((tmp_path / "trace.pcapng").read_bytes())
     way = [each.port for each in capture.frames if "motion/17" in each.comments]
     assert way == ["t1/eth0", "s1/t1", "s1/s2", "s2/s1", "s2/s3", "s3/s2", "s3/l1", "l1/eth0"]

@@ -1,4 +1,5 @@
-"""A portfolio on a real Dask cluster: a scheduler and two workers, processes of this machine."""
+"""A portfolio, and the runs of a grid, on a real Dask cluster: a scheduler and two workers, which
+are processes of this machine."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ import pytest
 from distributed import Client
 
 from cnc.errors import CncError
+from cnc.experiments import grid
 from cnc.planner import executors
 from cnc.planner.algorithm import Budget, Result
 from cnc.planner.executors import open_executor
@@ -162,6 +164,20 @@ def test_two_workers_at_once_come_to_the_result_of_one_process(tmp_path) -> None
         assert plan_on(running.where, meets, meets, *algorithms) == alone
         pids = {worker.pid for worker in running.workers}
     assert {int(path.stem) for path in tmp_path.glob("*.met")} == pids
+
+
+def test_the_runs_of_a_grid_go_on_at_workers_and_their_files_come_back(tmp_path) -> None:
+    file = CHECKOUT / "schedules/experiments/bound-check.yaml"
+    # A run that needs no kernel to end: it finds that its streams have no plan.
+    found = grid.points(file, ["frames=1,2", "streams.recipe.max-latency=40us"])
+    with cluster(tmp_path) as running:
+        place = grid.place_of(found, None, running.where.removeprefix("dask://"))
+        measured = grid.Grid(file, tmp_path / "out", found, place).run()
+    assert (measured.ended, measured.exit_code) == (2, 1)
+    for point in found:
+        log = (tmp_path / "out" / point.name / "measure.log").read_text()
+        assert "cannot schedule every stream" in log
+        assert (tmp_path / "out" / point.name / "experiment.yaml").exists()
 
 
 def test_the_work_of_a_killed_worker_is_done_by_the_other(tmp_path) -> None:

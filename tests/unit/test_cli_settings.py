@@ -154,6 +154,13 @@ def test_every_option_of_every_command_has_a_variable_of_its_own() -> None:
     assert len(set(seen)) == len(seen) > 50
 
 
+def test_an_option_that_may_be_repeated_belongs_to_one_call() -> None:
+    # Each run of a grid is a call of its own, and would be a grid.
+    measure = dict(settings.commands(cli.cnc))["lab", "measure"]
+    assert "jobs" in settings.settable(measure)
+    assert "set" not in settings.settable(measure)
+
+
 def test_config_says_what_holds_and_whence(user_file: Path) -> None:
     user_file.write_text('identity = "~/.ssh/lab"\n\n[lab.traffic]\nduration = "2s"')
     environment = {"CNC_PUSH_IDENTITY": "mine", "CNC_TIMEOUT": "5"}

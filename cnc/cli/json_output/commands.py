@@ -8,7 +8,7 @@ from cnc.cli.json_output.clocks import LabClocks
 from cnc.cli.json_output.comparison import Difference
 from cnc.cli.json_output.document import Config, Error
 from cnc.cli.json_output.history import Rollout
-from cnc.cli.json_output.lab import ExperimentSummary, Iperf3, LabUp, Traffic
+from cnc.cli.json_output.lab import ExperimentSummary, GridSummary, Iperf3, LabUp, Traffic
 from cnc.cli.json_output.loop import LoopRun
 from cnc.cli.json_output.path import Path
 from cnc.cli.json_output.planning import CheckedIntent, CheckedPlan, Discovered, PlanFile
@@ -28,7 +28,7 @@ BY_COMMAND: dict[str, Any] = {
     "history": list[Rollout] | Rollout,
     "lab clocks": LabClocks,
     "lab loop": LoopRun,
-    "lab measure": ExperimentSummary,
+    "lab measure": ExperimentSummary | GridSummary,
     "lab status": list[NodeStatus],
     "lab trace": Trace,
     "lab traffic": Traffic | Iperf3,

@@ -106,3 +106,26 @@ class ExperimentSummary(Document):
     disagreements: list[str]
     """What is not as the experiment promises; the exit code is 1 if there is anything."""
     remarks: list[str]
+
+
+class GridPoint(Document):
+    """A run of `cnc lab measure` with several values of --set."""
+
+    point: str
+    """Its directory."""
+    set: dict[str, str]
+    """The values of the keys."""
+    exit_code: int
+    summary: ExperimentSummary | None
+    """None if it failed; its measure.log says why."""
+
+
+class GridSummary(Document):
+    """`cnc lab measure` with several values of --set: what is in summary.json."""
+
+    experiment: str
+    kind: str
+    title: str
+    command: str | None
+    points: list[GridPoint]
+    """Those that have ended."""
