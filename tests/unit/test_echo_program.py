@@ -199,7 +199,8 @@ def asked(
     patch.setattr(program, "listener_of", lambda _spec: rest)
     patch.setattr(program, "Outlet", lambda _spec: rest)
     file = directory / "test-pc.csv"
-    spec: dict[str, Any] = {"behind": {}, "listener": {}, "run": RUN, "seed": 1, "points": [2, 3]}
+    spec: dict[str, Any] = {"behind": {}, "listener": {}, "run": RUN, "seed": 1}
+    spec |= {"points": [2, 3], "names": ["srv entry", "srv exit"]}
     times = {"interval_ns": 20 * MS, "gives_up_ns": 5 * MS, "lead_ns": 0}
     program.ask_all({**spec, **times, "least": 3, "most": 9, **changes, "output": str(file)})
     return [
@@ -259,10 +260,10 @@ def test_the_echo_of_a_command_before_is_none_of_this_one(
     assert [row[3] - row[2] for row in rows if row[2] and row[3]] == [MS, 4 * MS] * 3
 
 
-def test_a_point_that_never_answers_ends_the_program_by_its_number(
+def test_a_point_that_never_answers_ends_the_program_by_its_name(
     clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    with pytest.raises(SystemExit, match="no echo came from echo point 3"):
+    with pytest.raises(SystemExit, match="no echo came from srv exit"):
         asked(clock, tmp_path, monkeypatch, Echoing(clock, {2: MS}, [2]))
 
 

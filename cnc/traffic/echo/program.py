@@ -1,6 +1,6 @@
 """The programs of a latency characterizer: the test PC, which asks, and a component, which echoes.
 
-Run as `python -I program.py test-pc|component SPEC.json` inside an end station's namespace, as
+Run as `python -I program.py ask|echo SPEC.json` inside an end station's namespace, as
 `cnc.traffic.endpoint` is; their frames are probes in which an echo point is named. A command goes
 from component to component as far as its echo point, and its echo the same way back. What a
 component computes is a sleep from the arrival of the command on: in virtual time computing takes
@@ -33,7 +33,7 @@ from cnc.traffic.endpoint import (
 )
 from cnc.traffic.sockets import tai_offset_ns
 
-CONTENT = struct.Struct("!?B")  # whether it is an echo, the number of the echo point
+CONTENT = struct.Struct("!?H")  # whether it is an echo, the number of the echo point
 NS_PER_MS = 1_000_000
 
 
@@ -97,9 +97,9 @@ def ask_all(spec: dict[str, Any]) -> None:
     be_punctual(go_first=True)
     asking.begin(instants(spec["seed"], start_ns + spec["lead_ns"], spec["interval_ns"]))
     rows: list[tuple[object, ...]] = []
-    for point in points:
+    for point, name in zip(points, spec["names"], strict=True):
         if asking.ask(point)[1] is None:
-            sys.exit(f"no echo came from echo point {point}")
+            sys.exit(f"no echo came from {name}")
     while not sampling.is_over:
         echoes = [asking.ask(point) for point in points]
         rows += [(sampling.asked, point, *echo) for point, echo in zip(points, echoes, strict=True)]
@@ -146,5 +146,5 @@ def component(spec: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    verbs = {"test-pc": ask_all, "component": component}
+    verbs = {"ask": ask_all, "echo": component}
     verbs[sys.argv[1]](json.loads(Path(sys.argv[2]).read_text()))

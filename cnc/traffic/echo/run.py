@@ -117,13 +117,14 @@ def _test_pc(lab: Lab, asked: Asked, number: int) -> Station:
         "run": number,
         "seed": asked.seed,
         "points": [point.number for point in asked.points],
+        "names": [point.name for point in asked.points],
         "least": asked.least,
         "most": asked.most,
         "interval_ns": asked.interval_ns,
         "gives_up_ns": asked.gives_up_ns,
         "lead_ns": LEAD_NS,
     }
-    return Station(lab, "test-pc", asked.test_pc, 0, spec, file=program.__file__)
+    return Station(lab, "ask", asked.test_pc, 0, spec, file=program.__file__)
 
 
 def _components(lab: Lab, asked: Asked) -> list[Station]:
@@ -141,7 +142,7 @@ def _components(lab: Lab, asked: Asked) -> list[Station]:
             "entry": entry,
             "leaves_ns": [each.work_ns, *moved],
         }
-        found.append(Station(lab, "component", each.station, 0, spec, file=program.__file__))
+        found.append(Station(lab, "echo", each.station, 0, spec, file=program.__file__))
     return found
 
 
