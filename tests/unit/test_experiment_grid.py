@@ -298,6 +298,20 @@ def test_an_interrupt_ends_all_runs_and_keeps_the_points_that_have_ended(
         assert [row["point"] for row in csv.DictReader(file)] == ["1-frames=1"]
 
 
+def test_a_key_that_is_a_figure_too_has_one_column(in_place_of_kernels: None, tmp_path: Path):
+    measure(BOUNDS, "--set", "frames=1,2", "--set", "seed=7", "-o", tmp_path)
+    header, *rows = (tmp_path / "grid.csv").read_text().splitlines()
+    assert header.split(",").count("seed") == header.split(",").count("frames") == 1
+    assert len(rows) == 2
+
+
+def test_no_run_outlives_whoever_wanted_it(in_place_of_kernels: None, tmp_path: Path):
+    found = points(BOUNDS, ["frames=1,4"])
+    outcomes = runs.Processes(found[0].experiment, 2).run(found, tmp_path)
+    assert next(outcomes).point.name == "1-frames=1"
+    outcomes.close()  # it returns: the other one, which never ends, has ended
+
+
 def test_a_cluster_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     words = (BOUNDS, "--set", "frames=1,2", "-o", tmp_path, "--dask")
     monkeypatch.setattr(executors, "CONNECT_TIMEOUT_S", 0.1)

@@ -78,9 +78,13 @@ class Processes:
     def run(self, points: Sequence[Point], directory: Path) -> Iterator[Ended]:
         with ThreadPoolExecutor(self.count, "point") as executor:
             begun = [executor.submit(self._run, point, directory / point.name) for point in points]
-            for future in as_completed(begun):
-                if ended := future.result():
-                    yield ended
+            try:
+                for future in as_completed(begun):
+                    if ended := future.result():
+                        yield ended
+            except BaseException:  # also that nobody wants the others any more
+                self.stop()
+                raise
 
     def stop(self) -> None:
         self._stopped = True
