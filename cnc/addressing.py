@@ -10,7 +10,7 @@ states, and the IP addresses by which streams are known that it sends untagged, 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import (
     IPv4Address,
@@ -185,6 +185,14 @@ def next_hops(network: Network, target: str) -> dict[str, Link]:
                 if link.source.node in network.bridges:
                     queue.append(link.source.node)
     return first
+
+
+def way(network: Network, node: str, target: str) -> Iterator[Link]:
+    """The links of the shortest path from a node to another, which it can reach."""
+    hops = next_hops(network, target)
+    while node != target:
+        yield hops[node]
+        node = hops[node].target.node
 
 
 def routes(intent: Intent, node: str) -> list[Route]:
