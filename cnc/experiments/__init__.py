@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import copyfile
@@ -22,6 +23,7 @@ from typing import Any
 from cnc.errors import CncError
 from cnc.experiments import page, pictures
 from cnc.experiments.bound_check import BoundCheck
+from cnc.experiments.bufferbloat import Bufferbloat
 from cnc.experiments.clock_error import ClockError
 from cnc.experiments.clock_loss import ClockLoss
 from cnc.experiments.clock_steps import ClockSteps
@@ -34,12 +36,12 @@ from cnc.experiments.description import (
     ClockStepsDescription,
     ControlLoopDescription,
     ControlOverheadDescription,
-    Description,
     GateShareDescription,
     StepResponsesDescription,
     SyncDescription,
     load,
 )
+from cnc.experiments.edge_intelligence import EdgeIntelligence
 from cnc.experiments.experiment import (
     ROWS,
     Emulated,
@@ -49,8 +51,13 @@ from cnc.experiments.experiment import (
     Report,
 )
 from cnc.experiments.gate_share import GateShare
+from cnc.experiments.keys import Description
 from cnc.experiments.step_responses import StepResponses
 from cnc.experiments.sync import Sync
+from cnc.experiments.unplanned_description import (
+    BufferbloatDescription,
+    EdgeIntelligenceDescription,
+)
 from cnc.format import counted
 from cnc.lab import Lab, execute, lab, vm
 from cnc.lab.kernels import layout
@@ -62,6 +69,19 @@ PLATFORM = "platform.json"
 SUMMARY = "summary.json"
 PAGE = "report.html"
 _RESULTS = "experiment"  # in the directory that all kernels of a lab share
+_EXPERIMENTS: dict[type[Description], Callable[[Any, Path], Experiment]] = {
+    BoundCheckDescription: BoundCheck.of,
+    BufferbloatDescription: Bufferbloat.of,
+    ClockErrorDescription: ClockError.of,
+    ClockLossDescription: ClockLoss.of,
+    ClockStepsDescription: ClockSteps.of,
+    ControlLoopDescription: ControlLoop.of,
+    ControlOverheadDescription: lambda description, _: ControlOverhead(description),
+    EdgeIntelligenceDescription: EdgeIntelligence.of,
+    GateShareDescription: GateShare.of,
+    StepResponsesDescription: StepResponses.of,
+    SyncDescription: lambda description, _: Sync(description),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,29 +186,7 @@ def experiment_of(description: Description, file: Path) -> Experiment:
     Raises:
         InputError: what it is to be judged by does not describe it.
     """
-    found: Experiment
-    match description:
-        case BoundCheckDescription():
-            found = BoundCheck.of(description, file)
-        case ClockErrorDescription():
-            found = ClockError.of(description, file)
-        case ClockLossDescription():
-            found = ClockLoss.of(description, file)
-        case ClockStepsDescription():
-            found = ClockSteps.of(description, file)
-        case ControlLoopDescription():
-            found = ControlLoop.of(description, file)
-        case ControlOverheadDescription():
-            found = ControlOverhead(description)
-        case GateShareDescription():
-            found = GateShare.of(description, file)
-        case StepResponsesDescription():
-            found = StepResponses.of(description, file)
-        case SyncDescription():
-            found = Sync(description)
-        case _:
-            raise AssertionError(f"{file}: no experiment of kind {description.kind}")
-    return found
+    return _EXPERIMENTS[type(description)](description, file)
 
 
 def summary_of(directory: Path) -> dict[str, Any]:

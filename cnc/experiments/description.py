@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from cnc.experiments.keys import (
+    Description,
+    Frames,
+    NetworkDescription,
+    PacketOctets,
+    Percent,
+    Seed,
+    not_rising,
+    repeated,
+)
+from cnc.experiments.unplanned_description import (
+    BufferbloatDescription,
+    EdgeIntelligenceDescription,
+)
 from cnc.intent import read, validate
 from cnc.intent.loop_shape import Number
 from cnc.intent.mapping import Shape
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
-from cnc.intent.units import DURATION, FREQUENCY_OFFSET, SIZE, TIME_OFFSET
+from cnc.intent.units import DURATION, FREQUENCY_OFFSET, TIME_OFFSET
 from cnc.intent.values import (
     CYCLE_MAX_NS,
     Boolean,
@@ -26,33 +39,9 @@ from cnc.intent.values import (
     quantity,
     text,
 )
-from cnc.model import NS_PER_S, ORDINARY_MTU_OCTETS, transmission_ns
+from cnc.model import NS_PER_S, transmission_ns
 
-FRAMES_MAX = 10_000_000
 FRAME_OVERHEAD_OCTETS = 38  # MAC header, check sequence, preamble, gap
-_LEAST_PACKET_OCTETS = 54  # IPv6 and UDP headers, a flow number, a sequence number
-
-Frames = Annotated[int, integer(1, FRAMES_MAX)]
-Percent = Annotated[int, integer(1, 99, "a percentage from 1 to 99")]
-Seed = Annotated[int, integer(0, 2**31 - 1)]
-
-
-class Description(Shape):
-    """The keys of every experiment file; each kind adds its own."""
-
-    kind: Annotated[str, text("[a-z-]+", "the kind of the experiment")] = Field(
-        description="what is measured"
-    )
-    name: Name = Field(description="name of the experiment, and of the lab that it brings up")
-    title: Annotated[str, text(".{1,200}", "one line of text")] = Field(
-        description="one line for the report"
-    )
-    seed: Seed = Field(1, description="of all that is left to chance")
-
-    def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
-        """What is wrong with keys together that are right each by itself: where, what is found
-        there, and what was expected."""
-        yield from ()
 
 
 class GateShareDescription(Description):
@@ -64,9 +53,7 @@ class GateShareDescription(Description):
     shares: list[Percent] = Field(
         min_length=1, description="percentages of the cycle that are open for high priority"
     )
-    packet_octets: Annotated[int, quantity(SIZE, _LEAST_PACKET_OCTETS, ORDINARY_MTU_OCTETS)] = (
-        Field(description="an IP packet with its headers")
-    )
+    packet_octets: PacketOctets = Field(description="an IP packet with its headers")
     frames: Frames = Field(description="of each class at each share")
     frames_per_cycle: Annotated[int, integer(1, 100)] = Field(
         description="of each class; a little fewer, so that they drift through the cycle"
@@ -128,21 +115,13 @@ class ControlOverheadDescription(Description):
     )
 
 
-class PlannedDescription(Description):
-    """A network that is planned as `cnc plan` does it."""
-
-    network: Annotated[str, text(".+", "the path of an intent file")] = Field(
-        description="path of an intent file; a relative one counts from this file"
-    )
-
-
-class BoundCheckDescription(PlannedDescription):
+class BoundCheckDescription(NetworkDescription):
     """Every frame of every stream against the latency bound that was planned."""
 
     frames: Frames = Field(description="of all streams together, at least")
 
 
-class ClockErrorDescription(PlannedDescription):
+class ClockErrorDescription(NetworkDescription):
     """Switches whose clocks are wrong, by more and more."""
 
     switches: list[Name] = Field(min_length=1, description="whose clocks are wrong")
@@ -154,7 +133,7 @@ class ClockErrorDescription(PlannedDescription):
     )
 
 
-class ControlLoopDescription(PlannedDescription):
+class ControlLoopDescription(NetworkDescription):
     """A control loop over one network that is run in three ways, beside more and more other
     frames."""
 
@@ -167,9 +146,7 @@ class ControlLoopDescription(PlannedDescription):
         min_length=1,
         description="what the other frames take of the slowest link on their way, in per cent",
     )
-    packet_octets: Annotated[int, quantity(SIZE, _LEAST_PACKET_OCTETS, ORDINARY_MTU_OCTETS)] = (
-        Field(description="an IP packet of them with its headers")
-    )
+    packet_octets: PacketOctets = Field(description="an IP packet of them with its headers")
     lead_ns: Duration = Field(description="how long they are sent before the loop begins")
 
 
@@ -193,7 +170,7 @@ class Tuning(Shape):
     )
 
 
-class StepResponsesDescription(PlannedDescription):
+class StepResponsesDescription(NetworkDescription):
     """A control loop over a network that takes longer and longer and loses more and more."""
 
     loop: Name = Field(description="a control loop of the network")
@@ -213,25 +190,15 @@ class StepResponsesDescription(PlannedDescription):
     tune: Tuning | None = Field(None, description="the search for gains; default: there is none")
 
     def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
-        yield from _not_rising(("round-trips",), self.round_trips_ns, DURATION.format)
-        yield from _not_rising(("losses",), self.losses, str)
-        for n, seed in enumerate(self.seeds):
-            if seed in self.seeds[:n]:
-                yield ("seeds", n), str(seed), "a seed that is not before it"
+        yield from not_rising(("round-trips",), self.round_trips_ns, DURATION.format)
+        yield from not_rising(("losses",), self.losses, str)
+        yield from repeated(("seeds",), self.seeds, "a seed")
         if self.tune:
             path = ("tune", "round-trips")
-            yield from _not_rising(path, self.tune.round_trips_ns, DURATION.format)
+            yield from not_rising(path, self.tune.round_trips_ns, DURATION.format)
             for key, its in (("kp", self.tune.kp), ("ki", self.tune.ki)):
                 if its.from_ >= its.to:
                     yield ("tune", key, "to"), str(its.to), f"more than {its.from_}, its `from`"
-
-
-def _not_rising(
-    path: KeyPath, values: Sequence[int], written: Callable[[int], str]
-) -> Iterator[tuple[KeyPath, str, str]]:
-    for n, (one, other) in enumerate(pairwise(values), start=1):
-        if other <= one:
-            yield (*path, n), written(other), f"more than {written(one)}, which is before it"
 
 
 FrequencyOffset = Annotated[int, quantity(FREQUENCY_OFFSET, -100_000, 100_000)]
@@ -258,7 +225,7 @@ class SyncDescription(Description):
     )
 
 
-class ClockLossDescription(PlannedDescription):
+class ClockLossDescription(NetworkDescription):
     """Switches and end stations with clocks of their own, while ptp4l keeps them together and when
     it no longer does."""
 
@@ -281,7 +248,7 @@ class ClockLossDescription(PlannedDescription):
     )
 
 
-class ClockStepsDescription(PlannedDescription):
+class ClockStepsDescription(NetworkDescription):
     """Rollouts while the clock of a switch settles, and while it is set."""
 
     oscillators_ppb: list[FrequencyOffset] = Field(
@@ -306,11 +273,13 @@ class ClockStepsDescription(PlannedDescription):
 
 KINDS: dict[str, type[Description]] = {
     "bound-check": BoundCheckDescription,
+    "bufferbloat": BufferbloatDescription,
     "clock-error": ClockErrorDescription,
     "clock-loss": ClockLossDescription,
     "clock-steps": ClockStepsDescription,
     "control-loop": ControlLoopDescription,
     "control-overhead": ControlOverheadDescription,
+    "edge-intelligence": EdgeIntelligenceDescription,
     "gate-share": GateShareDescription,
     "step-responses": StepResponsesDescription,
     "sync": SyncDescription,
