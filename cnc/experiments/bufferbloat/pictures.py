@@ -29,6 +29,8 @@ def bufferbloat_pictures(points: Sequence[Point]) -> list[Picture]:
 
 def _means_and_losses(points: Sequence[Point]) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
+        from matplotlib.ticker import LogLocator  # noqa: PLC0415
+
         left, right = figure.subplots(1, 2)
         intervals_ns = sorted({point.interval_ns for point in points})
         for queues, style in ((TOGETHER, "o-"), (APART, "s--")):
@@ -44,6 +46,7 @@ def _means_and_losses(points: Sequence[Point]) -> Callable[[Figure], None]:
                 left.plot(buffers, means_ms, style, label=label, **look)
                 right.plot(buffers, [point.loss_percent for point in its], style, **look)
         left.set_yscale("log")
+        left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         left.yaxis.set_major_formatter("{x:g}")
         left.set_ylabel("mean latency, ms")
         right.set_ylabel("lost, %")
