@@ -188,7 +188,7 @@ def next_hops(network: Network, target: str) -> dict[str, Link]:
 
 
 def way(network: Network, node: str, target: str) -> Iterator[Link]:
-    """The links from a node to another that it can reach, as `next_hops` has them."""
+    """The links of the shortest path from a node to another, which it can reach."""
     hops = next_hops(network, target)
     while node != target:
         yield hops[node]

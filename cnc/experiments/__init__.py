@@ -23,6 +23,7 @@ from typing import Any
 from cnc.errors import CncError
 from cnc.experiments import page, pictures
 from cnc.experiments.bound_check import BoundCheck
+from cnc.experiments.bufferbloat import Bufferbloat
 from cnc.experiments.characterizer import Characterizer
 from cnc.experiments.characterizer.description import CharacterizerDescription
 from cnc.experiments.clock_error import ClockError
@@ -42,6 +43,7 @@ from cnc.experiments.description import (
     SyncDescription,
     load,
 )
+from cnc.experiments.edge_intelligence import EdgeIntelligence
 from cnc.experiments.experiment import (
     ROWS,
     Emulated,
@@ -54,6 +56,10 @@ from cnc.experiments.gate_share import GateShare
 from cnc.experiments.keys import Description
 from cnc.experiments.step_responses import StepResponses
 from cnc.experiments.sync import Sync
+from cnc.experiments.unplanned_description import (
+    BufferbloatDescription,
+    EdgeIntelligenceDescription,
+)
 from cnc.format import counted
 from cnc.lab import Lab, execute, lab, vm
 from cnc.lab.kernels import layout
@@ -66,12 +72,14 @@ SUMMARY = "summary.json"
 PAGE = "report.html"
 _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     BoundCheckDescription: BoundCheck.of,
+    BufferbloatDescription: Bufferbloat.of,
     CharacterizerDescription: Characterizer.of,
     ClockErrorDescription: ClockError.of,
     ClockLossDescription: ClockLoss.of,
     ClockStepsDescription: ClockSteps.of,
     ControlLoopDescription: ControlLoop.of,
     ControlOverheadDescription: lambda its, _: ControlOverhead(its),
+    EdgeIntelligenceDescription: EdgeIntelligence.of,
     GateShareDescription: GateShare.of,
     StepResponsesDescription: StepResponses.of,
     SyncDescription: lambda its, _: Sync(its),

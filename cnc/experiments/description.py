@@ -10,7 +10,20 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from cnc.experiments.characterizer.description import CharacterizerDescription
-from cnc.experiments.keys import Description, Packet, PlannedDescription, Seed, not_rising
+from cnc.experiments.keys import (
+    Description,
+    Frames,
+    NetworkDescription,
+    PacketOctets,
+    Percent,
+    Seed,
+    not_rising,
+    repeated,
+)
+from cnc.experiments.unplanned_description import (
+    BufferbloatDescription,
+    EdgeIntelligenceDescription,
+)
 from cnc.intent import read, validate
 from cnc.intent.loop_shape import Number
 from cnc.intent.mapping import Shape
@@ -29,11 +42,7 @@ from cnc.intent.values import (
 )
 from cnc.model import NS_PER_S, transmission_ns
 
-FRAMES_MAX = 10_000_000
 FRAME_OVERHEAD_OCTETS = 38  # MAC header, check sequence, preamble, gap
-
-Frames = Annotated[int, integer(1, FRAMES_MAX)]
-Percent = Annotated[int, integer(1, 99, "a percentage from 1 to 99")]
 
 
 class GateShareDescription(Description):
@@ -45,7 +54,7 @@ class GateShareDescription(Description):
     shares: list[Percent] = Field(
         min_length=1, description="percentages of the cycle that are open for high priority"
     )
-    packet_octets: Packet = Field(description="an IP packet with its headers")
+    packet_octets: PacketOctets = Field(description="an IP packet with its headers")
     frames: Frames = Field(description="of each class at each share")
     frames_per_cycle: Annotated[int, integer(1, 100)] = Field(
         description="of each class; a little fewer, so that they drift through the cycle"
@@ -107,13 +116,13 @@ class ControlOverheadDescription(Description):
     )
 
 
-class BoundCheckDescription(PlannedDescription):
+class BoundCheckDescription(NetworkDescription):
     """Every frame of every stream against the latency bound that was planned."""
 
     frames: Frames = Field(description="of all streams together, at least")
 
 
-class ClockErrorDescription(PlannedDescription):
+class ClockErrorDescription(NetworkDescription):
     """Switches whose clocks are wrong, by more and more."""
 
     switches: list[Name] = Field(min_length=1, description="whose clocks are wrong")
@@ -125,7 +134,7 @@ class ClockErrorDescription(PlannedDescription):
     )
 
 
-class ControlLoopDescription(PlannedDescription):
+class ControlLoopDescription(NetworkDescription):
     """A control loop over one network that is run in three ways, beside more and more other
     frames."""
 
@@ -138,7 +147,7 @@ class ControlLoopDescription(PlannedDescription):
         min_length=1,
         description="what the other frames take of the slowest link on their way, in per cent",
     )
-    packet_octets: Packet = Field(description="an IP packet of them with its headers")
+    packet_octets: PacketOctets = Field(description="an IP packet of them with its headers")
     lead_ns: Duration = Field(description="how long they are sent before the loop begins")
 
 
@@ -162,7 +171,7 @@ class Tuning(Shape):
     )
 
 
-class StepResponsesDescription(PlannedDescription):
+class StepResponsesDescription(NetworkDescription):
     """A control loop over a network that takes longer and longer and loses more and more."""
 
     loop: Name = Field(description="a control loop of the network")
@@ -184,9 +193,7 @@ class StepResponsesDescription(PlannedDescription):
     def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
         yield from not_rising(("round-trips",), self.round_trips_ns, DURATION.format)
         yield from not_rising(("losses",), self.losses, str)
-        for n, seed in enumerate(self.seeds):
-            if seed in self.seeds[:n]:
-                yield ("seeds", n), str(seed), "a seed that is not before it"
+        yield from repeated(("seeds",), self.seeds, "a seed")
         if self.tune:
             path = ("tune", "round-trips")
             yield from not_rising(path, self.tune.round_trips_ns, DURATION.format)
@@ -219,7 +226,7 @@ class SyncDescription(Description):
     )
 
 
-class ClockLossDescription(PlannedDescription):
+class ClockLossDescription(NetworkDescription):
     """Switches and end stations with clocks of their own, while ptp4l keeps them together and when
     it no longer does."""
 
@@ -242,7 +249,7 @@ class ClockLossDescription(PlannedDescription):
     )
 
 
-class ClockStepsDescription(PlannedDescription):
+class ClockStepsDescription(NetworkDescription):
     """Rollouts while the clock of a switch settles, and while it is set."""
 
     oscillators_ppb: list[FrequencyOffset] = Field(
@@ -267,12 +274,14 @@ class ClockStepsDescription(PlannedDescription):
 
 KINDS: dict[str, type[Description]] = {
     "bound-check": BoundCheckDescription,
+    "bufferbloat": BufferbloatDescription,
     "characterizer": CharacterizerDescription,
     "clock-error": ClockErrorDescription,
     "clock-loss": ClockLossDescription,
     "clock-steps": ClockStepsDescription,
     "control-loop": ControlLoopDescription,
     "control-overhead": ControlOverheadDescription,
+    "edge-intelligence": EdgeIntelligenceDescription,
     "gate-share": GateShareDescription,
     "step-responses": StepResponsesDescription,
     "sync": SyncDescription,

@@ -1,4 +1,4 @@
-"""What the files of several kinds of experiment have in common."""
+"""What the files of several kinds of experiment have in common: keys, types, rules."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from cnc.intent.units import SIZE
 from cnc.intent.values import Name, integer, quantity, text
 from cnc.model import ORDINARY_MTU_OCTETS
 
+FRAMES_MAX = 10_000_000
 _LEAST_PACKET_OCTETS = 54  # IPv6 and UDP headers, a flow number, a sequence number
 
+Frames = Annotated[int, integer(1, FRAMES_MAX)]
+Percent = Annotated[int, integer(1, 99, "a percentage from 1 to 99")]
 Seed = Annotated[int, integer(0, 2**31 - 1)]
-Packet = Annotated[int, quantity(SIZE, _LEAST_PACKET_OCTETS, ORDINARY_MTU_OCTETS)]
+PacketOctets = Annotated[int, quantity(SIZE, _LEAST_PACKET_OCTETS, ORDINARY_MTU_OCTETS)]
 
 
 class Description(Shape):
@@ -38,18 +41,27 @@ class Description(Shape):
         yield from ()
 
 
-class PlannedDescription(Description):
-    """A network that is planned as `cnc plan` does it."""
+class NetworkDescription(Description):
+    """A network that an intent file describes."""
 
     network: Annotated[str, text(".+", "the path of an intent file")] = Field(
         description="path of an intent file; a relative one counts from this file"
     )
 
 
+def repeated(
+    path: KeyPath, values: Sequence[object], one: str
+) -> Iterator[tuple[KeyPath, str, str]]:
+    """What is wrong with a list in which each is to be there once; `one` of them is what it is."""
+    for n, value in enumerate(values):
+        if value in values[:n]:
+            yield (*path, n), str(value), f"{one} that is not before it"
+
+
 def not_rising(
     path: KeyPath, values: Sequence[int], written: Callable[[int], str]
 ) -> Iterator[tuple[KeyPath, str, str]]:
-    """The values of a list that are not above the one before."""
+    """What is wrong with a list that is to go up."""
     for n, (one, other) in enumerate(pairwise(values), start=1):
         if other <= one:
             yield (*path, n), written(other), f"more than {written(one)}, which is before it"

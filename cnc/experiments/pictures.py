@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ Axes = Any  # matplotlib's; it is imported only where something is drawn
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#767676"
 
 _SIZE_INCHES = (7.2, 4.2)
-_FITS = 135  # characters of the footnote in one line
+_FOOTNOTE_CHARACTERS = 130  # that fit a line
 _STYLE: Any = {
     "axes.grid": True,
     "axes.spines.right": False,
@@ -59,8 +60,7 @@ def save(pictures: Iterable[Picture], directory: Path, facts: Mapping[str, str])
             figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
             picture.draw(figure)
             footnote = "; ".join(f"{name} {value}" for name, value in facts.items())
-            if len(footnote) > _FITS:
-                footnote = ";\n".join(footnote.rsplit("; ", 1))
+            footnote = textwrap.fill(footnote, _FOOTNOTE_CHARACTERS)
             figure.supxlabel(footnote, fontsize=7, color=GREY, x=0.99, ha="right")
             figure.savefig(directory / f"{picture.name}.png", metadata={"Software": None})
             figure.savefig(directory / f"{picture.name}.pdf", metadata={"CreationDate": None})

@@ -45,6 +45,19 @@ def plan(network: str, file: Path, name: str, seed: int, *, recovers: bool = Tru
     return compute(replace(intent, name=name, network=planned_for), seed=seed)
 
 
+def refuse_unknown_stations(intent: Intent, file: Path, named: Iterable[tuple[str, str]]) -> None:
+    """Refuse names of an experiment file, each behind its key, that are no end stations.
+
+    Raises:
+        InputError: one is none.
+    """
+    stations = intent.network.end_stations
+    for key, name in named:
+        if name not in stations:
+            expected = one_of(stations, name)
+            raise InputError(f"{file}: {key}: found {name!r}, expected {expected}")
+
+
 def stepped_loop(plan: Plan, name: str, file: Path) -> Loop:
     """The control loop that an experiment file names, whose step response is measured.
 

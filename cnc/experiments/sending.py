@@ -33,11 +33,17 @@ def unplanned_answers_ns(loop: Loop) -> int:
 
 
 def record(
-    running: Lab, sent: Sequence[AnyFlow], duration_ns: int, *, stamps: bool = False
+    running: Lab,
+    sent: Sequence[AnyFlow],
+    duration_ns: int,
+    *,
+    stamps: bool = False,
+    drain_ns: int = DRAIN_NS,
 ) -> Recording:
-    """Send the flows for a duration, while the switches' programs are still."""
+    """Send the flows for a duration, while the switches' programs are still; listen for `drain_ns`
+    longer."""
     with tempfile.TemporaryDirectory() as scratch, running.quiet():
-        return run(running, sent, duration_ns, Path(scratch), stamps=stamps, drain_ns=DRAIN_NS)
+        return run(running, sent, duration_ns, Path(scratch), stamps=stamps, drain_ns=drain_ns)
 
 
 def modelled(network: Network, platform: Platform) -> str | None:

@@ -18,6 +18,7 @@ import errno
 import heapq
 import json
 import platform
+import random
 import select
 import socket
 import sys
@@ -221,9 +222,19 @@ def timeline(number: int, flow: dict[str, Any], start_ns: int, end_ns: int) -> T
     first_ns = start_ns + flow["offset_ns"]
     frames = flow["frames"]
     periods = (end_ns - start_ns) // period_ns
-    return (
-        (first_ns + seq // frames * period_ns, number, seq, None) for seq in range(periods * frames)
+    instants: Iterator[int] = (
+        first_ns + seq // frames * period_ns for seq in range(periods * frames)
     )
+    if flow.get("jitter_ns"):
+        instants = jittered(instants, flow)
+    return ((instant_ns, number, seq, None) for seq, instant_ns in enumerate(instants))
+
+
+def jittered(instants_ns: Iterator[int], flow: dict[str, Any]) -> Iterator[int]:
+    """The instants, each later by what the flow's seed draws for it, in order of time: the same in
+    every run."""
+    chance = random.Random(f"{flow['seed']} {flow['name']}")  # noqa: S311  not a secret
+    return iter(sorted(each + chance.randint(0, flow["jitter_ns"]) for each in instants_ns))
 
 
 def followed(number: int, flow: dict[str, Any], start_ns: int, end_ns: int) -> Timeline:

@@ -60,6 +60,21 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
+class JitteredFlow(Flow):
+    """A periodic flow whose frames are planned for up to `jitter_ns` later than its period says,
+    evenly drawn by `seed` and the flow's name."""
+
+    jitter_ns: int = 0
+    seed: int = 0
+
+    @classmethod
+    def of(cls, flow: Flow, jitter_ns: int, seed: int) -> JitteredFlow:
+        """A flow, with jitter."""
+        its = {field.name: getattr(flow, field.name) for field in fields(Flow)}
+        return cls(**its, jitter_ns=jitter_ns, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
 class BridgedFlow:
     """Frames of a bridged network at one of their listeners.
 
@@ -114,6 +129,27 @@ def saturating_period_ns(intent: Intent, talker: str, listener: str, payload_oct
 def least_payload_octets(ip_version: int) -> int:
     """The smallest IP packet that can hold a probe: headers and a sequence number."""
     return IP_AND_UDP_OCTETS[ip_version] + PROBE.size
+
+
+def flow_of_class(
+    intent: Intent, role: ClassRole, ends: tuple[str, str], payload_octets: int, period_ns: int
+) -> Flow:
+    """IPv4 packets of the first class of a role, from one node to another; nobody promises them
+    anything."""
+    its_class = intent.classes_with(role)[0]
+    talker, listener = ends
+    return Flow(
+        name=f"{talker} to {listener}",
+        talker=talker,
+        listener=listener,
+        traffic_class=its_class.number,
+        ip_version=4,
+        dscp=min(its_class.dscps, default=0),
+        payload_octets=payload_octets,
+        period_ns=period_ns,
+        offset_ns=0,
+        latency_bound_ns=None,
+    )
 
 
 def flows(plan: Plan) -> list[AnyFlow]:

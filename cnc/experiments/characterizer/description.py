@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cnc.experiments.keys import Packet, PlannedDescription, not_rising
+from cnc.experiments.keys import NetworkDescription, PacketOctets, not_rising
 from cnc.intent.mapping import Shape
 from cnc.intent.problems import KeyPath, one_of, shown
 from cnc.intent.units import DURATION, RATE
@@ -46,10 +46,10 @@ class AccuracyShape(Shape):
         "least on",
     )
     stations: list[Name] = Field(min_length=2, description="which send them")
-    packet_octets: Packet = Field(description="an IP packet of them with its headers")
+    packet_octets: PacketOctets = Field(description="an IP packet of them with its headers")
 
 
-class CharacterizerDescription(PlannedDescription):
+class CharacterizerDescription(NetworkDescription):
     """Where the time of a command goes: components of a chain and the links between, measured by
     echo commands of a test PC."""
 
@@ -57,7 +57,7 @@ class CharacterizerDescription(PlannedDescription):
     components: list[ComponentShape] = Field(
         min_length=1, description="in the order in which a command passes them"
     )
-    packet_octets: Packet = Field(description="an IP packet of a command, and of its echo")
+    packet_octets: PacketOctets = Field(description="an IP packet of a command, and of its echo")
     order: Annotated[str, text(INTERLEAVED, _WHY_INTERLEAVED)] = Field(
         INTERLEAVED, description="in which echo points are asked: in turn, each once a round"
     )

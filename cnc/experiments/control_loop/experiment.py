@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cnc.addressing import way
@@ -21,13 +21,12 @@ from cnc.experiments.control_loop.pictures import control_loop_pictures
 from cnc.experiments.description import ControlLoopDescription
 from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
 from cnc.format import duration
-from cnc.intent.problems import one_of
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.loops import Loop
 from cnc.model import ClassRole, Forwarding, Intent, Plan
 from cnc.rollout import push
-from cnc.traffic.flows import Flow
+from cnc.traffic.flows import Flow, flow_of_class
 from cnc.traffic.loop import run
 from cnc.traffic.loop.run import Curve, Period
 
@@ -62,14 +61,9 @@ class ControlLoop:
                 hint="choose a network with `forwarding: routed`",
             )
         loop = planned.stepped_loop(plan, description.loop, file)
-        stations = intent.network.end_stations
-        for key, name in (
-            ("listener", description.listener),
-            *(("talkers", talker) for talker in description.talkers),
-        ):
-            if name not in stations:
-                expected = one_of(stations, name)
-                raise InputError(f"{file}: {key}: found {name!r}, expected {expected}")
+        talkers = (("talkers", talker) for talker in description.talkers)
+        named = [("listener", description.listener), *talkers]
+        planned.refuse_unknown_stations(intent, file, named)
         run.loop_flows(plan, loop)
         undisturbed = run.undisturbed(loop)
         if undisturbed is None:
@@ -127,7 +121,6 @@ class ControlLoop:
         """The other frames that take so many per cent of the slowest link on their way."""
         intent, listener = self.emulated, self.description.listener
         talkers, octets = self.description.talkers, self.description.packet_octets
-        best_effort = intent.classes_with(ClassRole.BEST_EFFORT)[0]
         frame_ns = max(
             intent.network.occupation_ns(link, octets)
             for talker in talkers
@@ -135,17 +128,10 @@ class ControlLoop:
         )
         period_ns = frame_ns * 100 * len(talkers) // load
         return [
-            Flow(
+            replace(
+                flow_of_class(intent, ClassRole.BEST_EFFORT, (talker, listener), octets, period_ns),
                 name=f"others {talker}",
-                talker=talker,
-                listener=listener,
-                traffic_class=best_effort.number,
-                ip_version=4,
-                dscp=min(best_effort.dscps, default=0),
-                payload_octets=octets,
-                period_ns=period_ns,
                 offset_ns=period_ns * number // len(talkers),
-                latency_bound_ns=None,
             )
             for number, talker in enumerate(talkers)
         ]

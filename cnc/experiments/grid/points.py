@@ -21,7 +21,7 @@ from cnc import intent as intents
 from cnc.errors import InputError, Unschedulable
 from cnc.experiments.description import description_of, kind_of
 from cnc.experiments.experiment import Experiment, OnKernels
-from cnc.experiments.keys import Description, PlannedDescription
+from cnc.experiments.keys import Description, NetworkDescription
 from cnc.intent.problems import KeyPath, Problems, one_of, shown
 from cnc.intent.replacing import path_of, with_value
 from cnc.intent.shape import Document
@@ -144,7 +144,7 @@ def _setting(text: str, kind: type[Description]) -> Setting:
 def _is_of_intent(text: str, path: KeyPath, kind: type[Description]) -> bool:
     """Whether a key is one of the intent. Raises InputError if it is neither's, or both's."""
     own = {str(its.alias) for its in kind.model_fields.values()}
-    has_intent = issubclass(kind, PlannedDescription)
+    has_intent = issubclass(kind, NetworkDescription)
     of_intents = {str(its.alias) for its in Document.model_fields.values()} if has_intent else set()
     first = str(path[0])
     if path[1:] and first == _OF_EXPERIMENT:
@@ -200,7 +200,7 @@ def _point(
         document = _with(read, chosen, of_intent=False)
         description = description_of(document)
         intent, sources = None, [file]
-        if isinstance(description, PlannedDescription):
+        if isinstance(description, NetworkDescription):
             path = file.parent / description.network
             sources.append(path)
             original = originals.get(path) or originals.setdefault(path, intents.read(path))

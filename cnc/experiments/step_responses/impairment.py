@@ -6,12 +6,11 @@ frames are lost in every run, and what a loop makes of that can be computed.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from cnc.errors import CncError
+from cnc.experiments import tc
 from cnc.lab.running import Lab
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
 from cnc.traffic.loop.stations import PORT
@@ -84,15 +83,5 @@ def impaired(running: Lab, impairments: Sequence[Impairment]) -> Iterator[None]:
 
 
 def _tc(running: Lab, node: str, lines: Sequence[str]) -> None:
-    done = subprocess.run(
-        running.command(node, ["tc", "-batch", "-"]),
-        input="\n".join(lines),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise CncError(
-            f"cannot delay and lose frames of {node}: {done.stderr.strip()}",
-            hint="the kernel needs sch_netem, sch_ingress, cls_u32 and act_gact",
-        )
+    needs = "sch_netem, sch_ingress, cls_u32 and act_gact"
+    tc.batch(running, node, lines, aim=f"delay and lose frames of {node}", needs=needs)

@@ -41,7 +41,7 @@ def stations(
     common = {"period_ns": loop.period_ns, "periods": loop.periods}
     plant = {
         **common,
-        "flow": _sent(lab, sensor),
+        "flow": sending(lab, sensor),
         "listener": _heard(lab, plan, actuator),
         "plants": axes.plants(loop),
         "sampled_ns": sampled_ns,
@@ -50,7 +50,7 @@ def stations(
     }
     controller = {
         **common,
-        "flow": _sent(lab, actuator),
+        "flow": sending(lab, actuator),
         "listener": _heard(lab, plan, sensor),
         "controller": axes.numbers(loop.controller),
         "modules": str(modules.resolve()),
@@ -66,7 +66,8 @@ def stations(
     )
 
 
-def _sent(lab: Lab, flow: AnyFlow) -> dict[str, Any]:
+def sending(lab: Lab, flow: AnyFlow) -> dict[str, Any]:
+    """How a program sends the frames of a flow, packets to `PORT` among them."""
     if isinstance(flow, BridgedFlow):
         return asdict(flow)
     destination = addresses(lab.intent)[flow.listener].of_version(flow.ip_version)
@@ -74,12 +75,16 @@ def _sent(lab: Lab, flow: AnyFlow) -> dict[str, Any]:
     return {**asdict(flow), **way}
 
 
+def listening(lab: Lab, flow: Flow) -> Mapping[str, Any]:
+    """Where the packets of a flow arrive."""
+    own = addresses(lab.intent)[flow.listener].of_version(flow.ip_version)
+    return {"family": FAMILIES[flow.ip_version], "address": str(own), "port": PORT}
+
+
 def _heard(lab: Lab, plan: Plan, flow: AnyFlow) -> Mapping[str, Any]:
     """Where a flow's frames arrive."""
     if isinstance(flow, Flow):
-        own = addresses(lab.intent)[flow.listener].of_version(flow.ip_version)
-        family = FAMILIES[flow.ip_version]
-        return {"family": family, "address": str(own), "port": PORT}
+        return listening(lab, flow)
     links = plan.intent.network.links
     targets = (links[hop.egress].target for hop in plan.streams[flow.stream].hops)
     ports = sorted({target.port for target in targets if target.node == flow.listener})

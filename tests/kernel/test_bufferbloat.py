@@ -1,0 +1,46 @@
+"""What buffers of switches make a flow wait, in a real kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cnc import experiments
+from cnc.experiments.bufferbloat import Bufferbloat
+from cnc.experiments.bufferbloat.figures import APART, TOGETHER
+from cnc.experiments.experiment import ROWS
+from cnc.experiments.unplanned_description import BufferbloatDescription
+from cnc.lab import lab
+from cnc.lab.platform import Platform
+
+FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "bufferbloat.yaml"
+MS = 1_000_000
+pytestmark = pytest.mark.virtual_time
+
+
+def test_a_larger_buffer_makes_a_flow_wait_unless_it_has_a_queue_of_its_own(tmp_path: Path):
+    loaded = experiments.load(FILE)
+    assert isinstance(loaded, BufferbloatDescription)
+    grid = {"buffers": [2, 20], "intervals_ns": [MS], "duration_ns": 300 * MS}
+    experiment = Bufferbloat.of(loaded.model_copy(update=grid), FILE)
+    with lab(experiment.emulated, timed_wires=True) as running:
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+            experiment.run_in(running, tmp_path / name, print)
+    one, other = ((tmp_path / name / ROWS).read_text().splitlines() for name in ("one", "other"))
+    # Single frames at full ports differ from run to run: docs/experiments.md.
+    differing = sum(a != b for a, b in zip(one, other, strict=True))
+    assert differing <= len(one) // 100
+    report = experiment.report(tmp_path / "one", Platform.here())
+    assert report.disagreements == []
+    points = {(each["queues"], each["buffer"]): each for each in report.summary["points"]}
+    assert all(each["sent"] == 300 for each in points.values())
+    small, large = points[TOGETHER, 2], points[TOGETHER, 20]
+    # Two frames of 1,000 octets at each of two switches, and the flow's own at all of them.
+    assert small["latency"]["max_ns"] < 2 * 2 * 830_400 + 300_000
+    assert large["latency"]["mean_ns"] > 5 * small["latency"]["mean_ns"]
+    assert 300 * 0.3 < small["lost"] < 300 * 0.6
+    assert large["lost"] < small["lost"] / 3
+    assert points[APART, 2]["lost"] == points[APART, 20]["lost"] == 0
+    assert points[APART, 20]["latency"]["max_ns"] < experiment.longest_ns
