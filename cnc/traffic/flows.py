@@ -8,7 +8,7 @@ long frame there would hold up the talker's streams.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 from cnc.addressing import next_hops
@@ -186,20 +186,14 @@ def _background_period_ns(intent: Intent) -> int:
 
 def _background(intent: Intent, of_streams: Sequence[Flow]) -> Iterator[Flow]:
     gated = _gated_paths(intent, of_streams)
-    best_effort = intent.classes_with(ClassRole.BEST_EFFORT)[0]
     period_ns = _background_period_ns(intent)
-    for number, (switch, listener) in enumerate(gated):
-        yield Flow(
-            name=f"background {switch} to {listener}",
-            talker=switch,
-            listener=listener,
-            traffic_class=best_effort.number,
+    for number, ends in enumerate(gated):
+        flow = flow_of_class(intent, ClassRole.BEST_EFFORT, ends, BACKGROUND_OCTETS, period_ns)
+        yield replace(
+            flow,
+            name=f"background {flow.name}",
             ip_version=6,
-            dscp=min(best_effort.dscps, default=0),
-            payload_octets=BACKGROUND_OCTETS,
-            period_ns=period_ns,
             offset_ns=period_ns * number // len(gated),
-            latency_bound_ns=None,
         )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import permutations
 
 from cnc.addressing import next_hops, way
 from cnc.lab import wires
 from cnc.model import ClassRole, Intent, Link, Network
 from cnc.traffic.echo.run import DSCP, IP_VERSION
-from cnc.traffic.flows import Flow, cbr_period_ns
+from cnc.traffic.flows import Flow, cbr_period_ns, flow_of_class
 
 DRIFT = 0.02  # of the period
 
@@ -47,21 +48,15 @@ def others(
         return []
     chance = random.Random(seed)  # noqa: S311  repeatable, not a secret
     period_ns = cbr_period_ns(rate_bps, packet_octets)
-    best_effort = intent.classes_with(ClassRole.BEST_EFFORT)[0]
     return [
-        Flow(
-            name=f"{talker} to {listener}",
-            talker=talker,
-            listener=listener,
-            traffic_class=best_effort.number,
+        replace(
+            flow_of_class(intent, ClassRole.BEST_EFFORT, ends, packet_octets, period_ns),
             ip_version=IP_VERSION,
             dscp=DSCP,
-            payload_octets=packet_octets,
             period_ns=round(period_ns * chance.uniform(1 - DRIFT, 1 + DRIFT)),
             offset_ns=int(chance.random() * period_ns),
-            latency_bound_ns=None,
         )
-        for talker, listener in permutations(stations, 2)
+        for ends in permutations(stations, 2)
     ]
 
 
