@@ -8,9 +8,10 @@ from pathlib import Path
 
 from cnc import intent as intents
 from cnc.errors import InputError
+from cnc.experiments.keys import NetworkDescription
 from cnc.intent.problems import one_of
 from cnc.loops import Loop
-from cnc.model import Intent, Plan
+from cnc.model import Forwarding, Intent, Plan
 from cnc.planner import plan as compute
 from cnc.traffic.recording import Frame, Recording
 
@@ -43,6 +44,22 @@ def plan(network: str, file: Path, name: str, seed: int, *, recovers: bool = Tru
     intent = load(network, file)
     planned_for = intent.network if recovers else replace(intent.network, disturbance_ns=None)
     return compute(replace(intent, name=name, network=planned_for), seed=seed)
+
+
+def routed(description: NetworkDescription, file: Path, why: str) -> Intent:
+    """The intent that an experiment file names, as the network of a lab called as the experiment;
+    `why` says what needs routers.
+
+    Raises:
+        InputError: it is invalid, or its switches bridge.
+    """
+    intent = intents.load(file.parent / description.network)
+    if intent.network.forwarding is not Forwarding.ROUTED:
+        raise InputError(
+            f"{file}: network: {description.network} is bridged, and {why}",
+            hint="choose a network with `forwarding: routed`",
+        )
+    return replace(intent, name=description.name)
 
 
 def refuse_unknown_stations(intent: Intent, file: Path, named: Iterable[tuple[str, str]]) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby, permutations
 from pathlib import Path
 
-from cnc import intent as intents
 from cnc.addressing import way
 from cnc.errors import CncError, InputError
 from cnc.experiments import planned, sending
@@ -24,7 +23,7 @@ from cnc.format import duration, rate
 from cnc.lab import wires
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.model import ClassRole, Forwarding, Intent
+from cnc.model import ClassRole, Intent
 from cnc.traffic.flows import Flow, JitteredFlow, cbr_period_ns, flow_of_class
 from cnc.traffic.recording import Frame
 
@@ -46,13 +45,9 @@ class Bufferbloat:
         Raises:
             InputError: its network cannot be read, is bridged, or has no such stations or classes.
         """
-        intent = intents.load(file.parent / description.network)
-        if intent.network.forwarding is not Forwarding.ROUTED:
-            raise InputError(
-                f"{file}: network: {description.network} is bridged, and a flow gets a queue of "
-                "its own by its DSCP here",
-                hint="choose a network with `forwarding: routed`",
-            )
+        intent = planned.routed(
+            description, file, "a flow gets a queue of its own by its DSCP here"
+        )
         others = (("others", name) for name in description.others)
         named = [("talker", description.talker), ("listener", description.listener), *others]
         planned.refuse_unknown_stations(intent, file, named)
@@ -62,7 +57,7 @@ class Bufferbloat:
                     f"{file}: network: {description.network} has no class of role {role}",
                     hint="the flow is of the first scheduled class, the others of best effort",
                 )
-        return cls(description, replace(intent, name=description.name))
+        return cls(description, intent)
 
     def run_in(self, running: Lab, directory: Path, progress: Progress) -> None:
         """Send at each interval with each buffer."""

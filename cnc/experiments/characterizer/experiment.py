@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.experiments import sending
+from cnc.experiments import planned, sending
 from cnc.experiments.characterizer import network, sheets
 from cnc.experiments.characterizer.description import AccuracyShape, CharacterizerDescription
 from cnc.experiments.characterizer.figures import Accuracy, Run, chain_disagreements, run_of
@@ -26,7 +25,7 @@ from cnc.format import duration, rate
 from cnc.intent.problems import one_of
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.model import Forwarding, Intent
+from cnc.model import Intent
 from cnc.traffic.echo import run
 from cnc.traffic.echo.chain import Component, EchoPoint, echo_points
 from cnc.traffic.echo.run import Asked, Echo
@@ -54,13 +53,7 @@ class Characterizer:
             InputError: its network cannot be read, is bridged, has no such stations, or cannot
                 carry the other frames.
         """
-        intent = replace(intents.load(file.parent / description.network), name=description.name)
-        if intent.network.forwarding is not Forwarding.ROUTED:
-            raise InputError(
-                f"{file}: network: {description.network} is bridged, and echo commands are packets "
-                "to an address",
-                hint="choose a network with `forwarding: routed`",
-            )
+        intent = planned.routed(description, file, "echo commands are packets to an address")
         _check_stations(description, intent, file)
         if description.accuracy:
             _check_loads(description, description.accuracy, intent, file)

@@ -10,11 +10,10 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from cnc import intent as intents
 from cnc.addressing import next_hops
 from cnc.errors import InputError
 from cnc.experiments import planned, sending
@@ -33,7 +32,7 @@ from cnc.experiments.unplanned_description import EdgeIntelligenceDescription
 from cnc.format import duration
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
-from cnc.model import ClassRole, Forwarding, Intent
+from cnc.model import ClassRole, Intent
 from cnc.traffic.edge.run import Period, run
 from cnc.traffic.flows import Flow, flow_of_class
 
@@ -66,17 +65,12 @@ class EdgeIntelligence:
             InputError: its network cannot be read, is bridged, or has no such stations; or more
                 frames would be sent than can be lost one by one.
         """
-        intent = intents.load(file.parent / description.network)
-        if intent.network.forwarding is not Forwarding.ROUTED:
-            raise InputError(
-                f"{file}: network: {description.network} is bridged, and frames that are to be "
-                "lost are told by the headers of IP and UDP here",
-                hint="choose a network with `forwarding: routed`",
-            )
+        why = "frames that are to be lost are told by the headers of IP and UDP here"
+        intent = planned.routed(description, file, why)
         stations = (description.source, description.edge, description.device)
         named = zip(("source", "edge", "device"), stations, strict=True)
         planned.refuse_unknown_stations(intent, file, named)
-        its = cls(description, replace(intent, name=description.name))
+        its = cls(description, intent)
         if its.periods > LOST_MAX:
             raise InputError(
                 f"{file}: values: the edge sends {its.periods} frames, and the kernel's classifier "
