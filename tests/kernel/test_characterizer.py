@@ -9,9 +9,9 @@ import pytest
 from cnc import experiments
 from cnc.experiments.characterizer import Characterizer
 from cnc.experiments.characterizer.description import CharacterizerDescription
-from cnc.experiments.experiment import ROWS
 from cnc.lab import lab
 from cnc.lab.platform import Platform
+from tests.experiments import run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "characterizer.yaml"
 MS = 1_000_000
@@ -26,11 +26,7 @@ def test_differences_are_the_modelled_delays_and_the_same_again(tmp_path: Path):
     changes = {"least": 30, "most": 60, "accuracy": few}
     experiment = Characterizer.of(loaded.model_copy(update=changes), FILE)
     with lab(experiment.emulated, timed_wires=True) as running:
-        for name in ("one", "other"):
-            (tmp_path / name).mkdir()
-            experiment.run_in(running, tmp_path / name, print)
-    one, other = ((tmp_path / name / ROWS).read_bytes() for name in ("one", "other"))
-    assert one == other
+        run_twice_alike(experiment, running, tmp_path)
     report = experiment.report(tmp_path / "one", Platform.here())
     # Among others: every difference within a microsecond, and echo points asked in turn.
     assert report.disagreements == []

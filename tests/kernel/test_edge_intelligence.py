@@ -8,10 +8,10 @@ import pytest
 
 from cnc import experiments
 from cnc.experiments.edge_intelligence import EdgeIntelligence
-from cnc.experiments.experiment import ROWS
 from cnc.experiments.unplanned_description import EdgeIntelligenceDescription
 from cnc.lab import lab
 from cnc.lab.platform import Platform
+from tests.experiments import run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "edge-intelligence.yaml"
 MS = 1_000_000
@@ -24,11 +24,7 @@ def test_what_comes_over_a_lossy_cable_is_what_is_computed_and_the_same_again(tm
     few = {"values": 24, "interval_ns": 20 * MS}
     experiment = EdgeIntelligence.of(loaded.model_copy(update=few), FILE)
     with lab(experiment.emulated, timed_wires=True) as running:
-        for name in ("one", "other"):
-            (tmp_path / name).mkdir()
-            experiment.run_in(running, tmp_path / name, print)
-    one, other = ((tmp_path / name / ROWS).read_bytes() for name in ("one", "other"))
-    assert one == other
+        run_twice_alike(experiment, running, tmp_path)
     report = experiment.report(tmp_path / "one", Platform.here())
     assert report.disagreements == []
     lossless, none, held, *_, line = report.summary["runs"]

@@ -8,11 +8,11 @@ import pytest
 
 from cnc import experiments
 from cnc.experiments.description import StepResponsesDescription
-from cnc.experiments.experiment import ROWS
 from cnc.experiments.step_responses import StepResponses
 from cnc.experiments.step_responses.figures import draw
 from cnc.lab import lab
 from cnc.lab.platform import Platform
+from tests.experiments import run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "step-responses.yaml"
 MS = 1_000_000
@@ -25,11 +25,7 @@ def test_every_curve_is_the_computed_one_to_the_last_digit_and_the_same_again(tm
     grid = {"round_trips_ns": [0, 10 * MS], "losses": [0, 30], "seeds": [1], "tune": None}
     experiment = StepResponses.of(loaded.model_copy(update=grid), FILE)
     with lab(experiment.emulated, timed_wires=True) as running:
-        for name in ("one", "other"):
-            (tmp_path / name).mkdir()
-            experiment.run_in(running, tmp_path / name, print)
-    one, other = ((tmp_path / name / ROWS).read_bytes() for name in ("one", "other"))
-    assert one == other
+        run_twice_alike(experiment, running, tmp_path)
     report = experiment.report(tmp_path / "one", Platform.here())
     assert report.disagreements == []
     curves = {

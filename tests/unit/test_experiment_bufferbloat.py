@@ -10,7 +10,6 @@ import pytest
 
 from cnc import experiments
 from cnc.errors import CncError, InputError
-from cnc.experiments import description
 from cnc.experiments.bufferbloat import Bufferbloat
 from cnc.experiments.bufferbloat.experiment import COLUMNS
 from cnc.experiments.bufferbloat.figures import APART, TOGETHER
@@ -18,6 +17,7 @@ from cnc.experiments.experiment import Report, write_rows
 from cnc.lab.platform import Platform
 from cnc.traffic import endpoint
 from cnc.traffic.flows import JitteredFlow
+from tests.experiments import assert_file_is_refused
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 FILE = SCHEDULES / "experiments" / "bufferbloat.yaml"
@@ -225,13 +225,7 @@ def test_without_a_single_frame_there_is_no_report(experiment: Bufferbloat, tmp_
 def test_a_grid_that_is_none_is_refused_with_line_and_key(
     tmp_path: Path, change: tuple[str, str], why: str
 ):
-    text = FILE.read_text()
-    assert text.count(change[0]) == 1
-    file = tmp_path / "e.yaml"
-    file.write_text(text.replace(*change))
-    with pytest.raises(InputError) as refused:
-        description.load(file)
-    assert str(refused.value) == f"{file}:{why}"
+    assert_file_is_refused(FILE, change, tmp_path, why)
 
 
 @pytest.mark.parametrize(

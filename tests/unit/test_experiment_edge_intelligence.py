@@ -10,13 +10,13 @@ import pytest
 
 from cnc import experiments
 from cnc.errors import InputError
-from cnc.experiments import description
 from cnc.experiments.edge_intelligence import EdgeIntelligence
 from cnc.experiments.edge_intelligence.experiment import COLUMNS, RUNS
 from cnc.experiments.edge_intelligence.figures import RAMP, TOGGLE, computed, value_at
 from cnc.experiments.experiment import Report, write_rows
 from cnc.lab.platform import Platform
 from cnc.traffic.edge.predictors import Received, forward, hold, line
+from tests.experiments import assert_file_is_refused
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 FILE = SCHEDULES / "experiments" / "edge-intelligence.yaml"
@@ -202,13 +202,7 @@ def test_a_seed_that_loses_no_changes_is_told(experiment: EdgeIntelligence, tmp_
 def test_an_experiment_that_is_none_is_refused_with_line_and_key(
     tmp_path: Path, change: tuple[str, str], why: str
 ):
-    text = FILE.read_text()
-    assert text.count(change[0]) == 1
-    file = tmp_path / "e.yaml"
-    file.write_text(text.replace(*change))
-    with pytest.raises(InputError) as refused:
-        description.load(file)
-    assert str(refused.value) == f"{file}:{why}"
+    assert_file_is_refused(FILE, change, tmp_path, why)
 
 
 @pytest.mark.parametrize(

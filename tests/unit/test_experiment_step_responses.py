@@ -12,7 +12,6 @@ import pytest
 from cnc import experiments
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.experiments import description
 from cnc.experiments.description import StepResponsesDescription
 from cnc.experiments.experiment import Report, write_rows
 from cnc.experiments.step_responses import StepResponses
@@ -26,6 +25,7 @@ from cnc.lab.platform import Platform
 from cnc.loops import Loop
 from cnc.traffic.loop import run
 from cnc.traffic.loop.run import Period
+from tests.experiments import assert_file_is_refused
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 FILE = SCHEDULES / "experiments" / "step-responses.yaml"
@@ -186,13 +186,7 @@ def test_nothing_that_was_measured_is_judged_on_a_real_clock(
 def test_a_grid_that_is_none_is_refused_with_line_and_key(
     tmp_path: Path, change: tuple[str, str], why: str
 ):
-    text = FILE.read_text()
-    assert text.count(change[0]) == 1
-    file = tmp_path / "e.yaml"
-    file.write_text(text.replace(*change))
-    with pytest.raises(InputError) as refused:
-        description.load(file)
-    assert str(refused.value) == f"{file}:{why}"
+    assert_file_is_refused(FILE, change, tmp_path, why)
 
 
 def a_loop(directory: Path, *changes: tuple[str, str]) -> Path:

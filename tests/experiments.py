@@ -1,0 +1,32 @@
+"""What tests of several kinds of experiment ask of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cnc.errors import InputError
+from cnc.experiments import description
+from cnc.experiments.experiment import ROWS, Emulated
+from cnc.lab import Lab
+
+
+def assert_file_is_refused(file: Path, change: tuple[str, str], scratch: Path, why: str) -> None:
+    """An experiment's file with a change is refused, with its line and key and the reason."""
+    text = file.read_text()
+    assert text.count(change[0]) == 1
+    changed = scratch / "e.yaml"
+    changed.write_text(text.replace(*change))
+    with pytest.raises(InputError) as refused:
+        description.load(changed)
+    assert str(refused.value) == f"{changed}:{why}"
+
+
+def run_twice_alike(experiment: Emulated, running: Lab, directory: Path) -> None:
+    """Run it into `one` and `other` below a directory; both have the same rows, octet for octet."""
+    for name in ("one", "other"):
+        (directory / name).mkdir()
+        experiment.run_in(running, directory / name, print)
+    one, other = ((directory / name / ROWS).read_bytes() for name in ("one", "other"))
+    assert one == other
