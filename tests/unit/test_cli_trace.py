@@ -16,6 +16,7 @@ from cnc.cli.trace import trace
 from cnc.lab.platform import Platform
 from cnc.model import Plan
 from cnc.traffic.trace.account import Account
+from cnc.traffic.trace.clocks import OneClock
 from cnc.traffic.trace.columns import gather
 from cnc.traffic.trace.correlation import correlations
 from cnc.traffic.trace.drift import drifts
@@ -31,7 +32,7 @@ def line3() -> Plan:
 
 
 def found_in(accounts: list[Account], line3: Plan, frames: list[Account] | None) -> render.Found:
-    paths, margins = gather(accounts), Margins(line3)
+    paths, margins = gather(accounts), Margins(line3, OneClock())
     for each in accounts:
         margins.add(each.row)
     return render.Found(

@@ -6,7 +6,7 @@ A layer that varies with the total need not be what makes frames late: both may 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cnc.traffic.trace.account import Layer
@@ -51,18 +51,25 @@ def correlations(paths: Iterable[PathColumns]) -> list[Correlations]:
 
 def _of_path(path: PathColumns) -> Correlations:
     is_enough = len(path) >= FRAMES_MIN
+    layers = {layer: path.layer_ns(layer) for layer in Layer} if is_enough else {}
     return Correlations(
         flow=path.flow,
         path=path.path,
         frames=len(path),
         absent=path.lost + path.incomplete,
-        is_total_constant=is_enough and min(path.total_ns) == max(path.total_ns),
+        is_total_constant=is_enough and _is_constant(path, path.total_ns),
         layers=tuple(
-            correlation(layer, zip(durations_ns, path.total_ns, strict=True))
-            for layer in Layer
-            if is_enough and (durations_ns := path.layer_ns(layer))
+            LayerCorrelation(layer, is_constant=True, correlation=None, slope=None)
+            if _is_constant(path, durations_ns)
+            else correlation(layer, zip(durations_ns, path.total_ns, strict=True))
+            for layer, durations_ns in layers.items()
+            if durations_ns
         ),
     )
+
+
+def _is_constant(path: PathColumns, durations_ns: Sequence[int]) -> bool:
+    return max(durations_ns) - min(durations_ns) <= path.off_ns
 
 
 def correlation(layer: Layer, pairs: Iterable[tuple[int, int]]) -> LayerCorrelation:
