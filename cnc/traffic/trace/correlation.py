@@ -51,7 +51,6 @@ def correlations(paths: Iterable[PathColumns]) -> list[Correlations]:
 
 def _of_path(path: PathColumns) -> Correlations:
     is_enough = len(path) >= FRAMES_MIN
-    layers = {layer: path.layer_ns(layer) for layer in Layer} if is_enough else {}
     return Correlations(
         flow=path.flow,
         path=path.path,
@@ -59,13 +58,17 @@ def _of_path(path: PathColumns) -> Correlations:
         absent=path.lost + path.incomplete,
         is_total_constant=is_enough and _is_constant(path, path.total_ns),
         layers=tuple(
-            LayerCorrelation(layer, is_constant=True, correlation=None, slope=None)
-            if _is_constant(path, durations_ns)
-            else correlation(layer, zip(durations_ns, path.total_ns, strict=True))
-            for layer, durations_ns in layers.items()
-            if durations_ns
+            _of_layer(path, layer, durations_ns)
+            for layer in Layer
+            if is_enough and (durations_ns := path.layer_ns(layer))
         ),
     )
+
+
+def _of_layer(path: PathColumns, layer: Layer, durations_ns: Sequence[int]) -> LayerCorrelation:
+    if _is_constant(path, durations_ns):
+        return LayerCorrelation(layer, is_constant=True, correlation=None, slope=None)
+    return correlation(layer, zip(durations_ns, path.total_ns, strict=True))
 
 
 def _is_constant(path: PathColumns, durations_ns: Sequence[int]) -> bool:
