@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cnc import rollout
     from cnc.experiments.experiment import Picture
     from cnc.lab import Lab
+    from cnc.lab.kernels.offsets import FurthestApart
     from cnc.loops import Loop
     from cnc.traffic.flows import AnyFlow
     from cnc.traffic.loop.run import Curve
@@ -78,12 +79,12 @@ def loop(  # noqa: PLR0917  one parameter an option
     if output:
         pictures.require()
     lab = attach.attach(intent)
-    _refuse_clocks(lab)
     plan = plan_to_send(lab, document, state_dir)
     closing = run.loop_flows(plan, chosen)
     others = _others(plan, intent, flows_file, chosen, {run.stream_of(its) for its in closing})
     await_schedule(lab)
     cycle_ns = intent.hyperperiod_ns()
+    whole_lead_ns = -(-(lead_ns or 0) // cycle_ns) * cycle_ns
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         curve = run.run(
@@ -93,8 +94,10 @@ def loop(  # noqa: PLR0917  one parameter an option
             directory,
             others=others,
             modules=file.parent,
-            lead_ns=-(-(lead_ns or 0) // cycle_ns) * cycle_ns,
+            lead_ns=whole_lead_ns,
         )
+        lasting_ns = whole_lead_ns + chosen.periods * chosen.period_ns
+        clocks = _furthest_apart(lab, directory, lasting_ns)
     platform = Platform.here()
     undisturbed = run.undisturbed_axes(chosen)
     found = render.Found(
@@ -103,6 +106,8 @@ def loop(  # noqa: PLR0917  one parameter an option
         undisturbed=undisturbed,
         platform=platform,
         other_lists=_other_lists(lab, plan),
+        clock_error_ns=plan.intent.network.clock_error_ns,
+        clocks=clocks,
     )
     render.loop(found, as_json=as_json)
     if output:
@@ -141,15 +146,6 @@ def _chosen(intent: Intent, name: str | None) -> Loop:
     return intent.loops[name]
 
 
-def _refuse_clocks(lab: Lab) -> None:
-    if lab.nodes.clock_offsets():
-        raise CncError(
-            f"the nodes of lab {lab.intent.name} are kernels with clocks of their own, and cnc lab "
-            "loop counts in the periods of one clock",
-            hint="bring it up without --kernels own",
-        )
-
-
 def _others(
     plan: Plan, intent: Intent, flows_file: Path | None, chosen: Loop, closing: set[str]
 ) -> list[AnyFlow]:
@@ -166,6 +162,20 @@ def _others(
         for flow in flows(plan)
         if stream_of(flow) not in closing and flow.period_ns <= length_ns
     ]
+
+
+def _furthest_apart(lab: Lab, directory: Path, lasting_ns: int) -> FurthestApart | None:
+    """The clocks that were furthest apart while all was sent, by what `run` left in the directory;
+    None: the nodes of the lab have one clock."""
+    from cnc.lab.kernels import offsets  # noqa: PLC0415
+
+    if lab.nodes.clock_offsets() is None:
+        return None
+    until_ns = lasting_ns + offsets.PERIOD_NS  # then a shorter time has a record, too
+    recorded = offsets.read(directory / offsets.FILE)
+    meanwhile = offsets.TrueOffsets(each for each in recorded if each.time_ns <= until_ns)
+    network = lab.intent.network
+    return meanwhile.furthest_apart([*network.bridges, *network.end_stations])
 
 
 def _other_lists(lab: Lab, plan: Plan) -> list[str]:

@@ -87,7 +87,13 @@ def traffic(  # noqa: PLR0917  one parameter an option
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         recording = records.run(lab, sent, send_ns, directory, stamps=stamps)
-    found = measure.summarise(plan, sent, recording, timed_wires=lab.nodes.timed_wires)
+    found = measure.summarise(
+        plan,
+        sent,
+        recording,
+        timed_wires=lab.nodes.timed_wires,
+        own_clocks=lab.nodes.clock_offsets() is not None,
+    )
     platform = Platform.here()
     render.flows(found, measure.wake_up_error(sent, recording), platform, as_json=as_json)
     if output:

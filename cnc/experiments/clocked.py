@@ -24,7 +24,7 @@ from cnc.experiments.sending import DRAIN_NS
 from cnc.lab.kernels import offsets, steps
 from cnc.lab.kernels.offsets import Offset
 from cnc.lab.running import Lab
-from cnc.model import NS_PER_S, ClockStep, Forwarding, Intent
+from cnc.model import NS_PER_S, ClockStep, Intent
 from cnc.talker import tai_ns
 from cnc.traffic.recording import AnyFlow, Recording, run
 
@@ -63,15 +63,6 @@ def at_their_slowest(intent: Intent) -> Intent:
         for name, keys in document["switches"].items()
     }
     return intents.from_document(document, f"the network of {intent.name}")
-
-
-def refuse_bridged(intent: Intent, file: Path, why: str) -> None:
-    """Raise InputError, which names the experiment's file, for a network that bridges."""
-    if intent.network.forwarding is Forwarding.BRIDGED:
-        raise InputError(
-            f"{file}: network: {intent.name} forwards by MAC address, and {why}",
-            hint="take a network of routers (`forwarding: routed`)",
-        )
 
 
 def refuse_unless_follower(intent: Intent, switch: str, file: Path) -> None:

@@ -22,6 +22,10 @@ Percent = Annotated[int, integer(1, 99, "a percentage from 1 to 99")]
 Seed = Annotated[int, integer(0, 2**31 - 1)]
 PacketOctets = Annotated[int, quantity(SIZE, _LEAST_PACKET_OCTETS, ORDINARY_MTU_OCTETS)]
 
+# In the annotation of a key whose value is the path of a file; a relative one counts from the
+# experiment's file.
+NAMES_A_FILE = object()
+
 
 class Description(Shape):
     """The keys of every experiment file; each kind adds its own."""
@@ -35,6 +39,12 @@ class Description(Shape):
     )
     seed: Seed = Field(1, description="of all that is left to chance")
 
+    @classmethod
+    def file_keys(cls) -> list[str]:
+        """The keys whose values are paths of files."""
+        fields = cls.model_fields.values()
+        return [str(its.alias) for its in fields if NAMES_A_FILE in its.metadata]
+
     def contradictions(self) -> Iterator[tuple[KeyPath, str, str]]:
         """What is wrong with keys together that are right each by itself: where, what is found
         there, and what was expected."""
@@ -44,7 +54,7 @@ class Description(Shape):
 class NetworkDescription(Description):
     """A network that an intent file describes."""
 
-    network: Annotated[str, text(".+", "the path of an intent file")] = Field(
+    network: Annotated[str, text(".+", "the path of an intent file"), NAMES_A_FILE] = Field(
         description="path of an intent file; a relative one counts from this file"
     )
 

@@ -54,12 +54,22 @@ def routed(description: NetworkDescription, file: Path, why: str) -> Intent:
         InputError: it is invalid, or its switches bridge.
     """
     intent = intents.load(file.parent / description.network)
+    refuse_bridged(intent, description, file, why)
+    return replace(intent, name=description.name)
+
+
+def refuse_bridged(intent: Intent, description: NetworkDescription, file: Path, why: str) -> None:
+    """Refuse the intent that an experiment file names if its switches bridge; `why` says what needs
+    routers.
+
+    Raises:
+        InputError: they do.
+    """
     if intent.network.forwarding is not Forwarding.ROUTED:
         raise InputError(
             f"{file}: network: {description.network} is bridged, and {why}",
             hint="choose a network with `forwarding: routed`",
         )
-    return replace(intent, name=description.name)
 
 
 def refuse_unknown_stations(intent: Intent, file: Path, named: Iterable[tuple[str, str]]) -> None:

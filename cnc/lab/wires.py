@@ -11,10 +11,9 @@ sent faster than the link carries then waits, and is dropped, in the port and no
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from cnc.errors import CncError
+from cnc.lab.iproute2 import batch
 from cnc.model import Link, Network, PortRef, transmission_ns
 
 MAC_HEADER_OCTETS = 14  # counted by the kernel beside the payload
@@ -43,20 +42,12 @@ def connect(network: Network, namespace: str, wires: Mapping[PortRef, str]) -> N
         ],
     }
     for program, lines in batches.items():
-        hint = "the kernel needs sch_netem, sch_ingress, cls_matchall and act_mirred"
-        _batch(program, namespace, lines, hint)
-
-
-def _batch(program: str, namespace: str, lines: Sequence[str], hint: str) -> None:
-    run = subprocess.run(
-        [program, "-n", namespace, "-batch", "-"],
-        input="\n".join(lines),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode != 0:
-        raise CncError(f"cannot join the lab's cables: {run.stderr.strip()}", hint=hint)
+        batch(
+            [program, "-n", namespace],
+            lines,
+            aim="join the lab's cables",
+            needs="sch_netem, sch_ingress, cls_matchall and act_mirred",
+        )
 
 
 def shape(namespace: str, rates_bps: Mapping[str, int]) -> None:
@@ -68,7 +59,8 @@ def shape(namespace: str, rates_bps: Mapping[str, int]) -> None:
         CncError: the kernel refused, most likely because it has no tbf.
     """
     lines = [line for port, rate_bps in rates_bps.items() for line in _shaper(port, rate_bps)]
-    _batch("tc", namespace, lines, "the kernel needs sch_tbf")
+    aim = "give ports without gates the rates of their links"
+    batch(["tc", "-n", namespace], lines, aim=aim, needs="sch_tbf")
 
 
 def _shaper(port: str, rate_bps: int) -> Iterator[str]:

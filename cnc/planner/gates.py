@@ -76,12 +76,19 @@ def _windows_by_port(
     """For each gated link the windows of its frames, each with its period."""
     found: defaultdict[int, list[tuple[int, Window]]] = defaultdict(list)
     gated = gated_links(problem)
-    for route, offsets, number in placements:
-        for leg, offset in zip(route.legs, offsets, strict=True):
-            if leg.link in gated and not leg.is_copied:
-                window = Window(offset, offset + leg.gate_ns, number)
-                found[leg.link].append((route.period_ns, window))
+    for placement in placements:
+        for link, window in windows_of(placement):
+            if link in gated:
+                found[link].append((placement.route.period_ns, window))
     return found
+
+
+def windows_of(placement: Placement) -> Iterator[tuple[int, Window]]:
+    """The windows of a placement's frames, each with the link that they leave by."""
+    route, offsets, number = placement
+    for leg, offset in zip(route.legs, offsets, strict=True):
+        if not leg.is_copied:
+            yield leg.link, Window(offset, offset + leg.gate_ns, number)
 
 
 def gate_control_lists(problem: Problem, placements: Iterable[Placement]) -> Lists:

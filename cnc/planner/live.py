@@ -14,7 +14,6 @@ from math import lcm
 from cnc.collector import in_steps
 from cnc.errors import InputError, Unschedulable
 from cnc.model import (
-    ClassRole,
     GateControlList,
     Plan,
     PortRef,
@@ -25,7 +24,7 @@ from cnc.model import (
 from cnc.planner import explain, incremental
 from cnc.planner.addresses import LiveAddresses
 from cnc.planner.algorithm import DEFAULT_BUDGET
-from cnc.planner.gates import Lists, Window, gated_links, lists_of
+from cnc.planner.gates import Lists, Window, gated_links, lists_of, windows_of
 from cnc.planner.greedy import Greedy
 from cnc.planner.live_filters import LiveFilters
 from cnc.planner.problem import Problem, jitter_bounds, stream_plans
@@ -79,7 +78,11 @@ class Live:
         meet = incremental.conflicts(kept.values(), links)
         self._shortened = loose if not meet else frozenset[PortRef]()
         self._table = Timetable(replace(problem, kept=kept))
-        self._gated = gated_links(problem)
+        # Of each link by member, with the period: to make a list anew takes all of its port.
+        self._windows: dict[int, dict[Member, tuple[int, Window]]] = {
+            link: {} for link in gated_links(problem)
+        }
+        self._add_windows(kept.values())
         self._filters = LiveFilters(plan.intent, problem.links)
         self._filters.add(kept.values())
         # The ports that run another list than their streams ask for: it is replaced when that can
@@ -129,6 +132,7 @@ class Live:
             for member in problem.members
             if member in self._table.placements
         }
+        self._add_windows(placed.values())
         refused |= self._filters.refused(placed.values())
         lists = self._lists(self._gated_by(placed.values()))
         refused |= {f"port {port}": why for port, why in lists.crowded().items()}
@@ -137,6 +141,7 @@ class Live:
                 raise Unschedulable(refused)
             assigned = self._addresses.add(streams, self._senders(placed.values()))
         except Unschedulable:
+            self._remove_windows(placed.values())
             for member in placed:
                 self._table.remove(member)
             for stream in streams:
@@ -186,6 +191,7 @@ class Live:
                     self._router.carry(stream, [placement.route.tree], -1)
                     gone.append(placement)
         table = self._table
+        self._remove_windows(gone)
         touched = self._gated_by(gone) | {self._number[port] for port in self._stale}
         lists = self._lists(touched)
         crowded = lists.crowded()
@@ -200,6 +206,7 @@ class Live:
         if refused:
             self._streams |= removed
             self._periods.update(stream.period_ns for stream in removed.values())
+            self._add_windows(gone)
             for placement in gone:
                 table.place(placement)
                 stream = removed[placement.route.member.stream]
@@ -234,36 +241,25 @@ class Live:
         periods = frozenset(+self._periods)
         return replace(before, intent=intent, trees=trees, kept={}, other_periods_ns=periods)
 
+    def _add_windows(self, placements: Iterable[Placement]) -> None:
+        for placement in placements:
+            for link, window in windows_of(placement):
+                if link in self._windows:
+                    its = placement.route
+                    self._windows[link][its.member] = its.period_ns, window
+
+    def _remove_windows(self, placements: Iterable[Placement]) -> None:
+        for placement in placements:
+            for link, _ in windows_of(placement):
+                if link in self._windows:
+                    del self._windows[link][placement.route.member]
+
     def _gated_by(self, placements: Iterable[Placement]) -> set[int]:
         """The links of ports with lists that placements leave by."""
         crossed = {leg.link for placement in placements for leg in placement.route.legs}
-        return crossed & self._gated
+        return crossed & self._windows.keys()
 
     def _lists(self, links: Iterable[int]) -> Lists:
         """The lists of the ports of `links`, with all members placed now."""
-        table = self._table
-        intent = table.problem.intent
-        # Only with both there are seams, and only then each reservation is looked at for one.
-        scheduled = intent.classes_with(ClassRole.SCHEDULED)
-        seams = bool(intent.network.gate_margin_ns) and len(scheduled) > 1
-
-        windows = {
-            link: [
-                (period, _window(table.placements[member], link, start, length, seams=seams))
-                for member, (start, length, period) in reservations.items()
-            ]
-            for link in self._gated.intersection(links)
-            if (reservations := table.links[link].reservations)
-        }
-        return lists_of(replace(table.problem, loose=self._shortened), windows)
-
-
-def _window(
-    placement: Placement, link: int, start_ns: int, length_ns: int, *, seams: bool
-) -> Window:
-    """When the gate is open for a reservation of the link: all the time but where there are
-    `seams`, when it is shut for another class's sake."""
-    end = start_ns + length_ns
-    if seams:
-        end -= next(leg.seam_ns for leg in placement.route.legs if leg.link == link)
-    return Window(start_ns, end, placement.traffic_class)
+        windows = {link: tuple(its.values()) for link in links if (its := self._windows.get(link))}
+        return lists_of(replace(self._table.problem, loose=self._shortened), windows)

@@ -193,6 +193,8 @@ class Router:
 
     def _relieve(self, streams: Mapping[str, Stream], chosen: dict[str, tuple[Tree, ...]]) -> None:
         """Move streams off the fullest links while that makes the fullest of all less full."""
+        if max(self.loads, default=0.0) <= _COMFORTABLE:
+            return
         users: dict[int, set[str]] = {}
         for name, paths in chosen.items():
             for link in paths[0]:

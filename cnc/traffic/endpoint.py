@@ -2,8 +2,9 @@
 
 Run as `python -I endpoint.py talk|listen SPEC.json` inside an end station's namespace; it needs the
 standard library, `cnc.talker` and the two modules beside it only, so that it starts fast. It prints
-`ready` once its sockets are open. A talker then reads the start instant (TAI, nanoseconds) from its
-standard input; a listener listens until its standard input is closed.
+`ready` once its sockets are open, and what its clock says then. A talker then reads the start
+instant (TAI, nanoseconds) from its standard input; a listener listens until its standard input is
+closed.
 
 Every wait blocks in the kernel. A busy loop would be slightly more punctual on a real clock, but
 would never end in virtual time, where the clock stops while a program computes. Clocks are read
@@ -55,8 +56,8 @@ def program() -> str:
 
 
 def report_ready() -> None:
-    """Report to the parent that the sockets are open."""
-    print("ready", flush=True)  # noqa: T201  the parent reads it
+    """Report to the parent that the sockets are open, and the node's time (TAI, nanoseconds)."""
+    print(f"ready {tai_ns()}", flush=True)  # noqa: T201  the parent reads it
 
 
 def wait_for_start() -> int:

@@ -40,8 +40,8 @@ class Summary:
     Latency runs from the planned start of transmission, of several frames in a period the first's,
     to the receiver's time stamp; jitter is its difference from the latency of the previous frame
     that arrived, of several in a period the one in the same place. `late` counts frames
-    for which `is_late`; `outside` those that left the last switch more than RESOLUTION_NS from any
-    time its gate was open for them, `outside_max_ns` how far at worst; `duplicates` the copies
+    for which `is_late`; `outside` those that left the last switch further than stamps can tell from
+    any time its gate was open for them, `outside_max_ns` how far at worst; `duplicates` the copies
     beyond a frame's first; `out_of_order`: see the function. Of a stream in a bridged network
     `multiplied` counts frames that arrived more often than planned, and `strays` those that arrived
     where, or as, they should not. Where the plan limits its jitter, `jitter_bound_ns` is how much
@@ -160,12 +160,20 @@ def wake_up_error(sent: Sequence[AnyFlow], frames: Sequence[Frame]) -> Spread:
 
 
 def summarise(
-    plan: Plan, sent: Sequence[AnyFlow], frames: Sequence[Frame], *, timed_wires: bool = False
+    plan: Plan,
+    sent: Sequence[AnyFlow],
+    frames: Sequence[Frame],
+    *,
+    timed_wires: bool = False,
+    own_clocks: bool = False,
 ) -> list[Summary]:
     """One summary for each flow, in the flows' order.
 
-    `timed_wires`: the lab's cables have delays, which are subtracted from the arrival times. What
-    strayed, if `frames` are a whole recording, is in the summary of its stream's first flow.
+    `timed_wires`: the lab's cables have delays, which are subtracted from the arrival times.
+    `own_clocks`: each node has its own. A listener's stamps may then differ by the planned clock
+    error from the clock of the last switch, and tell so much less of its gates.
+
+    What strayed, if `frames` are a whole recording, is in the summary of its stream's first flow.
     """
     by_flow: dict[str, list[Frame]] = {flow.name: [] for flow in sent}
     for frame in sorted(frames, key=lambda frame: frame.seq):
@@ -173,8 +181,16 @@ def summarise(
     strays: dict[str, list[Stray]] = {}
     for stray in frames.strays if isinstance(frames, Recording) else ():
         strays.setdefault(stray.stream, []).append(stray)
+    tolerance_ns = RESOLUTION_NS + (plan.intent.network.clock_error_ns if own_clocks else 0)
     return [
-        _summary(plan, flow, by_flow[flow.name], strays.pop(_stream_of(flow), ()), timed_wires)
+        _summary(
+            plan,
+            flow,
+            by_flow[flow.name],
+            strays.pop(_stream_of(flow), ()),
+            timed_wires=timed_wires,
+            tolerance_ns=tolerance_ns,
+        )
         for flow in sent
     ]
 
@@ -188,7 +204,9 @@ def _summary(
     flow: AnyFlow,
     frames: Sequence[Frame],
     strays: Sequence[Stray],
+    *,
     timed_wires: bool,
+    tolerance_ns: int,
 ) -> Summary:
     most = flow.copies if isinstance(flow, BridgedFlow) else math.inf
     arrivals = [
@@ -215,7 +233,7 @@ def _summary(
         sent=len(frames),
         received=len(arrivals),
         late=0 if bound_ns is None else sum(is_late(frame, bound_ns) for frame in frames),
-        outside=sum(distance_ns > RESOLUTION_NS for distance_ns in distances_ns),
+        outside=sum(distance_ns > tolerance_ns for distance_ns in distances_ns),
         outside_max_ns=max(distances_ns, default=0),
         duplicates=sum(max(0, frame.copies - 1) for frame in frames),
         out_of_order=out_of_order(frames),

@@ -112,7 +112,7 @@ def run(
             station.start(directory, parameters)
         for station in stations:
             station.await_ready()
-        start_ns = next_start_ns(grid_ns)
+        start_ns = next_start_ns(grid_ns, stations)
         for talker in talkers:
             talker.send_start(start_ns)
         begun(start_ns)
@@ -130,9 +130,7 @@ def run(
     about = {"start_ns": start_ns, "clock": "CLOCK_TAI", **parameters, "sender": endpoint.program()}
     about["flows"] = [asdict(flow) for flow in sent]
     (directory / _PARAMETERS).write_text(json.dumps(about, indent=2))
-    if recorded := lab.nodes.clock_offsets():
-        its = offsets.span(recorded, start_ns, duration_ns + drain_ns)
-        offsets.write(directory / offsets.FILE, its)
+    offsets.write_span(directory, lab.nodes, talkers[0].node, start_ns, duration_ns + drain_ns)
     return recording
 
 
@@ -176,9 +174,11 @@ def start_grid_ns(hyperperiod_ns: int) -> int:
     return round_ns if round_ns <= GRID_MAX_NS else hyperperiod_ns
 
 
-def next_start_ns(grid_ns: int) -> int:
-    """The first multiple of `grid_ns` that is START_AHEAD_NS ahead, by this machine's clock."""
-    return -(-(tai_ns() + START_AHEAD_NS) // grid_ns) * grid_ns
+def next_start_ns(grid_ns: int, stations: Iterable[Station]) -> int:
+    """The first multiple of `grid_ns` that is START_AHEAD_NS ahead, by this machine's clock and by
+    those of stations that are ready."""
+    ahead_ns = max((0, *(station.ahead_ns for station in stations)))
+    return -(-(tai_ns() + ahead_ns + START_AHEAD_NS) // grid_ns) * grid_ns
 
 
 def _programs(sent: Mapping[int, AnyFlow]) -> list[list[int]]:

@@ -12,6 +12,8 @@ from typing import Any
 
 from cnc.errors import CncError
 from cnc.lab.running import Lab
+from cnc.model import NS_PER_S
+from cnc.talker import tai_ns
 from cnc.traffic import endpoint
 from cnc.traffic.ethernet import Arrival, Destination
 
@@ -19,7 +21,12 @@ FINISH_TIMEOUT_S = 60  # for an end station that writes its result on a loaded m
 
 
 class Station:
-    """One end station's program, from its start to its result: `endpoint`, or another `file`."""
+    """One end station's program, from its start to its result: `endpoint`, or another `file`.
+
+    Once it is ready, `ahead_ns` is how far its CLOCK_TAI is ahead of this machine's, below 0
+    behind, less the time that its report took: where nodes have clocks of their own, instants are
+    by theirs.
+    """
 
     def __init__(
         self,
@@ -40,6 +47,7 @@ class Station:
         self._log = Path()
         self._output = Path()
         self._program: subprocess.Popen[str] | None = None
+        self.ahead_ns = 0
 
     def start(self, directory: Path, parameters: Mapping[str, Any]) -> None:
         file = directory / f"{self._name}.json"
@@ -62,8 +70,10 @@ class Station:
         self._output = directory / f"{self._name}.csv"
 
     def await_ready(self) -> None:
-        if self._running.stdout is None or self._running.stdout.readline() != "ready\n":
+        said = self._running.stdout.readline().split() if self._running.stdout else []
+        if said[:1] != ["ready"]:
             raise self._failure("ended before it was ready")
+        self.ahead_ns = int(said[1]) - tai_ns()
 
     def send_start(self, start_ns: int) -> None:
         if self._running.stdin is not None:
@@ -72,8 +82,9 @@ class Station:
 
     def finish(self, expected_s: float = 0.0) -> None:
         """Close the program's standard input, and wait for its result."""
+        behind_s = max(0, -self.ahead_ns) / NS_PER_S  # its instants come so much later
         try:
-            self._running.communicate(timeout=expected_s + FINISH_TIMEOUT_S)
+            self._running.communicate(timeout=expected_s + behind_s + FINISH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise self._failure(f"did not end within {FINISH_TIMEOUT_S} s of its time") from None
         if self._running.returncode != 0:

@@ -9,10 +9,10 @@ import pytest
 from cnc import experiments
 from cnc.experiments.bufferbloat import Bufferbloat
 from cnc.experiments.bufferbloat.figures import APART, TOGETHER
-from cnc.experiments.experiment import read_rows
 from cnc.experiments.unplanned_description import BufferbloatDescription
 from cnc.lab import lab
 from cnc.lab.platform import Platform
+from tests.experiments import run_twice_alike
 
 FILE = Path(__file__).parents[2] / "schedules" / "experiments" / "bufferbloat.yaml"
 MS = 1_000_000
@@ -25,13 +25,7 @@ def test_a_larger_buffer_makes_a_flow_wait_unless_it_has_a_queue_of_its_own(tmp_
     grid = {"buffers": [2, 20], "intervals_ns": [MS], "duration_ns": 300 * MS}
     experiment = Bufferbloat.of(loaded.model_copy(update=grid), FILE)
     with lab(experiment.emulated, timed_wires=True) as running:
-        for name in ("one", "other"):
-            (tmp_path / name).mkdir()
-            experiment.run_in(running, tmp_path / name, print)
-    one, other = (list(read_rows(tmp_path / name)) for name in ("one", "other"))
-    differing = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
-    # Of frames that come to a port at one instant sometimes another is first: one or two packets.
-    assert len(differing) <= len(one) / 100, differing[:5]
+        run_twice_alike(experiment, running, tmp_path)
     report = experiment.report(tmp_path / "one", Platform.here())
     assert report.disagreements == []
     points = {(each["queues"], each["buffer"]): each for each in report.summary["points"]}

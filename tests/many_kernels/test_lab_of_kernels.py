@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,24 @@ THREE_CLOCKS = (
     .replace("t1:\n", "t1: {management: 10.99.7.3}\n")
     .replace("l1: {CLOCK}", "l1: {clock: {offset: -7ms, frequency-offset: 50ppm}}")
     .replace("[l1/eth0, s1/p2]", "[s2/p1, s1/p2]\n  - [l1/eth0, s2/p2]")
+)
+# A loop through both switches, whose plant has the oscillator that is off by most.
+LOOP = (
+    THREE_CLOCKS
+    + """\
+  position: {talker: l1, listeners: [t1], period: 1ms, payload: 100B, max-latency: 500us}
+loops:
+  axis:
+    sensor: position
+    actuator: motion
+    period: 1ms
+    compute: 50us
+    deadline: 250us
+    plant: {order: 1, gain: 1, time-constant: 5ms}
+    controller: {pi: {kp: 1, ki: 250, limit: 10}}
+    reference: 1
+    duration: 100ms
+"""
 )
 # Each test starts four kernels, some of them twice; beside a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(1800)
@@ -273,6 +292,46 @@ def test_gptp_settles_clocks_that_are_off_and_a_push_needs_them_settled(tmp_path
     assert_clocks_show_who_was_away(tmp_path / "clocks")
     on("controller", "sleep", "30")
     assert cnc(*push).returncode == 0
+
+    looped = tmp_path / "loop.yaml"  # another file: kernels keep what they have read of one
+    looped.write_text(LOOP)
+    assert_a_loop_is_closed_as_with_one_clock(looped)
+    assert_clocks_a_period_apart_are_told(looped)
+
+
+def closed(file: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    """The exit code of a loop that is closed, and what was found."""
+    command = ("cnc", "lab", "loop", file, "--json", *options)
+    done = cnc("lab", "exec", NAME, "controller", "--", *command)
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, found
+
+
+def assert_a_loop_is_closed_as_with_one_clock(file: Path) -> None:
+    """Beside best effort, with each clock where its own ptp4l keeps it."""
+    # Else the stream that runs would stay where it is, and the loop take a period more.
+    on("controller", "cnc", "push", "--reoptimise", file)
+    code, found = closed(file, "-o", "/mnt/out/loop")
+    assert (code, found["violations"], found["other_lists"]) == (0, [], [])
+    assert found["is_undisturbed"]
+    assert (found["missed"], found["lost_samples"], found["lost_commands"]) == (0, 0, 0)
+    assert found["delay"]["max_ns"] <= sum(found["planned"].values())
+    assert 0 < found["clocks"]["apart_ns"] <= found["clock_error_ns"] == 1_000
+    assert len((SHARED / "loop/loop.csv").read_text().splitlines()) == 1 + found["periods"]
+    assert_in_step(offsets.read(SHARED / "loop/offsets.csv"))
+
+
+def assert_clocks_a_period_apart_are_told(file: Path) -> None:
+    """The clock of the plant is set ahead, and nothing brings it back."""
+    on("l1", "pkill", "-x", "ptp4l")
+    on("l1", "phc_ctl", "-q", "CLOCK_REALTIME", "--", "adj", "0.001")
+    code, found = closed(file)
+    assert code == 1
+    assert found["clocks"]["ahead"] == "l1"
+    assert abs(found["clocks"]["apart_ns"] - 1_000_000) < 2_000
+    assert found["violations"][0].startswith("axis: the clock of l1 was ")
+    assert (found["missed"], found["is_undisturbed"]) == (found["periods"], False)
 
 
 def assert_traced_in_true_time(file: Path, directory: Path) -> None:

@@ -150,7 +150,7 @@ def test_the_time_until_the_first_late_frame_follows_from_the_rate():
     ("before", "after", "refusal"),
     [
         ("switch: s2", "switch: s1", "no switch s1 that follows another"),
-        ("line3.yaml", "bridged5.yaml", "bridged5 forwards by MAC address"),
+        ("line3.yaml", "bridged5.yaml", "bridged5.yaml is bridged, and streams with"),
     ],
 )
 def test_what_cannot_be_predicted_is_refused(tmp_path: Path, before: str, after: str, refusal: str):

@@ -10,10 +10,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from click.testing import CliRunner, Result
+from pydantic import Field
 
 from cnc import cli, experiments
 from cnc import intent as intents
@@ -21,7 +22,9 @@ from cnc.errors import InputError
 from cnc.experiments import description
 from cnc.experiments.grid import runs
 from cnc.experiments.grid.points import EXPERIMENT, INTENT, points
+from cnc.experiments.keys import NAMES_A_FILE, NetworkDescription
 from cnc.intent.replacing import path_of, with_value
+from cnc.intent.values import text
 from cnc.planner import executors
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
@@ -81,6 +84,38 @@ def test_a_key_may_be_that_of_another_network(tmp_path: Path):
     found = points(BOUNDS, ["network=../line3.yaml,../line5.yaml"])
     found[0].write(tmp_path)
     assert intents.load(tmp_path / INTENT).name == "line3"
+
+
+class Repeated(NetworkDescription):
+    """An experiment that names a further file."""
+
+    recorded: Annotated[str, text(".+", "the path of a recording"), NAMES_A_FILE] = Field(
+        description="what is sent again"
+    )
+
+
+def test_a_point_finds_every_file_that_its_experiment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(description.KINDS, "repeated", Repeated)
+    found: list[str] = []
+
+    def made(its: Repeated, file: Path) -> None:
+        found.append((file.parent / its.recorded).read_text())
+
+    monkeypatch.setitem(experiments._MADE_OF, Repeated, made)
+    (tmp_path / "recorded").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "recorded" / f"{name}.csv").write_text(name)
+    file = tmp_path / "repeated.yaml"
+    network = SCHEDULES / "line3.yaml"
+    file.write_text(
+        f"kind: repeated\nname: again\ntitle: Again\nnetwork: {network}\nrecorded: recorded/a.csv\n"
+    )
+    for point in points(file, ["recorded=recorded/a.csv,recorded/b.csv"]):
+        of_point = point.write(tmp_path / "out" / point.name)
+        experiments.experiment_of(description.load(of_point), of_point)
+    assert found == ["a", "b"] * 2, "where it is checked, and where it is run"
 
 
 def test_a_key_that_both_have_needs_a_word_before_it():

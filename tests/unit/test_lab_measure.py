@@ -192,11 +192,26 @@ def test_only_user_mode_linux_has_an_exact_clock(monkeypatch: pytest.MonkeyPatch
     assert not Platform.here().exact
 
 
+def half_open() -> Plan:
+    """Class 1 may send in the first half of 10 us."""
+    gates = {LAST: GateControlList(10_000, (GateEntry(2, 5_000), GateEntry(1, 5_000)))}
+    return dataclasses.replace(plan(), gates=gates)
+
+
 def test_a_frame_through_a_closed_gate_is_a_violation_beyond_the_resolution_of_time_stamps():
     slow = dataclasses.replace(FLOW, latency_bound_ns=None)
-    wide = dataclasses.replace(
-        plan(), gates={LAST: GateControlList(10_000, (GateEntry(2, 5_000), GateEntry(1, 5_000)))}
-    )
     for latency_ns, judged in ((999, 0), (1_000, 1)):
-        (found,) = summarise(wide, [slow], [frame(0, latency_ns)])
+        (found,) = summarise(half_open(), [slow], [frame(0, latency_ns)])
         assert len(found.violations()) == judged
+
+
+def test_where_clocks_differ_a_frame_through_a_closed_gate_is_one_beyond_the_clock_error_too():
+    slow = dataclasses.replace(FLOW, latency_bound_ns=None)
+    intent = half_open().intent
+    network = dataclasses.replace(intent.network, clock_error_ns=700)
+    apart = dataclasses.replace(half_open(), intent=dataclasses.replace(intent, network=network))
+    for latency_ns, judged in ((1_699, 0), (1_700, 1)):
+        (found,) = summarise(apart, [slow], [frame(0, latency_ns)], own_clocks=True)
+        assert len(found.violations()) == judged
+    (found,) = summarise(apart, [slow], [frame(0, 1_000)])
+    assert len(found.violations()) == 1

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,8 +24,8 @@ from cnc.errors import CncError, InputError
 from cnc.lab.lifecycle import up
 from cnc.lab.running import Lab
 from cnc.lab.slower import slower
-from cnc.model import Plan
-from cnc.traffic import endpoint, flowfile
+from cnc.model import NS_PER_S, Plan
+from cnc.traffic import endpoint, flowfile, recording
 from cnc.traffic.recording import Flow, Pattern, flows, run, start_grid_ns
 from cnc.traffic.sockets import PROBE
 
@@ -140,7 +141,7 @@ class Ends:
                 text=True,
             )
             self.programs[verb] = program
-            assert program.stdout.readline() == "ready\n"
+            assert program.stdout.readline().startswith("ready ")
 
     def run(self, start_ns: int) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
         """What the talker sent and what the listener received."""
@@ -251,6 +252,15 @@ def rows(path: Path) -> list[dict[str, str]]:
 )
 def test_a_run_starts_on_whole_cycles_and_seconds_unless_that_takes_long(hyperperiod_ns, grid_ns):
     assert start_grid_ns(hyperperiod_ns) == grid_ns
+
+
+@pytest.mark.parametrize(("ahead_ns", "start_s"), [([0, -5, -NS_PER_S], 11), ([0, 3_000], 12)])
+def test_a_run_starts_a_second_ahead_by_the_clock_that_is_furthest_ahead(
+    monkeypatch: pytest.MonkeyPatch, ahead_ns: list[int], start_s: int
+):
+    monkeypatch.setattr(recording, "tai_ns", lambda: 10 * NS_PER_S)
+    stations = [SimpleNamespace(ahead_ns=each) for each in ahead_ns]
+    assert recording.next_start_ns(NS_PER_S, stations) == start_s * NS_PER_S  # type: ignore[arg-type]
 
 
 class Here(Lab):

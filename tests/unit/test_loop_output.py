@@ -20,6 +20,7 @@ from cnc.errors import InputError
 from cnc.experiments.control_loop import ControlLoop
 from cnc.experiments.control_loop.experiment import COLUMNS
 from cnc.experiments.experiment import ROWS
+from cnc.lab.kernels.offsets import FurthestApart
 from cnc.lab.platform import Platform
 from cnc.loops import LoopDelay
 from cnc.planner import plan
@@ -31,6 +32,7 @@ SCHEDULES = Path(__file__).parents[2] / "schedules"
 LOOP = intents.load(SCHEDULES / "loop.yaml").loops["axis"]
 PLANNED = LoopDelay(65_000, 50_000, 0, 65_000)
 EXACT = Platform("Linux", "virtual time", exact=True)
+US, MS = 1_000, 1_000_000
 IDEAL = run.undisturbed(LOOP) or []
 
 
@@ -54,7 +56,7 @@ def late(period: Period) -> Period:
 
 
 def found(shown: Curve, **changes: object) -> render.Found:
-    its = render.Found(shown, PLANNED, [IDEAL], EXACT, [])
+    its = render.Found(shown, PLANNED, [IDEAL], EXACT, [], US)
     return replace(its, **changes)  # type: ignore[arg-type]
 
 
@@ -81,6 +83,26 @@ def test_what_breaks_the_plan_is_told(capsys: pytest.CaptureFixture[str]):
         "100 periods: 1 without the command for its sample at the deadline; 0 samples and 1 "
         "command lost." in text
     )
+
+
+def test_clocks_that_were_further_apart_than_the_plan_allows_are_told_first():
+    told = "axis: the clock of l1 was 1 ms ahead of that of t1; the plan allows 1 µs"
+    for apart_ns, first in ((US, "axis: 1 of 100 commands missed the deadline"), (MS, told)):
+        its = found(curve(late), clocks=FurthestApart("t1", "l1", apart_ns))
+        assert its.violations[0] == first
+
+
+def test_how_far_clocks_were_apart_is_shown(capsys: pytest.CaptureFixture[str]):
+    its = found(curve(), clocks=FurthestApart("t1", "l1", 130))
+    render.loop(its, as_json=False)
+    assert (
+        "No two clocks of the network were further apart than those of t1 and l1: 130 ns; the plan "
+        "allows 1 µs." in capsys.readouterr().out
+    )
+    render.loop(its, as_json=True)
+    document = documented("lab loop", capsys.readouterr().out)
+    assert document["clocks"] == {"behind": "t1", "ahead": "l1", "apart_ns": 130}
+    assert document["clock_error_ns"] == US
 
 
 def test_nothing_is_judged_where_nothing_is_promised(capsys: pytest.CaptureFixture[str]):

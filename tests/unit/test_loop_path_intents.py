@@ -286,7 +286,7 @@ def found(axes: Sequence[Sequence[float]], its: Loop) -> render.Found:
 
     periods = [period(n, values) for n, values in enumerate(zip(*axes, strict=True))]
     exact = Platform("Linux", "virtual time", exact=True)
-    return render.Found(Curve(its, periods), PLANNED, IDEAL, exact, [])
+    return render.Found(Curve(its, periods), PLANNED, IDEAL, exact, [], 1_000)
 
 
 def test_people_see_how_far_an_arm_was_off_its_path(capsys: pytest.CaptureFixture[str]):

@@ -27,16 +27,21 @@ ANSWER = struct.Struct("!HIq")  # as a listener has it: flow number, sequence nu
 
 
 class Answering:
-    """The rest of a loop, in this process: answers each sample at once, but for some."""
+    """The rest of a loop, in this process: answers each sample at once, but for some.
 
-    def __init__(self, loop: Loop, lost: Sequence[int], number: int) -> None:
+    Its controller may count a period more than the plant, 1 `ahead`, or one less, -1: an answer has
+    the number of the controller's own period, and a sample is of no use before that has come.
+    """
+
+    def __init__(self, loop: Loop, lost: Sequence[int], number: int, ahead: int) -> None:
         self.socket, self._sending = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._controllers = [
             controller_of(axes.numbers(loop.controller), loop.period_ns, "")
             for _ in axes.resting(loop)
         ]
         self._references = axes.references(loop)["references"]
-        self._lost, self._number = lost, number
+        self._lost, self._number, self._ahead = lost, number, ahead
+        self._held: list[bytes] = []
         self._content = program.content_of(len(self._controllers))
 
     def send_probe(self, _number: int, seq: int, content: bytes) -> None:
@@ -48,10 +53,12 @@ class Answering:
                 self._controllers, self._references[seq], values, strict=True
             )
         ]
+        self._held.append(self._content.pack(seq, *commands))
+        if self._ahead < 0 and len(self._held) == 1:
+            return
+        answer = self._held[-2 if self._ahead < 0 else -1]
         if seq not in self._lost:
-            self._sending.send(
-                ANSWER.pack(self._number, seq, 0) + self._content.pack(seq, *commands)
-            )
+            self._sending.send(ANSWER.pack(self._number, seq + self._ahead, 0) + answer)
 
     def receive_with_content(self, octets: int) -> tuple[Arrival, bytes]:
         data = self.socket.recv(100)
@@ -60,11 +67,16 @@ class Answering:
 
 
 def plant_alone(
-    loop: Loop, directory: Path, patch: pytest.MonkeyPatch, lost: Sequence[int] = ()
+    loop: Loop,
+    directory: Path,
+    patch: pytest.MonkeyPatch,
+    lost: Sequence[int] = (),
+    ahead: int = 0,
 ) -> Curve:
-    """What the plant's program records where answers come at once, but for those to `lost`."""
+    """What the plant's program records where answers come at once, but for those to `lost`, from a
+    controller that is so many periods ahead."""
     start_ns = 1_000_000_000
-    other = Answering(loop, lost, program.number_of(start_ns, actuator=True))
+    other = Answering(loop, lost, program.number_of(start_ns, actuator=True), ahead)
     for name in ("outlet_of", "listener_of"):
         patch.setattr(program, name, lambda _its: other)
     patch.setattr(program, "wait_for_start", lambda: start_ns)
@@ -99,6 +111,26 @@ def test_commands_that_are_lost_make_the_path_error_larger(
     }
     assert of["some"].maximum > 1.2 * of["none"].maximum
     assert of["some"].root_mean_square > of["none"].root_mean_square
+
+
+@pytest.mark.parametrize("ahead", [1, -1])
+def test_where_clocks_are_a_period_apart_every_command_is_counted_as_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
+):
+    found = plant_alone(BELT, tmp_path, monkeypatch, ahead=ahead)
+    assert found.missed == BELT.periods
+    # What acts is the answer to the sample before.
+    acted = [period.acting_sample for period in found.periods]
+    assert acted == [None, *range(BELT.periods - 1)]
+
+
+def test_a_loop_that_has_begun_by_the_clock_of_a_station_ends_its_program(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(program, "tai_ns", lambda: 3_500_000_000)
+    with pytest.raises(SystemExit) as ended:
+        program.rehearse(SimpleNamespace(), 1_000_000_000, 0)  # type: ignore[arg-type]
+    assert ended.value.code == "by the clock of this station the loop began 2.5 s ago"
 
 
 def test_the_record_of_an_arm_has_both_joints_and_its_path(tmp_path: Path):

@@ -34,6 +34,15 @@ class PathError(Document):
     maximum: float | None
 
 
+class FurthestApart(Document):
+    """Those two clocks of the network that were furthest apart while the loop was closed, by their
+    nodes; exact, in true time."""
+
+    behind: str
+    ahead: str
+    apart_ns: int
+
+
 class LoopRun(Document):
     """`cnc lab loop`."""
 
@@ -66,5 +75,9 @@ class LoopRun(Document):
     controller is the operator's own, and nothing to compare with is known."""
     other_lists: list[str]
     """Ports that do not run the list of the plan, NODE/PORT; nothing is judged if there is one."""
+    clock_error_ns: int
+    """The most that any two clocks may differ by the plan."""
+    clocks: FurthestApart | None
+    """In a lab with a kernel for each node; null: all nodes have one clock."""
     violations: list[str]
     """What is not as the plan promises; the exit code is 1 if there is anything."""

@@ -11,6 +11,7 @@ from cnc.cli.terminal import echo
 from cnc.format import counted, duration
 
 if TYPE_CHECKING:
+    from cnc.lab.kernels.offsets import FurthestApart
     from cnc.lab.platform import Platform
     from cnc.loops import LoopDelay
     from cnc.traffic.loop.path_error import PathError
@@ -26,7 +27,9 @@ class Found:
     """What there is to print of a run of a loop.
 
     `undisturbed` are the outputs of each axis over a network that is always in time; None: unknown.
-    `other_lists` are the ports that do not run the lists of the plan.
+    `other_lists` are the ports that do not run the lists of the plan. `clock_error_ns` is what any
+    two clocks may differ by the plan, and `clocks` are those that did most; None: all nodes have
+    one clock.
     """
 
     curve: Curve
@@ -34,6 +37,8 @@ class Found:
     undisturbed: Sequence[Sequence[float]] | None
     platform: Platform
     other_lists: Sequence[str]
+    clock_error_ns: int
+    clocks: FurthestApart | None = None
 
     @property
     def delay(self) -> Spread | None:
@@ -84,6 +89,13 @@ class Found:
             return []
         curve, name = self.curve, self.curve.loop.name
         broken = []
+        if (clocks := self.clocks) and clocks.apart_ns > self.clock_error_ns:
+            # First, since it may be why the rest is broken.
+            apart, allowed = duration(clocks.apart_ns), duration(self.clock_error_ns)
+            broken.append(
+                f"{name}: the clock of {clocks.ahead} was {apart} ahead of that of "
+                f"{clocks.behind}; the plan allows {allowed}"
+            )
         if curve.missed:
             of = counted(len(curve.periods), "command")
             broken.append(f"{name}: {curve.missed} of {of} missed the deadline")
@@ -107,6 +119,12 @@ def loop(found: Found, *, as_json: bool) -> None:
         _print_responses(found)
     _print_judgement(found)
     _print_delay(found)
+    if clocks := found.clocks:
+        echo(
+            f"No two clocks of the network were further apart than those of {clocks.behind} and "
+            f"{clocks.ahead}: {duration(clocks.apart_ns)}; the plan allows "
+            f"{duration(found.clock_error_ns)}."
+        )
     echo(f"Measured on {found.platform}.")
     for line in found.violations:
         open_console().print(f"VIOLATED  {line}", style="bold red", highlight=False, soft_wrap=True)

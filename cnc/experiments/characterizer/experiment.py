@@ -22,7 +22,6 @@ from cnc.experiments.characterizer.figures import Accuracy, Run, chain_disagreem
 from cnc.experiments.characterizer.pictures import characterizer_pictures
 from cnc.experiments.experiment import Progress, Report, read_rows, write_rows
 from cnc.format import duration, rate
-from cnc.intent.problems import one_of
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.model import Intent
@@ -197,7 +196,6 @@ class Characterizer:
 
 def _check_stations(description: CharacterizerDescription, intent: Intent, file: Path) -> None:
     """Raise InputError if a station is not there, has two parts, or cannot be reached."""
-    stations = intent.network.end_stations
     components, accuracy = description.components, description.accuracy
     others = accuracy.stations if accuracy else ()
     named = [
@@ -205,11 +203,9 @@ def _check_stations(description: CharacterizerDescription, intent: Intent, file:
         *((f"components[{n}].station", each.station) for n, each in enumerate(components)),
         *((f"accuracy.stations[{n}]", each) for n, each in enumerate(others)),
     ]
+    planned.refuse_unknown_stations(intent, file, named)
     taken: dict[str, str] = {}
     for key, name in named:
-        if name not in stations:
-            expected = one_of(stations, name)
-            raise InputError(f"{file}: {key}: found {name!r}, expected {expected}")
         if name in taken:
             raise InputError(
                 f"{file}: {key}: found {name!r}, which is {taken[name]} already",

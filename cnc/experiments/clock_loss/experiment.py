@@ -61,7 +61,8 @@ class ClockLoss:
             Unschedulable: its network has no plan.
         """
         intent = planned.load(description.network, file)
-        clocked.refuse_bridged(intent, file, "streams with several ways are not predicted")
+        why = "streams with several ways are not predicted"
+        planned.refuse_bridged(intent, description, file, why)
         clocked.refuse_unless_follower(intent, description.switch, file)
         intent = clocked.with_oscillators(intent, description.name, description.oscillators_ppb)
         # In spare room a frame that misses its window leaves at once.

@@ -73,7 +73,8 @@ class ClockSteps:
             Unschedulable: its network has no plan.
         """
         intent = planned.load(description.network, file)
-        clocked.refuse_bridged(intent, file, "a rollout waits for the former ways of streams there")
+        why = "a rollout waits for the former ways of streams there"
+        planned.refuse_bridged(intent, description, file, why)
         clocked.refuse_unless_follower(intent, description.switch, file)
         if description.adds not in intent.streams or len(intent.streams) == 1:
             raise InputError(

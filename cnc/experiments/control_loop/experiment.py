@@ -24,7 +24,7 @@ from cnc.format import duration
 from cnc.lab.platform import Platform
 from cnc.lab.running import Lab
 from cnc.loops import Loop
-from cnc.model import ClassRole, Forwarding, Intent, Plan
+from cnc.model import ClassRole, Intent, Plan
 from cnc.rollout import push
 from cnc.traffic.flows import Flow, flow_of_class
 from cnc.traffic.loop import run
@@ -54,12 +54,8 @@ class ControlLoop:
         """
         plan = planned.plan(description.network, file, description.name, description.seed)
         intent = plan.intent
-        if intent.network.forwarding is not Forwarding.ROUTED:
-            raise InputError(
-                f"{file}: network: {description.network} is bridged, and ports without a schedule "
-                "tell frames apart by their DSCP here",
-                hint="choose a network with `forwarding: routed`",
-            )
+        why = "ports without a schedule tell frames apart by their DSCP here"
+        planned.refuse_bridged(intent, description, file, why)
         loop = planned.stepped_loop(plan, description.loop, file)
         talkers = (("talkers", talker) for talker in description.talkers)
         named = [("listener", description.listener), *talkers]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
-from cnc.experiments import tc
+from cnc.lab.iproute2 import batch
 from cnc.lab.running import Lab
 from cnc.lab.wires import SHAPED_FRAMES, SHAPER_LIMIT_OCTETS, WIRE_OVERHEAD_OCTETS
 from cnc.model import ClassRole, Intent, PortRef
@@ -98,9 +98,8 @@ def _at_every_port(running: Lab, lines: Callable[[PortRef], Iterator[str]]) -> N
     network = running.intent.network
     ports = sorted(port for port in network.links if port.node in network.bridges)
     for node, its in groupby(ports, lambda port: port.node):
-        tc.batch(
-            running,
-            node,
+        batch(
+            running.command(node, ["tc"]),
             [line for port in its for line in lines(port)],
             aim=f"change the queues of {node}",
             needs="sch_tbf, sch_htb, sch_prio and cls_u32",

@@ -2,7 +2,8 @@
 the intent that it names.
 
 A point is two files of its own, so that it is an experiment like any other: whoever has them runs
-it again. All points are checked before the first is written.
+it again, with what other files it names where they are. All points are checked before the first is
+written.
 """
 
 from __future__ import annotations
@@ -215,6 +216,9 @@ def _point(
         # Labs of kernels share this machine, which has one lab of a name.
         its_name = f"{its_name[: _LAB_NAME_CHARACTERS_MAX - 1 - len(number)]}-{number}"
     written = {**document.document, "name": its_name}
+    for key in type(description).file_keys():
+        if key in written:
+            written[key] = str((file.parent / written[key]).resolve())
     files = {}
     if intent:
         written["network"] = INTENT

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from cnc.experiments import tc
+from cnc.lab.iproute2 import batch
 from cnc.lab.running import Lab
 from cnc.traffic.endpoint import IP_AND_UDP_OCTETS
 from cnc.traffic.loop.stations import PORT
@@ -84,4 +84,5 @@ def impaired(running: Lab, impairments: Sequence[Impairment]) -> Iterator[None]:
 
 def _tc(running: Lab, node: str, lines: Sequence[str]) -> None:
     needs = "sch_netem, sch_ingress, cls_u32 and act_gact"
-    tc.batch(running, node, lines, aim=f"delay and lose frames of {node}", needs=needs)
+    aim = f"delay and lose frames of {node}"
+    batch(running.command(node, ["tc"]), lines, aim=aim, needs=needs)

@@ -9,10 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cnc.lab.kernels.layout import CONTROLLER
 from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.model import NS_PER_S
+
+if TYPE_CHECKING:
+    from cnc.lab.substrate import Substrate
 
 PERIOD_NS = 10_000_000
 FILE = "offsets.csv"
@@ -32,6 +36,15 @@ class Offset:
 COLUMNS = tuple(field.name for field in fields(Offset))
 
 
+@dataclass(frozen=True, slots=True)
+class FurthestApart:
+    """Those two of several clocks that were furthest apart, by their nodes, and by how much."""
+
+    behind: str
+    ahead: str
+    apart_ns: int
+
+
 class TrueOffsets:
     """How far each node's CLOCK_REALTIME was ahead of true time, between records by a straight
     line."""
@@ -47,9 +60,9 @@ class TrueOffsets:
         """Before the first record as in it, after the last one likewise."""
         return _at(*self.series(node), time_ns)
 
-    def clock(self, node: str) -> NodeClock:
+    def clock(self, node: str) -> RecordedClock:
         """The clock of a node."""
-        return NodeClock(*self.series(node))
+        return RecordedClock(*self.series(node))
 
     def series(self, node: str) -> tuple[Sequence[int], Sequence[int]]:
         """The instants of the records, and the offsets."""
@@ -60,6 +73,14 @@ class TrueOffsets:
         at_once = zip(*(self._offsets_ns[node] for node in nodes), strict=True)
         return max((max(values) - min(values) for values in at_once), default=0)
 
+    def furthest_apart(self, nodes: Sequence[str]) -> FurthestApart:
+        """Of these clocks at any record; there is one."""
+        at_once = zip(*(self._offsets_ns[node] for node in nodes), strict=True)
+        offsets_ns = max(at_once, key=lambda each: max(each) - min(each))
+        behind_ns, ahead_ns = min(offsets_ns), max(offsets_ns)
+        behind, ahead = (nodes[offsets_ns.index(each)] for each in (behind_ns, ahead_ns))
+        return FurthestApart(behind, ahead, ahead_ns - behind_ns)
+
     def distances(self, node: str, other: str) -> list[tuple[int, int]]:
         """How far a clock is ahead of another one's, at each instant of its record."""
         return [
@@ -68,7 +89,7 @@ class TrueOffsets:
         ]
 
 
-class NodeClock:
+class RecordedClock:
     """What a clock showed in true time, and when it was that it showed an instant. Between records
     of its offset by a straight line, before the first as in it, after the last one likewise.
 
@@ -133,13 +154,15 @@ def tai_offset_ns(file: Path) -> int:
     return last.tai_minus_utc_s * NS_PER_S
 
 
-def span(file: Path, start_ns: int, length_ns: int) -> list[Offset]:
-    """What a lab's record has of a time that began at this instant of its controller's CLOCK_TAI;
-    its instants count from there.
+def span(file: Path, start_ns: int, length_ns: int, node: str = CONTROLLER) -> list[Offset]:
+    """What a lab's record has of a time that began at this instant of a node's CLOCK_TAI; its
+    instants count from there.
 
     The controller follows no clock, so that its own tells true time.
     """
-    begin_ns = start_ns - VIRTUAL_EPOCH_NS - tai_offset_ns(file)
+    its = [each for each in read(file) if each.node == node]
+    shown_ns = start_ns - VIRTUAL_EPOCH_NS - its[-1].tai_minus_utc_s * NS_PER_S
+    begin_ns = TrueOffsets(its).clock(node).true_ns(shown_ns)
     return [
         replace(each, time_ns=each.time_ns - begin_ns)
         for each in read(file)
@@ -153,3 +176,10 @@ def write(file: Path, offsets: Iterable[Offset]) -> None:
         writer = csv.writer(opened, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows([getattr(each, column) for column in COLUMNS] for each in offsets)
+
+
+def write_span(directory: Path, nodes: Substrate, node: str, start_ns: int, length_ns: int) -> None:
+    """Write what `span` finds for a measurement in a lab whose nodes have clocks of their own;
+    nothing in others."""
+    if recorded := nodes.clock_offsets():
+        write(directory / FILE, span(recorded, start_ns, length_ns, node))

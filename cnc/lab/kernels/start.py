@@ -21,7 +21,10 @@ from cnc.lab.virtual_network.oscillator import is_constant, table
 from cnc.lab.vm import runner
 from cnc.model import Intent
 
-MEMORY = "512M"
+MEMORY_MIB = 512
+# Of the controller beside it: each program that it runs on a node has one of 10 MiB that waits for
+# it here, and a measurement has a talker and a listener at each node, or two.
+CONTROLLER_MIB_A_NODE = 32
 _NODE_MODULE = "cnc.lab.kernels.node"
 
 
@@ -57,7 +60,8 @@ def start(intent: Intent, directory: Path, clocks: Clocks) -> None:
                 "network": [str(program), str(home / "network")],
                 "controller": CONTROLLER,
                 "kernels": {
-                    node: _command(home, kernel, clocks) for node, kernel in kernels.items()
+                    node: _command(home, kernel, clocks, len(kernels))
+                    for node, kernel in kernels.items()
                 },
             }
         )
@@ -134,8 +138,11 @@ def _table_file(home: Path, kernel: Kernel) -> Path:
     return home / f"{kernel.number}.oscillator"
 
 
-def _command(home: Path, kernel: Kernel, clocks: Clocks) -> list[str]:
-    """The command line that boots a kernel; it is to run in the kernel's own directory."""
+def _command(home: Path, kernel: Kernel, clocks: Clocks, nodes: int) -> list[str]:
+    """The command line that boots a kernel of a lab that has so many; it is to run in the kernel's
+    own directory."""
+    is_controller = kernel.node == CONTROLLER
+    memory_mib = MEMORY_MIB + (CONTROLLER_MIB_A_NODE * nodes if is_controller else 0)
     run = home / f"node{kernel.number}"
     run.mkdir()
     (run / "out").symlink_to(home / "shared")
@@ -150,10 +157,16 @@ def _command(home: Path, kernel: Kernel, clocks: Clocks) -> list[str]:
     (run / "command").write_text(f"cd / && exec env -i {assignments} {program}\n")
     cards = [path for (node, _), path in _sockets(home, {kernel.node: kernel})]
     devices = [f"virtio_uml.device={path}:1" for path in cards]
-    if kernel.node == CONTROLLER:
+    if is_controller:
         devices.append(f"virtio_uml.device={home}/console:3")
     start_ns = runner.VIRTUAL_EPOCH_NS + kernel.clock.offset_ns
     time = [f"time-travel=ext:{kernel.number}:{home}/time", f"time-travel-start={start_ns}"]
     # Else what comes from random numbers, such as delays of IPv6, differs from run to run.
     seed = f"random-seed={kernel.number}"
-    return [*runner.uml_boot(run, MEMORY, []), *time, _oscillator(home, kernel), seed, *devices]
+    return [
+        *runner.uml_boot(run, f"{memory_mib}M", []),
+        *time,
+        _oscillator(home, kernel),
+        seed,
+        *devices,
+    ]

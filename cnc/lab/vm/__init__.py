@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cnc.errors import CncError
 
+_CLEARS_UP_S = 20.0
 RUNNER = [sys.executable, "-I", str(Path(__file__).with_name("runner.py"))]
 
 
@@ -32,14 +33,23 @@ def run_module(module: str, arguments: Sequence[str], out: Path) -> None:
     """
     lane = ["--own"] if own_kernel_has_taprio() else ["--uml", "--virtual-time"]
     program = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(
-        [*RUNNER, *lane, "--memory", "2G", "--out", str(out), "--", *program],
-        stdin=subprocess.DEVNULL,
-        stdout=sys.stderr,
-        check=False,
-    )
-    if done.returncode != 0:
+    code = _run([*RUNNER, *lane, "--memory", "2G", "--out", str(out), "--", *program])
+    if code != 0:
         raise CncError(
-            f"the measurement ended with exit code {done.returncode} in its kernel (see above)",
+            f"the measurement ended with exit code {code} in its kernel (see above)",
             hint=f"`{sys.executable} -m {__name__}.runner --which` lists the available kernels",
         )
+
+
+def _run(command: Sequence[str]) -> int:
+    """The exit code of a runner. At Ctrl-C it is left the time to end its guest, and to remove
+    what that had: `subprocess.run` would kill it after a quarter of a second."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr) as runner:
+        try:
+            return runner.wait()
+        except KeyboardInterrupt:
+            try:
+                runner.wait(_CLEARS_UP_S)  # it is in this process group, and was interrupted, too
+            except subprocess.TimeoutExpired:
+                runner.kill()
+            raise

@@ -89,7 +89,7 @@ def run(
         for station in stations:
             station.await_ready()
         grid_ns = recording.start_grid_ns(lab.intent.hyperperiod_ns())
-        start_ns = recording.next_start_ns(grid_ns)
+        start_ns = recording.next_start_ns(grid_ns, stations)
         for station in (*talkers, asking):
             station.send_start(start_ns)
         asking.finish(asked.longest_ns / NS_PER_S)

@@ -66,7 +66,7 @@ def run(
             station.start(directory, {})
         for station in stations:
             station.await_ready()
-        start_ns = recording.next_start_ns(NS_PER_S)
+        start_ns = recording.next_start_ns(NS_PER_S, stations)
         for station in stations:
             station.send_start(start_ns)
         for station in stations:

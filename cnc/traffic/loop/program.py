@@ -4,7 +4,8 @@ Run as `python -I program.py plant|control SPEC.json` inside an end station's na
 `cnc.traffic.endpoint` is; their frames are probes with a value for each axis in them. Both count in
 periods: what arrives by its instant counts as in time, whenever it came. So the loop's curve
 depends on which frames were in time and on nothing else, neither on the microsecond of an arrival
-nor on a clock.
+nor on a clock. Each goes by the CLOCK_TAI of its own node, and a frame has the number of its period
+in it: where two clocks differ, a frame may be late, and is never taken for that of another period.
 
 Where nothing newer has come, the controller goes on with the last sample, and the plant with the
 last command (zero-order hold); before the first, samples are where the plant rests, and commands 0.
@@ -19,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cnc.talker import be_punctual, sleep_until
+from cnc.talker import be_punctual, sleep_until, tai_ns
 from cnc.traffic.endpoint import (
     REHEARSAL,
     REHEARSAL_NS,
@@ -102,7 +103,12 @@ def number_of(start_ns: int, *, actuator: bool) -> int:
 
 
 def rehearse(outlet: Outlet | EthernetOutlet, start_ns: int, turn: int) -> None:
-    """Send a frame that does not count: a program's first one takes much longer than others."""
+    """Send a frame that does not count: a program's first one takes much longer than others.
+
+    Ends the program if the loop has begun already, which it would take for frames that are late.
+    """
+    if (late_ns := tai_ns() - start_ns) > 0:
+        sys.exit(f"by the clock of this station the loop began {late_ns / NS_PER_S:g} s ago")
     be_punctual(go_first=True)
     sleep_until(start_ns - REHEARSALS_AHEAD_NS + turn * REHEARSAL_NS)
     outlet.send_probe(REHEARSAL, 0)

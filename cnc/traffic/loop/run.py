@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from cnc.errors import InputError
+from cnc.lab.kernels import offsets
 from cnc.lab.running import Lab
 from cnc.loops import Loop, PythonController
 from cnc.model import NS_PER_S, Plan
@@ -29,7 +30,8 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """One period of a loop; times count from the start of the loop.
+    """One period of a loop; times count from the start of the loop, each by the clock of the
+    station where it is: `sample_received_ns` by the controller's, the others by the plant's.
 
     `output` was sampled at `sampled_ns`; the sample came to the controller at `sample_received_ns`,
     which then answered the sample with the number `answered`; that answer came to the plant at
@@ -56,8 +58,8 @@ class Period:
 
     @property
     def delay_ns(self) -> int | None:
-        """From the planned instant of the sample until the answer was at the plant; None if it was
-        the answer to another sample, or never came."""
+        """From the planned instant of the sample until the answer was at the plant, both by the
+        plant's clock; None if it was the answer to another sample, or never came."""
         if self.answered != self.step or self.command_received_ns is None:
             return None
         return self.command_received_ns - self.sampled_ns
@@ -163,7 +165,8 @@ def run(
     The flows begin `lead_ns`, whole cycles, before the loop. Commands leave `answers_ns` after the
     planned instant of their samples; None: when the plan says. A controller of the operator is
     looked for in `modules`. Writes `loop.csv` and what `recording.run` writes of the flows into
-    `directory`, beside the files of the programs.
+    `directory`, beside the files of the programs; `offsets.csv` also without flows, where nodes
+    have clocks of their own.
 
     Raises:
         InputError: see `loop_flows`.
@@ -199,13 +202,16 @@ def run(
             start_ns = sent.start_ns + lead_ns
         else:
             grid_ns = recording.start_grid_ns(lab.intent.hyperperiod_ns())
-            start_ns = recording.next_start_ns(grid_ns)
+            start_ns = recording.next_start_ns(grid_ns, plant_and_controller)
             begin(start_ns - lead_ns)
         for station in plant_and_controller:
             station.finish((recording.START_AHEAD_NS * 2 + duration_ns + drain_ns) / NS_PER_S)
     finally:
         for station in plant_and_controller:
             station.end()
+    if not others:
+        plant, _ = plant_and_controller
+        offsets.write_span(directory, lab.nodes, plant.node, start_ns, duration_ns + drain_ns)
     curve = Curve(loop, _joined(plan, loop, plant_and_controller, start_ns))
     write(curve, directory / FILE)
     return curve

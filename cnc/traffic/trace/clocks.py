@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cnc.lab.kernels.offsets import NodeClock, TrueOffsets
+from cnc.lab.kernels.offsets import RecordedClock, TrueOffsets
 from cnc.traffic.flows import AnyFlow
 from cnc.traffic.frames import Delivery, Frame
 from cnc.traffic.pcapng import tai_comment
@@ -120,7 +120,7 @@ class OwnClocks:
             "go by the clock of their switch"
         )
 
-    def of(self, node: str) -> NodeClock:
+    def of(self, node: str) -> RecordedClock:
         return self.offsets.clock(node)
 
     def in_true_time(self, frames: Iterable[Frame], sent: Sequence[AnyFlow]) -> Iterator[Frame]:
