@@ -12,27 +12,25 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc import app
+from cnc.cli import tracing
 from cnc.cli.completion import Files
 from cnc.cli.options import JSON, command_line, history_option, quantity
 from cnc.cli.render import trace as render
-from cnc.cli.sending import await_schedule, intent_of, length_ns, plan_to_send
+from cnc.cli.sending import intent_of, length_ns
 from cnc.cli.terminal import echo
-from cnc.errors import CncError, InputError
+from cnc.errors import InputError
 from cnc.lazy import lazy_import
-from cnc.model import Plan
 
 if TYPE_CHECKING:
-    from cnc import rollout
     from cnc.experiments import pictures as drawing
     from cnc.experiments import trace_pictures
-    from cnc.lab import Lab
     from cnc.lab.platform import Platform
     from cnc.traffic.trace.account import Account
+    from cnc.traffic.trace.clocks import TrueTime
     from cnc.traffic.trace.columns import PathColumns
     from cnc.traffic.trace.imported import ImportedRun
     from cnc.traffic.trace.margins import HopMargin
 else:
-    rollout = lazy_import("cnc.rollout")
     drawing = lazy_import("cnc.experiments.pictures")
     trace_pictures = lazy_import("cnc.experiments.trace_pictures")
 
@@ -94,7 +92,8 @@ def trace(  # noqa: PLR0917  one parameter an option
     Sends what `cnc lab traffic` does, and taps every port. The time of each frame is divided among
     wake-up of the talker, its socket and queue, wire, processing in switches, closed gates, frames
     of its own and of other classes ahead, and the listener. The ports must run the lists of FILE.
-    Pictures are SVG, PNG and PDF.
+    Pictures are SVG, PNG and PDF. Where each node is a kernel with a clock of its own, all times
+    are true ones.
 
     With --import it accounts for what tsn-probe or isochron recorded between two real hosts, whose
     clocks need not agree: the sender until a packet leaves, and the receiver from its arrival on.
@@ -136,6 +135,7 @@ def trace(  # noqa: PLR0917  one parameter an option
             correlations=correlations(taken.paths) if correlation else None,
             drifts=drifts(taken.paths) if drift else None,
             frames=taken.frames or None,
+            true_time=taken.true_time,
             imported=taken.imported,
         ),
         as_json=as_json,
@@ -156,12 +156,10 @@ class _Keep:
     pictures: Path | None
     output: Path | None
 
-    def refuse_unknown(self, flows: Sequence[str]) -> None:
-        if self.frame and self.frame[0] not in flows:
-            raise InputError(
-                f"--frame: found the flow {self.frame[0]!r}, expected one of {', '.join(flows)}",
-                hint="a stream to several listeners is a flow to each" if len(flows) > 1 else None,
-            )
+    @property
+    def flow(self) -> str:
+        """That of the frame; empty: none is wanted."""
+        return self.frame[0] if self.frame else ""
 
     def directories(self) -> Iterator[Path]:
         yield from filter(None, (self.pictures, self.output))
@@ -182,6 +180,7 @@ class _Taken:
     facts: Mapping[str, str]
     platform: Platform | None = None
     margins: Sequence[HopMargin] | None = None
+    true_time: TrueTime | None = None
     imported: ImportedRun | None = None
 
 
@@ -193,56 +192,55 @@ def _record(
     keep: _Keep,
 ) -> _Taken:
     """Send the streams of a file through its lab, and take the accounts of all frames."""
-    from cnc.lab import attach  # noqa: PLC0415
-    from cnc.lab.platform import Platform, made_by  # noqa: PLC0415
-    from cnc.traffic.flows import flows  # noqa: PLC0415
-    from cnc.traffic.trace import captured, record  # noqa: PLC0415
+    from cnc.lab.platform import made_by  # noqa: PLC0415
+    from cnc.traffic.trace import captured  # noqa: PLC0415
+    from cnc.traffic.trace.columns import ByPath  # noqa: PLC0415
     from cnc.traffic.trace.margins import Margins  # noqa: PLC0415
 
     document = app.load(file)
     intent = intent_of(document)
     send_ns = length_ns(intent, duration_ns, cycles)
-    lab = attach.attach(intent)
-    plan = plan_to_send(lab, document, state_dir)
-    sent = flows(plan)
-    keep.refuse_unknown([flow.name for flow in sent])
-    await_schedule(lab)
-    _refuse_other_lists(lab, plan)
-    keep.make_directories()
+    sending = tracing.Sending(file, document, send_ns, state_dir, keep.flow)
     with ExitStack() as stack:
         directory = keep.output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        recorded = record.record(lab, plan, sent, send_ns, directory, keep=bool(keep.output))
-    start_ns = recorded.recording.start_ns
-    margins = Margins(recorded.plan)
-    each_into = (lambda account: margins.add(account.row),)
-    paths, frames = _take(recorded.accounts(), keep, start_ns, recorded.hops_max, each_into)
+        recorded, platform = tracing.traced(sending, directory, keep=bool(keep.output))
+    keep.make_directories()
+    margins = Margins(recorded.plan, recorded.under.clocks)
+    start_ns = recorded.start_ns
+    by_path = ByPath(recorded.under.durations_off_ns)
+    accounts, hops_max = recorded.accounts(), recorded.hops_max
+    frames = _take(
+        accounts, keep, start_ns, hops_max, (by_path.add, lambda each: margins.add(each.row))
+    )
     if keep.output:
         with (keep.output / _CAPTURE).open("wb") as capture:
-            captured.write(recorded, capture)
-    platform = Platform.here()
+            captured.write(recorded, capture, system=platform.kernel)
     for kept in keep.directories():
         platform.write(kept, made_by(command_line()))
     return _Taken(
-        paths=paths,
+        paths=by_path.paths(),
         frames=frames,
         start_ns=start_ns,
         facts={"network": intent.name, "measured on": str(platform)},
         platform=platform,
         margins=margins.hops(),
+        true_time=recorded.true_time,
     )
 
 
 def _import(files: tuple[Path, ...], keep: _Keep) -> _Taken:
     """Take the accounts of all packets of a run between two hosts."""
+    from cnc.traffic.trace.columns import ByPath  # noqa: PLC0415
     from cnc.traffic.trace.imported import HOPS, Imported  # noqa: PLC0415
 
     imported = Imported(files)
-    keep.refuse_unknown([imported.flow.name])
+    tracing.refuse_unknown(keep.flow, [imported.flow.name])
     keep.make_directories()
-    paths, frames = _take(imported.accounts(), keep, imported.start_ns, HOPS)
+    by_path = ByPath()
+    frames = _take(imported.accounts(), keep, imported.start_ns, HOPS, (by_path.add,))
     run = imported.run()
     return _Taken(
-        paths=paths,
+        paths=by_path.paths(),
         frames=frames,
         start_ns=imported.start_ns,
         facts={f"measured by {run.program} from": f"{run.sender.name} to {run.receiver.name}"},
@@ -255,16 +253,15 @@ def _take(
     keep: _Keep,
     start_ns: int,
     hops_max: int,
-    each_into: Sequence[Callable[[Account], None]] = (),
-) -> tuple[Sequence[PathColumns], Sequence[Account]]:
-    """Take accounts one at a time, and write the tables if there is a directory for them; the
-    columns of all, and those that are wanted."""
-    from cnc.traffic.trace.columns import ByPath  # noqa: PLC0415
+    each_into: Sequence[Callable[[Account], None]],
+) -> Sequence[Account]:
+    """Take accounts one at a time, and write the tables if there is a directory for them; those
+    that are wanted."""
     from cnc.traffic.trace.table import Tables  # noqa: PLC0415
 
-    by_path, frames = ByPath(), []
+    frames = []
     with ExitStack() as stack:
-        takers = [by_path.add, *each_into]
+        takers = [*each_into]
         if keep.output:
             takers.append(stack.enter_context(Tables(keep.output, start_ns, hops_max)).add)
         for each in accounts:
@@ -272,7 +269,7 @@ def _take(
                 take(each)
             if keep.frame == (each.row.flow.name, each.row.seq):
                 frames.append(each)
-    return by_path.paths(), frames
+    return frames
 
 
 def _frame(text: str) -> tuple[str, int]:
@@ -280,14 +277,3 @@ def _frame(text: str) -> tuple[str, int]:
     if not (flow and slash and seq.isdecimal()):
         raise click.UsageError(f"--frame: found {text!r}, expected FLOW/SEQ, such as motion/17")
     return flow, int(seq)
-
-
-def _refuse_other_lists(lab: Lab, plan: Plan) -> None:
-    """Raise CncError if a port runs another gate control list than that which is accounted by."""
-    for port in rollout.status(plan, connect=lab.connect):
-        running = port.running.gates if port.running else None
-        if port.intended != running:
-            raise CncError(
-                f"{port.port} runs another gate control list than the plan has: {port.verdict}",
-                hint="`cnc push` the same file first",
-            )

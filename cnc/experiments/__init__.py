@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -61,8 +60,8 @@ from cnc.experiments.unplanned_description import (
     EdgeIntelligenceDescription,
 )
 from cnc.format import counted
-from cnc.lab import Lab, execute, lab, vm
-from cnc.lab.kernels import layout
+from cnc.lab import Lab, lab, vm
+from cnc.lab.kernels import controller, layout
 from cnc.lab.lifecycle import STATE_ROOT
 from cnc.lab.platform import FILE as PLATFORM
 from cnc.lab.platform import Platform, made_by
@@ -84,7 +83,6 @@ _MADE_OF: Mapping[type[Description], Callable[[Any, Path], Experiment]] = {
     StepResponsesDescription: StepResponses.of,
     SyncDescription: lambda its, _: Sync(its),
 }
-_RESULTS = "experiment"  # in the directory that all kernels of a lab share
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +136,9 @@ def _run_on_controller(running: Lab, file: Path, directory: Path) -> None:
     Raises:
         CncError: it failed, and has said why.
     """
-    shared = running.directory / layout.HOME / "shared"
-    (shared / _RESULTS).mkdir()
-    there = layout.SHARED / _RESULTS
-    module = [sys.executable, "-m", __name__, str(file.resolve())]
-    argv = ["env", f"TSN_OUT={there}", *module]
-    code = execute(running.intent.name, layout.CONTROLLER, argv)
+    code = controller.run_module(running, __name__, [str(file.resolve())], directory)
     if code != 0:
         raise CncError(f"the experiment ended with exit code {code}", hint="its messages are above")
-    for result in (shared / _RESULTS).iterdir():
-        copyfile(result, directory / result.name)
 
 
 def run(file: Path, directory: Path, progress: Progress) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cnc.lab.iproute2 import batch
-from cnc.model import Link, Network, PortRef
+from cnc.model import Link, Network, PortRef, transmission_ns
 
 MAC_HEADER_OCTETS = 14  # counted by the kernel beside the payload
 QUEUE_FRAMES = 10_000
@@ -80,6 +80,11 @@ def overhead_octets(network: Network) -> int:
     return (
         overhead.link_layer_octets + overhead.physical_octets - overhead.gap_octets
     ) - MAC_HEADER_OCTETS
+
+
+def occupied_ns(network: Network, link: Link, octets: int) -> int:
+    """How long a frame is on a cable, by its octets from the MAC header on, as emulated."""
+    return transmission_ns(octets + overhead_octets(network), link.rate_bps)
 
 
 def travel_ns(network: Network, link: Link, payload_octets: int) -> int:

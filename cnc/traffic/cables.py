@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from cnc import intent as intents
 from cnc.addressing import addresses
@@ -33,7 +33,9 @@ from cnc.version import __version__
 _POLL_S = 0.05
 _BLOCK = struct.Struct("=II")  # type, length
 _FRAME = struct.Struct("=IIIII")  # interface, time, captured and original length
-_ENHANCED_PACKET = 6
+_OPTION = struct.Struct("=H")  # code
+_ALIGNMENT = 4
+_ENHANCED_PACKET, _COMMENT = 6, 1
 _ANSWER_OCTETS = 4096
 
 
@@ -42,37 +44,100 @@ def has_cables(lab: str) -> bool:
     return own.is_written(lifecycle.STATE_ROOT / lab)
 
 
-class CableCapture:
-    """Ports of a lab of kernels that are being captured; see `cnc.traffic.capture.Capture`.
+class CableFrame(NamedTuple):
+    """A frame on a cable: the port that sends it, when its sending begins (true time, ns since
+    1970), all of it without FCS, and whether the cable brings it to its other end."""
+
+    sender: PortRef
+    time_ns: int
+    octets: bytes
+    arrives: bool
+
+
+class CableFrames:
+    """What is on cables of a lab of kernels from now on: those of some ports, or all. Use as a
+    context manager.
 
     Raises:
         InputError: a node has no such port.
         CncError: the lab has ended, or one of the cables is being captured already.
     """
 
-    def __init__(self, lab: str, ports: Sequence[PortRef]) -> None:
-        self._lab = lab
-        self._ports = ports
-        self._frames = [0] * len(ports)
+    def __init__(self, lab: str, ports: Sequence[PortRef] | None = None) -> None:
         directory = lifecycle.STATE_ROOT / lab
-        self._nodes = substrate_of(lab, directory)
-        lifecycle.check_alive(lab, self._nodes)
+        self.nodes = substrate_of(lab, directory)
+        lifecycle.check_alive(lab, self.nodes)
         home = directory / layout.HOME
         document = json.loads((home / "shared" / layout.INTENT_FILE).read_text())
-        self._intent = intents.from_document(document, "the lab's intent")
-        links = self._intent.network.links
-        check_ports(lab, ports, [str(port) for port in links])
-        cables = sorted({min(port, links[port].target, key=str) for port in ports}, key=str)
+        self.intent = intents.from_document(document, "the lab's intent")
+        links = self.intent.network.links
+        chosen = [*links] if ports is None else ports
+        check_ports(lab, chosen, [str(port) for port in links])
+        cables = sorted({min(port, links[port].target, key=str) for port in chosen}, key=str)
         # The interfaces of what is read: both ends of each cable.
         self._ends = [end for one in cables for end in (one, links[one].target)]
         self._stack = ExitStack()
-        self._stop = os.eventfd(0)
-        self._stack.callback(os.close, self._stop)
-        try:
+        with self._stack:
             stream = self._stack.enter_context(closing(client.connect(str(home / layout.CONTROL))))
             request = json.dumps([str(each) for each in cables]).encode()
             stream.sendall(Frame(Kind.CAPTURE, 0, request).encoded())
             self._read = self._stack.enter_context(_answered(stream).open("rb"))
+            self._stack = self._stack.pop_all()
+
+    def __enter__(self) -> CableFrames:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def take(self) -> Iterator[CableFrame]:
+        """Those that have come since, in the order of time."""
+        for block in self._blocks():
+            interface, high, low, size, _ = _FRAME.unpack_from(block)
+            end = _FRAME.size + size
+            yield CableFrame(
+                sender=self._ends[interface],
+                time_ns=high << 32 | low,
+                octets=block[_FRAME.size : end],
+                # A comment says what befalls a frame that does not arrive.
+                arrives=_first_option(block, end) != _COMMENT,
+            )
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The frames that have come since: each the body of an enhanced packet block."""
+        while True:
+            begin = self._read.tell()
+            head = self._read.read(_BLOCK.size)
+            kind, length = _BLOCK.unpack(head) if len(head) == _BLOCK.size else (0, 0)
+            body = self._read.read(length - _BLOCK.size) if length else b""
+            if len(head) + len(body) < max(length, 1):
+                self._read.seek(begin)
+                return
+            if kind == _ENHANCED_PACKET:
+                yield body
+
+
+def _first_option(block: bytes, end: int) -> int:
+    """The code of the first option, which is behind the frame."""
+    (code,) = _OPTION.unpack_from(block, -(-end // _ALIGNMENT) * _ALIGNMENT)
+    return int(code)
+
+
+class CableCapture:
+    """Ports of a lab of kernels that are being captured; see `cnc.traffic.capture.Capture`.
+
+    Raises what `CableFrames` does.
+    """
+
+    def __init__(self, lab: str, ports: Sequence[PortRef]) -> None:
+        self._lab = lab
+        self._ports = ports
+        self._captured = [0] * len(ports)
+        self._stack = ExitStack()
+        self._stop = os.eventfd(0)
+        self._stack.callback(os.close, self._stop)
+        try:
+            self._frames = self._stack.enter_context(CableFrames(lab, ports))
         except BaseException:
             self._stack.close()
             raise
@@ -95,28 +160,29 @@ class CableCapture:
         Raises what writing to `file` does.
         CncError: the lab has ended.
         """
+        nodes = self._frames.nodes
         written = self._begin(file)
         passing = None if duration_ns is None else self._let_pass(duration_ns)
         try:
-            while sum(self._frames) != frames_max:
+            while sum(self._captured) != frames_max:
                 is_over = passing is not None and passing.poll() is not None
-                is_over = is_over or self._nodes.ended() is not None
-                for block in self._blocks():
-                    if sum(self._frames) != frames_max:
-                        self._take(block, written)
+                is_over = is_over or nodes.ended() is not None
+                for frame in self._frames.take():
+                    if sum(self._captured) != frames_max:
+                        self._take(frame, written)
                 if is_over or select.select([self._stop], [], [], _POLL_S)[0]:
                     break
         finally:
             if passing:
                 passing.kill()
                 passing.wait()
-        lifecycle.check_alive(self._lab, self._nodes)
-        return [Captured(*each, 0) for each in zip(self._ports, self._frames, strict=True)]
+        lifecycle.check_alive(self._lab, nodes)
+        return [Captured(*each, 0) for each in zip(self._ports, self._captured, strict=True)]
 
     def _let_pass(self, duration_ns: int) -> subprocess.Popen[bytes]:
         command = ["sleep", f"{duration_ns / NS_PER_S:.9f}"]
         return subprocess.Popen(
-            self._nodes.command(layout.CONTROLLER, command), stdin=subprocess.DEVNULL
+            self._frames.nodes.command(layout.CONTROLLER, command), stdin=subprocess.DEVNULL
         )
 
     def _begin(self, file: BinaryIO) -> CaptureFile:
@@ -126,7 +192,7 @@ class CableCapture:
             system="user-mode Linux",
             comment=f"lab {self._lab}; time stamps: true time (UTC) at which sending begins",
         )
-        names = _names(self._intent)
+        names = _names(self._frames.intent)
         macs = {name: str(address) for address, name in names.items()}
         for port in self._ports:
             name = str(port)
@@ -134,31 +200,16 @@ class CableCapture:
         written.add_names(names)
         return written
 
-    def _blocks(self) -> Iterator[bytes]:
-        """The frames that have come since: each the body of an enhanced packet block."""
-        while True:
-            begin = self._read.tell()
-            head = self._read.read(_BLOCK.size)
-            kind, length = _BLOCK.unpack(head) if len(head) == _BLOCK.size else (0, 0)
-            body = self._read.read(length - _BLOCK.size) if length else b""
-            if len(head) + len(body) < max(length, 1):
-                self._read.seek(begin)
-                return
-            if kind == _ENHANCED_PACKET:
-                yield body
-
-    def _take(self, block: bytes, written: CaptureFile) -> None:
-        interface, high, low, size, _ = _FRAME.unpack_from(block)
-        octets = block[_FRAME.size : _FRAME.size + size]
+    def _take(self, frame: CableFrame, written: CaptureFile) -> None:
         both = (
-            (self._ends[interface], Direction.OUTBOUND),
-            (self._ends[interface ^ 1], Direction.INBOUND),
+            (frame.sender, Direction.OUTBOUND),
+            (self._frames.intent.network.links[frame.sender].target, Direction.INBOUND),
         )
         for end, direction in both:
             if end in self._ports:
                 number = self._ports.index(end)
-                written.add_frame(number, high << 32 | low, octets, direction)
-                self._frames[number] += 1
+                written.add_frame(number, frame.time_ns, frame.octets, direction)
+                self._captured[number] += 1
 
 
 def _answered(stream: socket.socket) -> Path:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from cnc.format import counted, duration, microseconds
 from cnc.lab import wires
 from cnc.model import GateControlList, Link, Network, Plan
-from cnc.traffic.recording import AnyFlow, BridgedFlow, Frame, Recording, Stray
+from cnc.traffic.pairing import Stray
+from cnc.traffic.recording import AnyFlow, BridgedFlow, Frame, Recording
 
 # Reading the clock costs virtual time, and netem rounds: time stamps are good to a microsecond.
 RESOLUTION_NS = 1_000

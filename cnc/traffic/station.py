@@ -51,7 +51,7 @@ class Station:
 
     def start(self, directory: Path, parameters: Mapping[str, Any]) -> None:
         file = directory / f"{self._name}.json"
-        self._output = file.with_suffix(".csv")
+        self.result_in(directory)
         self._log = file.with_suffix(".log")
         file.write_text(json.dumps({**self._spec, **parameters, "output": str(self._output)}))
         self._lab.nodes.put(self.node, file)
@@ -64,6 +64,10 @@ class Station:
                 stderr=log,
                 text=True,
             )
+
+    def result_in(self, directory: Path) -> None:
+        """Say in which directory its result is to be, or is, of a program that has ended."""
+        self._output = directory / f"{self._name}.csv"
 
     def await_ready(self) -> None:
         said = self._running.stdout.readline().split() if self._running.stdout else []

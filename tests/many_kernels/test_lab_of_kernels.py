@@ -28,6 +28,7 @@ from cnc.lab.virtual_network import oscillator
 from cnc.lab.vm.runner import VIRTUAL_EPOCH_NS
 from cnc.model import NS_PER_S, Clock
 from tests import pcapng_reader
+from tests.many_kernels import true_time
 
 CNC = Path(sys.executable).with_name("cnc")
 TWO = """
@@ -271,6 +272,7 @@ def test_gptp_settles_clocks_that_are_off_and_a_push_needs_them_settled(tmp_path
     assert len(frames) == 50
     assert max(latencies_ns) < 23_000
     assert_in_step(offsets.read(SHARED / "sent/offsets.csv"))
+    assert_traced_in_true_time(file, tmp_path / "traced")
 
     measured = tmp_path / "measured.yaml"
     measured.write_text(THREE_CLOCKS.replace("clock-error: 1us", "clock-error: measured"))
@@ -330,6 +332,24 @@ def assert_clocks_a_period_apart_are_told(file: Path) -> None:
     assert abs(found["clocks"]["apart_ns"] - 1_000_000) < 2_000
     assert found["violations"][0].startswith("axis: the clock of l1 was ")
     assert (found["missed"], found["is_undisturbed"]) == (found["periods"], False)
+
+
+def assert_traced_in_true_time(file: Path, directory: Path) -> None:
+    """Clocks that follow the first switch's are 300 ms ahead of true time, and it drifts."""
+    done = cnc("lab", "trace", file, "--duration", "50ms", "--json", "-o", directory)
+    assert done.returncode == 0, done.stderr
+    shown = {
+        f"{node}/p2": on(node, "tc", "-j", "qdisc", "show", "dev", "p2") for node in ("s1", "s2")
+    }
+    schedules = {port: true_time.schedule_of(each) for port, each in shown.items()}
+    traced = true_time.Traced.of(done.stdout, directory)
+    true_time.check(traced, SHARED / "offsets.csv", schedules)
+    assert sum(row["flow"] == "motion" for row in traced.rows) == 50
+    assert traced.document["true_time"]["apart_max_ns"] < 1_000
+    assert min(each["least_ns"] for each in traced.document["true_time"]["clocks"]) > 300_000_000
+    captured = pcapng_reader.read((directory / "trace.pcapng").read_bytes())
+    way = [each.port for each in captured.frames if "motion/17" in each.comments]
+    assert way == ["t1/eth0", "s1/p1", "s1/p2", "s2/p1", "s2/p2", "l1/eth0"]
 
 
 def assert_clocks_show_who_was_away(directory: Path) -> None:

@@ -33,7 +33,7 @@ from cnc.switch.tree import KernelSchedule
 from cnc.traffic.flows import BridgedFlow, Flow
 from cnc.traffic.iperf import Throughput
 from cnc.traffic.measure import Spread, Summary
-from cnc.traffic.recording import Stray
+from cnc.traffic.pairing import Stray
 from cnc.watch import Event
 from cnc.watch.condition import Kind, What
 from tests.json_documents import SCHEMAS, documented

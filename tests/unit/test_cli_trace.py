@@ -16,6 +16,7 @@ from cnc.cli.trace import trace
 from cnc.lab.platform import Platform
 from cnc.model import Plan
 from cnc.traffic.trace.account import Account
+from cnc.traffic.trace.clocks import ClockSpan, OneClock, TrueTime
 from cnc.traffic.trace.columns import gather
 from cnc.traffic.trace.correlation import correlations
 from cnc.traffic.trace.drift import drifts
@@ -31,7 +32,7 @@ def line3() -> Plan:
 
 
 def found_in(accounts: list[Account], line3: Plan, frames: list[Account] | None) -> render.Found:
-    paths, margins = gather(accounts), Margins(line3)
+    paths, margins = gather(accounts), Margins(line3, OneClock())
     for each in accounts:
         margins.add(each.row)
     return render.Found(
@@ -133,6 +134,24 @@ def test_a_trace_is_a_document(line3: Plan):
     assert sums_ns == {"sender": 500, "channel": 25_612, "receiver": 300}
     assert sum(sums_ns.values()) == flow["total_sum_ns"] == 26_412
     assert document["correlations"][0]["layers"] == document["drifts"][0]["blocks"] == []
+
+
+def test_where_clocks_differ_it_says_so_and_by_which_time_the_figures_are(
+    line3: Plan, capsys: pytest.CaptureFixture[str]
+):
+    record = Record(line3)
+    torque(record)
+    spans = [ClockSpan("s1", 300_000_000, 300_000_071), ClockSpan("l1", -7, 9)]
+    found = replace(
+        found_in(record.accounts(), line3, None), true_time=TrueTime(300_000_078, spans)
+    )
+    render.trace(found, as_json=False)
+    assert "from which clocks were up to 300 ms away" in capsys.readouterr().out
+    document = json.loads(Trace.model_validate(found).model_dump_json())
+    assert document["true_time"]["clocks"][1] == {"node": "l1", "least_ns": -7, "greatest_ns": 9}
+    assert "true_time" not in json.loads(
+        Trace.model_validate(replace(found, true_time=None)).model_dump_json()
+    )
 
 
 @pytest.mark.parametrize("text", ["motion", "motion/", "/17", "motion/x", "motion/-1"])

@@ -20,7 +20,8 @@ from cnc.traffic import recording
 from cnc.traffic.ethernet import Arrival, Destination
 from cnc.traffic.flows import BridgedFlow, flows
 from cnc.traffic.measure import summarise
-from cnc.traffic.recording import Stray, run
+from cnc.traffic.pairing import Stray
+from cnc.traffic.recording import run
 from tests.bridged_networks import line, ring, stream
 
 GROUP = "03:54:53:4e:00:01"

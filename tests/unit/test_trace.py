@@ -17,8 +17,10 @@ from cnc.planner import plan as compute
 from cnc.traffic.probe_filter import ETHERTYPE, probe_of
 from cnc.traffic.recording import Recording
 from cnc.traffic.sockets import PROBE, tai_offset_ns
-from cnc.traffic.trace import captured, table
-from cnc.traffic.trace.account import CLOCK_READ_NS, Account, Layer
+from cnc.traffic.trace import captured, circumstances, table
+from cnc.traffic.trace.account import Account, Layer
+from cnc.traffic.trace.circumstances import CLOCK_READ_NS
+from cnc.traffic.trace.clocks import OneClock, TrueClock
 from cnc.traffic.trace.columns import gather
 from cnc.traffic.trace.join import Kind
 from cnc.traffic.trace.margins import Margins
@@ -213,7 +215,7 @@ GATES = GateControlList(
 
 
 def test_a_gate_that_is_open_over_the_end_of_a_cycle_is_open_once():
-    openings = Openings(GATES, 0, 150)
+    openings = Openings(GATES, 0, 150, TrueClock())
     # Open from 700 to 1,200; the last start of a frame of 150 is before 1,050.
     assert openings.first_ns(5_100) == 5_700
     assert openings.first_ns(5_049) == 5_049
@@ -223,9 +225,9 @@ def test_a_gate_that_is_open_over_the_end_of_a_cycle_is_open_once():
 
 
 def test_a_gate_that_is_always_open_or_never_for_so_long():
-    assert Openings(GATES, 7, 5_000).first_ns(5_300) == 5_300
-    assert Openings(GATES, 7, 5_000).shut_ns(0, 9_000) == 0
-    for never in (Openings(GATES, 3, 1), Openings(GATES, 0, 500)):
+    assert Openings(GATES, 7, 5_000, TrueClock()).first_ns(5_300) == 5_300
+    assert Openings(GATES, 7, 5_000, TrueClock()).shut_ns(0, 9_000) == 0
+    for never in (Openings(GATES, 3, 1, TrueClock()), Openings(GATES, 0, 500, TrueClock())):
         assert never.first_ns(5_300) is None
         assert never.shut_ns(100, 9_000) == 8_900
 
@@ -233,7 +235,7 @@ def test_a_gate_that_is_always_open_or_never_for_so_long():
 def test_a_stamp_that_is_one_reading_early_blames_no_switch(line3: Plan):
     """The clock says when it was last read: the frame came after its last chance to start."""
     record = Record(line3)
-    gates = Openings(line3.gates[PortRef("s1", "s2")], 6, (114 + 24) * 8)
+    gates = Openings(line3.gates[PortRef("s1", "s2")], 6, (114 + 24) * 8, TrueClock())
     opens = gates.first_ns(T0) or 0
     last = opens + 2_320 - (114 + 24) * 8 - 1  # its window is that long
     assert gates.first_ns(last) == last
@@ -264,7 +266,7 @@ def test_the_part_that_was_late_is_the_cause_of_an_outlier(line3: Plan):
 def test_the_margin_of_a_hop_is_the_sum_of_its_parts_beside_what_was_used(line3: Plan):
     record = Record(line3)
     torque(record)
-    margins = Margins(line3)
+    margins = Margins(line3, OneClock())
     for row in record.rows():
         margins.add(row)
     found = margins.hops()
@@ -284,7 +286,7 @@ def test_of_a_margin_as_much_is_used_as_the_latest_frame_needs(line3: Plan):
     late = [(">t1/eth0", begin_ns + 500), ("s1/t1", begin_ns + 2_640 + 1_000)]
     record.add("torque", 1, (begin_ns, begin_ns + 300, begin_ns + 500), [], late)
     torque(record, 2)
-    margins = Margins(line3)
+    margins = Margins(line3, OneClock())
     for row in record.rows():
         margins.add(row)
     assert [each.used_max_ns for each in margins.hops()] == [1_500, 0, 0]
@@ -355,7 +357,9 @@ def test_as_a_capture_it_says_what_each_frame_is_and_when_it_was_to_leave(line3:
     torque(record)
     recording = Recording(T0, tuple(record.frames))
     file = io.BytesIO()
-    captured.write(Trace(line3, record.sent, recording, record.taps(), timed_wires=True), file)
+    under = circumstances.of_one_kernel(line3, timed_wires=True)
+    trace = Trace(line3, record.sent, recording, record.taps(), under)
+    captured.write(trace, file, system="Linux")
     found = pcapng_reader.read(file.getvalue())
     assert [frame.port for frame in found.frames] == [
         *("t1/eth0", "s1/t1", "s1/s2", "s2/s1", "s2/s3", "s3/s2", "s3/l1", "l1/eth0"),

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from cnc.model import Plan, PortRef
 from cnc.traffic.flows import AnyFlow, flows
 from cnc.traffic.frames import Delivery, Frame
-from cnc.traffic.trace import account
-from cnc.traffic.trace.account import Account, Circumstances, Layer
+from cnc.traffic.trace import account, circumstances
+from cnc.traffic.trace.account import Account, Layer
 from cnc.traffic.trace.join import Row, join
 from cnc.traffic.trace.passages import Passage, Passages
 from cnc.traffic.trace.taps import TappedPort
@@ -78,8 +78,7 @@ class Record:
         return list(join(network, routes, self.sent, self.frames, self.taps(without)))
 
     def accounts(self, *, without: str = "", timed_wires: bool = True) -> list[Account]:
-        network = self.plan.intent.network
-        under = Circumstances(network, self.plan.gates, timed_wires, account.CLOCK_READ_NS)
+        under = circumstances.of_one_kernel(self.plan, timed_wires=timed_wires)
         taps = self.taps(without)
         return list(account.account(under, self.sent, self.rows(without), taps))
 

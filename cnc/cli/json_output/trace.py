@@ -167,6 +167,23 @@ class TracedFrame(Document):
     parts: list[TracedPart]
 
 
+class ClockSpan(Document):
+    """How far the clock of a node was ahead of true time during the trace, below 0 behind."""
+
+    node: str
+    least_ns: int
+    greatest_ns: int
+
+
+class TrueTime(Document):
+    """The clocks of a lab with a kernel for each node, against true time, which all instants and
+    durations are in."""
+
+    apart_max_ns: int
+    """The most that any two of the clocks differed at one instant."""
+    clocks: list[ClockSpan]
+
+
 class TracedHost(Document):
     """Where stamps of an imported run were taken."""
 
@@ -195,8 +212,9 @@ class Trace(Document):
     platform: Platform | None
     """null: with --import."""
     start_ns: int
-    """When the run began: TAI, in nanoseconds since 1970. With --import: when the sender's program
-    first read its clock, which is UTC for tsn-probe."""
+    """When the run began: TAI, in nanoseconds since 1970; with a kernel for each node, when the
+    clock of the first switch showed the instant of its start. With --import: when the sender's
+    program first read its clock, which is UTC for tsn-probe."""
     flows: list[TracedFlow]
     margins: list[HopMargin] | None
     """null: with --import."""
@@ -208,5 +226,7 @@ class Trace(Document):
     """With --drift."""
     frames: list[TracedFrame] | None = Field(None, exclude_if=is_none)
     """With --frame: its copies."""
+    true_time: TrueTime | None = Field(None, exclude_if=is_none)
+    """In a lab with a kernel for each node."""
     imported: ImportedRun | None = Field(None, exclude_if=is_none)
     """With --import."""

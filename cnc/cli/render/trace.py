@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from cnc.cli.render.output import new_table, print_json, print_table
 from cnc.cli.terminal import echo
-from cnc.format import counted, microseconds
+from cnc.format import counted, duration, microseconds
 
 if TYPE_CHECKING:
     from cnc.lab.platform import Platform
     from cnc.traffic.trace.account import Account
+    from cnc.traffic.trace.clocks import TrueTime
     from cnc.traffic.trace.correlation import Correlations
     from cnc.traffic.trace.drift import Drift
     from cnc.traffic.trace.host_tables import Host
@@ -29,7 +30,8 @@ _CAUSES_MAX = 3
 @dataclass(frozen=True, slots=True)
 class Found:
     """What there is to print of a trace; None: not asked for. One of a lab has `platform` and
-    `margins`, one of two hosts is `imported`."""
+    `margins`, where each node has a clock of its own also `true_time`; one of two hosts is
+    `imported`."""
 
     platform: Platform | None
     start_ns: int
@@ -39,6 +41,7 @@ class Found:
     correlations: Sequence[Correlations] | None
     drifts: Sequence[Drift] | None
     frames: Sequence[Account] | None
+    true_time: TrueTime | None = None
     imported: ImportedRun | None = None
 
 
@@ -64,10 +67,26 @@ def trace(found: Found, *, as_json: bool) -> None:
         _stages(found.flows)
         if found.margins is not None:
             _margins(found.margins)
+    _measured(found)
+
+
+def _measured(found: Found) -> None:
+    """Where the stamps are from, and of which time they are."""
+    if found.true_time:
+        _true_time(found.true_time)
     if found.imported:
         _imported(found.imported)
     else:
         echo(f"Measured on {found.platform}.")
+
+
+def _true_time(found: TrueTime) -> None:
+    ends_ns = (end_ns for its in found.clocks for end_ns in (its.least_ns, its.greatest_ns))
+    furthest, apart = (duration(each) for each in (max(map(abs, ends_ns)), found.apart_max_ns))
+    echo(
+        f"All of that is in true time, from which clocks were up to {furthest} away, and up to "
+        f"{apart} from each other. Gates go by the clock of their node."
+    )
 
 
 def _imported(run: ImportedRun) -> None:

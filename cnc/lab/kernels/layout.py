@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cnc.addressing import cables, port_addresses
 from cnc.lab.management import SWITCH_PORT
-from cnc.model import Clock, Intent
+from cnc.model import Clock, Intent, Link, Network, transmission_ns
 
 CONTROLLER = "controller"
 MARK = "CNC_LAB"  # in the environment of each process that makes up a lab: its directory
@@ -27,6 +27,7 @@ INTENT_FILE = "intent.json"
 CLIENT_KEY = "client-key"
 COMMANDS_PORT = 4000  # of IPv6, on a node's management card: where it runs commands
 QUEUES = 8  # one per traffic class
+SHORTEST_OCTETS, OVERHEAD_OCTETS = 60, 24  # of a frame on a cable: see virtual_network/cable.c
 UNSETTLED = "unsettled.json"  # in the shared directory: which clocks are not in step, and why
 
 
@@ -90,16 +91,26 @@ def cable_lines(intent: Intent) -> list[str]:
     is in its queue at the earliest time of the plan.
     """
     network = intent.network
-    lines = []
-    for one, other in cables(network):
-        link = network.links[one]
-        there_ns, back_ns = (
-            link.propagation_ns
-            + (network.bridges[end.node].processing_min_ns if end.node in network.bridges else 0)
-            for end in (other, one)
-        )
-        lines.append(
-            f"cable {one} {other} rate={link.rate_bps} "
-            f"propagation={there_ns} propagation-back={back_ns}"
-        )
-    return lines
+    return [
+        f"cable {one} {other} rate={network.links[one].rate_bps} "
+        f"propagation={_propagation_ns(network, network.links[one])} "
+        f"propagation-back={_propagation_ns(network, network.links[other])}"
+        for one, other in cables(network)
+    ]
+
+
+def occupied_ns(link: Link, octets: int) -> int:
+    """How long a frame is on a cable, by its octets from the MAC header on, without FCS. As
+    `line_occupied_ns` of virtual_network/cable.c has it."""
+    return transmission_ns(max(octets, SHORTEST_OCTETS) + OVERHEAD_OCTETS, link.rate_bps)
+
+
+def travel_ns(network: Network, link: Link, octets: int) -> int:
+    """From the instant at which the sending of a frame begins until the card at the other end of
+    the cable has it."""
+    return occupied_ns(link, octets) + _propagation_ns(network, link)
+
+
+def _propagation_ns(network: Network, link: Link) -> int:
+    bridge = network.bridges.get(link.target.node)
+    return link.propagation_ns + (bridge.processing_min_ns if bridge else 0)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 from bisect import bisect_right
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,15 +58,11 @@ class TrueOffsets:
 
     def at(self, node: str, time_ns: int) -> int:
         """Before the first record as in it, after the last one likewise."""
-        times_ns, offsets_ns = self._times_ns[node], self._offsets_ns[node]
-        after = bisect_right(times_ns, time_ns)
-        if after == 0:
-            return offsets_ns[0]
-        if after == len(times_ns):
-            return offsets_ns[-1]
-        begin_ns, end_ns = times_ns[after - 1], times_ns[after]
-        passed = (time_ns - begin_ns) / (end_ns - begin_ns)
-        return round(offsets_ns[after - 1] + passed * (offsets_ns[after] - offsets_ns[after - 1]))
+        return _at(*self.series(node), time_ns)
+
+    def clock(self, node: str) -> RecordedClock:
+        """The clock of a node."""
+        return RecordedClock(*self.series(node))
 
     def series(self, node: str) -> tuple[Sequence[int], Sequence[int]]:
         """The instants of the records, and the offsets."""
@@ -92,6 +89,50 @@ class TrueOffsets:
         ]
 
 
+class RecordedClock:
+    """What a clock showed in true time, and when it was that it showed an instant. Between records
+    of its offset by a straight line, before the first as in it, after the last one likewise.
+
+    Both count from the same instant, as those of the records do.
+    """
+
+    def __init__(self, times_ns: Sequence[int], offsets_ns: Sequence[int]) -> None:
+        self._times_ns, self._offsets_ns = times_ns, offsets_ns
+        shown_ns = [sum(each) for each in zip(times_ns, offsets_ns, strict=True)]
+        # The least that it showed from each record on: a clock that is set back shows an instant
+        # twice, and the last time counts.
+        self._least_ns = [*accumulate(reversed(shown_ns), min)][::-1]
+
+    def shown_ns(self, true_ns: int) -> int:
+        """What the clock showed then."""
+        return true_ns + _at(self._times_ns, self._offsets_ns, true_ns)
+
+    def true_ns(self, shown_ns: int) -> int:
+        """When the clock showed this, for the last time."""
+        after = bisect_right(self._least_ns, shown_ns)
+        if after == 0:
+            return shown_ns - self._offsets_ns[0]
+        if after == len(self._times_ns):
+            return shown_ns - self._offsets_ns[-1]
+        begin_ns, end_ns = self._times_ns[after - 1], self._times_ns[after]
+        begin_shown_ns = begin_ns + self._offsets_ns[after - 1]
+        end_shown_ns = end_ns + self._offsets_ns[after]
+        passed = (shown_ns - begin_shown_ns) / (end_shown_ns - begin_shown_ns)
+        return begin_ns + round(passed * (end_ns - begin_ns))
+
+
+def _at(times_ns: Sequence[int], offsets_ns: Sequence[int], time_ns: int) -> int:
+    """The offset at an instant."""
+    after = bisect_right(times_ns, time_ns)
+    if after == 0:
+        return offsets_ns[0]
+    if after == len(times_ns):
+        return offsets_ns[-1]
+    begin_ns, end_ns = times_ns[after - 1], times_ns[after]
+    passed = (time_ns - begin_ns) / (end_ns - begin_ns)
+    return round(offsets_ns[after - 1] + passed * (offsets_ns[after] - offsets_ns[after - 1]))
+
+
 def read(file: Path) -> Iterator[Offset]:
     """What a file has that virtual-network or `write` wrote, in the order of time.
 
@@ -107,6 +148,12 @@ def read(file: Path) -> Iterator[Offset]:
             )
 
 
+def tai_offset_ns(file: Path) -> int:
+    """How far CLOCK_TAI is ahead of CLOCK_REALTIME on the controller of a lab, by its record."""
+    (last,) = deque((each for each in read(file) if each.node == CONTROLLER), maxlen=1)
+    return last.tai_minus_utc_s * NS_PER_S
+
+
 def span(file: Path, start_ns: int, length_ns: int, node: str = CONTROLLER) -> list[Offset]:
     """What a lab's record has of a time that began at this instant of a node's CLOCK_TAI; its
     instants count from there.
@@ -114,9 +161,8 @@ def span(file: Path, start_ns: int, length_ns: int, node: str = CONTROLLER) -> l
     The controller follows no clock, so that its own tells true time.
     """
     its = [each for each in read(file) if each.node == node]
-    by_clock_ns = start_ns - VIRTUAL_EPOCH_NS - its[-1].tai_minus_utc_s * NS_PER_S
-    reached = (each for each in its if each.time_ns + each.offset_ns >= by_clock_ns)
-    begin_ns = by_clock_ns - next(reached, its[-1]).offset_ns
+    shown_ns = start_ns - VIRTUAL_EPOCH_NS - its[-1].tai_minus_utc_s * NS_PER_S
+    begin_ns = TrueOffsets(its).clock(node).true_ns(shown_ns)
     return [
         replace(each, time_ns=each.time_ns - begin_ns)
         for each in read(file)

@@ -28,16 +28,16 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from cnc.lab import wires
-from cnc.model import GateControlList, Link, Network, PortRef, transmission_ns
+from cnc.model import GateControlList, Link, PortRef, transmission_ns
 from cnc.traffic.column import Column
 from cnc.traffic.recording import AnyFlow
+from cnc.traffic.trace.circumstances import Circumstances
 from cnc.traffic.trace.join import Crossing, Row
 from cnc.traffic.trace.openings import Openings
 from cnc.traffic.trace.passages import Passages
 from cnc.traffic.trace.taps import TappedPort
 
 _NO_CLASS = -1  # of a frame that is no probe
-CLOCK_READ_NS = 256  # in virtual time, which stamps are multiples of
 
 
 class Layer(StrEnum):
@@ -82,21 +82,6 @@ class Account:
         durations_ns = [part.duration_ns for part in self.parts if part.layer is layer]
         known_ns = [each for each in durations_ns if each is not None]
         return sum(known_ns) if known_ns and len(known_ns) == len(durations_ns) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What an account rests on beside the stamps.
-
-    `gates` are the lists that were pushed. With `timed_wires` cables take their time, one frame
-    after the other, and have the least processing of the switch behind them, which is counted as
-    processing. `resolution_ns` is how much later than its stamp says a frame may have come.
-    """
-
-    network: Network
-    gates: Mapping[PortRef, GateControlList]
-    timed_wires: bool
-    resolution_ns: int
 
 
 def account(
@@ -189,7 +174,6 @@ class _Port:
         self._classes = array("b")
         self._queued_ns = Column()  # how long each frame waits for those before it on the cable
         self._lasting_ns: dict[int, int] = {}  # how long frames of a length are on the cable
-        self._overhead_octets = wires.overhead_octets(under.network)
         free_ns = 0
         for place, time_ns in enumerate(left.times_ns):
             flow = left.flow(place)
@@ -202,8 +186,7 @@ class _Port:
         begin_ns = self._left.times_ns[place] + self._queued_ns[place]
         octets = self._left.octets[place]
         if octets not in self._lasting_ns:
-            on_link_octets = octets + self._overhead_octets
-            self._lasting_ns[octets] = transmission_ns(on_link_octets, self._link.rate_bps)
+            self._lasting_ns[octets] = self._under.occupied_ns(self._link, octets)
         return begin_ns, begin_ns + self._lasting_ns[octets]
 
     def waited(self, crossing: Crossing, traffic_class: int) -> _Waited | None:
@@ -260,5 +243,6 @@ class _Port:
         if key not in self._openings:
             on_link = octets + wires.WIRE_OVERHEAD_OCTETS
             duration_ns = transmission_ns(on_link, self._link.rate_bps)
-            self._openings[key] = Openings(gates, traffic_class, duration_ns)
+            clock = self._under.clocks.of(self._link.source.node)
+            self._openings[key] = Openings(gates, traffic_class, duration_ns, clock)
         return self._openings[key]

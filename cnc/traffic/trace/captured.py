@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import platform
 from collections.abc import Iterator, Mapping
 from itertools import repeat
 from typing import BinaryIO
@@ -11,28 +10,28 @@ from typing import BinaryIO
 from cnc.addressing import addresses, port_addresses
 from cnc.format import microseconds
 from cnc.model import Plan, PortRef
-from cnc.traffic.pcapng import Address, CaptureFile, Direction, tai_comment
+from cnc.traffic.pcapng import Address, CaptureFile, Direction
 from cnc.traffic.recording import BridgedFlow
-from cnc.traffic.sockets import tai_offset_ns
 from cnc.traffic.trace.passages import Passage, Probe
 from cnc.traffic.trace.record import Trace
 from cnc.version import __version__
 
 
-def write(trace: Trace, file: BinaryIO) -> None:
+def write(trace: Trace, file: BinaryIO, *, system: str) -> None:
     """Write the first octets of every frame at every port, which the taps must have kept, as
     pcapng. Comments name stream and sequence number, and where a frame leaves a port that the plan
-    has for it, the planned instant, from the start of the run, and the difference.
+    has for it, the planned instant, from the start of the run, and the difference. `system` is
+    what the frames were sent on.
 
     Raises what writing to `file` does.
     """
-    intent = trace.plan.intent
+    intent, clocks = trace.plan.intent, trace.under.clocks
     ports = port_addresses(intent.network)
     written = CaptureFile(
         file,
         application=f"cnc {__version__}",
-        system=f"Linux {platform.release()}",
-        comment=f"lab {intent.name}; {tai_comment()}",
+        system=system,
+        comment=f"lab {intent.name}; {clocks.comment}",
     )
     names: dict[Address, str] = {end.mac: str(port) for port, end in ports.items()}
     for node, own in addresses(intent).items():
@@ -44,7 +43,7 @@ def write(trace: Trace, file: BinaryIO) -> None:
         for port in trace.taps
     }
     written.add_names(names)
-    offset_ns = tai_offset_ns()
+    offset_ns = clocks.tai_offset_ns
     comments = _Comments(trace)
     for passage, port, direction in _in_order(trace):
         written.add_frame(
@@ -74,7 +73,8 @@ class _Comments:
     """What there is to say of a frame at a port."""
 
     def __init__(self, trace: Trace) -> None:
-        self._start_ns = trace.recording.start_ns
+        self._start_ns = trace.start_ns
+        self._clocks = {node: trace.under.clocks.of(node) for node, _ in trace.taps}
         self._streams = {
             number: flow.stream if isinstance(flow, BridgedFlow) else flow.name
             for number, flow in enumerate(trace.sent)
@@ -92,7 +92,8 @@ class _Comments:
         stream = self._streams[number]
         comments = [f"{stream}/{seq}"]
         planned_ns = self._planned_ns[passage.probe]
-        instants_ns = [planned_ns + each for each in self._hops_ns.get((stream, port), ())]
+        true_ns = self._clocks[port.node].true_ns
+        instants_ns = [true_ns(planned_ns + each) for each in self._hops_ns.get((stream, port), ())]
         if instants_ns and direction is Direction.OUTBOUND:
             # Two paths may have one port: it is the copy that was planned for the nearest instant.
             instant_ns = min(instants_ns, key=lambda each: abs(passage.time_ns - each))

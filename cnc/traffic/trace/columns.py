@@ -18,11 +18,12 @@ class PathColumns:
 
     `frames` were sent. `lost` of them never came to the listener; `incomplete` did, and a stamp of
     theirs is absent. The columns have the others, in the order in which they were added. `repeated`
-    are copies that came once more, by whichever path; the first path has them.
+    are copies that came once more, by whichever path; the first path has them. Durations that
+    differ by no more than `off_ns` may be the same.
     """
 
-    def __init__(self, flow: str, listener: str, path: int) -> None:
-        self.flow, self.listener, self.path = flow, listener, path
+    def __init__(self, flow: str, listener: str, path: int, off_ns: int = 0) -> None:
+        self.flow, self.listener, self.path, self.off_ns = flow, listener, path, off_ns
         self.frames = self.lost = self.incomplete = self.repeated = 0
         self.seqs, self.planned_ns, self.total_ns = Column(), Column(), Column()
         self.sender_ns, self.receiver_ns = Column(), Column()
@@ -86,16 +87,17 @@ class PathColumns:
 
 
 class ByPath:
-    """Collects accounts, one at a time."""
+    """Collects accounts, one at a time; `off_ns` as in `PathColumns`."""
 
-    def __init__(self) -> None:
+    def __init__(self, off_ns: int = 0) -> None:
+        self._off_ns = off_ns
         self._by_path: dict[tuple[str, int], PathColumns] = {}
 
     def add(self, account: Account) -> None:
         flow, path = account.row.flow, account.row.path or 0
         columns = self._by_path.get((flow.name, path))
         if columns is None:
-            columns = PathColumns(flow.name, flow.listener, path)
+            columns = PathColumns(flow.name, flow.listener, path, self._off_ns)
             self._by_path[flow.name, path] = columns
         columns.add(account)
 
@@ -104,9 +106,9 @@ class ByPath:
         return list(self._by_path.values())
 
 
-def gather(accounts: Iterable[Account]) -> list[PathColumns]:
+def gather(accounts: Iterable[Account], off_ns: int = 0) -> list[PathColumns]:
     """The columns of accounts, one for each flow and path."""
-    by_path = ByPath()
+    by_path = ByPath(off_ns)
     for each in accounts:
         by_path.add(each)
     return by_path.paths()

@@ -6,7 +6,7 @@ A layer that varies with the total need not be what makes frames late: both may 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cnc.traffic.trace.account import Layer
@@ -56,13 +56,23 @@ def _of_path(path: PathColumns) -> Correlations:
         path=path.path,
         frames=len(path),
         absent=path.lost + path.incomplete,
-        is_total_constant=is_enough and min(path.total_ns) == max(path.total_ns),
+        is_total_constant=is_enough and _is_constant(path, path.total_ns),
         layers=tuple(
-            correlation(layer, zip(durations_ns, path.total_ns, strict=True))
+            _of_layer(path, layer, durations_ns)
             for layer in Layer
             if is_enough and (durations_ns := path.layer_ns(layer))
         ),
     )
+
+
+def _of_layer(path: PathColumns, layer: Layer, durations_ns: Sequence[int]) -> LayerCorrelation:
+    if _is_constant(path, durations_ns):
+        return LayerCorrelation(layer, is_constant=True, correlation=None, slope=None)
+    return correlation(layer, zip(durations_ns, path.total_ns, strict=True))
+
+
+def _is_constant(path: PathColumns, durations_ns: Sequence[int]) -> bool:
+    return max(durations_ns) - min(durations_ns) <= path.off_ns
 
 
 def correlation(layer: Layer, pairs: Iterable[tuple[int, int]]) -> LayerCorrelation:

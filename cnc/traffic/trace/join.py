@@ -72,7 +72,8 @@ class Row:
     @property
     def is_complete(self) -> bool:
         """Whether no stamp is absent."""
-        stamps = (self.scheduled_ns, self.delivered_ns, *_stamps(self.crossings))
+        ends = (self.scheduled_ns, self.received_ns, self.delivered_ns)
+        stamps = (*ends, *_stamps(self.crossings))
         return self.path is not None and None not in stamps
 
 
@@ -87,17 +88,23 @@ def join(
     sent: Sequence[AnyFlow],
     frames: Iterable[Frame],
     taps: Mapping[PortRef, TappedPort],
+    *,
+    stamps_off_ns: int = 0,
 ) -> Iterator[Row]:
     """The rows of all frames at all their listeners, in the order of `frames`, by path, one at a
     time.
 
-    `ways` are those of each flow, by its name. A port without a tap leaves its stamps absent.
+    `ways` are those of each flow, by its name. A port without a tap leaves its stamps absent. A
+    stamp of an end station that is no more than `stamps_off_ns` from the passage of its port is
+    taken to be that; one of a listener that is further away is none.
     """
     transmissions: dict[str, _Transmission] = {}
     by_flow: dict[str, _Transmission] = {}
     for number, flow in enumerate(sent):
         stream = flow.stream if isinstance(flow, BridgedFlow) else flow.name
-        transmission = transmissions.setdefault(stream, _Transmission(network, number, taps))
+        transmission = transmissions.setdefault(
+            stream, _Transmission(network, number, taps, stamps_off_ns)
+        )
         transmission.add(flow, ways[flow.name])
         by_flow[flow.name] = transmission
     flows = {flow.name: flow for flow in sent}
@@ -110,10 +117,17 @@ class _Transmission:
     A way and each beginning of it stand for one passing of one port.
     """
 
-    def __init__(self, network: Network, number: int, taps: Mapping[PortRef, TappedPort]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        number: int,
+        taps: Mapping[PortRef, TappedPort],
+        stamps_off_ns: int,
+    ) -> None:
         self._network = network
         self._number = number
         self._taps = taps
+        self._stamps_off_ns = stamps_off_ns
         self._ways: dict[str, Sequence[Way]] = {}
         self._beginnings: list[list[Way]] = []  # those that end at one port, in order of time
 
@@ -137,11 +151,11 @@ class _Transmission:
         for path, delivery in zip(order, frame.deliveries, strict=False):
             came[path] = delivery
         rows = [
-            _row(flow, frame, path, came, [crossings[way[:n]] for n in range(1, len(way) + 1)])
+            self._row(flow, frame, path, came, [crossings[way[: n + 1]] for n in range(len(way))])
             for path, way in enumerate(ways)
         ]
         repeated = frame.deliveries[len(ways) :]
-        return [*rows, *(_row(flow, frame, None, [each], ()) for each in repeated)]
+        return [*rows, *(self._row(flow, frame, None, [each], ()) for each in repeated)]
 
     def _crossings(self, frame: Frame) -> dict[Way, Crossing]:
         """The last crossing of each beginning of a way."""
@@ -155,13 +169,50 @@ class _Transmission:
             }
             ways = sorted(beginnings, key=lambda way: _rank(entered[way]))
             tap, far = self._tap(port), self._tap(self._network.links[port].target)
-            left = _places([entered[way] for way in ways], tap.left, probe)
+            off_ns = self._stamps_off_ns if len(beginnings[0]) == 1 else 0
+            left = _places([entered[way] for way in ways], tap.left, probe, off_ns)
             left_ns = [None if place is None else tap.left.times_ns[place] for place in left]
             arrived = _places(left_ns, far.arrived, probe)
             for way, place, then_ns, far_place in zip(ways, left, left_ns, arrived, strict=True):
                 reached_ns = None if far_place is None else far.arrived.times_ns[far_place]
-                found[way] = Crossing(port, entered[way], then_ns, place, reached_ns)
+                entered_ns = _no_later(entered[way], then_ns)
+                found[way] = Crossing(port, entered_ns, then_ns, place, reached_ns)
         return found
+
+    def _row(
+        self,
+        flow: AnyFlow,
+        frame: Frame,
+        path: int | None,
+        came: Sequence[Delivery | None],
+        crossings: Sequence[Crossing],
+    ) -> Row:
+        """The row of a path, of which `came` has what the listener got by each; None: of a copy
+        that came once more."""
+        delivery = came[path or 0]
+        scheduled_ns = frame.scheduled_ns
+        received_ns = delivery.received_ns if delivery else None
+        if crossings:
+            scheduled_ns = crossings[0].entered_ns
+            received_ns = self._as_reached(received_ns, crossings[-1].reached_ns)
+        return Row(
+            flow=flow,
+            seq=frame.seq,
+            path=path,
+            kind=Kind.REPEATED if path is None else _kind(path, came),
+            planned_ns=frame.planned_ns,
+            sent_ns=frame.sent_ns,
+            scheduled_ns=scheduled_ns,
+            crossings=tuple(crossings),
+            received_ns=received_ns,
+            delivered_ns=delivery.delivered_ns if delivery else None,
+        )
+
+    def _as_reached(self, received_ns: int | None, reached_ns: int | None) -> int | None:
+        """The stamp of a listener, of a frame that its port had then."""
+        if not self._stamps_off_ns or received_ns is None or reached_ns is None:
+            return received_ns
+        return reached_ns if abs(received_ns - reached_ns) <= self._stamps_off_ns else None
 
     def _tap(self, port: PortRef) -> TappedPort:
         return self._taps.get(port, _NO_TAP)
@@ -170,44 +221,29 @@ class _Transmission:
 _NO_TAP = TappedPort(Passages(), Passages())
 
 
+def _no_later(time_ns: int | None, than_ns: int | None) -> int | None:
+    """An instant, or the one that it cannot be later than; None: absent."""
+    return time_ns if time_ns is None or than_ns is None else min(time_ns, than_ns)
+
+
 def _rank(time_ns: int | None) -> tuple[bool, int]:
     """A key to sort by time, what is absent at last."""
     return time_ns is None, time_ns or 0
 
 
-def _places(before_ns: Sequence[int | None], passages: Passages, probe: Probe) -> list[int | None]:
-    """Which of the passages of a probe follows each of these instants, the first that does, each
-    once; absent instants, the last ones, get what is left."""
+def _places(
+    before_ns: Sequence[int | None], passages: Passages, probe: Probe, off_ns: int = 0
+) -> list[int | None]:
+    """Which of the passages of a probe follows each of these instants, which may be so much too
+    late: the first that does, each once; absent instants, the last ones, get what is left."""
     found: list[int | None] = []
     left = iter(passages.places(probe))
     for instant_ns in before_ns:
-        later = (p for p in left if instant_ns is None or passages.times_ns[p] >= instant_ns)
+        later = (
+            p for p in left if instant_ns is None or passages.times_ns[p] >= instant_ns - off_ns
+        )
         found.append(next(later, None))
     return found
-
-
-def _row(
-    flow: AnyFlow,
-    frame: Frame,
-    path: int | None,
-    came: Sequence[Delivery | None],
-    crossings: Sequence[Crossing],
-) -> Row:
-    """The row of a path, of which `came` has what the listener got by each; None: of a copy that
-    came once more."""
-    delivery = came[path or 0]
-    return Row(
-        flow=flow,
-        seq=frame.seq,
-        path=path,
-        kind=Kind.REPEATED if path is None else _kind(path, came),
-        planned_ns=frame.planned_ns,
-        sent_ns=frame.sent_ns,
-        scheduled_ns=frame.scheduled_ns,
-        crossings=tuple(crossings),
-        received_ns=delivery.received_ns if delivery else None,
-        delivered_ns=delivery.delivered_ns if delivery else None,
-    )
 
 
 def _kind(path: int, came: Sequence[Delivery | None]) -> Kind:

@@ -2,7 +2,8 @@
 
 A plan lets a frame leave a switch at an instant by which it is there even if all on the way before
 takes as long as it may. A frame that comes sooner waits for its gate: that is a margin it had no
-use for.
+use for. A frame is planned by the clock of its talker, and comes to a port by that of its node: by
+what the two differ it uses of a margin, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from cnc.delays import start_delay_ns
 from cnc.model import Hop, Plan, PortRef
 from cnc.sequencing import client_octets
 from cnc.traffic.recording import BridgedFlow
+from cnc.traffic.trace.clocks import Clocks
 from cnc.traffic.trace.join import Row
 
 
@@ -42,8 +44,8 @@ class HopMargin:
 class Margins:
     """Finds what frames used of the margins of a plan; their rows come one at a time."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, clocks: Clocks) -> None:
+        self._plan, self._clocks = plan, clocks
         self._by_way: dict[tuple[str, int], _Way] = {}
 
     def add(self, row: Row) -> None:
@@ -51,7 +53,7 @@ class Margins:
             return
         way = self._by_way.get((row.flow.name, row.path))
         if way is None:
-            way = self._by_way[row.flow.name, row.path] = _Way(self._plan, row)
+            way = self._by_way[row.flow.name, row.path] = _Way(self._plan, self._clocks, row)
         way.add(row)
 
     def hops(self) -> list[HopMargin]:
@@ -63,19 +65,22 @@ class _Way:
     """The hops of a flow by one path, and when the latest frame came to each, after its planned
     instant."""
 
-    def __init__(self, plan: Plan, row: Row) -> None:
+    def __init__(self, plan: Plan, clocks: Clocks, row: Row) -> None:
         self._plan, self._flow, self._path = plan, row.flow, row.path or 0
+        self._talker = clocks.of(row.flow.talker)
         self._stream = row.flow.stream if isinstance(row.flow, BridgedFlow) else row.flow.name
         planned = {hop.egress: hop for hop in plan.streams[self._stream].paths[self._path]}
         self._hops = [planned[crossing.port] for crossing in row.crossings]
+        self._clocks = [clocks.of(hop.egress.node) for hop in self._hops]
         self._came_max_ns: list[int | None] = [None] * len(self._hops)
 
     def add(self, row: Row) -> None:
         if row.seq % self._flow.frames:
             return
+        planned_ns = self._talker.shown_ns(row.planned_ns)
         for number, crossing in enumerate(row.crossings):
             if crossing.entered_ns is not None:
-                came_ns = crossing.entered_ns - row.planned_ns
+                came_ns = self._clocks[number].shown_ns(crossing.entered_ns) - planned_ns
                 latest_ns = self._came_max_ns[number]
                 self._came_max_ns[number] = (
                     came_ns if latest_ns is None else max(latest_ns, came_ns)

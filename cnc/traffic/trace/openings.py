@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cnc.chart.axis import open_times
 from cnc.model import GateControlList
+from cnc.traffic.trace.clocks import Clock
 
 
 class Openings:
@@ -13,10 +14,13 @@ class Openings:
     the frame has left (802.1Q 8.6.8.4; Linux: `taprio_entry_allows_tx`).
 
     `duration_ns` is how long the frame occupies the link. Cycles of the list begin at multiples of
-    its length on TAI.
+    its length on TAI, by `clock`, which is that of the port's node. All instants are true ones.
     """
 
-    def __init__(self, gates: GateControlList, traffic_class: int, duration_ns: int) -> None:
+    def __init__(
+        self, gates: GateControlList, traffic_class: int, duration_ns: int, clock: Clock
+    ) -> None:
+        self._clock = clock
         self._cycle_ns = gates.cycle_ns
         windows = list(open_times(gates, traffic_class))
         self._is_always = windows == [(0, gates.cycle_ns)]
@@ -49,9 +53,11 @@ class Openings:
         if self._is_always:
             yield from_ns, from_ns + (1 << 62)
             return
-        cycle_begin_ns = from_ns // self._cycle_ns * self._cycle_ns
+        shown_ns = self._clock.shown_ns(from_ns)
+        cycle_begin_ns = shown_ns // self._cycle_ns * self._cycle_ns
         while self._starts:
             for start_ns, stop_ns in self._starts:
-                if cycle_begin_ns + stop_ns > from_ns:
-                    yield max(from_ns, cycle_begin_ns + start_ns), cycle_begin_ns + stop_ns
+                if cycle_begin_ns + stop_ns > shown_ns:
+                    begin_ns = max(from_ns, self._clock.true_ns(cycle_begin_ns + start_ns))
+                    yield begin_ns, max(begin_ns, self._clock.true_ns(cycle_begin_ns + stop_ns))
             cycle_begin_ns += self._cycle_ns

@@ -1,7 +1,8 @@
 """What makes late frames late: causes counted among outliers (X-LAP, section 3.3.3).
 
 A frame is an outlier of its flow if its total is above the third quartile plus 1.5 times the
-interquartile range. A part of it is a cause if it is such an outlier among the same parts.
+interquartile range, and by which durations may be off. A part of it is a cause if it is such an
+outlier among the same parts.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ def outliers(paths: Iterable[PathColumns]) -> list[Outliers]:
 
 
 def _of_path(path: PathColumns) -> Outliers:
-    limit_ns = threshold_ns(path.total_ns)
+    limit_ns = threshold_ns(path.total_ns) + path.off_ns
     late = [index for index, total_ns in enumerate(path.total_ns) if total_ns > limit_ns]
     causes = []
     for (place, layer), durations_ns in zip(path.places, path.parts_ns, strict=True):
-        part_limit_ns = threshold_ns(durations_ns)
+        part_limit_ns = threshold_ns(durations_ns) + path.off_ns
         if count := sum(durations_ns[index] > part_limit_ns for index in late):
             causes.append((place, layer, count))
     return Outliers(

@@ -2,32 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cnc import planfile
 from cnc.lab.running import Lab
 from cnc.model import Plan, PortRef
+from cnc.traffic import recording as records
 from cnc.traffic.endpoint import PORT
-from cnc.traffic.flows import UntaggedFlow
-from cnc.traffic.recording import AnyFlow, Recording, run
-from cnc.traffic.trace import account
-from cnc.traffic.trace.account import CLOCK_READ_NS, Account, Circumstances
+from cnc.traffic.flows import UntaggedFlow, flows
+from cnc.traffic.recording import AnyFlow, Recording
+from cnc.traffic.trace import account, circumstances
+from cnc.traffic.trace.account import Account
+from cnc.traffic.trace.cable_taps import CableTaps
+from cnc.traffic.trace.circumstances import Circumstances
+from cnc.traffic.trace.clocks import TrueTime
 from cnc.traffic.trace.join import join
-from cnc.traffic.trace.taps import TappedPort, Taps
+from cnc.traffic.trace.taps import Source, TappedPort, Taps
 from cnc.traffic.trace.ways import ways
 from cnc.traffic.untagged import UdpPackets
+
+_PLAN = "plan.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What was sent, all stamps of it, and what passed each port."""
+    """What was sent, all stamps of it, and what passed each port.
+
+    Stamps of `recording` are by the clocks of talkers and listeners, all else is in true time.
+    """
 
     plan: Plan
     sent: Sequence[AnyFlow]
     recording: Recording
     taps: Mapping[PortRef, TappedPort]
-    timed_wires: bool
+    under: Circumstances
+
+    @property
+    def start_ns(self) -> int:
+        """When the clock of the first switch showed the instant at which the run began: TAI, true
+        time."""
+        network = self.plan.intent.network
+        first = next(iter([*network.bridges, *network.end_stations]))
+        return self.under.clocks.of(first).true_ns(self.recording.start_ns)
+
+    @property
+    def true_time(self) -> TrueTime | None:
+        """How far clocks were from true time; None: all nodes have one."""
+        network = self.plan.intent.network
+        return self.under.clocks.true_time([*network.bridges, *network.end_stations])
 
     @property
     def hops_max(self) -> int:
@@ -39,11 +63,17 @@ class Trace:
 
         One at a time: together they take twenty times the room of what they are computed from.
         """
-        network = self.plan.intent.network
         routes = {flow.name: ways(self.plan, flow) for flow in self.sent}
-        rows = join(network, routes, self.sent, self.recording, self.taps)
-        under = Circumstances(network, self.plan.gates, self.timed_wires, CLOCK_READ_NS)
-        return account.account(under, self.sent, rows, self.taps)
+        frames = self.under.clocks.in_true_time(self.recording, self.sent)
+        rows = join(
+            self.under.network,
+            routes,
+            self.sent,
+            frames,
+            self.taps,
+            stamps_off_ns=self.under.stamps_off_ns,
+        )
+        return account.account(self.under, self.sent, rows, self.taps)
 
 
 def record(
@@ -55,18 +85,51 @@ def record(
     *,
     keep: bool = False,
 ) -> Trace:
-    """Send the flows as `cnc.traffic.recording.run` does, with all stamps, and tap every port.
+    """Send the flows as `cnc.traffic.recording.run` does, with all stamps, and tap every port of a
+    lab of namespaces, all of which have one clock.
 
     `keep`: the trace has the first octets of each frame, so that it can be written as a capture.
 
     Raises what `run` does, and what `Taps` does.
     """
+    with Taps(lab, plan.intent.network.links) as taps:
+        recording = records.run(lab, sent, duration_ns, directory, stamps=True, deliveries=True)
+        tapped = _read(taps, sent, keep=keep)
+    under = circumstances.of_one_kernel(plan, timed_wires=lab.nodes.timed_wires)
+    return Trace(plan, sent, recording, tapped, under)
+
+
+def send(lab: Lab, plan: Plan, sent: Sequence[AnyFlow], duration_ns: int, directory: Path) -> None:
+    """On the controller of a lab of kernels: send the flows, and leave in a directory what
+    `record_kernels` reads.
+
+    Raises what `cnc.traffic.recording.run` does.
+    """
+    records.run(lab, sent, duration_ns, directory, stamps=True, deliveries=True)
+    planfile.dump(plan, directory / _PLAN)
+
+
+def record_kernels(
+    lab: Lab, sending: Callable[[], None], directory: Path, *, keep: bool = False
+) -> Trace:
+    """On the machine that has started a lab of kernels: the trace of what `sending` has `send` send
+    on the controller, with the results in `directory`. `keep`: as for `record`.
+
+    Raises what `sending` does, and what `CableTaps` does.
+    """
+    with CableTaps(lab.intent.name) as taps:
+        sending()
+        plan = planfile.load(directory / _PLAN)
+        sent = flows(plan)
+        tapped = _read(taps, sent, keep=keep)
+        under = circumstances.of_own_kernels(plan, taps.clocks(tapped))
+    return Trace(plan, sent, records.read(lab, sent, directory), tapped, under)
+
+
+def _read(source: Source, sent: Sequence[AnyFlow], *, keep: bool) -> Mapping[PortRef, TappedPort]:
     udp_ports = {PORT} | {
         flow.sending.port
         for flow in sent
         if isinstance(flow, UntaggedFlow) and isinstance(flow.sending, UdpPackets)
     }
-    with Taps(lab, plan.intent.network.links) as taps:
-        recording = run(lab, sent, duration_ns, directory, stamps=True, deliveries=True)
-        tapped = taps.read(udp_ports, keep=keep)
-        return Trace(plan, sent, recording, tapped, lab.nodes.timed_wires)
+    return source.read(udp_ports, keep=keep)

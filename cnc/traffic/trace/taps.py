@@ -6,19 +6,38 @@ What they see waits in the kernel until the run is over, so that no program runs
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from typing import Protocol, Self
 
-from cnc.errors import CncError, InputError
+from cnc.errors import CncError
 from cnc.format import counted
-from cnc.lab.namespaced import Namespaces
 from cnc.lab.running import Lab
 from cnc.model import PortRef
 from cnc.traffic.probe_filter import HEADERS_OCTETS, probe_of
 from cnc.traffic.sockets import PROBE, tai_offset_ns
 from cnc.traffic.tap import Tap
 from cnc.traffic.trace.passages import Passage, Passages
+
+BEGINNING_OCTETS = HEADERS_OCTETS + PROBE.size  # in which a probe is found
+
+
+class Source(Protocol):
+    """Where what passes the ports of a lab is to be had. Use as a context manager around a run, and
+    `read` within it."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def read(self, udp_ports: Collection[int], *, keep: bool) -> Mapping[PortRef, TappedPort]:
+        """All that passed since it is there. Probes are in UDP packets to `udp_ports`, too. `keep`:
+        keep the first octets of each frame.
+
+        Raises:
+            CncError: frames are missing, since a buffer was full.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +49,9 @@ class TappedPort:
 
 
 class Taps:
-    """Taps at ports of a lab. Use as a context manager around a run, and `read` within it.
-
-    Raises:
-        InputError: its nodes are kernels of their own.
-    """
+    """Taps at ports of a lab of namespaces; see `Source`."""
 
     def __init__(self, lab: Lab, ports: Collection[PortRef]) -> None:
-        if not isinstance(lab.nodes, Namespaces):
-            raise InputError(
-                f"the ports of lab {lab.intent.name} are in kernels of their own, where no tap can "
-                "be opened from here",
-                hint="trace in a lab that `cnc lab up` brings up without --kernels own",
-            )
         self._lab = lab.intent.name
         self._ports = sorted(ports)
         self._stack = ExitStack()
@@ -59,12 +68,6 @@ class Taps:
         self._stack.close()
 
     def read(self, udp_ports: Collection[int], *, keep: bool) -> dict[PortRef, TappedPort]:
-        """All that passed since the taps are there. Probes are in UDP packets to `udp_ports`, too.
-        `keep`: keep the first octets of each frame.
-
-        Raises:
-            CncError: frames are missing, since a buffer was full.
-        """
         offset_ns = tai_offset_ns()
         return {tap.port: _read(tap, udp_ports, offset_ns, keep=keep) for tap in self._taps}
 
@@ -73,7 +76,7 @@ def _read(tap: Tap, udp_ports: Collection[int], offset_ns: int, *, keep: bool) -
     left, arrived = Passages(), Passages()
     while True:
         try:
-            frame = tap.take(HEADERS_OCTETS + PROBE.size, socket.MSG_DONTWAIT)
+            frame = tap.take(BEGINNING_OCTETS, socket.MSG_DONTWAIT)
         except BlockingIOError:
             break
         probe = probe_of(frame.octets, udp_ports)
