@@ -60,6 +60,11 @@ class Part:
     def lost(self) -> int:
         return sum(each.lost for each in self.streams)
 
+    @property
+    def clocks_differed_max_ns(self) -> int:
+        """The most that any two of these clocks differed."""
+        return self.offsets.furthest_apart(self.nodes).apart_ns
+
     def disagreements(self, name: str, allowed_ns: int) -> list[str]:
         """What a part in which clocks are kept together should not have had."""
         lines = []
@@ -67,7 +72,7 @@ class Part:
             lines.append(
                 f"{name}: of {self.frames} frames {self.late} were late and {self.lost} lost"
             )
-        if (differed_ns := self.offsets.spread_max_ns(self.nodes)) > allowed_ns:
+        if (differed_ns := self.clocks_differed_max_ns) > allowed_ns:
             lines.append(
                 f"{name}: two clocks differed by {duration(differed_ns)}; the plan allows "
                 f"{duration(allowed_ns)}"
@@ -80,7 +85,7 @@ class Part:
             "sent_late": self.sent_late,
             "late": self.late,
             "lost": self.lost,
-            "clocks_differed_max_ns": self.offsets.spread_max_ns(self.nodes),
+            "clocks_differed_max_ns": self.clocks_differed_max_ns,
             "streams": {
                 each.stream: {
                     "frames": each.frames,
