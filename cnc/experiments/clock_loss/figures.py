@@ -18,12 +18,11 @@ _BILLION = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class StreamOutcome:
-    """The frames of a stream in one part. `over_bound_ns` has for each that arrived its planned
-    instant and how much its latency in true time exceeded the bound, below 0 the slack;
-    `first_late_ns` is the planned instant of the first that was late, or never arrived,
-    `last_late_ns` that of the last. Frames that
-    their talker sent more than RESOLUTION_NS late are `sent_late`, and not judged: no plan promises
-    anything for them."""
+    """The frames of a stream in one part. `over_bound_ns` has for each that arrived when its talker
+    was to send it, and how much its latency exceeded the bound, below 0 the slack; `first_late_ns`
+    is when the first that was late, or never arrived, was to be sent, `last_late_ns` the last. All
+    in true time. Frames that their talker sent more than RESOLUTION_NS late are `sent_late`, and
+    not judged: no plan promises anything for them."""
 
     stream: str
     frames: int
@@ -113,21 +112,21 @@ def part_of(
 def _outcome(flow: AnyFlow, frames: Sequence[Frame], offsets: TrueOffsets) -> StreamOutcome:
     over_bound_ns, bad_ns = [], []
     sent_late = late = lost = 0
+    talker, listener = offsets.clock(flow.talker), offsets.clock(flow.listener)
     for frame in frames:
         if frame.sent_ns - frame.planned_ns > RESOLUTION_NS:
             sent_late += 1
             continue
+        due_ns = talker.true_ns(frame.planned_ns)
         if frame.received_ns is None:
             lost += 1
-            bad_ns.append(frame.planned_ns)
+            bad_ns.append(due_ns)
             continue
-        sent_ns = frame.planned_ns - offsets.at(flow.talker, frame.planned_ns)
-        received_ns = frame.received_ns - offsets.at(flow.listener, frame.received_ns)
-        over_ns = received_ns - sent_ns - (flow.latency_bound_ns or 0)
-        over_bound_ns.append((frame.planned_ns, over_ns))
+        over_ns = listener.true_ns(frame.received_ns) - due_ns - (flow.latency_bound_ns or 0)
+        over_bound_ns.append((due_ns, over_ns))
         if over_ns > 0:
             late += 1
-            bad_ns.append(frame.planned_ns)
+            bad_ns.append(due_ns)
     return StreamOutcome(
         stream=flow.name,
         frames=len(frames),
