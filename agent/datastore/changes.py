@@ -112,9 +112,10 @@ class Changes:
                 self._desired, _ = possible_ports(tree, states)
                 self._waiting = self._clock_waits.stored(self._desired, states)
             self.reconcile(tree)
-            if reason := self.gates_wait():
+            if self._waiting:
+                self._switch.read()  # what keeps the clock may have been configured only now
                 ports = ", ".join(sorted(self._waiting))
-                LOG.info("the gates of %s wait for the clock: %s", ports, reason)
+                LOG.info("the gates of %s wait for the clock: %s", ports, self.gates_wait())
 
     def end_wait(self, states: Mapping[str, PortState]) -> bool:
         """Set the gates that wait if the clock has settled by now; whether ports were configured.

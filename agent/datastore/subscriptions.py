@@ -29,6 +29,7 @@ from agent.datastore.notifications import send
 from agent.datastore.observer import Observer
 from agent.datastore.open_change import Request
 from agent.datastore.requested import requested_ports
+from agent.datastore.waiting import stored_clock_error_ns
 from agent.datastore.watch import Watch
 from agent.events import AgentStarted
 from agent.mechanism import FRER, PTP, STREAM_IDENTITY, Tree
@@ -219,7 +220,7 @@ class Datastore:
             return
         tree = get_json(session, CONFIGURATION)
         if event == "enabled":
-            self._changes.start(tree, _clock_error_ns(get_json(session, ROLLOUT)))
+            self._changes.start(tree, stored_clock_error_ns(get_json(session, ROLLOUT)))
         else:
             try:
                 self._changes.change(request, tree)
@@ -277,13 +278,6 @@ class Datastore:
             gates_wait=gates_wait,
         )
         return json.dumps(tree)
-
-
-def _clock_error_ns(tree: Tree) -> int | None:
-    """How far the plan that the switch has stored allows two clocks to differ, as its rollout
-    says."""
-    allowed: int | None = tree.get("tsn-linux:rollout", {}).get("clock-error-ns")
-    return allowed
 
 
 def _refuse_missing_modules(present: Collection[str]) -> None:

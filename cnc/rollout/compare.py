@@ -28,7 +28,7 @@ from cnc.model import (
 from cnc.rollout import starvation, wording
 from cnc.rollout.forwarding import forwarding_difference, forwarding_needs_change
 from cnc.rollout.left_over import LeftOver
-from cnc.rollout.policing import without_windows
+from cnc.rollout.policing import without_lists
 from cnc.rollout.stream_counts import NO_COUNTS, StreamCounts, stream_counts
 from cnc.rollout.talkers import talker_difference, talker_needs_change
 from cnc.switch.device import ADMISSION, ConnectOptions, Device, DeviceError, Managed, SwitchState
@@ -372,7 +372,7 @@ def _lacks_only_what_waits(desired: PortSettings | None, report: PortReport | No
     if report is None:
         return False
     if isinstance(desired, BridgeForwarding):
-        return forwarding_difference(without_windows(desired), report) is None
+        return forwarding_difference(without_lists(desired), report) is None
     return report.newest is None and report.talker.newest is None
 
 

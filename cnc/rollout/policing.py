@@ -79,12 +79,10 @@ def _does(its: StreamFilter) -> str:
     )
 
 
-def without_windows(desired: BridgeForwarding) -> BridgeForwarding:
-    """What a bridge does while its stream gates wait for its clock: they let pass at any time."""
-    filters = (
-        replace(its, gate=FixedGate.OPEN) if isinstance(its.gate, WindowGate) else its
-        for its in desired.filters
-    )
+def without_lists(desired: BridgeForwarding) -> BridgeForwarding:
+    """What a bridge does while the lists of its stream gates wait for its clock, those of gates
+    that stay closed too: all let pass at any time."""
+    filters = (replace(its, gate=FixedGate.OPEN) for its in desired.filters)
     return replace(desired, filters=tuple(filters))
 
 

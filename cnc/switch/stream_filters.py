@@ -89,11 +89,13 @@ def filter_elements(
 
 def normal(its: StreamFilter) -> StreamFilter:
     """A filter as it is read back: which period its window begins in cannot be told from the base
-    time of its gate."""
-    if not isinstance(its.gate, WindowGate):
-        return its
-    start_ns = its.gate.start_ns % its.gate.period_ns
-    return replace(its, gate=replace(its.gate, start_ns=start_ns))
+    time of its gate, nor what becomes of frames out of order where none is."""
+    if isinstance(its.gate, WindowGate):
+        start_ns = its.gate.start_ns % its.gate.period_ns
+        return replace(its, gate=replace(its.gate, start_ns=start_ns))
+    if its.gate is FixedGate.OPEN and not its.max_sdu_octets:
+        return replace(its, policing=Policing.OFF)
+    return its
 
 
 def _whose(its: StreamFilter) -> tuple[FilteredStream | Strangers, int | None]:
@@ -212,9 +214,7 @@ def _parsed(
         return None
     is_counting = reply.text(row, "t:enforcement", _NAMESPACES) == "count"
     policing = Policing.COUNT if is_counting else Policing.DROP
-    if gate is FixedGate.OPEN and not sdu_octets:
-        policing = Policing.OFF  # nothing is out of order
-    return StreamFilter(of, _PRIORITIES.index(priority), sdu_octets, gate, policing)
+    return normal(StreamFilter(of, _PRIORITIES.index(priority), sdu_octets, gate, policing))
 
 
 def _of(row: Element, known: Mapping[int, Known]) -> FilteredStream | Strangers | None:
@@ -257,6 +257,8 @@ def _parsed_gate(row: Element, prefix: str) -> StreamGate | None:
         reply.entries(row, path, _NAMESPACES), key=lambda entry: _number(entry, "index")
     )
     states = tuple(_LEAVES.text(entry, "gate-state-value") for entry in entries)
+    if not states and prefix == "oper" and _LEAVES.text(row, "oper-gate-state") == "open":
+        return FixedGate.OPEN  # its list waits for the clock
     if states == ("closed",):
         return FixedGate.CLOSED
     times = [row.find(f"p:{prefix}-{name}-time", _NAMESPACES) for name in ("cycle", "base")]

@@ -13,11 +13,20 @@ from pathlib import Path
 import pytest
 import sysrepo
 
+from agent.kernel import timex
 from agent.mechanisms.gates.model import GateState
 from tests.kernel.test_taprio import QdiscEvents
-from tests.stack.sysrepo_client import BRIDGE_PORT, GATES, HALF_AND_HALF, gated
+from tests.stack.sysrepo_client import (
+    BASE_TIME_S,
+    BRIDGE_PORT,
+    GATES,
+    HALF_AND_HALF,
+    gated,
+)
 
 START_TIMEOUT_S = 60
+LOOKS_EVERY_S = 10
+ADJ_MAXERROR, ADJ_STATUS = 0x0004, 0x0010  # linux/timex.h
 
 
 @pytest.fixture
@@ -44,6 +53,19 @@ def start(
         for process in started:
             process.kill()
             process.wait()
+
+
+@pytest.fixture
+def synchronise() -> Iterator[Callable[[], None]]:
+    """Does to the kernel's clock what chrony does, TAI apart; then it is as after a boot."""
+    yield lambda: steer(0)
+    steer(timex.STA_UNSYNC)
+    timex.set_tai_offset(0)
+
+
+def steer(status: int) -> None:
+    modes = ADJ_STATUS | ADJ_MAXERROR
+    timex._adjtimex(timex._Timex(modes=modes, status=status, maxerror=0))
 
 
 def at_s(clock: int, seconds: int) -> int:
@@ -111,3 +133,28 @@ def test_schedules_outlive_a_killed_agent_and_its_successor_touches_nothing(
         client.replace(gated("p1"), gated("p2"))
         assert not events.any()
     assert kernel.read()["p1"][GateState].running is not None
+
+
+def test_stored_gates_wait_for_a_clock_that_a_program_synchronises(
+    start, client, kernel, synchronise
+):
+    """As a kernel boots: no program does, and it knows no TAI."""
+
+    def waits() -> str | None:
+        return client.read("/tsn-linux:agent")["tsn-linux:agent"].get("gates-wait")
+
+    interfaces = {"interface": [gated("p1")]}
+    rollout = {"clock-error-ns": "1000"}
+    client.merge({"ietf-interfaces:interfaces": interfaces, "tsn-linux:rollout": rollout})
+    start()
+    assert kernel.read()["p1"][GateState].taprio is None
+    assert waits() == "unmanaged: the kernel says that no program synchronises it"
+    synchronise()
+    time.sleep(LOOKS_EVERY_S + 1)
+    assert kernel.read()["p1"][GateState].taprio is None
+    assert waits() == "unmanaged: the kernel has no TAI offset"
+    timex.set_tai_offset(37)
+    time.sleep(LOOKS_EVERY_S + 1)
+    taprio = kernel.read()["p1"][GateState].taprio
+    assert taprio.schedule.base_time_ns == BASE_TIME_S * 10**9
+    assert waits() is None

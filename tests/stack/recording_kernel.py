@@ -154,6 +154,7 @@ class RecordedPorts(MemoryPorts):
         return self._kernel.ptp
 
     def unsettled(self, clock_error_ns: int) -> str | None:
+        self._kernel.allowed_ns = clock_error_ns
         return self._kernel.unsettled
 
     def close(self) -> None:
@@ -176,8 +177,9 @@ class RecordingKernel(Switch):
     """A switch of ports in memory. `log` lists what was done, `reads` counts the times it was read.
 
     Its clocks stand at `time_ns`, and move only when a test moves them; None: the machine's own.
-    `unsettled` is what its clock lacks. `refuse` and `delay_s` make trouble; `changed` and
-    `vanished` are what happens to a port without the agent.
+    `unsettled` is what its clock lacks, `allowed_ns` the clock error by which it was judged.
+    `refuse` and `delay_s` make trouble; `changed` and `vanished` are what happens to a port without
+    the agent.
     """
 
     def __init__(self, *ports: PortState, now_ns: int | None = None) -> None:
@@ -190,6 +192,7 @@ class RecordingKernel(Switch):
         self.gates_refused: str | None = None
         self.ptp: PtpStatus | None = None
         self.unsettled: str | None = None
+        self.allowed_ns: int | None = None
         self.ports: RecordedPorts = RecordedPorts(self, ports)
 
     @property

@@ -40,6 +40,7 @@ def test_stored_gates_wait_until_the_clock_has_settled(booted, client):
     serving = Datastore(booted)
     assert not has_gates(booted)
     assert shown(client) == LACKING
+    assert booted.allowed_ns == 1_000
 
     booted.unsettled = None
     serving.close()

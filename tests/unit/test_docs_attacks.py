@@ -8,7 +8,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "attacks.md"
 ROW = re.compile(r"^\| (\d+) \| (.+?) \| (.+?) \| (.*?) ?\|$", re.MULTILINE)
-TEST = re.compile(r"`((?:unit|stack|kernel|boot)/test_\w+\.py)(?:::(test_\w+))?`")
+TEST = re.compile(r"`((?:unit|stack|kernel|boot|many_kernels)/test_\w+\.py)(?:::(test_\w+))?`")
 
 
 def rows():

@@ -110,9 +110,20 @@ def test_frames_are_judged_in_true_time_whatever_the_clocks_of_their_ends_show()
     # Its talker was late: the plan promises nothing for it.
     excused = Frame("motion", 3, -29_500, -28_499, 9_000)
     (found,) = part_of([STREAM], [in_time, late, lost, excused], truth, ["t1", "l1"]).streams
-    assert (found.frames, found.late, found.lost, found.first_late_ns) == (4, 1, 1, 10_500)
+    assert (found.frames, found.late, found.lost, found.first_late_ns) == (4, 1, 1, 10_000)
     assert found.sent_late == 1
-    assert found.over_bound_ns == [(-29_500, 0), (10_500, 1)]
+    assert found.over_bound_ns == [(-30_000, 0), (10_000, 1)]
+
+
+def test_what_clocks_of_another_frequency_show_is_no_instant_of_the_record():
+    """The talker's is twice as fast as true time, the listener's half as fast."""
+    truth = offsets(t1=[(0, 0), (100_000, 100_000)], l1=[(0, 0), (100_000, -50_000)])
+    in_time = Frame("motion", 0, 40_000, 40_000, 25_000)
+    late = Frame("motion", 1, 80_000, 80_000, 35_001)
+    lost = Frame("motion", 2, 120_000, 120_000, None)
+    (found,) = part_of([STREAM], [in_time, late, lost], truth, ["t1", "l1"]).streams
+    assert found.over_bound_ns == [(20_000, 0), (40_000, 2)]
+    assert (found.first_late_ns, found.last_late_ns) == (40_000, 60_000)
 
 
 def test_a_part_with_clocks_in_step_may_have_neither_late_frames_nor_clocks_apart():

@@ -10,7 +10,7 @@ import pytest
 
 from agent.datastore.changes import Changes
 from agent.datastore.open_change import Request
-from agent.datastore.waiting import ROLLOUT_MODULE
+from agent.datastore.waiting import ROLLOUT_MODULE, stored_clock_error_ns
 from agent.datastore.watch import Watch
 from agent.mechanisms.classification.model import DscpState
 from agent.mechanisms.gates.model import GateState
@@ -94,6 +94,35 @@ def test_the_log_says_which_gates_wait_and_for_what(kernel, caplog):
     with caplog.at_level("INFO"):
         Changes(kernel, lambda: STORED).start(STORED, CLOCK_ERROR_NS)
     assert f"the gates of p1, p2 wait for the clock: {LACKING}" in caplog.text
+
+
+def test_the_log_names_a_ptp4l_that_runs_only_once_what_is_stored_is_in_force(
+    kernel, monkeypatch, caplog
+):
+    kernel.unsettled = "unmanaged: the kernel says that no program synchronises it"
+    read = kernel.ports.read
+
+    def read_with_ptp4l():
+        if kernel.log:
+            kernel.unsettled = LACKING
+        return read()
+
+    monkeypatch.setattr(kernel.ports, "read", read_with_ptp4l)
+    with caplog.at_level("INFO"):
+        Changes(kernel, lambda: STORED).start(STORED, CLOCK_ERROR_NS)
+    assert f"the gates of p1, p2 wait for the clock: {LACKING}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("stored", "allowed_ns"),
+    [
+        ({"tsn-linux:rollout": {"clock-error-ns": "1000"}}, 1_000),
+        ({"tsn-linux:rollout": {"controller": "ann@noc"}}, None),
+        ({}, None),
+    ],
+)
+def test_the_clock_error_of_the_plan_is_a_number_though_sysrepo_has_a_text(stored, allowed_ns):
+    assert stored_clock_error_ns(stored) == allowed_ns
 
 
 def test_what_has_settled_once_waits_no_more(kernel, changes, look):

@@ -60,6 +60,11 @@ def test_of_several_clocks_those_that_were_furthest_apart_at_one_instant_are_fou
     assert found == FurthestApart(behind="l1", ahead="t1", apart_ns=1_200)
 
 
+def test_clocks_without_a_record_are_not_apart():
+    """A measurement may be shorter than what is between two records."""
+    assert TrueOffsets([]).furthest_apart(["s1", "t1"]) == FurthestApart("s1", "s1", 0)
+
+
 def test_offsets_that_are_written_are_read_as_they_were(tmp_path: Path):
     (tmp_path / "all.csv").write_text(RECORD)
     offsets.write(tmp_path / "again.csv", offsets.read(tmp_path / "all.csv"))

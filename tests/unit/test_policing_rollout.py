@@ -24,6 +24,7 @@ from cnc.policing import (
 from cnc.rollout.compare import difference_of, needs_change
 from cnc.rollout.history import encoding
 from cnc.rollout.history.record import Outcome, SwitchChange
+from cnc.rollout.policing import without_lists
 from cnc.rollout.preflight.bridges import examine_bridge
 from cnc.rollout.preflight.finding import Verdict
 from cnc.switch.forwarding import bridge_reports
@@ -266,6 +267,21 @@ def test_a_gate_is_read_from_the_list_that_runs_and_while_one_is_to_come_from_th
     report = bridge_reports(config, ["br0"])["br0"]
     assert report.forwarding.filters == (normal(filtered()),)
     assert [each.is_pending for each in report.filter_counts.values()] == [False]
+
+
+def test_gates_whose_lists_wait_for_the_clock_are_read_as_open_those_of_strangers_too() -> None:
+    """What agents show of a gate that is in the state it has before its list."""
+    desired = told(filtered(), strangers())
+    config = sent(desired)
+    for gate in rows(config, "stream-gate-instance-table"):
+        for name in ("control-list", "cycle-time", "base-time"):
+            gate.remove(gate.find(f"{PSFP}admin-{name}"))
+        etree.SubElement(gate, f"{PSFP}oper-gate-state").text = "open"
+    report = bridge_reports(config, ["br0"])["br0"]
+    assert {*report.forwarding.filters} == as_read(without_lists(desired))
+    for state in rows(config, "oper-gate-state"):
+        state.text = "closed"
+    assert bridge_reports(config, ["br0"])["br0"].forwarding.filters == ()
 
 
 def test_counters_are_those_of_their_filter() -> None:

@@ -20,10 +20,17 @@ from cnc.model import (
     TalkerConfiguration,
     TalkerStream,
 )
-from cnc.policing import FilteredStream, Policing, StreamFilter, WindowGate
+from cnc.policing import (
+    FilteredStream,
+    FixedGate,
+    Policing,
+    Strangers,
+    StreamFilter,
+    WindowGate,
+)
 from cnc.rollout.compare import PortStatus
 from cnc.rollout.compare import _port_status as port_status
-from cnc.rollout.policing import without_windows
+from cnc.rollout.policing import without_lists
 from cnc.rollout.preflight import Check, Verdict
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.settled import trust
@@ -275,7 +282,7 @@ def test_status_says_of_each_port_without_its_gates_that_they_wait():
 
 def test_status_says_of_a_bridge_that_its_stream_gates_wait():
     its, waits = policed(Policing.DROP), "unmanaged: the kernel has no TAI offset"
-    found = bridge_status(its, without_windows(its), waits)
+    found = bridge_status(its, without_lists(its), waits)
 
     assert found.verdict == f"gates wait for the clock: {waits}"
     assert not found.agrees
@@ -285,7 +292,7 @@ def test_status_says_of_a_bridge_that_its_stream_gates_wait():
 def test_a_bridge_that_differs_otherwise_too_is_told_to_differ():
     """Waiting explains stream gates alone."""
     its = policed(Policing.DROP)
-    found = bridge_status(its, without_windows(policed(Policing.COUNT)), "not locked")
+    found = bridge_status(its, without_lists(policed(Policing.COUNT)), "not locked")
 
     assert found.verdict.startswith("differs: ")
 
@@ -302,11 +309,14 @@ def test_status_says_of_an_end_station_that_its_offsets_wait():
 
 
 def policed(policing: Policing) -> BridgeForwarding:
-    """A bridge that filters one stream."""
+    """A bridge that filters one stream, and shuts strangers out."""
     of = StreamAddress("03:54:53:4e:00:00", 10)
     frames = FilteredStream(of.destination_mac, of.vlan_id, "cam")
     window = WindowGate(1_000_000, 2_000, 9_000, 400)
-    filters = (StreamFilter(frames, 5, 200, window, policing),)
+    filters = (
+        StreamFilter(frames, 5, 200, window, policing),
+        StreamFilter(Strangers("cam"), 5, 0, FixedGate.CLOSED, policing),
+    )
     return BridgeForwarding(
         {of: ("s2",)}, {10: ("cam", "s2")}, ("cam",), {of: "camera"}, filters=filters
     )

@@ -218,7 +218,7 @@ def _parts_table(parts: Mapping[str, Part]) -> Sheet:
             [
                 name,
                 *(f"{part.frames:,}", str(part.sent_late), f"{part.late:,}", str(part.lost)),
-                f"{part.offsets.spread_max_ns(part.nodes):,}",
+                f"{part.clocks_differed_max_ns:,}",
             ]
             for name, part in parts.items()
         ],

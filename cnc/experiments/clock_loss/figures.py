@@ -18,12 +18,11 @@ _BILLION = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class StreamOutcome:
-    """The frames of a stream in one part. `over_bound_ns` has for each that arrived its planned
-    instant and how much its latency in true time exceeded the bound, below 0 the slack;
-    `first_late_ns` is the planned instant of the first that was late, or never arrived,
-    `last_late_ns` that of the last. Frames that
-    their talker sent more than RESOLUTION_NS late are `sent_late`, and not judged: no plan promises
-    anything for them."""
+    """The frames of a stream in one part. `over_bound_ns` has for each that arrived when its talker
+    was to send it, and how much its latency exceeded the bound, below 0 the slack; `first_late_ns`
+    is when the first that was late, or never arrived, was to be sent, `last_late_ns` the last. All
+    in true time. Frames that their talker sent more than RESOLUTION_NS late are `sent_late`, and
+    not judged: no plan promises anything for them."""
 
     stream: str
     frames: int
@@ -60,6 +59,11 @@ class Part:
     def lost(self) -> int:
         return sum(each.lost for each in self.streams)
 
+    @property
+    def clocks_differed_max_ns(self) -> int:
+        """The most that any two of these clocks differed."""
+        return self.offsets.furthest_apart(self.nodes).apart_ns
+
     def disagreements(self, name: str, allowed_ns: int) -> list[str]:
         """What a part in which clocks are kept together should not have had."""
         lines = []
@@ -67,7 +71,7 @@ class Part:
             lines.append(
                 f"{name}: of {self.frames} frames {self.late} were late and {self.lost} lost"
             )
-        if (differed_ns := self.offsets.spread_max_ns(self.nodes)) > allowed_ns:
+        if (differed_ns := self.clocks_differed_max_ns) > allowed_ns:
             lines.append(
                 f"{name}: two clocks differed by {duration(differed_ns)}; the plan allows "
                 f"{duration(allowed_ns)}"
@@ -80,7 +84,7 @@ class Part:
             "sent_late": self.sent_late,
             "late": self.late,
             "lost": self.lost,
-            "clocks_differed_max_ns": self.offsets.spread_max_ns(self.nodes),
+            "clocks_differed_max_ns": self.clocks_differed_max_ns,
             "streams": {
                 each.stream: {
                     "frames": each.frames,
@@ -108,21 +112,21 @@ def part_of(
 def _outcome(flow: AnyFlow, frames: Sequence[Frame], offsets: TrueOffsets) -> StreamOutcome:
     over_bound_ns, bad_ns = [], []
     sent_late = late = lost = 0
+    talker, listener = offsets.clock(flow.talker), offsets.clock(flow.listener)
     for frame in frames:
         if frame.sent_ns - frame.planned_ns > RESOLUTION_NS:
             sent_late += 1
             continue
+        due_ns = talker.true_ns(frame.planned_ns)
         if frame.received_ns is None:
             lost += 1
-            bad_ns.append(frame.planned_ns)
+            bad_ns.append(due_ns)
             continue
-        sent_ns = frame.planned_ns - offsets.at(flow.talker, frame.planned_ns)
-        received_ns = frame.received_ns - offsets.at(flow.listener, frame.received_ns)
-        over_ns = received_ns - sent_ns - (flow.latency_bound_ns or 0)
-        over_bound_ns.append((frame.planned_ns, over_ns))
+        over_ns = listener.true_ns(frame.received_ns) - due_ns - (flow.latency_bound_ns or 0)
+        over_bound_ns.append((due_ns, over_ns))
         if over_ns > 0:
             late += 1
-            bad_ns.append(frame.planned_ns)
+            bad_ns.append(due_ns)
     return StreamOutcome(
         stream=flow.name,
         frames=len(frames),

@@ -87,10 +87,7 @@ def _of_frames(turn: Turn, allowed_ns: int) -> Callable[[Figure], None]:
         for number, its in enumerate(turn.part.streams):
             colour = COLOURS[number % len(COLOURS)]
             axes.plot(
-                [
-                    (turn.error_ns(planned_ns) or 0) * US_PER_NS
-                    for planned_ns, _ in its.over_bound_ns
-                ],
+                [(turn.error_ns(due_ns) or 0) * US_PER_NS for due_ns, _ in its.over_bound_ns],
                 [over_ns * US_PER_NS for _, over_ns in its.over_bound_ns],
                 ".",
                 markersize=8 - 6 * number / len(turn.part.streams),  # they lie upon each other

@@ -68,13 +68,10 @@ def _be_node(intent: Intent, kernel: Kernel, directory: Path, clocks: Clocks) ->
     inside(home, partial(topology.configure_node, intent, kernel.node))
     addresses = management(intent).switches
     inside(home, partial(_bring_up_management, addresses.get(kernel.node)))
-    switch = Switch(kernel.node, home, directory / kernel.node, own_clock=True)
+    switch = switch_of(intent, kernel.node)
     if kernel.node in intent.network.managed:
         host_key = switch.prepare(template(intent.name, operators(intent), directory))
-        for program in PROGRAMS_OF_A_KERNEL:
-            switch.start(
-                program, management_of(intent, kernel.node), SHARED / f"{layout.CLIENT_KEY}.pub"
-            )
+        start_programs(intent, switch)
         (SHARED / f"{kernel.node}.host-key").write_text(host_key)
     else:
         _tell_tai(directory)
@@ -86,6 +83,19 @@ def _be_node(intent: Intent, kernel: Kernel, directory: Path, clocks: Clocks) ->
         connected, _ = listening.accept()
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         threading.Thread(target=_serve, args=(connected, home, environment), daemon=True).start()
+
+
+def switch_of(intent: Intent, node: str) -> Switch:
+    """A node with an agent, as it is in the node's own kernel."""
+    home = namespaces.of_node(intent.name, node)
+    return Switch(node, home, STATE_ROOT / intent.name / node, own_clock=True)
+
+
+def start_programs(intent: Intent, switch: Switch) -> None:
+    """Start all that runs on a node with an agent, in the node's own kernel."""
+    authorized_keys = SHARED / f"{layout.CLIENT_KEY}.pub"
+    for program in PROGRAMS_OF_A_KERNEL:
+        switch.start(program, management_of(intent, switch.name), authorized_keys)
 
 
 def _tell_tai(directory: Path) -> None:

@@ -68,15 +68,11 @@ class TrueOffsets:
         """The instants of the records, and the offsets."""
         return self._times_ns[node], self._offsets_ns[node]
 
-    def spread_max_ns(self, nodes: Sequence[str]) -> int:
-        """The most that any two of these clocks differed at any record."""
-        at_once = zip(*(self._offsets_ns[node] for node in nodes), strict=True)
-        return max((max(values) - min(values) for values in at_once), default=0)
-
     def furthest_apart(self, nodes: Sequence[str]) -> FurthestApart:
-        """Of these clocks at any record; there is one."""
+        """Of these clocks at any record; without a record the first, from itself."""
         at_once = zip(*(self._offsets_ns[node] for node in nodes), strict=True)
-        offsets_ns = max(at_once, key=lambda each: max(each) - min(each))
+        in_step = (0,) * len(nodes)
+        offsets_ns = max(at_once, key=lambda each: max(each) - min(each), default=in_step)
         behind_ns, ahead_ns = min(offsets_ns), max(offsets_ns)
         behind, ahead = (nodes[offsets_ns.index(each)] for each in (behind_ns, ahead_ns))
         return FurthestApart(behind, ahead, ahead_ns - behind_ns)

@@ -133,7 +133,7 @@ class OwnClocks:
     def true_time(self, nodes: Sequence[str]) -> TrueTime:
         ahead_ns = {node: self.offsets.series(node)[1] for node in nodes}
         spans = [ClockSpan(node, min(its), max(its)) for node, its in ahead_ns.items()]
-        return TrueTime(self.offsets.spread_max_ns(nodes), spans)
+        return TrueTime(self.offsets.furthest_apart(nodes).apart_ns, spans)
 
 
 def _in_true_time(frame: Frame, talker: Clock, listener: Clock) -> Frame:
