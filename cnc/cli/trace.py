@@ -56,6 +56,13 @@ _CAPTURE = "trace.pcapng"
     "--duration", "duration_ns", callback=quantity("DURATION"), help="How long (default 1s)."
 )
 @click.option("--cycles", type=click.IntRange(min=1), help="How long, in cycles of the schedule.")
+@click.option(
+    "--kernel",
+    "with_kernel",
+    is_flag=True,
+    help="Record events of the kernel, too: they tell queues from processing, and how long "
+    "listeners' programs take to wake up.",
+)
 @click.option("--frame", metavar="FLOW/SEQ", help="Show the way of one frame, such as motion/17.")
 @click.option("--outliers", is_flag=True, help="Count what makes the latest frames late.")
 @click.option("--correlation", is_flag=True, help="Show which layers the total varies with.")
@@ -78,6 +85,7 @@ def trace(  # noqa: PLR0917  one parameter an option
     is_import: bool,
     duration_ns: int | None,
     cycles: int | None,
+    with_kernel: bool,
     frame: str | None,
     outliers: bool,
     correlation: bool,
@@ -106,6 +114,8 @@ def trace(  # noqa: PLR0917  one parameter an option
 
     if is_import and (duration_ns or cycles):
         raise click.UsageError("--import sends nothing: it takes no --duration and no --cycles")
+    if is_import and with_kernel:
+        raise click.UsageError("--import sends nothing: it takes no --kernel")
     if not is_import and len(files) > 1:
         raise click.UsageError(f"found {len(files)} files, expected one, or --import")
     if pictures:
@@ -115,7 +125,7 @@ def trace(  # noqa: PLR0917  one parameter an option
     if is_import:
         taken = _import(files, keep)
     else:
-        taken = _record(files[0], duration_ns, cycles, state_dir, keep)
+        taken = _record(files[0], duration_ns, cycles, state_dir, keep, with_kernel=with_kernel)
     if wanted and not taken.frames:
         raise InputError(
             f"--frame: {wanted[0]} has no frame {wanted[1]}{'' if is_import else ' in this time'}",
@@ -190,6 +200,8 @@ def _record(
     cycles: int | None,
     state_dir: Path,
     keep: _Keep,
+    *,
+    with_kernel: bool,
 ) -> _Taken:
     """Send the streams of a file through its lab, and take the accounts of all frames."""
     from cnc.lab.platform import made_by  # noqa: PLC0415
@@ -200,7 +212,7 @@ def _record(
     document = app.load(file)
     intent = intent_of(document)
     send_ns = length_ns(intent, duration_ns, cycles)
-    sending = tracing.Sending(file, document, send_ns, state_dir, keep.flow)
+    sending = tracing.Sending(file, document, send_ns, state_dir, keep.flow, with_kernel)
     with ExitStack() as stack:
         directory = keep.output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         recorded, platform = tracing.traced(sending, directory, keep=bool(keep.output))
@@ -210,7 +222,9 @@ def _record(
     by_path = ByPath(recorded.under.durations_off_ns)
     accounts, hops_max = recorded.accounts(), recorded.hops_max
     frames = _take(
-        accounts, keep, start_ns, hops_max, (by_path.add, lambda each: margins.add(each.row))
+        *(accounts, keep, start_ns, hops_max),
+        (by_path.add, lambda each: margins.add(each.row)),
+        with_kernel=with_kernel,
     )
     if keep.output:
         with (keep.output / _CAPTURE).open("wb") as capture:
@@ -254,6 +268,8 @@ def _take(
     start_ns: int,
     hops_max: int,
     each_into: Sequence[Callable[[Account], None]],
+    *,
+    with_kernel: bool = False,
 ) -> Sequence[Account]:
     """Take accounts one at a time, and write the tables if there is a directory for them; those
     that are wanted."""
@@ -263,7 +279,8 @@ def _take(
     with ExitStack() as stack:
         takers = [*each_into]
         if keep.output:
-            takers.append(stack.enter_context(Tables(keep.output, start_ns, hops_max)).add)
+            tables = Tables(keep.output, start_ns, hops_max, with_kernel=with_kernel)
+            takers.append(stack.enter_context(tables).add)
         for each in accounts:
             for take in takers:
                 take(each)

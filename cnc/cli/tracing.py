@@ -36,13 +36,14 @@ _ON_CONTROLLER = "cnc.cli.trace_on_controller"
 class Sending:
     """What is to be sent: the streams of `document`, which a file holds, for so long, by the plan
     that the history of rollouts in `state_dir` leads to. `flow` is one of which a frame is wanted;
-    empty: none."""
+    empty: none. With `kernel` events of the kernel are recorded, too."""
 
     file: Path
     document: Plan | Intent
     duration_ns: int
     state_dir: Path
     flow: str
+    kernel: bool = False
 
 
 def traced(sending: Sending, directory: Path, *, keep: bool) -> tuple[Trace, Platform]:
@@ -50,7 +51,8 @@ def traced(sending: Sending, directory: Path, *, keep: bool) -> tuple[Trace, Pla
     in `directory` the record of every frame. `keep`: the trace can be written as a capture.
 
     Raises:
-        InputError: a flow is unknown, or this is the controller of a lab of kernels.
+        InputError: a flow is unknown, or this is the controller of a lab of kernels, or events are
+            wanted that this kernel, or this lab, cannot record.
         CncError: no such lab is up, its ports run other lists, or an end station's program failed.
     """
     from cnc.lab import lifecycle  # noqa: PLC0415
@@ -66,9 +68,17 @@ def traced(sending: Sending, directory: Path, *, keep: bool) -> tuple[Trace, Pla
             hint="run `cnc lab trace` on the machine that has started the lab",
         )
     if has_cables(intent.name):
+        if sending.kernel:
+            raise InputError(
+                f"--kernel: lab {intent.name} has a kernel for each node, whose events and clocks "
+                "are its own",
+                hint="trace it without --kernel, or a lab of `cnc lab up` without --kernels own",
+            )
         return _of_kernels(sending, directory, keep=keep)
     lab, plan, sent = ready(sending)
-    trace = record.record(lab, plan, sent, sending.duration_ns, directory, keep=keep)
+    trace = record.record(
+        *(lab, plan, sent, sending.duration_ns, directory), keep=keep, kernel=sending.kernel
+    )
     return trace, Platform.here()
 
 

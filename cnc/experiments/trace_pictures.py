@@ -43,6 +43,7 @@ _LAYER_COLOURS = {
     Layer.OWN_CLASS: "#cc79a7",
     Layer.OTHER_CLASS: ORANGE,
     Layer.WIRE: "#b3b3b3",
+    Layer.LISTENER_WAKE_UP: "#882255",
     Layer.LISTENER: "#332288",
 }
 _STAGE_TITLES = {

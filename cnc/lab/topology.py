@@ -109,11 +109,10 @@ def _lay_cables(intent: Intent) -> None:
 def _lay_timed_cables(intent: Intent) -> None:
     """Every port's pair ends in the wires' namespace; there the ends are joined."""
     home = namespaces.of_wires(intent.name)
-    inner = {}
+    inner = wires.interfaces(intent.network)
     mtu = mtu_octets(intent)
     with IPRoute() as ip:
-        for number, (port, own) in enumerate(port_addresses(intent.network).items()):
-            inner[port] = f"w{number}"
+        for port, own in port_addresses(intent.network).items():
             peer = {"ifname": inner[port], "net_ns_fd": home, "mtu": mtu}
             ip.link("add", kind="veth", **_end(intent.name, port, own.mac, mtu), peer=peer)
     wires.connect(intent.network, home, inner)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from cnc.addressing import port_addresses
 from cnc.lab.iproute2 import batch
 from cnc.model import Link, Network, PortRef, transmission_ns
 
@@ -24,6 +25,11 @@ BURST_OCTETS = 9_216  # the longest frame; short ones of a burst wait on the wir
 SHAPER_LIMIT_OCTETS = 100_000_000  # the frames of the pfifo are what limits
 SHAPED_FRAMES = 1_000  # txqueuelen of a veth: what a queue with gates holds, too
 NETEM_UNIT_NS = 64  # tc rounds delays down to multiples of it
+
+
+def interfaces(network: Network) -> dict[PortRef, str]:
+    """The interface at which the cable of each port begins, in the namespace of the cables."""
+    return {port: f"w{number}" for number, port in enumerate(port_addresses(network))}
 
 
 def connect(network: Network, namespace: str, wires: Mapping[PortRef, str]) -> None:

@@ -77,13 +77,15 @@ def run(
     drain_ns: int = DRAIN_NS,
     grid_ns: int | None = None,
     begun: Callable[[int], None] = lambda _: None,
+    listening: Callable[[Mapping[str, int]], None] = lambda _: None,
 ) -> Recording:
     """Send the flows for a duration, starting with a cycle of the schedule; blocks until the end.
 
     The start is the first multiple of `grid_ns` at least START_AHEAD_NS ahead; without one, see
     `start_grid_ns`. With `stamps` the talkers' kernels record when each frame entered and left
     the queue, with `deliveries` the listeners' programs when they had each. Listeners wait for
-    `drain_ns` beyond the duration. `begun` is called ahead of the start with its instant.
+    `drain_ns` beyond the duration. `begun` is called ahead of the start with its instant, and
+    before it `listening`, with the process of each listener's program, by node.
 
     Writes `frames.csv`, whose instants count from the start, and `frames.json`, the parameters
     of the run, into `directory`, beside the files of each end station; in a bridged network
@@ -112,6 +114,7 @@ def run(
             station.start(directory, parameters)
         for station in stations:
             station.await_ready()
+        listening({listener.node: listener.pid for listener in listeners})
         start_ns = next_start_ns(grid_ns, stations)
         for talker in talkers:
             talker.send_start(start_ns)

@@ -75,6 +75,11 @@ class Station:
             raise self._failure("ended before it was ready")
         self.ahead_ns = int(said[1]) - tai_ns()
 
+    @property
+    def pid(self) -> int:
+        """The process of its program, where nodes are namespaces of this kernel."""
+        return self._running.pid
+
     def send_start(self, start_ns: int) -> None:
         if self._running.stdin is not None:
             self._running.stdin.write(f"{start_ns}\n")

@@ -1,12 +1,16 @@
-"""Whether frames waited at closed gates as the lists say that the kernels of a lab run."""
+"""Whether frames waited at closed gates as the lists say that the kernels of a lab run, and whether
+what events of the kernel tell apart of that adds up to it."""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
 
 from cnc.lab import Lab
 from cnc.model import NS_PER_S
 from cnc.rollout import status
 from cnc.switch.tree import KernelSchedule
-from cnc.traffic.trace.account import Layer
+from cnc.traffic.trace.account import Account, Layer
 from cnc.traffic.trace.record import Trace
 
 # Reading a clock takes this much virtual time, and every time stamp is a reading.
@@ -72,3 +76,26 @@ def check(traced: Trace, running: Lab) -> None:
     for each in found:
         assert sum(part.duration_ns or 0 for part in each.parts) == each.total_ns
     assert wrong(traced, running) == []
+
+
+def check_events(traced: Trace) -> None:
+    by_taps, by_events = list(replace(traced, events=None).accounts()), list(traced.accounts())
+    assert [each for each in by_events if each.total_ns is None] == []
+    changed = 0
+    for coarse, fine in zip(by_taps, by_events, strict=True):
+        assert [part for part in fine.parts if (part.duration_ns or 0) < 0] == []
+        assert _by_place(coarse) == _by_place(fine)
+        changed += sum(
+            coarse.layer_ns(each) != fine.layer_ns(each) for each in (Layer.QDISC, Layer.LISTENER)
+        )
+    print(f"{len(by_events)} rows add up, {changed} layers of them are told apart by events")
+    assert changed
+
+
+def _by_place(account: Account) -> dict[tuple[str, bool], int]:
+    """The time at each place, that on the cable apart."""
+    sums: dict[tuple[str, bool], int] = defaultdict(int)
+    for part in account.parts:
+        assert part.duration_ns is not None
+        sums[part.place, part.layer is Layer.WIRE] += part.duration_ns
+    return sums

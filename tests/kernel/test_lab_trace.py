@@ -16,7 +16,6 @@ from click.testing import CliRunner
 
 from cnc import __version__
 from cnc import intent as intents
-from cnc.addressing import port_addresses
 from cnc.cli.trace import trace
 from cnc.lab import Lab, lab, wires
 from cnc.lab.namespaces import of_wires
@@ -115,7 +114,7 @@ def late_arrivals(running: Lab, port: PortRef) -> Iterator[None]:
 def late_cable(running: Lab, port: PortRef) -> Iterator[None]:
     network = running.intent.network
     link = network.links[port]
-    exit_ = f"w{[*port_addresses(network)].index(link.target)}"
+    exit_ = wires.interfaces(network)[link.target]
     least_ns = link.propagation_ns + network.bridges[link.target.node].processing_min_ns
 
     def delay(delay_ns: int) -> None:

@@ -13,6 +13,12 @@ parts of `Account.parts`, one after the other:
               wire             transmission and propagation
     listener  listener         from the kernel's time stamp to the program's reading of the clock
 
+With events of the kernel two of them are divided further: `processing` ends when the frame enters
+the queue of the next port, where its gate and those ahead are waited for, and `qdisc` is at the
+ports of switches, too; and what the listener's program is woken and does not run yet is
+
+    listener  listener wake-up
+
 What is ahead of a frame is what left its port before it, while that is on the cable. Between a
 frame's first chance to leave and its departure its gate may shut again: then those ahead have cost
 it that window, or the switch has if there were none.
@@ -33,6 +39,7 @@ from cnc.traffic.column import Column
 from cnc.traffic.recording import AnyFlow
 from cnc.traffic.trace.circumstances import Circumstances
 from cnc.traffic.trace.join import Crossing, Row
+from cnc.traffic.trace.kernel_events import KernelEvents
 from cnc.traffic.trace.openings import Openings
 from cnc.traffic.trace.passages import Passages
 from cnc.traffic.trace.taps import TappedPort
@@ -51,7 +58,11 @@ class Layer(StrEnum):
     OWN_CLASS = "own class"
     OTHER_CLASS = "other class"
     WIRE = "wire"
+    LISTENER_WAKE_UP = "listener wake-up"
     LISTENER = "listener"
+
+
+OF_KERNEL_EVENTS = frozenset({Layer.LISTENER_WAKE_UP})  # without those no part is in such a layer
 
 
 class Part(NamedTuple):
@@ -75,6 +86,8 @@ class Account:
         delivered_ns = self.row.delivered_ns
         if delivered_ns is None or not self.row.is_complete:
             return None
+        if any(part.duration_ns is None for part in self.parts):
+            return None  # that of which an event of the kernel is
         return delivered_ns - self.row.planned_ns
 
     def layer_ns(self, layer: Layer) -> int | None:
@@ -89,25 +102,35 @@ def account(
     sent: Sequence[AnyFlow],
     rows: Iterable[Row],
     taps: Mapping[PortRef, TappedPort],
+    events: KernelEvents | None = None,
 ) -> Iterator[Account]:
     """An account for each row, in their order, one at a time. `taps` are those that the rows were
-    joined from."""
+    joined from; with `events` of the kernel more layers are told apart."""
     classes = {number: flow.traffic_class for number, flow in enumerate(sent)}
     ports = {
         port: _Port(under, link, taps[port].left if port in taps else Passages(), classes)
         for port, link in under.network.links.items()
     }
-    return (Account(row, tuple(_parts(ports, row))) for row in rows)
+    return (Account(row, tuple(_parts(ports, row, events))) for row in rows)
 
 
-def _parts(ports: Mapping[PortRef, _Port], row: Row) -> Iterator[Part]:
+def _parts(ports: Mapping[PortRef, _Port], row: Row, events: KernelEvents | None) -> Iterator[Part]:
     talker = row.flow.talker
     yield Part(talker, Layer.WAKE_UP, row.sent_ns - row.planned_ns)
     yield Part(talker, Layer.SOCKET, between(row.sent_ns, row.scheduled_ns))
     before_ns = 0  # of its processing, on the cable before
     for number, crossing in enumerate(row.crossings):
         port = ports[crossing.port]
-        waited = port.waited(crossing, row.flow.traffic_class)
+        queued_ns = crossing.entered_ns
+        rest = Layer.PROCESSING if number else Layer.QDISC
+        if number and events:
+            queued_ns = events.queued_ns(crossing)
+            processed_ns = None
+            if crossing.entered_ns is not None and queued_ns is not None:
+                processed_ns = queued_ns - crossing.entered_ns + before_ns
+            yield Part(port.name, Layer.PROCESSING, processed_ns)
+            rest, before_ns = Layer.QDISC, 0
+        waited = port.waited(crossing, queued_ns, row.flow.traffic_class)
         crossed = port.crossed(crossing, row.flow.traffic_class)
         own_ns: int | None = None
         other_ns: int | None = None
@@ -115,9 +138,7 @@ def _parts(ports: Mapping[PortRef, _Port], row: Row) -> Iterator[Part]:
             own_ns = waited.own_ns + crossed.own_ns
             other_ns = waited.other_ns + crossed.other_ns
         durations_ns = {
-            Layer.PROCESSING if number else Layer.QDISC: (
-                waited.rest_ns + before_ns if waited else None
-            ),
+            rest: waited.rest_ns + before_ns if waited else None,
             Layer.GATE_CLOSED: waited.gate_closed_ns if waited else None,
             Layer.OWN_CLASS: own_ns,
             Layer.OTHER_CLASS: other_ns,
@@ -126,7 +147,19 @@ def _parts(ports: Mapping[PortRef, _Port], row: Row) -> Iterator[Part]:
         for layer, duration_ns in durations_ns.items():
             yield Part(port.name, layer, duration_ns)
         before_ns = port.processing_ns
-    yield Part(row.flow.listener, Layer.LISTENER, between(row.received_ns, row.delivered_ns))
+    yield from _at_listener(row, events)
+
+
+def _at_listener(row: Row, events: KernelEvents | None) -> Iterator[Part]:
+    listener, received_ns, delivered_ns = row.flow.listener, row.received_ns, row.delivered_ns
+    listener_ns = between(received_ns, delivered_ns)
+    if events:
+        waking_ns = None
+        if received_ns is not None and delivered_ns is not None:
+            waking_ns = events.waking_ns(listener, received_ns, delivered_ns)
+        yield Part(listener, Layer.LISTENER_WAKE_UP, waking_ns)
+        listener_ns = between(waking_ns, listener_ns)
+    yield Part(listener, Layer.LISTENER, listener_ns)
 
 
 def between(begin_ns: int | None, end_ns: int | None) -> int | None:
@@ -136,7 +169,7 @@ def between(begin_ns: int | None, end_ns: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Waited:
-    """How long a frame was at a node, until it left."""
+    """How long a frame was at a node, or in the queue of its port, until it left."""
 
     gate_closed_ns: int
     own_ns: int
@@ -189,8 +222,11 @@ class _Port:
             self._lasting_ns[octets] = self._under.occupied_ns(self._link, octets)
         return begin_ns, begin_ns + self._lasting_ns[octets]
 
-    def waited(self, crossing: Crossing, traffic_class: int) -> _Waited | None:
-        entered_ns, left_ns, place = crossing.entered_ns, crossing.left_ns, crossing.place
+    def waited(
+        self, crossing: Crossing, entered_ns: int | None, traffic_class: int
+    ) -> _Waited | None:
+        """Its time from then on."""
+        left_ns, place = crossing.left_ns, crossing.place
         if entered_ns is None or left_ns is None or place is None:
             return None
         free_ns, shut_ns, missed_ns = entered_ns, 0, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from cnc.traffic.trace.cable_taps import CableTaps
 from cnc.traffic.trace.circumstances import Circumstances
 from cnc.traffic.trace.clocks import TrueTime
 from cnc.traffic.trace.join import join
+from cnc.traffic.trace.kernel_events import KernelEvents
+from cnc.traffic.trace.kernel_trace import KernelTrace
 from cnc.traffic.trace.taps import Source, TappedPort, Taps
 from cnc.traffic.trace.ways import ways
 from cnc.traffic.untagged import UdpPackets
@@ -28,7 +31,8 @@ _PLAN = "plan.json"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What was sent, all stamps of it, and what passed each port.
+    """What was sent, all stamps of it, what passed each port, and, if asked for, what the kernel's
+    events say of that.
 
     Stamps of `recording` are by the clocks of talkers and listeners, all else is in true time.
     """
@@ -38,6 +42,7 @@ class Trace:
     recording: Recording
     taps: Mapping[PortRef, TappedPort]
     under: Circumstances
+    events: KernelEvents | None = None
 
     @property
     def start_ns(self) -> int:
@@ -73,7 +78,7 @@ class Trace:
             self.taps,
             stamps_off_ns=self.under.stamps_off_ns,
         )
-        return account.account(self.under, self.sent, rows, self.taps)
+        return account.account(self.under, self.sent, rows, self.taps, self.events)
 
 
 def record(
@@ -84,19 +89,31 @@ def record(
     directory: Path,
     *,
     keep: bool = False,
+    kernel: bool = False,
 ) -> Trace:
     """Send the flows as `cnc.traffic.recording.run` does, with all stamps, and tap every port of a
     lab of namespaces, all of which have one clock.
 
     `keep`: the trace has the first octets of each frame, so that it can be written as a capture.
+    `kernel`: events of the kernel are recorded, too.
 
-    Raises what `run` does, and what `Taps` does.
+    Raises what `run` does, what `Taps` does, and with `kernel` what `KernelTrace` does.
     """
-    with Taps(lab, plan.intent.network.links) as taps:
-        recording = records.run(lab, sent, duration_ns, directory, stamps=True, deliveries=True)
+    with ExitStack() as stack:
+        events = stack.enter_context(KernelTrace(lab)) if kernel else None
+        taps = stack.enter_context(Taps(lab, plan.intent.network.links))
+        recording = records.run(
+            *(lab, sent, duration_ns, directory),
+            stamps=True,
+            deliveries=True,
+            listening=events.start if events else lambda _: None,
+        )
+        if events:
+            events.stop()
         tapped = _read(taps, sent, keep=keep)
+        found = events.read(tapped) if events else None
     under = circumstances.of_one_kernel(plan, timed_wires=lab.nodes.timed_wires)
-    return Trace(plan, sent, recording, tapped, under)
+    return Trace(plan, sent, recording, tapped, under, found)
 
 
 def send(lab: Lab, plan: Plan, sent: Sequence[AnyFlow], duration_ns: int, directory: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cnc.traffic.trace.account import Account, Layer
+from cnc.traffic.trace.account import OF_KERNEL_EVENTS, Account, Layer
 from cnc.traffic.trace.stages import Stage, stages
 
 if TYPE_CHECKING:
@@ -17,20 +17,23 @@ if TYPE_CHECKING:
 FRAMES, PARTS = "trace.csv", "parts.csv"
 _IDENTITY = ("flow", "seq", "listener", "path", "kind")
 _ENDS = ("planned_ns", "sent_ns", "scheduled_ns", "received_ns", "delivered_ns")
-_LAYERS = {layer: f"{layer.replace(' ', '_').replace('-', '_')}_ns" for layer in Layer}
 _STAGES = tuple(f"{stage}_ns" for stage in Stage)
 
 
 class Tables:
     """Both tables in a directory that exists, written account by account. Use as a context manager.
 
-    Instants count from `start_ns`; no way has more than `hops_max` ports.
+    Instants count from `start_ns`; no way has more than `hops_max` ports. A layer that only events
+    of the kernel tell apart has a column `with_kernel`.
     """
 
-    def __init__(self, directory: Path, start_ns: int, hops_max: int) -> None:
+    def __init__(
+        self, directory: Path, start_ns: int, hops_max: int, *, with_kernel: bool = False
+    ) -> None:
         self._start_ns = start_ns
+        self._layers = [layer for layer in Layer if with_kernel or layer not in OF_KERNEL_EVENTS]
         self._stack = ExitStack()
-        columns = [*_IDENTITY, *_ENDS, *_LAYERS.values(), *_STAGES, "total_ns"]
+        columns = [*_IDENTITY, *_ENDS, *map(_column, self._layers), *_STAGES, "total_ns"]
         for number in range(1, hops_max + 1):
             columns += [f"port_{number}", f"left_{number}_ns", f"reached_{number}_ns"]
         with self._stack:
@@ -64,7 +67,7 @@ class Tables:
         yield from _identity(account)
         yield from self._since(row.planned_ns, row.sent_ns, row.scheduled_ns)
         yield from self._since(row.received_ns, row.delivered_ns)
-        yield from (account.layer_ns(layer) for layer in _LAYERS)
+        yield from (account.layer_ns(layer) for layer in self._layers)
         yield from stages(row)
         yield account.total_ns
         for crossing in row.crossings:
@@ -79,3 +82,7 @@ def _identity(account: Account) -> tuple[object, ...]:
     row = account.row
     path = None if row.path is None else row.path + 1
     return row.flow.name, row.seq, row.flow.listener, path, row.kind
+
+
+def _column(layer: Layer) -> str:
+    return f"{layer.replace(' ', '_').replace('-', '_')}_ns"
