@@ -200,7 +200,7 @@ TAG = (GROUP, 20, 6)
 class NoProgram:
     """A station that neither sends nor receives."""
 
-    ahead_ns = 0
+    ahead_ns, pid = 0, 1
 
     def __init__(self, _lab, verb, node, _turn, spec):
         self.verb, self.node, self.spec = verb, node, spec
