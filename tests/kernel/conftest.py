@@ -35,6 +35,7 @@ from agent.mechanisms.gates.model import (
 )
 from agent.model import Clock
 from agent.switch import Switch
+from tests.kernel.line3_lab import scheduled, unscheduled  # noqa: F401  fixtures
 from tests.stack.conftest import (  # noqa: F401
     client,
     sysrepo_place,

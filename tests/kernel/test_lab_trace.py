@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,14 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from cnc import __version__
-from cnc import intent as intents
 from cnc.cli.trace import trace
-from cnc.lab import Lab, lab, wires
+from cnc.lab import Lab, wires
 from cnc.lab.namespaces import of_wires
-from cnc.model import NS_PER_S, Plan, PortRef
+from cnc.model import Plan, PortRef
 from cnc.planner import plan as compute
-from cnc.rollout import push
-from cnc.talker import tai_ns
 from cnc.traffic import endpoint
 from cnc.traffic.flows import flows
 from cnc.traffic.recording import run
@@ -36,21 +32,6 @@ MS = 1_000_000
 INJECTED_NS = 50_000
 
 pytestmark = pytest.mark.virtual_time
-
-
-@pytest.fixture(scope="module")
-def unscheduled() -> Iterator[Lab]:
-    """The lab of line3, to which no test before those of `scheduled` has pushed anything."""
-    with lab(intents.load(SCHEDULES / "line3.yaml"), timed_wires=True) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def scheduled(unscheduled: Lab) -> tuple[Lab, Plan]:
-    plan = compute(unscheduled.intent)
-    report = push(plan, connect=unscheduled.connect)
-    time.sleep(max(0, (report.base_time_ns or 0) - tai_ns()) / NS_PER_S)
-    return unscheduled, plan
 
 
 # A station's program whose talker, or listener, takes so much longer at one place.

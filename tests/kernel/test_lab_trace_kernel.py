@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.lab import Lab, lab
-from cnc.model import NS_PER_S, Plan, PortRef
+from cnc.lab import Lab
+from cnc.model import Plan, PortRef
 from cnc.planner import plan as compute
-from cnc.rollout import push
-from cnc.talker import tai_ns
 from cnc.traffic.flows import flows
 from cnc.traffic.trace.account import Layer
 from cnc.traffic.trace.record import record
@@ -27,13 +22,6 @@ SCHEDULES = Path(__file__).parents[2] / "schedules"
 MS = 1_000_000
 
 pytestmark = pytest.mark.virtual_time
-
-
-@pytest.fixture(scope="module")
-def unscheduled() -> Iterator[Lab]:
-    """The lab of line3, to which no test before those of `scheduled` has pushed anything."""
-    with lab(intents.load(SCHEDULES / "line3.yaml"), timed_wires=True) as running:
-        yield running
 
 
 def instances() -> Path:
@@ -63,14 +51,6 @@ def test_what_a_switch_does_before_its_queue_is_processing_and_not_queue(
             print(where, {each: ns for each, ns in more.items() if ns})
             assert more.pop(where) == pytest.approx(INJECTED_NS, abs=CLOCK_NS), where
             assert max(abs(ns) for ns in more.values()) <= CLOCK_NS, (where, more)
-
-
-@pytest.fixture(scope="module")
-def scheduled(unscheduled: Lab) -> tuple[Lab, Plan]:
-    plan = compute(unscheduled.intent)
-    report = push(plan, connect=unscheduled.connect)
-    time.sleep(max(0, (report.base_time_ns or 0) - tai_ns()) / NS_PER_S)
-    return unscheduled, plan
 
 
 def test_parts_that_events_tell_apart_add_up_to_those_of_the_taps(
