@@ -101,7 +101,7 @@ def speaks_out_of_turn(kernel: Kernel, _: Device) -> None:
 
 def kicks_out_of_turn(kernel: Kernel, device: Device) -> None:
     kernel.waits(60_000)
-    while kernel.running_place != 1:  # until it is the turn of `good`
+    while kernel.has_its_turn:
         time.sleep(0.001)
     device.send(KICK, struct.pack("=II", 1, 0))
 

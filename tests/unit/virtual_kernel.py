@@ -134,9 +134,9 @@ class Kernel:
         return struct.unpack_from("=Q", self.shared, FREE_UNTIL)[0]
 
     @property
-    def running_place(self) -> int:
-        """Whose turn it is: of kernel n, n + 1."""
-        return struct.unpack_from("=H", self.shared, RUNNING)[0]
+    def has_its_turn(self) -> bool:
+        place: int = struct.unpack_from("=H", self.shared, RUNNING)[0]
+        return place == self.number + 1
 
     def waits(self, until_ns: int) -> None:
         """Gives the turn back."""

@@ -58,12 +58,19 @@ void line_open(struct line *line)
 
 void line_carry(struct line *line, struct frame *frame)
 {
-	uint64_t jitter_ns = line->jitter_ns ? random_number(&line->random) % (line->jitter_ns + 1) : 0;
-	double damaged = -expm1(8.0 * octets_on_line(frame->size) * log1p(-line->bit_error));
-	const char *fate = happens(&line->random, line->loss)  ? "lost" :
-			   happens(&line->random, damaged)     ? "damaged" :
-								 NULL;
+	uint64_t jitter_ns;
+	const char *fate;
+	double damaged;
 
+	if (!calendar_is_plugged_in()) {
+		free(frame);
+		return;
+	}
+	jitter_ns = line->jitter_ns ? random_number(&line->random) % (line->jitter_ns + 1) : 0;
+	damaged = -expm1(8.0 * octets_on_line(frame->size) * log1p(-line->bit_error));
+	fate = happens(&line->random, line->loss) ? "lost" :
+	       happens(&line->random, damaged)    ? "damaged" :
+						    NULL;
 	frame->arrives_ns = calendar_now_ns() + line_occupied_ns(line, frame->size) +
 			    line->propagation_ns + jitter_ns;
 	if (line->first && frame->arrives_ns < line->last->arrives_ns)

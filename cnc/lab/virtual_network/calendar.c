@@ -1,16 +1,21 @@
 /*
  * Who is next: the calendar of user-mode Linux's time travel (include/uapi/linux/um_timetravel.h),
- * with the memory that all kernels share with it.
+ * with the memory that each kernel shares with it.
  *
  * Exactly one has its turn. A kernel that runs may go on by itself up to `free_until_ns`, the next instant
  * of anybody else; there it sends WAIT. The next is the one with the earliest instant; at one instant
  * first what the network does, in the order of the description, then the kernels by their ID.
+ *
+ * Before the cables are plugged in no kernel can tell another anything. Until then, or until the network
+ * does something, all that want a turn have theirs side by side, as many at once as there are processors:
+ * whatever the order in which their messages come, each kernel sees the same.
  */
 #include "network.h"
 #include "time_travel.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +36,15 @@ static unsigned int entry_count;
 static struct kernel kernels[MAX_KERNELS];
 static struct channel channels[MAX_KERNELS];
 static unsigned int kernel_count;
-static struct kernel *running;
+static struct kernel *speaking; /* whose message is being handled */
+static unsigned int running_count;
 static bool held;
-static struct shared_time *shared;
-static int shared_fd = -1, log_fd = -1;
+static uint64_t held_at_ns;
+static int log_fd = -1;
 static struct channel listening;
 static double answer_timeout_s;
-/* The shared memory may say anything; these are ours. */
+static uint64_t plugged_in_ns;
+static unsigned int processors = 1;
 static uint64_t now_ns;
 
 unsigned int calendar_add(void (*happen)(void *), void *of)
@@ -49,11 +56,18 @@ unsigned int calendar_add(void (*happen)(void *), void *of)
 	return entry_count++;
 }
 
+/* Shared memory may say anything; what is in `struct kernel` is ours. */
+static void let_run_until(struct kernel *kernel, uint64_t until_ns)
+{
+	kernel->free_until_ns = until_ns;
+	kernel->shared->free_until_ns = until_ns;
+}
+
 void calendar_set(unsigned int entry, uint64_t at_ns)
 {
 	entries[entry].at_ns = at_ns;
-	if (running && at_ns < shared->free_until_ns)
-		shared->free_until_ns = at_ns;
+	if (speaking && at_ns < speaking->free_until_ns)
+		let_run_until(speaking, at_ns);
 }
 
 double calendar_answer_timeout_s(void)
@@ -61,38 +75,77 @@ double calendar_answer_timeout_s(void)
 	return answer_timeout_s;
 }
 
+bool calendar_is_plugged_in(void)
+{
+	return calendar_now_ns() >= plugged_in_ns;
+}
+
 void calendar_hold(void)
 {
+	uint64_t at_ns = calendar_now_ns();
+
 	held = true;
-	if (running && shared->free_until_ns > calendar_now_ns())
-		shared->free_until_ns = now_ns;
+	if (at_ns > held_at_ns)
+		held_at_ns = at_ns;
+	if (speaking->free_until_ns > at_ns)
+		let_run_until(speaking, at_ns);
 }
 
 /* While a kernel runs it says by itself what time it is, and may not say anything. */
+static void hear_time(struct kernel *kernel)
+{
+	uint64_t claimed_ns = __atomic_load_n(&kernel->shared->now_ns, __ATOMIC_ACQUIRE);
+
+	if (claimed_ns < kernel->now_ns ||
+	    (claimed_ns > kernel->now_ns && claimed_ns > kernel->free_until_ns)) {
+		speaking = NULL;
+		dead(kernel->name, "set the time to %lu, which was not in its turn", claimed_ns);
+	}
+	kernel->now_ns = claimed_ns;
+}
+
+void calendar_hear(struct kernel *kernel, const char *what)
+{
+	if (kernel->state != RUNNING)
+		dead(kernel->name, "spoke to %s when it was not its turn", what);
+	speaking = kernel;
+}
+
 uint64_t calendar_now_ns(void)
 {
-	uint64_t claimed_ns;
-
-	if (running) {
-		claimed_ns = __atomic_load_n(&shared->now_ns, __ATOMIC_ACQUIRE);
-		if (claimed_ns < now_ns || (claimed_ns > now_ns && claimed_ns > shared->free_until_ns)) {
-			struct kernel *liar = running;
-
-			running = NULL;
-			dead(liar->name, "set the time to %lu, which was not in its turn", claimed_ns);
-		}
-		now_ns = claimed_ns;
-	}
-	return now_ns;
+	if (!speaking)
+		return now_ns;
+	hear_time(speaking);
+	return speaking->now_ns;
 }
 
 static void set_now(uint64_t at_ns)
 {
 	now_ns = at_ns;
-	shared->now_ns = at_ns;
+	for (unsigned int n = 0; n < kernel_count; n++)
+		if (kernels[n].now_ns < at_ns)
+			kernels[n].now_ns = kernels[n].shared->now_ns = at_ns;
 }
 
 /* --- kernels */
+
+/* A kernel that runs changes the memory; so that several can at once, each has its own. */
+static void share_time(struct kernel *kernel)
+{
+	size_t size = sizeof *kernel->shared + (MAX_KERNELS + 1) * sizeof kernel->shared->places[0];
+
+	kernel->shared_fd = memfd_create(kernel->name, MFD_CLOEXEC);
+	if (kernel->shared_fd < 0 || ftruncate(kernel->shared_fd, size))
+		refuse("cannot make the memory to share with a kernel: %s", strerror(errno));
+	kernel->shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, kernel->shared_fd, 0);
+	if (kernel->shared == MAP_FAILED)
+		refuse("cannot map the memory to share with a kernel: %s", strerror(errno));
+	kernel->shared->version = SHARED_VERSION;
+	kernel->shared->size = size;
+	kernel->shared->place_count = MAX_KERNELS + 1;
+	kernel->shared->running = OWN_PLACE;
+	kernel->shared->places[OWN_PLACE].capabilities = SHARES_TIME;
+}
 
 struct kernel *kernel_add(unsigned int id, const char *name)
 {
@@ -104,6 +157,7 @@ struct kernel *kernel_add(unsigned int id, const char *name)
 	snprintf(kernel->name, sizeof kernel->name, "%s", name);
 	kernel->fd = -1;
 	kernel->oscillator = oscillator_constant(0);
+	share_time(kernel);
 	return kernel;
 }
 
@@ -120,17 +174,50 @@ struct kernel *kernel_numbered(unsigned int index)
 	return index < kernel_count ? &kernels[index] : NULL;
 }
 
+static struct place *place_of(const struct kernel *kernel)
+{
+	return &kernel->shared->places[kernel->id + 1];
+}
+
 struct published_clock kernel_clock(const struct kernel *kernel)
 {
 	struct published_clock clock;
 
-	memcpy(&clock, shared->places[kernel->id + 1].published_clock, sizeof clock);
+	memcpy(&clock, place_of(kernel)->published_clock, sizeof clock);
 	return clock;
+}
+
+/* When a kernel wants its next turn; a kernel that has just connected, at once. */
+static uint64_t wanted_ns(const struct kernel *kernel)
+{
+	const struct place *place = place_of(kernel);
+
+	if (kernel->state == CONNECTED)
+		return 0;
+	if (kernel->state != WAITING || !(place->flags & HAS_REQUEST))
+		return NEVER;
+	return place->request_ns;
+}
+
+static void end_turn(struct kernel *kernel)
+{
+	hear_time(kernel);
+	kernel->shared->running = OWN_PLACE;
+	kernel->state = WAITING;
+	running_count--;
+	if (!(place_of(kernel)->capabilities & SHARES_TIME))
+		dead(kernel->name, "does not use the shared memory, as Linux does since 6.11");
+	if (wanted_ns(kernel) < kernel->now_ns)
+		dead(kernel->name, "wants a turn in the past");
 }
 
 static void ended(struct kernel *kernel)
 {
 	channel_close(&channels[kernel->id]);
+	if (kernel->state == RUNNING) {
+		speaking = kernel;
+		running_count--;
+	}
 	kernel->state = ENDED;
 	if (!kernel->may_end)
 		dead(kernel->name, "has ended");
@@ -156,14 +243,13 @@ static void message_from(struct channel *channel)
 	}
 	if (got != sizeof message)
 		dead(kernel->name, "stopped in a message to the calendar");
-	if (kernel->state != RUNNING)
-		dead(kernel->name, "spoke to the calendar when it was not its turn");
+	calendar_hear(kernel, "the calendar");
 	switch (message.operation) {
 	case TIME_WAIT:
-		kernel->state = WAITING;
+		end_turn(kernel);
 		return;
 	case TIME_OF_DAY:
-		message.time_ns = start_of_day_ns + now_ns;
+		message.time_ns = start_of_day_ns + calendar_now_ns();
 		answer(kernel, message);
 		return;
 	default:
@@ -199,23 +285,17 @@ static void connected(struct channel *channel)
 	free(stranger);
 }
 
-void calendar_open(const char *path, double timeout_s)
+void calendar_open(const char *path, double timeout_s, uint64_t cables_from_ns)
 {
-	size_t size = sizeof *shared + (MAX_KERNELS + 1) * sizeof shared->places[0];
+	cpu_set_t ours;
 
 	answer_timeout_s = timeout_s;
-	shared_fd = memfd_create("calendar", MFD_CLOEXEC);
+	plugged_in_ns = cables_from_ns;
+	if (!sched_getaffinity(0, sizeof ours, &ours))
+		processors = CPU_COUNT(&ours);
 	log_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	if (shared_fd < 0 || log_fd < 0 || ftruncate(shared_fd, size))
-		refuse("cannot make the memory that kernels share: %s", strerror(errno));
-	shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd, 0);
-	if (shared == MAP_FAILED)
-		refuse("cannot map the memory that kernels share: %s", strerror(errno));
-	shared->version = SHARED_VERSION;
-	shared->size = size;
-	shared->place_count = MAX_KERNELS + 1;
-	shared->running = OWN_PLACE;
-	shared->places[OWN_PLACE].capabilities = SHARES_TIME;
+	if (log_fd < 0)
+		refuse("cannot open /dev/null: %s", strerror(errno));
 	listening = (struct channel){ listen_at(path), connected, NULL };
 	channel_watch(&listening);
 }
@@ -233,30 +313,25 @@ void calendar_gather(void)
 
 /* --- turns */
 
-/* When a kernel wants its next turn; a kernel that has just connected, at once. */
-static uint64_t wanted_ns(const struct kernel *kernel)
+/* The first of the earliest instant of what the network does; NULL: it does nothing. */
+static struct entry *earliest_entry(void)
 {
-	const struct place *place = &shared->places[kernel->id + 1];
+	struct entry *first = NULL;
 
-	if (kernel->state == CONNECTED)
-		return 0;
-	if (kernel->state != WAITING || !(place->flags & HAS_REQUEST))
-		return NEVER;
-	return place->request_ns;
+	for (unsigned int n = 0; n < entry_count; n++)
+		if (entries[n].at_ns < (first ? first->at_ns : NEVER))
+			first = &entries[n];
+	return first;
 }
 
 /* The earliest instant of anybody but one kernel; who it is. */
 static uint64_t earliest(const struct kernel *but, struct entry **entry, struct kernel **kernel)
 {
-	uint64_t first_ns = NEVER;
+	uint64_t first_ns;
 
-	*entry = NULL;
+	*entry = earliest_entry();
 	*kernel = NULL;
-	for (unsigned int n = 0; n < entry_count; n++)
-		if (entries[n].at_ns < first_ns) {
-			first_ns = entries[n].at_ns;
-			*entry = &entries[n];
-		}
+	first_ns = *entry ? (*entry)->at_ns : NEVER;
 	for (unsigned int n = 0; n < kernel_count; n++)
 		if (&kernels[n] != but && wanted_ns(&kernels[n]) < first_ns) {
 			first_ns = wanted_ns(&kernels[n]);
@@ -275,7 +350,7 @@ static void send_start(struct kernel *kernel)
 	} control = { 0 };
 	struct msghdr envelope = { .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control,
 				   .msg_controllen = sizeof control };
-	int fds[2] = { shared_fd, log_fd };
+	int fds[2] = { kernel->shared_fd, log_fd };
 
 	control.first = (struct cmsghdr){ CMSG_LEN(sizeof fds), SOL_SOCKET, SCM_RIGHTS };
 	memcpy(CMSG_DATA(&control.first), fds, sizeof fds);
@@ -291,34 +366,71 @@ static void send_run(struct kernel *kernel, uint64_t at_ns)
 		ended(kernel);
 }
 
-static void turn_of(struct kernel *kernel, uint64_t at_ns, uint64_t until_ns)
+static void begin_turn(struct kernel *kernel, uint64_t until_ns)
 {
 	bool first = kernel->state == CONNECTED;
-	struct kernel *next_kernel;
-	struct entry *next_entry;
-	uint64_t next_ns = earliest(kernel, &next_entry, &next_kernel);
+	uint64_t at_ns = wanted_ns(kernel);
 
+	if (at_ns > kernel->now_ns)
+		kernel->now_ns = kernel->shared->now_ns = at_ns;
 	kernel->state = RUNNING;
-	shared->running = kernel->id + 1;
-	shared->free_until_ns = next_ns < until_ns ? next_ns : until_ns;
-	running = kernel;
+	kernel->shared->running = kernel->id + 1;
+	let_run_until(kernel, until_ns);
+	running_count++;
 	if (first)
 		send_start(kernel);
 	else
-		send_run(kernel, at_ns);
-	while (kernel->state == RUNNING)
-		if (!channels_serve(answer_timeout_s))
-			dead(kernel->name, "has not given its turn back for %g s", answer_timeout_s);
-	calendar_now_ns();
-	running = NULL;
-	shared->running = OWN_PLACE;
-	shared->now_ns = now_ns;
-	if (kernel->state == ENDED)
-		return;
-	if (first && !(shared->places[kernel->id + 1].capabilities & SHARES_TIME))
-		dead(kernel->name, "does not use the shared memory, as Linux does since 6.11");
-	if (wanted_ns(kernel) < now_ns)
-		dead(kernel->name, "wants a turn in the past");
+		send_run(kernel, kernel->now_ns);
+}
+
+static struct kernel *any_running(void)
+{
+	struct kernel *kernel = kernels;
+
+	while (kernel->state != RUNNING)
+		kernel++;
+	return kernel;
+}
+
+/* Returns when each of these has had its turn, which takes it no further than `until_ns`. */
+static void take_turns(struct kernel **due, unsigned int count, uint64_t until_ns)
+{
+	unsigned int begun = 0;
+
+	while (begun < count || running_count) {
+		while (begun < count && running_count < processors)
+			begin_turn(due[begun++], until_ns);
+		if (running_count && !channels_serve(answer_timeout_s))
+			dead(any_running()->name, "has not given its turn back for %g s", answer_timeout_s);
+	}
+	speaking = NULL;
+}
+
+static uint64_t sooner(uint64_t one_ns, uint64_t other_ns)
+{
+	return one_ns < other_ns ? one_ns : other_ns;
+}
+
+static void turn_of(struct kernel *kernel, uint64_t until_ns)
+{
+	struct kernel *next_kernel;
+	struct entry *next_entry;
+
+	take_turns(&kernel, 1, sooner(earliest(kernel, &next_entry, &next_kernel), until_ns));
+}
+
+/* Before the cables are plugged in only the network itself can bring a kernel something. */
+static void turns_side_by_side(uint64_t until_ns)
+{
+	struct entry *entry = earliest_entry();
+	struct kernel *due[MAX_KERNELS];
+	unsigned int count = 0;
+
+	until_ns = sooner(sooner(plugged_in_ns, until_ns), entry ? entry->at_ns : NEVER);
+	for (unsigned int n = 0; n < kernel_count; n++)
+		if (wanted_ns(&kernels[n]) < until_ns)
+			due[count++] = &kernels[n];
+	take_turns(due, count, until_ns);
 }
 
 static bool anybody_left(void)
@@ -336,6 +448,7 @@ enum stop calendar_go(uint64_t until_ns)
 	uint64_t at_ns;
 
 	held = false;
+	held_at_ns = 0;
 	while (!held) {
 		if (!anybody_left())
 			return ALL_ENDED;
@@ -347,12 +460,15 @@ enum stop calendar_go(uint64_t until_ns)
 			return REACHED;
 		}
 		set_now(at_ns);
-		if (kernel) {
-			turn_of(kernel, at_ns, until_ns);
+		if (kernel && at_ns < plugged_in_ns) {
+			turns_side_by_side(until_ns);
+		} else if (kernel) {
+			turn_of(kernel, until_ns);
 		} else {
 			entry->at_ns = NEVER;
 			entry->happen(entry->of);
 		}
 	}
+	now_ns = held_at_ns;
 	return HELD;
 }

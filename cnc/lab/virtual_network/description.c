@@ -2,7 +2,8 @@
  * The network, a line for each of its parts, words separated by blanks. In this order:
  *
  *   clock START_NS                      time of day at the start, ns since 1970
- *   time PATH [answer-timeout=SECONDS]  socket of the calendar
+ *   time PATH [answer-timeout=SECONDS] [cables-from=NS]
+ *                                       socket of the calendar; when cables are plugged in
  *   kernel ID NAME [may-end] [oscillator-ppb=PPB | oscillator-table=FILE]
  *   card NAME/PORT MAC PATH [queues=N]  socket of a network card
  *   console NAME PATH                   socket of a console
@@ -110,11 +111,12 @@ static struct card *free_card(const char *name)
 static void time_line(void)
 {
 	uint64_t timeout_s = number_option("answer-timeout", DEFAULT_ANSWER_TIMEOUT_S, 86400);
+	uint64_t cables_from_ns = number_option("cables-from", 0, INT64_MAX);
 
 	if (opened)
 		wrong("there is one calendar", words[0]);
 	opened = true;
-	calendar_open(word(1), timeout_s);
+	calendar_open(word(1), timeout_s, cables_from_ns);
 	nothing_behind(2);
 }
 

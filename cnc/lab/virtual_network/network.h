@@ -2,7 +2,8 @@
  * Many Linux kernels in one virtual time: what the files of this program share.
  *
  * One thing happens at a time: a kernel has its turn, or a card, cable or console does something at an
- * instant it asked the calendar for. So nothing here needs a lock, and each run is the same run.
+ * instant it asked the calendar for. So nothing here needs a lock, and each run is the same run. Several
+ * kernels have their turns at once only where none can tell another anything; calendar.c says when.
  */
 #ifndef NETWORK_H
 #define NETWORK_H
@@ -35,8 +36,11 @@ void *allocate(size_t size);
 unsigned int calendar_add(void (*happen)(void *), void *of);
 /* The next instant at which it happens; NEVER: it does not. */
 void calendar_set(unsigned int entry, uint64_t at_ns);
+/* The instant of what happens; while a message is handled, that of the kernel whose it is. */
 uint64_t calendar_now_ns(void);
-void calendar_open(const char *path, double answer_timeout_s);
+/* Cables and segments carry nothing before `cables_from_ns`. */
+void calendar_open(const char *path, double answer_timeout_s, uint64_t cables_from_ns);
+bool calendar_is_plugged_in(void);
 /* How long (wall time) a kernel may be silent in its turn. */
 double calendar_answer_timeout_s(void);
 /* Waits until every kernel has connected. */
@@ -44,7 +48,7 @@ void calendar_gather(void);
 /* Lets time pass up to an instant, or until it is held; says what it stopped for. */
 enum stop { REACHED, HELD, ALL_ASLEEP, ALL_ENDED };
 enum stop calendar_go(uint64_t until_ns);
-/* The running kernel gives its turn back at this very instant, and time stands still. */
+/* The kernel that is heard gives its turn back at this very instant, and time stands still. */
 void calendar_hold(void);
 
 struct kernel {
@@ -54,8 +58,15 @@ struct kernel {
 	enum { ABSENT, CONNECTED, RUNNING, WAITING, ENDED } state;
 	int fd;
 	uint32_t start_sequence;
+	struct shared_time *shared;
+	int shared_fd;
+	uint64_t now_ns;	/* how far it is, */
+	uint64_t free_until_ns; /* and may go in this turn */
 	struct oscillator *oscillator;
 };
+
+/* A message of a kernel's is being handled: it must have its turn, and the present is its own. */
+void calendar_hear(struct kernel *kernel, const char *what);
 
 struct kernel *kernel_add(unsigned int id, const char *name);
 struct kernel *kernel_named(const char *name);

@@ -316,8 +316,7 @@ static void readable(struct channel *channel)
 		detach(device);
 		return;
 	}
-	if (device->kernel->state != RUNNING)
-		dead(device->kernel->name, "spoke to %s when it was not its turn", device->name);
+	calendar_hear(device->kernel, device->name);
 	if (rights && rights->cmsg_type == SCM_RIGHTS) {
 		fd_count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		memcpy(fds, CMSG_DATA(rights), fd_count * sizeof(int));
