@@ -13,13 +13,22 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from cnc.remote.frames import DATA_MAX_OCTETS, Decoder, Frame, Kind
 
 _READ_OCTETS = 4096
 LOST = 255  # as ssh's
+
+
+class Answer(NamedTuple):
+    """What a command said, and its exit code."""
+
+    code: int
+    output: bytes
+    errors: bytes
 
 
 def connect(stream: str) -> socket.socket:
@@ -40,20 +49,51 @@ def run(stream: socket.socket, argv: Sequence[str], environment: Mapping[str, st
 
     Raises OSError as the socket does.
     """
-    request = json.dumps(
-        {"argv": [*argv], "environment": dict(environment), "directory": str(Path.cwd())}
-    )
-    if len(request) > DATA_MAX_OCTETS:
-        raise SystemExit(f"the command has {len(request)} octets, at most {DATA_MAX_OCTETS} do")
     # Together, so that whoever reads both does so at one instant.
-    first = Frame(Kind.RUN, 0, request.encode()).encoded()
+    first = _request(argv, environment)
     is_at_end = _input_is_at_end()
     if is_at_end:
         first += Frame(Kind.INPUT_END, 0).encoded()
     stream.sendall(first)
     if not is_at_end:
         threading.Thread(target=_copy_input, args=(stream,), daemon=True).start()
-    return _follow(stream)
+    for frame in _frames(stream):
+        if frame.kind is Kind.ENDED:
+            return frame.exit_code
+        descriptor = 2 if frame.kind is Kind.ERRORS else 1
+        data = frame.data
+        while data:
+            data = data[os.write(descriptor, data) :]
+    return LOST
+
+
+def ask(stream: socket.socket, argv: Sequence[str], octets: bytes = b"") -> Answer:
+    """Run a command that reads these octets to their end before it writes much.
+
+    Its exit code is LOST if the stream ends first. Raises OSError as the socket does.
+    """
+    pieces = [
+        octets[start : start + DATA_MAX_OCTETS] for start in range(0, len(octets), DATA_MAX_OCTETS)
+    ]
+    frames = [*(Frame(Kind.INPUT, 0, piece) for piece in pieces), Frame(Kind.INPUT_END, 0)]
+    stream.sendall(_request(argv, {}) + b"".join(frame.encoded() for frame in frames))
+    said: dict[Kind, list[bytes]] = {Kind.OUTPUT: [], Kind.ERRORS: []}
+    code = LOST
+    for frame in _frames(stream):
+        if frame.kind is Kind.ENDED:
+            code = frame.exit_code
+            break
+        said[frame.kind].append(frame.data)
+    return Answer(code, b"".join(said[Kind.OUTPUT]), b"".join(said[Kind.ERRORS]))
+
+
+def _request(argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    request = json.dumps(
+        {"argv": [*argv], "environment": dict(environment), "directory": str(Path.cwd())}
+    )
+    if len(request) > DATA_MAX_OCTETS:
+        raise SystemExit(f"the command has {len(request)} octets, at most {DATA_MAX_OCTETS} do")
+    return Frame(Kind.RUN, 0, request.encode()).encoded()
 
 
 def _input_is_at_end() -> bool:
@@ -61,17 +101,10 @@ def _input_is_at_end() -> bool:
     return os.fstat(0).st_rdev == os.stat(os.devnull).st_rdev  # noqa: PTH116
 
 
-def _follow(stream: socket.socket) -> int:
+def _frames(stream: socket.socket) -> Iterator[Frame]:
     decoder = Decoder()
     while octets := stream.recv(_READ_OCTETS):
-        for frame in decoder.feed(octets):
-            if frame.kind is Kind.ENDED:
-                return frame.exit_code
-            descriptor = 2 if frame.kind is Kind.ERRORS else 1
-            data = frame.data
-            while data:
-                data = data[os.write(descriptor, data) :]
-    return LOST
+        yield from decoder.feed(octets)
 
 
 def _copy_input(stream: socket.socket) -> None:

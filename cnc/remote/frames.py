@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 _HEADER = struct.Struct("!BHI")
 DATA_MAX_OCTETS = 1 << 16
@@ -37,8 +37,7 @@ class Kind(IntEnum):
     CAPTURE = 9  # JSON: names of ports; answered by OUTPUT, the path of a file, or ERRORS
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     kind: Kind
     channel: int
     data: bytes = b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from subprocess import check_output
 
 import pytest
 
@@ -121,7 +122,7 @@ def test_an_end_station_has_settled_once_it_was_in_step_for_ten_seconds(
     lab = Lab(without_others(LINE3), tmp_path)
     gptp.station_log(tmp_path).write_text("\n".join(["started", *log, ""]))
     beside.write(tmp_path, layout.kernels(lab.intent))
-    monkeypatch.setattr(gptp, "command_of", lambda _directory, _node, argv: argv)
+    monkeypatch.setattr(gptp, "ask", lambda _directory, _node, argv: check_output(argv))
     monkeypatch.setattr("time.sleep", lambda _s: None)
     assert gptp.await_settled(lab, timeout_s=0) == ({"t1": reason} if reason else {})
 

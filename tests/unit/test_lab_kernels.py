@@ -221,3 +221,9 @@ def test_without_a_kernel_for_the_nodes_it_is_told_how_to_make_one(
         start(LINE3, tmp_path, Clocks.GPTP)
     assert "scripts/vm --uml --build" in str(refused.value.hint)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_node_that_cannot_be_asked_is_named_with_the_command(tmp_path: Path):
+    beside.write(tmp_path, layout.kernels(LINE3))
+    with pytest.raises(CncError, match=r"node t1 of the lab could not run cat /x: \S+"):
+        beside.ask(tmp_path, "t1", ["cat", "/x"])

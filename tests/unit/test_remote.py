@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import subprocess
 import sys
@@ -48,6 +49,21 @@ def run(served: Path, *argv: str, text: str = "") -> subprocess.CompletedProcess
 def test_a_command_has_the_streams_and_the_exit_code_of_its_client(served: Path):
     done = run(served, "sh", "-c", "cat; echo $NODE; echo no >&2; exit 3", text="one\ntwo\n")
     assert (done.returncode, done.stdout, done.stderr) == (3, "one\ntwo\ns1\n", "no\n")
+
+
+def test_a_process_asks_for_a_command_itself(served: Path):
+    octets = bytes(range(256)) * 1000
+    with client.connect(str(served)) as stream:
+        answer = client.ask(stream, ["sh", "-c", "sha256sum; echo no >&2; exit 3"], octets)
+    digest = hashlib.sha256(octets).hexdigest()
+    assert answer == client.Answer(3, f"{digest}  -\n".encode(), b"no\n")
+
+
+def test_a_process_that_asks_is_told_when_the_stream_ends_first():
+    stream, server = socket.socketpair()
+    with stream, server:
+        server.shutdown(socket.SHUT_WR)
+        assert client.ask(stream, ["true"]).code == client.LOST
 
 
 def test_errors_that_come_after_the_last_output_arrive(served: Path):

@@ -4,7 +4,6 @@ network."""
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from cnc.lab.kernels import offsets
 from cnc.lab.kernels.layout import COMMANDS_PORT, CONTROLLER, SHARED, Kernel
 from cnc.lab.management import SWITCH_PORT
 from cnc.remote import client
+from cnc.remote.frames import FrameError
 
 _FILE = "kernels-beside.json"  # in the directory of a lab, on its controller: addresses by node
 
@@ -33,9 +33,34 @@ def is_written(directory: Path) -> bool:
 def command_of(directory: Path, node: str, argv: Sequence[str]) -> list[str]:
     """The command line that runs `argv` on a node when it runs on the controller; `directory` is
     one that `write` wrote to."""
+    return [sys.executable, "-I", client.__file__, _stream(directory, node), "--", *argv]
+
+
+def ask(directory: Path, node: str, argv: Sequence[str], octets: bytes = b"") -> bytes:
+    """What a command that reads these octets prints on a node, asked by this process itself: that
+    saves the start of a program. It runs on the controller, and `directory` is as in `command_of`.
+
+    Raises:
+        CncError: the command could not be run, or failed.
+    """
+    try:
+        with client.connect(_stream(directory, node)) as stream:
+            answer = client.ask(stream, argv, octets)
+    except (OSError, FrameError) as error:
+        answer = client.Answer(client.LOST, b"", str(error).encode())
+    if answer.code != 0:
+        raise CncError(
+            f"node {node} of the lab could not run {' '.join(argv)}: "
+            f"{answer.errors.decode(errors='replace').strip() or f'exit code {answer.code}'}",
+            hint="`cnc lab status` shows whether the lab is up",
+        )
+    return answer.output
+
+
+def _stream(directory: Path, node: str) -> str:
+    """Where a node runs commands."""
     addresses = json.loads((directory / _FILE).read_text())
-    where = f"[{addresses[node]}%{SWITCH_PORT}]:{COMMANDS_PORT}"
-    return [sys.executable, "-I", client.__file__, where, "--", *argv]
+    return f"[{addresses[node]}%{SWITCH_PORT}]:{COMMANDS_PORT}"
 
 
 class KernelsBeside:
@@ -69,12 +94,11 @@ class KernelsBeside:
         return {}
 
     def put(self, node: str, file: Path) -> None:
-        directory = ["mkdir", "-p", str(file.parent)]
-        self._run(node, directory, b"")
-        self._run(node, ["tee", str(file)], file.read_bytes())
+        install = ["install", "-D", "-m", "644", "/dev/fd/0", str(file)]
+        ask(self._directory, node, install, file.read_bytes())
 
     def get(self, node: str, file: Path) -> None:
-        file.write_bytes(self._run(node, ["cat", str(file)], b""))
+        file.write_bytes(ask(self._directory, node, ["cat", str(file)]))
 
     def clock_offsets(self) -> Path | None:
         return SHARED / offsets.FILE
@@ -88,15 +112,3 @@ class KernelsBeside:
 
     def remove(self) -> None:
         """The machine that started the kernels ends them: `holds_this_process`."""
-
-    def _run(self, node: str, argv: Sequence[str], octets: bytes) -> bytes:
-        done = subprocess.run(
-            self.command(node, argv), input=octets, capture_output=True, check=False
-        )
-        if done.returncode != 0:
-            raise CncError(
-                f"node {node} of the lab could not run {' '.join(argv)}: "
-                f"{done.stderr.decode(errors='replace').strip()}",
-                hint="`cnc lab status` shows whether the lab is up",
-            )
-        return done.stdout

@@ -11,13 +11,12 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from subprocess import run
 from typing import TYPE_CHECKING
 
 from lxml.builder import ElementMaker
 
 from cnc.format import duration
-from cnc.lab.kernels.beside import command_of
+from cnc.lab.kernels.beside import ask
 from cnc.lab.management import SWITCH_PORT
 from cnc.lab.running import Lab
 from cnc.lazy import lazy_import
@@ -231,8 +230,8 @@ def _managed_unsettled(lab: Lab, node: str) -> str | None:
 
 def _station_unsettled(lab: Lab, node: str) -> str | None:
     tail = ["tail", "-n", str(settled.SETTLED_S), str(station_log(lab.directory))]
-    shown = run(command_of(lab.directory, node, tail), capture_output=True, text=True, check=False)
-    offsets_ns = seconds_off_ns(shown.stdout.splitlines())
+    shown = ask(lab.directory, node, tail).decode(errors="replace")
+    offsets_ns = seconds_off_ns(shown.splitlines())
     if not offsets_ns:
         return "its ptp4l does not follow a grandmaster"
     figure = f"at most {duration(max(offsets_ns))} off in the last {len(offsets_ns)} s"
