@@ -157,6 +157,36 @@ class Clock:
     steps: tuple[ClockStep, ...] = ()
 
 
+class LabKernels(StrEnum):
+    """What the nodes of a lab are."""
+
+    SHARED = "shared"  # namespaces of one kernel
+    OWN = "own"  # user-mode kernels, each with a clock of its own
+
+
+class LabClocks(StrEnum):
+    """What keeps the clocks of kernels of their own together."""
+
+    GPTP = "gptp"  # a ptp4l at each, which follows that of the first switch
+    FREE = "free"  # nothing: each goes as its oscillator does
+
+
+class LabTime(StrEnum):
+    """When the one time of kernels of their own passes, once the lab is up."""
+
+    VIRTUAL = "virtual"  # while a command runs, as fast as the machine can
+    REAL = "real"  # always, as the machine's clock does, or slower if the machine is too slow
+
+
+@dataclass(frozen=True, slots=True)
+class Emulation:
+    """How a lab emulates the network; `clocks` and `time` are of kernels of their own."""
+
+    kernels: LabKernels = LabKernels.SHARED
+    clocks: LabClocks = LabClocks.GPTP
+    time: LabTime = LabTime.VIRTUAL
+
+
 class TalkerInterference(StrEnum):
     """What of a talker's own other traffic may be ahead of its scheduled frame.
 
@@ -473,8 +503,8 @@ class Intent:
     `measured_clock_error` is where the clock error comes from, if the operator wants it measured.
     Of `assignable` the streams of a bridged network get what the operator does not state of their
     addresses, of `individual` those with an `identification`. `clocks` are those of the nodes of an
-    emulated network, where they differ; no plan depends on them. `loops` are the control loops that
-    streams close.
+    emulated network, where they differ; no plan depends on them, nor on `emulation`. `loops` are
+    the control loops that streams close.
     """
 
     name: str
@@ -491,6 +521,7 @@ class Intent:
     policing: PolicingRules = NO_POLICING
     clocks: Mapping[str, Clock] = field(default_factory=dict)
     loops: Mapping[str, Loop] = field(default_factory=dict)
+    emulation: Emulation = Emulation()
 
     @property
     def states_gate_margin(self) -> bool:

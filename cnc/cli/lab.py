@@ -24,7 +24,7 @@ from cnc.lazy import lazy_import
 if TYPE_CHECKING:
     from cnc import lab as emulator
     from cnc.lab.mininet import Imported
-    from cnc.model import Intent
+    from cnc.model import Emulation, Intent
 else:
     emulator = lazy_import("cnc.lab")
 
@@ -59,16 +59,22 @@ def lab() -> None:
 @click.option(
     "--kernels",
     type=click.Choice(["shared", "own"]),
-    default="shared",
     help="shared: each node is a namespace of this kernel. own: each is a user-mode kernel with a "
-    "clock of its own, all in one virtual time.  [default: shared]",
+    "clock of its own, all in one virtual time.  [default: what FILE states, else shared]",
 )
 @click.option(
     "--clocks",
     type=click.Choice(["gptp", "free"]),
     help="What keeps the clocks of kernels of their own together. gptp: a ptp4l at each node, "
     "which follows that of the first switch; up waits until they have settled. free: nothing.  "
-    "[default: gptp]",
+    "[default: what FILE states, else gptp]",
+)
+@click.option(
+    "--time",
+    type=click.Choice(["virtual", "real"]),
+    help="When the time of kernels of their own passes, once they are up. virtual: while a command "
+    "runs, as fast as the machine can. real: always, as the machine's clock does, or slower if the "
+    "machine is.  [default: what FILE states, else virtual]",
 )
 @click.option(
     "--slower",
@@ -88,8 +94,9 @@ def up(  # noqa: PLR0917  one parameter an option
     file: Path,
     topo: str | None,
     wires: str | None,
-    kernels: str,
+    kernels: str | None,
     clocks: str | None,
+    time: str | None,
     slower: int | None,
     output: Path | None,
     as_json: bool,
@@ -101,24 +108,19 @@ def up(  # noqa: PLR0917  one parameter an option
     """
     if slower and not output:
         raise click.UsageError("--slower needs --output: the file to plan and to push")
-    own_kernels = kernels == "own"
-    if own_kernels and wires == "instant":
-        raise click.UsageError("--wires instant: cables between kernels of their own take time")
-    if clocks and not own_kernels:
-        raise click.UsageError("--clocks needs --kernels own: nodes of one kernel share its clock")
     from cnc.intent.source import dump  # noqa: PLC0415
-    from cnc.lab.kernels.layout import Clocks  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
     from cnc.lab.slower import slower as make_slower  # noqa: PLC0415
 
     intent, shaped = _network(file, topo)
     if slower:
         intent = make_slower(intent, slower)
+    emulation = _emulation(intent, kernels, clocks, time)
+    own_kernels = emulation.kernels == "own"
+    if own_kernels and wires == "instant":
+        raise click.UsageError("--wires instant: cables between kernels of their own take time")
     timed = wires == "timed" if wires else shaped or own_kernels or Platform.here().exact
-    keeping = Clocks(clocks) if clocks else Clocks.GPTP
-    running = emulator.lifecycle.up(
-        intent, timed_wires=timed, own_kernels=own_kernels, clocks=keeping
-    )
+    running = emulator.lifecycle.up(intent, timed_wires=timed, emulation=emulation)
     if output:
         whole_file.write(output, dump(intent.document))
     if own_kernels:
@@ -148,6 +150,26 @@ def import_topology(file: Path, topo: str | None, output: Path | None) -> None:
         echo(f"wrote {output}")
     else:
         echo(text, nl=False)
+
+
+def _emulation(
+    intent: Intent, kernels: str | None, clocks: str | None, time: str | None
+) -> Emulation:
+    """What the options say, and where they say nothing, what the intent does."""
+    from cnc.model import Emulation, LabClocks, LabKernels, LabTime  # noqa: PLC0415
+
+    stated = intent.emulation
+    emulation = Emulation(
+        LabKernels(kernels) if kernels else stated.kernels,
+        LabClocks(clocks) if clocks else stated.clocks,
+        LabTime(time) if time else stated.time,
+    )
+    for option, value in (("--clocks", clocks), ("--time", time)):
+        if value and emulation.kernels is LabKernels.SHARED:
+            raise click.UsageError(
+                f"{option} needs --kernels own: nodes of one kernel share its clock"
+            )
+    return emulation
 
 
 @lab.command()

@@ -66,6 +66,7 @@ from cnc.lab.lifecycle import STATE_ROOT
 from cnc.lab.platform import FILE as PLATFORM
 from cnc.lab.platform import Platform, made_by
 from cnc.lab.template import prepare
+from cnc.model import Emulation, LabKernels
 
 SUMMARY = "summary.json"
 PAGE = "report.html"
@@ -116,7 +117,7 @@ def measure(
     directory.mkdir(parents=True, exist_ok=True)
     if isinstance(experiment, OnKernels):
         progress(f"starting {counted(len(layout.kernels(experiment.emulated)), 'kernel')}")
-        with lab(experiment.emulated, own_kernels=True) as running:
+        with lab(experiment.emulated, emulation=Emulation(LabKernels.OWN)) as running:
             _run_on_controller(running, file, directory)
     elif isinstance(experiment, Emulated) and "TSN_VM" not in os.environ:
         prepare(experiment.emulated)

@@ -7,6 +7,7 @@ from cnc.intent.addresses import address_range, check_addresses, classes_of_pcp
 from cnc.intent.clocks import clocks
 from cnc.intent.elimination import check_elimination, elimination
 from cnc.intent.identification import identification, individual_range
+from cnc.intent.lab_shape import emulation
 from cnc.intent.loops import check_loops, loops
 from cnc.intent.network import network, refuse_preemption
 from cnc.intent.policing import check_policing, policing_rules
@@ -39,6 +40,7 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
         policing=policing_rules(document),
         clocks=clocks(document, problems),
         loops=loops(document.loops, problems),
+        emulation=emulation(document.lab, problems),
     )
     check_addresses(document, intent, problems)
     check_policing(document, intent, problems)

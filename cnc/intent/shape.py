@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 from cnc.elimination import Elimination
 from cnc.intent.clock_shape import NodeClock
 from cnc.intent.identification_shape import Identification
+from cnc.intent.lab_shape import Lab
 from cnc.intent.loop_shape import Loop
 from cnc.intent.mapping import Shape
 from cnc.intent.policing_shape import (
@@ -511,3 +512,4 @@ class Document(Shape):
         description="control loops by name, each closed by two of the streams: the plan states how "
         "long a loop takes, and `cnc lab loop` runs it (loop.md)",
     )
+    lab: Lab | None = Field(None, description="how `cnc lab up` emulates the network")

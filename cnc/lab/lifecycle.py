@@ -22,16 +22,17 @@ from cnc.addressing import management
 from cnc.errors import CncError, InputError
 from cnc.lab import inventory, topology
 from cnc.lab.kernels import own
-from cnc.lab.kernels.layout import CONTROLLER, Clocks
+from cnc.lab.kernels.layout import CONTROLLER
 from cnc.lab.kernels.start import start
 from cnc.lab.running import Lab, management_of, substrate_of
 from cnc.lab.substrate import Substrate
 from cnc.lab.supported import check_clocks, check_kernels, check_ports, check_rates, check_streams
 from cnc.lab.switch import PROGRAMS, write_key_pair
 from cnc.lab.template import operators, template
-from cnc.model import Intent
+from cnc.model import Emulation, Intent, LabKernels
 
 STATE_ROOT = Path("/run/cnc-lab")
+_SHARED = Emulation(LabKernels.SHARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,7 @@ def up(
     intent: Intent,
     *,
     timed_wires: bool = False,
-    own_kernels: bool = False,
-    clocks: Clocks = Clocks.GPTP,
+    emulation: Emulation = _SHARED,
     state_root: Path = STATE_ROOT,
 ) -> Lab:
     """Create the lab of an intent and wait until every switch answers over NETCONF.
@@ -61,9 +61,9 @@ def up(
     With `timed_wires` a frame takes as long on a cable as the intent says. That is exact in virtual
     time; on a real clock it adds the wake-up latency of the machine at each hop.
 
-    With `own_kernels` each node is a kernel of its own, all in one virtual time, and cables always
-    take time; otherwise it is a namespace of this kernel. `clocks` says what keeps the clocks of
-    these kernels together: with gPTP it waits until they have settled, as far as they do.
+    `emulation` says what nodes are, whatever the intent states of it: namespaces of this kernel, or
+    kernels of their own, all in one virtual time, between which cables always take time. If gPTP
+    keeps the clocks of these together it waits until they have settled, as far as they do.
 
     Raises:
         InputError: the intent cannot be emulated.
@@ -73,6 +73,7 @@ def up(
     check_streams(intent)
     check_ports(intent)
     check_rates(intent)
+    own_kernels = emulation.kernels is LabKernels.OWN
     if own_kernels:
         check_kernels(intent)
     else:
@@ -92,7 +93,7 @@ def up(
     try:
         inventory.write(directory, intent)
         if own_kernels:
-            start(intent, directory, clocks)
+            start(intent, directory, emulation)
         else:
             topology.build(intent, timed_wires=timed_wires)
             _start_switches(running)
@@ -256,11 +257,11 @@ def lab(
     intent: Intent,
     *,
     timed_wires: bool = False,
-    own_kernels: bool = False,
+    emulation: Emulation = _SHARED,
     state_root: Path = STATE_ROOT,
 ) -> Iterator[Lab]:
     """A lab for the time of a `with` block; see `up`."""
-    running = up(intent, timed_wires=timed_wires, own_kernels=own_kernels, state_root=state_root)
+    running = up(intent, timed_wires=timed_wires, emulation=emulation, state_root=state_root)
     try:
         yield running
     finally:

@@ -242,6 +242,23 @@ def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: P
     assert_runs_by_its_table("l1", intents.load(file).clocks["l1"])
 
 
+def test_time_passes_with_the_machines_where_an_intent_wants_it_real(tmp_path: Path):
+    file = tmp_path / "two.yaml"
+    stated = "lab: {kernels: own, clocks: free, time: real}\n"
+    file.write_text(TWO.replace("l1: {CLOCK}", "l1:") + stated)
+    done = cnc("lab", "up", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    begun_ns, first_ns = time.monotonic_ns(), time_ns("l1")
+    time.sleep(2)  # in which no command runs
+    passed_ns, machines_ns = time_ns("l1") - first_ns, time.monotonic_ns() - begun_ns
+    assert passed_ns > 200_000_000
+    # It catches up at most 100 ms of what it was behind.
+    assert passed_ns < machines_ns + 100_000_000
+    begun_ns = time.monotonic_ns()
+    on("l1", "sleep", "1")
+    assert time.monotonic_ns() - begun_ns > 900_000_000
+
+
 def test_clocks_are_set_at_the_instants_that_are_stated(tmp_path: Path):
     """A step between two records, 10 ms apart, in which an oscillator gains nothing."""
     file = tmp_path / "two.yaml"

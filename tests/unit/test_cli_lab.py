@@ -17,8 +17,8 @@ from cnc import intent as intents
 from cnc.cli.render import traffic as traffic_render
 from cnc.errors import InputError
 from cnc.lab import attach, lifecycle
-from cnc.lab.kernels.layout import Clocks
 from cnc.lab.platform import Platform
+from cnc.model import Emulation, LabClocks, LabKernels, LabTime
 from cnc.traffic import iperf
 from cnc.traffic.flows import Flow
 from cnc.traffic.iperf import Throughput
@@ -41,8 +41,8 @@ def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def kept() -> list[Clocks]:
-    """What was to keep the clocks of each lab that was brought up."""
+def emulations() -> list[Emulation]:
+    """How each lab that was brought up was to emulate its network."""
     return []
 
 
@@ -55,7 +55,7 @@ def unsettled() -> dict[str, str]:
 @pytest.fixture
 def brought_up(
     labs: Path,
-    kept: list[Clocks],
+    emulations: list[Emulation],
     unsettled: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
@@ -64,9 +64,10 @@ def brought_up(
     gates_refused = getattr(request, "param", None)
     asked: list[dict[str, Any]] = []
 
-    def up(intent, *, timed_wires, own_kernels, clocks):
-        asked.append({"name": intent.name, "timed": timed_wires, "own": own_kernels})
-        kept.append(clocks)
+    def up(intent, *, timed_wires, emulation):
+        own = emulation.kernels is LabKernels.OWN
+        asked.append({"name": intent.name, "timed": timed_wires, "own": own})
+        emulations.append(emulation)
         return SimpleNamespace(
             intent=intent,
             identity=Path("key"),
@@ -190,16 +191,52 @@ def test_cables_between_kernels_take_time_and_the_push_is_the_controllers(
 
 
 @pytest.mark.usefixtures("brought_up")
-def test_gptp_keeps_the_clocks_of_kernels_unless_they_are_to_be_free(kept: list[Clocks]):
+def test_gptp_keeps_the_clocks_of_kernels_unless_they_are_to_be_free(emulations: list[Emulation]):
     assert cnc("up", LINE3, "--kernels", "own").exit_code == 0
     assert cnc("up", LINE3, "--kernels", "own", "--clocks", "free").exit_code == 0
-    assert kept == [Clocks.GPTP, Clocks.FREE]
+    assert [each.clocks for each in emulations] == [LabClocks.GPTP, LabClocks.FREE]
 
 
-def test_nodes_of_one_kernel_have_no_clocks_to_be_kept():
-    refused = cnc("up", LINE3, "--clocks", "free")
+@pytest.fixture
+def of_own_kernels(tmp_path: Path) -> str:
+    """An intent that says how a lab emulates it."""
+    file = tmp_path / "own.yaml"
+    stated = "lab: {kernels: own, clocks: free, time: real}\n"
+    file.write_text(LINE3.read_text() + stated)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("options", "emulation"),
+    [
+        ((), Emulation(LabKernels.OWN, LabClocks.FREE, LabTime.REAL)),
+        (("--clocks", "gptp"), Emulation(LabKernels.OWN, LabClocks.GPTP, LabTime.REAL)),
+        (("--time", "virtual"), Emulation(LabKernels.OWN, LabClocks.FREE, LabTime.VIRTUAL)),
+    ],
+)
+@pytest.mark.usefixtures("brought_up")
+def test_an_option_goes_before_what_the_intent_states(
+    of_own_kernels: str,
+    emulations: list[Emulation],
+    options: tuple[str, ...],
+    emulation: Emulation,
+):
+    assert cnc("up", of_own_kernels, *options).exit_code == 0
+    assert emulations == [emulation]
+
+
+def test_an_intent_of_kernels_of_their_own_comes_up_in_one(
+    of_own_kernels: str, brought_up: list[dict[str, Any]]
+):
+    assert cnc("up", of_own_kernels, "--kernels", "shared", "--wires", "instant").exit_code == 0
+    assert brought_up == [{"name": "line3", "timed": False, "own": False}]
+
+
+@pytest.mark.parametrize(("option", "value"), [("--clocks", "free"), ("--time", "real")])
+def test_nodes_of_one_kernel_have_no_clocks_of_their_own(option: str, value: str):
+    refused = cnc("up", LINE3, option, value)
     assert refused.exit_code == 2
-    assert "nodes of one kernel share its clock" in refused.output
+    assert f"{option} needs --kernels own: nodes of one kernel share its clock" in refused.output
 
 
 @pytest.mark.usefixtures("brought_up")

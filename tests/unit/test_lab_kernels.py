@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,14 @@ from cnc.cli.lab import lab
 from cnc.errors import CncError, InputError
 from cnc.lab import Lab, down, execute, inventory, lifecycle, status
 from cnc.lab.kernels import beside, layout
-from cnc.lab.kernels.layout import HOME, MARK, Clocks
+from cnc.lab.kernels.layout import HOME, MARK
 from cnc.lab.kernels.start import start
 from cnc.lab.kernels.supervisor import main as supervise
 from cnc.lab.supported import check_kernels
 from cnc.lab.vm import runner
-from cnc.model import Clock
+from cnc.model import Clock, Emulation, LabKernels
 from cnc.remote import client
+from cnc.remote.frames import Frame, Kind
 
 PATH = os.environ["PATH"]
 SCHEDULES = Path(__file__).parents[2] / "schedules"
@@ -98,7 +100,7 @@ def test_cables_between_kernels_cannot_be_instant():
     assert "cables between kernels of their own take time" in done.output
 
 
-def supervised(tmp_path: Path, *events: str) -> str:
+def supervised(tmp_path: Path, *events: str, time: str = "virtual") -> str:
     """What the supervisor leaves of a lab whose network says these lines, one for each order."""
     network = tmp_path / "network.py"
     network.write_text(
@@ -111,6 +113,7 @@ def supervised(tmp_path: Path, *events: str) -> str:
     specification = {
         "network": [sys.executable, str(network)],
         "controller": "controller",
+        "time": time,
         "kernels": {"controller": ["sleep", "1000"], "s1": ["sh", "-c", "echo panic; sleep 1000"]},
     }
     (tmp_path / "kernels.json").write_text(json.dumps(specification))
@@ -139,6 +142,24 @@ def test_a_console_with_something_else_on_it_ends_the_lab(tmp_path: Path):
     assert (
         ended == "kernel of controller: not a frame on its console: kind 255, 4294967295 octets\n"
     )
+
+
+def test_the_time_of_a_lab_passes_with_the_clock_of_the_machine_if_it_is_to_be_real(tmp_path: Path):
+    up = f"octets controller 60 {Frame(Kind.READY, 0).encoded().hex()}"
+    begun_s = time.monotonic()
+    ended = supervised(
+        tmp_path,
+        "ready",
+        "started 5",
+        up,
+        "reached 60",
+        "reached 80000060",
+        "asleep 90",
+        time="real",
+    )
+    assert "nothing is left to happen" in ended
+    # What was at 80 ms may go on only after that time, and one slice more.
+    assert time.monotonic() - begun_s >= 0.08
 
 
 def of_kernels(tmp_path: Path) -> tuple[Path, Path]:
@@ -218,7 +239,7 @@ def test_without_a_kernel_for_the_nodes_it_is_told_how_to_make_one(
     monkeypatch.setattr(runner, "artefact", lambda _: None)
     monkeypatch.setattr(runner, "build", build)
     with pytest.raises(CncError, match="no kernel for the nodes: the uml kernel") as refused:
-        start(LINE3, tmp_path, Clocks.GPTP)
+        start(LINE3, tmp_path, Emulation(LabKernels.OWN))
     assert "scripts/vm --uml --build" in str(refused.value.hint)
     assert list(tmp_path.iterdir()) == []
 

@@ -8,7 +8,6 @@ on a node is the same in both. The controller's kernel has its card in its first
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from ipaddress import IPv6Address
 from pathlib import Path
 
@@ -29,13 +28,6 @@ COMMANDS_PORT = 4000  # of IPv6, on a node's management card: where it runs comm
 QUEUES = 8  # one per traffic class
 SHORTEST_OCTETS, OVERHEAD_OCTETS = 60, 24  # of a frame on a cable: see virtual_network/cable.c
 UNSETTLED = "unsettled.json"  # in the shared directory: which clocks are not in step, and why
-
-
-class Clocks(StrEnum):
-    """What keeps the clocks of the nodes together."""
-
-    GPTP = "gptp"  # a ptp4l at each, which follows that of the first switch
-    FREE = "free"  # nothing: each goes as its oscillator does
 
 
 @dataclass(frozen=True, slots=True)

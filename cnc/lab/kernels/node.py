@@ -26,7 +26,7 @@ from cnc import intent as intents
 from cnc.addressing import management
 from cnc.lab import inventory, namespaces, topology
 from cnc.lab.kernels import beside, gptp, layout, steps
-from cnc.lab.kernels.layout import CONTROLLER, SHARED, Clocks, Kernel
+from cnc.lab.kernels.layout import CONTROLLER, SHARED, Kernel
 from cnc.lab.lifecycle import STATE_ROOT
 from cnc.lab.management import SWITCH_PORT
 from cnc.lab.namespaces import bring_up, inside, sysctl
@@ -34,7 +34,7 @@ from cnc.lab.process import netns_argv, spawn
 from cnc.lab.running import READY_TIMEOUT_S, Lab, management_of
 from cnc.lab.switch import CLOCK_SERVICE, PROGRAMS_OF_A_KERNEL, Switch, executable
 from cnc.lab.template import operators, template
-from cnc.model import Intent
+from cnc.model import Intent, LabClocks
 from cnc.remote.frames import Frame, Kind
 from cnc.remote.server import Server
 
@@ -42,7 +42,7 @@ CONSOLE = "/dev/hvc0"
 POLL_INTERVAL_S = 0.05
 
 
-def main(node: str, clocks: Clocks) -> None:
+def main(node: str, clocks: LabClocks) -> None:
     """Be this node until the kernel ends."""
     document = json.loads((SHARED / layout.INTENT_FILE).read_text())
     intent = intents.from_document(document, "the lab's intent")
@@ -55,7 +55,7 @@ def main(node: str, clocks: Clocks) -> None:
         _be_node(intent, kernel, directory, clocks)
 
 
-def _be_node(intent: Intent, kernel: Kernel, directory: Path, clocks: Clocks) -> None:
+def _be_node(intent: Intent, kernel: Kernel, directory: Path, clocks: LabClocks) -> None:
     home = namespaces.of_node(intent.name, kernel.node)
     topology.make_node(intent, kernel.node)
     for card in (*kernel.ports, kernel.management):
@@ -75,7 +75,7 @@ def _be_node(intent: Intent, kernel: Kernel, directory: Path, clocks: Clocks) ->
         (SHARED / f"{kernel.node}.host-key").write_text(host_key)
     else:
         _tell_tai(directory)
-        if clocks is Clocks.GPTP and kernel.ports:
+        if clocks is LabClocks.GPTP and kernel.ports:
             _follow(intent, kernel.node, home, directory)
     environment = switch.environment if switch.repository.exists() else {}
     listening = inside(home, partial(_listen, layout.COMMANDS_PORT))
@@ -112,7 +112,7 @@ def _follow(intent: Intent, station: str, home: str, directory: Path) -> None:
     spawn(home, argv, environment={}, log=gptp.station_log(directory))
 
 
-def _be_controller(intent: Intent, kernel: Kernel, directory: Path, clocks: Clocks) -> None:
+def _be_controller(intent: Intent, kernel: Kernel, directory: Path, clocks: LabClocks) -> None:
     console = os.open(CONSOLE, os.O_RDWR | os.O_NOCTTY)
     tty.setraw(console, termios.TCSANOW)
     _take(kernel.management.mac, SWITCH_PORT, None)
@@ -138,7 +138,7 @@ def _be_controller(intent: Intent, kernel: Kernel, directory: Path, clocks: Cloc
     )
     lab.wait_ready()
     waiting = {}
-    if clocks is Clocks.GPTP:
+    if clocks is LabClocks.GPTP:
         gptp.configure(lab)
         waiting = gptp.await_settled(lab)
     (SHARED / layout.UNSETTLED).write_text(json.dumps(waiting))
@@ -196,4 +196,4 @@ def _await(address: str) -> None:
 
 if __name__ == "__main__":
     arguments: Sequence[str] = sys.argv[1:]
-    main(arguments[0], Clocks(arguments[1]))
+    main(arguments[0], LabClocks(arguments[1]))

@@ -14,12 +14,12 @@ from pathlib import Path
 from cnc.errors import CncError, InputError
 from cnc.lab import virtual_network
 from cnc.lab.kernels import beside, layout, offsets
-from cnc.lab.kernels.layout import CONTROLLER, HOME, MARK, SPECIFICATION, Clocks, Kernel
+from cnc.lab.kernels.layout import CONTROLLER, HOME, MARK, SPECIFICATION, Kernel
 from cnc.lab.switch import write_key_pair
 from cnc.lab.template import operators, template
 from cnc.lab.virtual_network.oscillator import is_constant, table
 from cnc.lab.vm import runner
-from cnc.model import Intent
+from cnc.model import Emulation, Intent, LabClocks
 
 MEMORY_MIB = 512
 # Of the controller beside it: each program that it runs on a node has one of 10 MiB that waits for
@@ -31,7 +31,7 @@ CABLES_FROM_NS = 2_000_000_000
 _NODE_MODULE = "cnc.lab.kernels.node"
 
 
-def start(intent: Intent, directory: Path, clocks: Clocks) -> None:
+def start(intent: Intent, directory: Path, emulation: Emulation) -> None:
     """Start the kernels of a lab and wait until every switch answers over NETCONF, and its clocks
     have settled, as far as they do, where something keeps them.
 
@@ -62,8 +62,9 @@ def start(intent: Intent, directory: Path, clocks: Clocks) -> None:
             {
                 "network": [str(program), str(home / "network")],
                 "controller": CONTROLLER,
+                "time": emulation.time,
                 "kernels": {
-                    node: _command(home, kernel, clocks, len(kernels))
+                    node: _command(home, kernel, emulation.clocks, len(kernels))
                     for node, kernel in kernels.items()
                 },
             }
@@ -141,7 +142,7 @@ def _table_file(home: Path, kernel: Kernel) -> Path:
     return home / f"{kernel.number}.oscillator"
 
 
-def _command(home: Path, kernel: Kernel, clocks: Clocks, nodes: int) -> list[str]:
+def _command(home: Path, kernel: Kernel, clocks: LabClocks, nodes: int) -> list[str]:
     """The command line that boots a kernel of a lab that has so many; it is to run in the kernel's
     own directory."""
     is_controller = kernel.node == CONTROLLER

@@ -4,7 +4,8 @@ It starts the network and the kernels, says `ready` or why not on its standard o
 commands for whoever connects to its socket, on the controller.
 
 Virtual time passes only while the lab comes up or a command runs. In between all kernels stand
-still at one instant, so that what comes next does not depend on when it comes.
+still at one instant, so that what comes next does not depend on when it comes. Unless the lab is to
+have real time: then, once it is up, time passes as the clock of this machine does.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from cnc.lab.kernels import pace
 from cnc.lab.kernels.layout import CONTROL, ENDED, SPECIFICATION
+from cnc.lab.kernels.pace import Pace
+from cnc.model import LabTime
 from cnc.remote.frames import Decoder, Frame, FrameError, Kind
 
 _READ_OCTETS = 65536
@@ -61,6 +65,8 @@ class Supervisor:
         self._captures: dict[int, _Capture] = {}
         self._channels = 0
         self._is_coming_up = True
+        self._has_real_time = specification["time"] == LabTime.REAL
+        self._pace: Pace | None = None
         self._has_time = False
         self._now_ns = 0
 
@@ -80,11 +86,24 @@ class Supervisor:
         self._selector.register(self._network.stdout, selectors.EVENT_READ, self._take_event)
         self._selector.register(listening, selectors.EVENT_READ, lambda: self._accept(listening))
         while True:
-            if not self._has_time and (self._is_coming_up or self._running):
-                self._has_time = True
-                self._order(f"go {self._now_ns + SLICE_NS}")
-            for key, _ in self._selector.select():
+            for key, _ in self._selector.select(self._let_time_pass()):
                 key.data()
+
+    def _let_time_pass(self) -> float | None:
+        """Let a slice of time pass, if it may; else how long until it may (s), None: until
+        something happens."""
+        if self._has_time:
+            return None
+        slice_ns = SLICE_NS
+        if self._pace:
+            slice_ns = pace.SLICE_NS
+            if wait_s := self._pace.wait_s(self._now_ns):
+                return wait_s
+        elif not (self._is_coming_up or self._running):
+            return None
+        self._has_time = True
+        self._order(f"go {self._now_ns + slice_ns}")
+        return None
 
     def _boot(self, run: Path, node: str, argv: Sequence[str]) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -157,6 +176,8 @@ class Supervisor:
     def _take_frame(self, frame: Frame) -> None:
         if frame.kind is Kind.READY:
             self._is_coming_up = False
+            if self._has_real_time:
+                self._pace = Pace(self._now_ns)
             print("ready", flush=True)  # noqa: T201  the parent reads it
             return
         client = self._clients.get(frame.channel)
