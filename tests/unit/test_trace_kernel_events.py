@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from cnc import planfile
 from cnc.cli.trace import trace
 from cnc.errors import CncError, InputError
-from cnc.lab import wires
+from cnc.lab import lifecycle, wires
+from cnc.lab.kernels import layout
 from cnc.model import Plan, PortRef
 from cnc.traffic.trace import account, circumstances, trace_text, tracefs
 from cnc.traffic.trace.account import Account, Layer
@@ -21,6 +22,7 @@ from cnc.traffic.trace.summary import summarise
 from cnc.traffic.trace.trace_text import NET_DEV_QUEUE, NETIF_RX, SCHED_SWITCH, SCHED_WAKING, Event
 from tests.unit.traced_frames import T0, TORQUE_AT_S1, TORQUE_PLANNED, US, Record, part, torque
 
+SCHEDULES = Path(__file__).parents[2] / "schedules"
 TEXT = (Path(__file__).parent / "data" / "kernel-trace.txt").read_text().splitlines(keepends=True)
 IDS = {380: NET_DEV_QUEUE, 378: NETIF_RX, 66: SCHED_WAKING, 63: SCHED_SWITCH}
 RAW = [
@@ -114,6 +116,16 @@ def test_import_has_no_events(tmp_path: Path):
     done = CliRunner().invoke(trace, ["--import", "--kernel", str(file)])
     assert done.exit_code == 2
     assert "it takes no --kernel" in done.output
+
+
+def test_a_lab_with_a_kernel_for_each_node_has_no_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lifecycle, "STATE_ROOT", tmp_path)
+    (tmp_path / "line3").mkdir()
+    (tmp_path / "line3" / layout.HOME).symlink_to(tmp_path)
+    with pytest.raises(InputError, match="--kernel: lab line3 has a kernel for each node"):
+        trace.main([str(SCHEDULES / "line3.yaml"), "--kernel"], standalone_mode=False)
 
 
 # By the plan a frame of torque comes to s1 at TORQUE_AT_S1, and leaves at TORQUE_PLANNED.
