@@ -6,10 +6,14 @@ And what is read as a file: who reads a named pipe waits for a writer that may n
 from __future__ import annotations
 
 import errno
+import io
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO, TextIO
 
 from cnc.errors import InputError
 
@@ -44,7 +48,8 @@ def write(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
         else:
-            _replace(path.resolve(), text)
+            with opened_text(path) as file:
+                file.write(text)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be written: {error.strerror}",
@@ -52,15 +57,35 @@ def write(path: Path, text: str) -> None:
         ) from error
 
 
-def _replace(path: Path, text: str) -> None:
+@contextmanager
+def opened_text(path: Path, *, newline: str | None = None) -> Iterator[TextIO]:
+    """As `opened`, for text in UTF-8; `newline` as for `open`."""
+    with opened(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline=newline)
+        try:
+            yield text
+        finally:
+            text.detach()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into, which is at `path`, in one step and on disk, once all is written.
+
+    If the writing is interrupted, what was there still is. A symbolic link stays one, and a file
+    keeps its mode.
+
+    Raises OSError as its writing does.
+    """
+    path = path.resolve()
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     # The mode that any new file of this user has; not mkstemp's, which is for the owner alone.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "wb") as file:
             if path.exists():
                 os.fchmod(handle, stat.S_IMODE(path.stat().st_mode))
-            file.write(text)
+            yield file
             file.flush()
             os.fsync(handle)
         temporary.replace(path)

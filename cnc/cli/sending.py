@@ -32,14 +32,17 @@ def length_ns(intent: Intent, duration_ns: int | None, cycles: int | None) -> in
 
 
 def plan_to_send(lab: Lab, document: Plan | Intent, state_dir: Path) -> Plan:
-    """The plan of a file; of an intent as `cnc push` plans it."""
+    """The plan of a file; of an intent that was pushed the one that runs, else as `cnc push` plans
+    it: on a real clock with the margins that switches measure, which grow while a plan runs."""
     with open_history(state_dir) as history, planning.shown_search() as listener:
-        return app.plan_to_push(
-            document,
-            connect=lab.connect,
-            running=app.running_plan(history, document),
-            listener=listener,
-        )
+        running = app.running_plan(history, document)
+        if (
+            running
+            and isinstance(document, Intent)
+            and document.document == running.intent.document
+        ):
+            return running
+        return app.plan_to_push(document, connect=lab.connect, running=running, listener=listener)
 
 
 def await_schedule(lab: Lab) -> None:

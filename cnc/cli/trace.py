@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnc import app
+from cnc import app, whole_file
 from cnc.cli import tracing
 from cnc.cli.completion import Files
 from cnc.cli.options import JSON, command_line, history_option, quantity
@@ -227,7 +227,7 @@ def _record(
         with_kernel=with_kernel,
     )
     if keep.output:
-        with (keep.output / _CAPTURE).open("wb") as capture:
+        with whole_file.opened(keep.output / _CAPTURE) as capture:
             captured.write(recorded, capture, system=platform.kernel)
     for kept in keep.directories():
         platform.write(kept, made_by(command_line()))

@@ -51,9 +51,9 @@ def traffic(  # noqa: PLR0917  one parameter an option
     """Send frames through the lab that is up for FILE, an intent or a plan.
 
     Without --flows: every stream at its planned offset, and best effort that drifts through all
-    phases of the cycle. An intent is planned as by `cnc push`. Sending begins when the pushed
-    schedule has begun. Exit code 1 if a stream's frame was lost or late, or a closed gate let a
-    frame pass, on an exact clock, in virtual time.
+    phases of the cycle. Of an intent that was pushed what runs is sent; another is planned as by
+    `cnc push`. Sending begins when the pushed schedule has begun. Exit code 1 if a stream's frame
+    was lost or late, or a closed gate let a frame pass, on an exact clock, in virtual time.
     """
     from cnc.lab import attach  # noqa: PLC0415
     from cnc.lab.platform import Platform, made_by  # noqa: PLC0415

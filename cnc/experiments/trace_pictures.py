@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 US_PER_NS = 1e-3
 MS_PER_NS = 1e-6
+_LONG_NS = 10_000_000  # from here on labels in microseconds run into each other
 FLOWS_MAX = 6
 _TITLE_SIZE = 11
 _CURVE_POINTS_MAX = 1_000
@@ -141,22 +142,29 @@ def _panels(figure: Figure, paths: Sequence[PathColumns], row_inches: float) -> 
     return axes[: len(paths)]
 
 
+def _unit(most_ns: float) -> tuple[float, str]:
+    """How many units of an axis that reaches so far a nanosecond is, and which."""
+    return (MS_PER_NS, "ms") if most_ns >= _LONG_NS else (US_PER_NS, "µs")
+
+
 def _layers(figure: Figure, paths: Sequence[PathColumns]) -> None:
     layers = [layer for layer in Layer if any(any(path.layer_ns(layer)) for path in paths)]
     panels = _panels(figure, paths, _HEAD_INCHES / 2 + 0.25 * len(layers))
     for number, (axes, path) in enumerate(zip(panels, paths, strict=True)):
+        ordered_ns = {layer: sorted(path.layer_ns(layer)) for layer in layers}
+        scale, unit = _unit(max(its[-1] for its in ordered_ns.values() if its))
         for row, layer in enumerate(layers):
-            if durations_ns := path.layer_ns(layer):
-                _box(axes, row, sorted(durations_ns), _LAYER_COLOURS[layer])
+            if ordered_ns[layer]:
+                _box(axes, row, ordered_ns[layer], scale, _LAYER_COLOURS[layer])
         axes.set_yticks(
             range(len(layers)), [str(layer) for layer in layers] if not number % 2 else ()
         )
         axes.set_ylim(len(layers) - 0.5, -0.5)
-        axes.set_xlim(left=0)
-        axes.set_xlabel("µs")
+        axes.set_xlim(left=-0.01 * axes.get_xlim()[1])  # so that a median of 0 is seen
+        axes.set_xlabel(unit)
 
 
-def _box(axes: Axes, row: int, ordered_ns: Sequence[int], colour: str) -> None:
+def _box(axes: Axes, row: int, ordered_ns: Sequence[int], scale: float, colour: str) -> None:
     """A box plot from the figures of sorted durations: a million points are too many to draw."""
     first, median, third = (
         (ordered_ns[0],) * 3
@@ -166,12 +174,12 @@ def _box(axes: Axes, row: int, ordered_ns: Sequence[int], colour: str) -> None:
     reach_ns = _WHISKER * (third - first)
     least = ordered_ns[bisect.bisect_left(ordered_ns, first - reach_ns)]
     most = ordered_ns[bisect.bisect_right(ordered_ns, third + reach_ns) - 1]
-    axes.hlines(row, least * US_PER_NS, most * US_PER_NS, color="black", linewidth=0.8)
-    width = (third - first) * US_PER_NS
-    axes.barh(row, width, 0.6, first * US_PER_NS, color=colour, edgecolor="black", linewidth=0.6)
-    axes.vlines(median * US_PER_NS, row - 0.3, row + 0.3, color="black", linewidth=1.6)
+    axes.hlines(row, least * scale, most * scale, color="black", linewidth=0.8)
+    width = (third - first) * scale
+    axes.barh(row, width, 0.6, first * scale, color=colour, edgecolor="black", linewidth=0.6)
+    axes.vlines(median * scale, row - 0.3, row + 0.3, color="black", linewidth=1.6)
     beyond = [each for each, _ in groupby(ordered_ns) if not least <= each <= most]
-    axes.plot([each * US_PER_NS for each in beyond], [row] * len(beyond), "o", **_OUTLIER)
+    axes.plot([each * scale for each in beyond], [row] * len(beyond), "o", **_OUTLIER)
 
 
 _OUTLIER = {"markersize": 2.5, "markerfacecolor": "none", "color": GREY, "markeredgewidth": 0.6}
@@ -181,6 +189,7 @@ def _frames(figure: Figure, paths: Sequence[PathColumns]) -> None:
     figure.set_size_inches(9, _HEAD_INCHES + 2 * len(paths) * _ROW_INCHES)
     axes = figure.subplots()
     labels: list[tuple[float, str]] = []
+    scale, unit = _unit(max(max(path.total_ns) for path in paths))
     seen = set()
     for number, path in enumerate(paths):
         order = sorted(range(len(path)), key=path.total_ns.__getitem__)
@@ -191,7 +200,7 @@ def _frames(figure: Figure, paths: Sequence[PathColumns]) -> None:
                 lasted_ns = column[index]
                 if lasted_ns:
                     axes.barh(
-                        *(row, lasted_ns * US_PER_NS, 0.8, begin_ns * US_PER_NS),
+                        *(row, lasted_ns * scale, 0.8, begin_ns * scale),
                         color=_LAYER_COLOURS[layer],
                         edgecolor="white",
                         linewidth=0.4,
@@ -205,7 +214,7 @@ def _frames(figure: Figure, paths: Sequence[PathColumns]) -> None:
     axes.grid(visible=False, axis="y")
     is_on_one_clock = Stage.CHANNEL in paths[0].stages
     axes.set_xlabel(
-        "µs after the planned instant" if is_on_one_clock else "µs, without the channel"
+        f"{unit} after the planned instant" if is_on_one_clock else f"{unit}, without the channel"
     )
     _legend(figure, axes, 5, [str(layer) for layer in Layer])
 
@@ -229,29 +238,31 @@ def _stages(figure: Figure, paths: Sequence[PathColumns]) -> None:
     stages = paths[0].stages
     panels: Sequence[Axes] = figure.subplots(1, len(stages), sharey=True)
     for axes, stage in zip(panels, stages, strict=True):
+        scale, unit = _unit(max(max(path.stage_ns(stage)) for path in paths))
         # The first lines are wide, for others often lie upon them.
         for number, (path, colour) in enumerate(zip(paths, _FLOW_COLOURS, strict=False)):
             axes.step(
-                *_curve(path.stage_ns(stage)),
+                *_curve(path.stage_ns(stage), scale),
                 where="post",
                 color=colour,
                 linewidth=1 + 0.6 * (len(paths) - 1 - number),
                 label=_name(path, paths),
             )
         axes.set_title(_STAGE_TITLES[stage], fontsize=10, loc="left")
-        axes.set_xlabel("µs")
+        axes.set_xlabel(unit)
         axes.ticklabel_format(axis="x", useOffset=False)
     panels[0].set_ylabel("share of frames")
     _legend(figure, panels[0], 3)
 
 
-def _curve(durations_ns: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Durations in µs and the share of frames that take no longer; of many, evenly chosen ones."""
+def _curve(durations_ns: Sequence[int], scale: float) -> tuple[list[float], list[float]]:
+    """Durations, times `scale`, and the share of frames that take no longer; of many, evenly chosen
+    ones."""
     counts = [(each, sum(1 for _ in same)) for each, same in groupby(sorted(durations_ns))]
     upto = list(accumulate(count for _, count in counts))
     chosen = range(0, len(counts), -(-len(counts) // _CURVE_POINTS_MAX))
     indices = sorted({*chosen, len(counts) - 1})
-    times = [counts[index][0] * US_PER_NS for index in indices]
+    times = [counts[index][0] * scale for index in indices]
     return [times[0], *times], [0, *(upto[index] / len(durations_ns) for index in indices)]
 
 
@@ -265,19 +276,22 @@ def _causes(figure: Figure, paths: Sequence[PathColumns]) -> None:
         counts = dict.fromkeys(layers, 0)
         for _, layer, count in way.causes:
             counts[layer] += count
-        limit_us = way.threshold_ns * US_PER_NS
+        scale, unit = _unit(way.threshold_ns)
+        limit = f"{way.threshold_ns * scale:.1f} {unit}"
         axes.barh(
             range(len(layers)),
             list(counts.values()),
             0.6,
             list(reached.values()),
             color=colour,
-            label=f"{_name(path, paths)}: {len(way.seqs)} of {way.frames} beyond {limit_us:.1f} µs",
+            label=f"{_name(path, paths)}: {len(way.seqs)} of {way.frames} beyond {limit}",
         )
         reached = {layer: reached[layer] + counts[layer] for layer in layers}
     axes.set_yticks(range(len(layers)), [str(layer) for layer in layers])
     axes.invert_yaxis()
     axes.set_xlim(0, max(*reached.values(), 1) * 1.05)
+    if not any(reached.values()):
+        axes.text(0.5, 0.5, "no outlier", ha="center", transform=axes.transAxes)
     axes.locator_params(axis="x", integer=True)
     axes.set_xlabel("parts of outliers, at all places, that were outliers themselves")
     _legend(figure, axes, 2)
@@ -322,17 +336,16 @@ def _drift(figure: Figure, paths: Sequence[PathColumns], start_ns: int) -> None:
             loc="left",
         )
         at_ms = [(block.begin_ns - start_ns) * MS_PER_NS for block in drift.blocks]
-        quartiles_us = [
-            [value * US_PER_NS for value in same]
+        scale, unit = _unit(max(block.third_quartile_ns for block in drift.blocks))
+        quartiles = [
+            [value * scale for value in same]
             for same in zip(
                 *((b.first_quartile_ns, b.median_ns, b.third_quartile_ns) for b in drift.blocks),
                 strict=True,
             )
         ]
-        axes.fill_between(
-            at_ms, quartiles_us[0], quartiles_us[2], color=BLUE, alpha=0.2, linewidth=0
-        )
-        axes.plot(at_ms, quartiles_us[1], "o-", color=BLUE, markersize=3, linewidth=1)
+        axes.fill_between(at_ms, quartiles[0], quartiles[2], color=BLUE, alpha=0.2, linewidth=0)
+        axes.plot(at_ms, quartiles[1], "o-", color=BLUE, markersize=3, linewidth=1)
         axes.ticklabel_format(axis="y", useOffset=False)
         axes.set_xlabel("ms after the start")
-        axes.set_ylabel("total, µs")
+        axes.set_ylabel(f"total, {unit}")

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import overload
 
+from cnc import whole_file
 from cnc.addressing import addresses
 from cnc.errors import InputError
 from cnc.format import duration
@@ -262,7 +263,7 @@ def _write(recording: Recording, directory: Path, *, is_bridged: bool) -> None:
 def _write_rows(
     file: Path, columns: Sequence[str], rows: Iterable[Frame | Stray], start_ns: int
 ) -> None:
-    with file.open("w", newline="") as opened:
+    with whole_file.opened_text(file, newline="") as opened:
         writer = csv.writer(opened)
         writer.writerow(columns)
         for row in rows:

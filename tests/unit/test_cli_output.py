@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.table import Table
 
 from cnc import cli, intent, whole_file
+from cnc.cli.render.output import new_table, print_table
 from cnc.errors import InputError
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -65,6 +67,40 @@ def test_a_pipe_gets_lines_that_nothing_folds_unless_it_names_a_width() -> None:
     wide, narrow = shown(terminal=False), shown(terminal=False, COLUMNS="60")
     assert max(map(len, wide.splitlines())) > 120
     assert max(map(len, narrow.splitlines())) < 65
+
+
+def wide_table() -> Table:
+    table = new_table("layers", "flow", *(f">layer {n}" for n in range(14)))
+    table.add_row("background s1 to l1", *["128599.123"] * 14)
+    return table
+
+
+def test_a_pipe_gets_the_figures_of_a_wide_table_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table(wide_table())
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if "128599" in line)
+    assert row.split() == ["background", "s1", "to", "l1", *["128599.123"] * 14]
+
+
+def test_texts_are_folded_in_a_pipe_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    table = new_table("", "why")
+    table.add_row("word " * 100)
+    print_table(table)
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 160
+
+
+def test_a_narrow_terminal_shows_every_digit_of_a_figure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    print_table(wide_table())
+    digits = [each for each in capsys.readouterr().out.split("─")[-1] if each.isdigit()]
+    assert len(digits) == 14 * len("128599123") + len("11")  # those of s1 and l1
 
 
 def test_init_writes_an_intent_that_loads_plans_and_passes(tmp_path: Path) -> None:

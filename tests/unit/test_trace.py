@@ -311,6 +311,23 @@ def test_in_a_table_what_is_absent_is_empty(line3: Plan, tmp_path: Path):
     assert sum(int(each["duration_ns"]) for each in parts) == 26_412
 
 
+def test_an_interrupted_table_leaves_the_one_before(line3: Plan, tmp_path: Path):
+    record = Record(line3)
+    torque(record)
+    (tmp_path / table.FRAMES).write_text("of another run\n")
+
+    def write() -> None:
+        with Tables(tmp_path, T0, hops_max=4) as tables:
+            for each in record.accounts():
+                tables.add(each)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert [*tmp_path.iterdir()] == [tmp_path / table.FRAMES]
+    assert (tmp_path / table.FRAMES).read_text() == "of another run\n"
+
+
 def test_pandas_reads_a_table_and_finds_the_same_outliers(line3: Plan, tmp_path: Path):
     record = Record(line3)
     for seq in range(40):

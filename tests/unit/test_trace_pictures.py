@@ -21,9 +21,13 @@ NAMES = ["layers", "frames", "stages", "causes", "correlation", "drift"]
 @pytest.fixture(scope="module")
 def path() -> PathColumns:
     """Of 40 frames of torque, each 10 ns later than the one before and one 9 µs."""
+    return torque_late_by([9_000 if seq == 7 else 10 * seq for seq in range(40)])
+
+
+def torque_late_by(lateness_ns: list[int]) -> PathColumns:
     record = Record(planfile.load(Path(__file__).parent / "data" / "line3-plan.json"))
-    for seq in range(40):
-        torque(record, seq, late_ns=9_000 if seq == 7 else 10 * seq)
+    for seq, late_ns in enumerate(lateness_ns):
+        torque(record, seq, late_ns=late_ns)
     (columns,) = gather(record.accounts())
     return columns
 
@@ -90,6 +94,24 @@ def test_a_box_has_the_quartiles_and_what_is_beyond_its_whiskers_is_a_point(path
     assert box.get_x() + box.get_width() == pytest.approx(0.6025)
     points = [list(line.get_xdata()) for line in axes.lines if len(line.get_xdata())]
     assert points == [[pytest.approx(9.3)]]
+
+
+def test_what_takes_long_is_drawn_in_milliseconds():
+    late = torque_late_by([20_000_000] * 40)
+    (layers,) = figure_of("layers", [late]).axes
+    (frames,) = figure_of("frames", [late]).axes
+    stages = figure_of("stages", [late]).axes
+    (drift,) = figure_of("drift", [late]).axes
+    assert layers.get_xlabel() == "ms"
+    assert frames.get_xlabel() == "ms after the planned instant"
+    assert [axes.get_xlabel() for axes in stages] == ["µs", "µs", "ms"]
+    assert drift.get_ylabel() == "total, ms"
+    assert max(frames.get_xlim()) < 25
+
+
+def test_a_trace_without_outliers_says_so():
+    (axes,) = figure_of("causes", [torque_late_by([0] * 40)]).axes
+    assert [text.get_text() for text in axes.texts] == ["no outlier"]
 
 
 def test_the_curve_of_a_stage_rises_to_all_frames(path: PathColumns):

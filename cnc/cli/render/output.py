@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SOME_MAX = 20
 _PIPE_COLUMNS = 160
+_PIPE_COLUMNS_MAX = 240
 INTERRUPTED = 130  # 128 + SIGINT, as shells tell it
 
 
@@ -98,21 +99,38 @@ def print_json(document: object, *, indent: int | None = 2, err: bool = False) -
 
 
 def new_table(title: str, *columns: str) -> Table:
-    """A table; a column whose name starts with `>` is aligned to the right."""
+    """A table; a column whose name starts with `>` is aligned to the right, and has figures, of
+    which no digit is left out."""
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
     for column in columns:
-        table.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left")
+        if column[0] == ">":
+            table.add_column(column[1:], justify="right", overflow="fold")
+        else:
+            table.add_column(column)
     return table
 
 
 def print_table(table: Table, wanted: int = 0, *, whole: str = "the plan file") -> None:
     """Print a table; if it shows fewer rows than `wanted`, say so and that `whole` has all."""
-    open_console().print(table)
+    console = open_console()
+    if not _has_width():
+        _widen(console, table)
+    console.print(table)
     if wanted > table.row_count:
         echo(f"  and {wanted - table.row_count} more; {whole} has all\n")
+
+
+def _widen(console: Any, table: Table) -> None:
+    """Make a pipe wide enough for a table, unless it is texts that make it wide."""
+    from rich.measure import Measurement  # noqa: PLC0415
+
+    any_width = console.options.update(max_width=2 * _PIPE_COLUMNS_MAX)
+    wanted = Measurement.get(console, any_width, table).maximum
+    if wanted <= _PIPE_COLUMNS_MAX:
+        console.width = max(console.width, wanted)
 
 
 def open_console() -> Any:
@@ -124,6 +142,9 @@ def open_console() -> Any:
         def render_str(self, text: str, **how: Any) -> Text:
             return super().render_str(printable(text), **how)
 
-    # A pipe has no width: wide enough that no cell is folded. Text in [brackets] is no markup.
-    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Printing(markup=False, width=None if has_width else _PIPE_COLUMNS)
+    # A pipe has no width: wide enough for most tables. Text in [brackets] is no markup.
+    return Printing(markup=False, width=None if _has_width() else _PIPE_COLUMNS)
+
+
+def _has_width() -> bool:
+    return sys.stdout.isatty() or "COLUMNS" in os.environ

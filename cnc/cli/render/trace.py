@@ -215,7 +215,8 @@ def _outliers(outliers: Sequence[Outliers]) -> None:
             *(way.flow, str(way.path + 1), str(way.frames)),
             *(microseconds(round(way.threshold_ns)), str(len(way.seqs)), causes),
         )
-    print_table(table)
+    if table.row_count:
+        print_table(table)
     late = sum(len(way.seqs) for way in outliers)
     frames = sum(way.frames for way in outliers)
     echo(f"{counted(late, 'outlier')} of {counted(frames, 'frame')}.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from cnc import whole_file
 from cnc.errors import InputError
 from cnc.lab.kernels import offsets
 from cnc.lab.running import Lab
@@ -312,7 +313,7 @@ def write(curve: Curve, file: Path) -> None:
     """A row for each period, see `cells`; behind it what only some loops have: output and command
     of each further axis, and of a path where the output was to be, where it was, and how far that
     is."""
-    with file.open("w", newline="") as opened:
+    with whole_file.opened_text(file, newline="") as opened:
         writer = csv.writer(opened)
         header, rows = _behind(curve)
         writer.writerow([*COLUMNS, *header])

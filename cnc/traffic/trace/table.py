@@ -6,8 +6,10 @@ import csv
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
+from cnc import whole_file
 from cnc.traffic.trace.account import OF_KERNEL_EVENTS, Account, Layer
 from cnc.traffic.trace.stages import Stage, stages
 
@@ -21,7 +23,8 @@ _STAGES = tuple(f"{stage}_ns" for stage in Stage)
 
 
 class Tables:
-    """Both tables in a directory that exists, written account by account. Use as a context manager.
+    """Both tables in a directory that exists, written account by account. Use as a context manager:
+    they are there when it has ended, and not at all if it was interrupted.
 
     Instants count from `start_ns`; no way has more than `hops_max` ports. A layer that only events
     of the kernel tell apart has a column `with_kernel`.
@@ -45,8 +48,13 @@ class Tables:
     def __enter__(self) -> Tables:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, raised, where)
 
     def add(self, account: Account) -> None:
         """Write the row of a frame, and those of its parts."""
@@ -57,7 +65,7 @@ class Tables:
         )
 
     def _begin(self, file: Path, columns: list[str]) -> Writer:
-        writer = csv.writer(self._stack.enter_context(file.open("w", newline="")))
+        writer = csv.writer(self._stack.enter_context(whole_file.opened_text(file, newline="")))
         writer.writerow(columns)
         return writer
 
