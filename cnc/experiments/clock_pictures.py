@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from cnc.experiments.experiment import Picture
-from cnc.experiments.pictures import BLUE, GREEN, ORANGE, Axes
+from cnc.experiments.pictures import BLUE, GREEN, ORANGE, Axes, legend_above
 from cnc.lab.kernels.ptp_log import Role
 from cnc.model import NS_PER_S
 
@@ -81,7 +81,7 @@ def _draw_distances(axes: Axes, history: ClockHistory, nodes: Sequence[str]) -> 
     axes.set_yscale("symlog", linthresh=allowed_us)
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_ylabel(f"ahead of {history.reference}, µs")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(8, len(others)))
+    legend_above(axes, len(others))
 
 
 def _draw_roles(axes: Axes, history: ClockHistory, nodes: Sequence[str]) -> None:

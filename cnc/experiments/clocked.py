@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +20,11 @@ from typing import Any
 
 from cnc import intent as intents
 from cnc.errors import CncError, InputError
+from cnc.experiments import planned
+from cnc.experiments.description import OwnClocksDescription
+from cnc.experiments.experiment import write_rows
 from cnc.experiments.sending import DRAIN_NS
-from cnc.lab.kernels import offsets, steps
+from cnc.lab.kernels import gptp, offsets, steps
 from cnc.lab.kernels.offsets import Offset
 from cnc.lab.running import Lab
 from cnc.model import NS_PER_S, ClockStep, Intent
@@ -29,6 +32,34 @@ from cnc.talker import tai_ns
 from cnc.traffic.recording import AnyFlow, Recording, run
 
 OFFSETS = "offsets.csv"
+FRAME_COLUMNS = ("part", *planned.FRAME_COLUMNS)
+_PPB_PER_PPM = 1_000
+
+
+def network_of(description: OwnClocksDescription, file: Path, why: str) -> Intent:
+    """The intent that an experiment file names, with its oscillators, as the network of a lab
+    called as the experiment. Its gates are to be open for planned frames only: in spare room a
+    frame that misses its window leaves at once. `why` says what needs routers.
+
+    Raises:
+        InputError: the intent is invalid or has no streams, its switches bridge, or the
+            experiment's switch is none that follows another.
+    """
+    intent = planned.load(description.network, file)
+    planned.refuse_bridged(intent, description, file, why)
+    _refuse_unless_follower(intent, description.switch, file)
+    intent = with_oscillators(intent, description.name, description.oscillators_ppb)
+    return replace(intent, network=replace(intent.network, disturbance_ns=None))
+
+
+def _refuse_unless_follower(intent: Intent, switch: str, file: Path) -> None:
+    """Raise InputError, which names the experiment's file, if a switch is none of those that follow
+    the first one."""
+    if switch not in list(intent.network.bridges)[1:]:
+        raise InputError(
+            f"{file}: switch: {intent.name} has no switch {switch} that follows another",
+            hint=f"its switches are {', '.join(intent.network.bridges)}; all follow the first",
+        )
 
 
 def with_oscillators(intent: Intent, name: str, oscillators_ppb: Sequence[int]) -> Intent:
@@ -48,6 +79,12 @@ def with_oscillators(intent: Intent, name: str, oscillators_ppb: Sequence[int]) 
     return intents.from_document(document, f"the network of {name}")
 
 
+def about_oscillators(rates_ppb: Sequence[int]) -> str:
+    """A remark for the report of a network `with_oscillators`."""
+    rates = ", ".join(f"{rate_ppb / _PPB_PER_PPM:+g}" for rate_ppb in rates_ppb)
+    return f"Oscillators are off by {rates} ppm in turn, that of the first switch by nothing."
+
+
 def _oscillator(rate_ppb: int) -> dict[str, str]:
     return {"frequency-offset": f"{rate_ppb}ppb"}
 
@@ -63,16 +100,6 @@ def at_their_slowest(intent: Intent) -> Intent:
         for name, keys in document["switches"].items()
     }
     return intents.from_document(document, f"the network of {intent.name}")
-
-
-def refuse_unless_follower(intent: Intent, switch: str, file: Path) -> None:
-    """Raise InputError, which names the experiment's file, if a switch is none of those that follow
-    the first one."""
-    if switch not in list(intent.network.bridges)[1:]:
-        raise InputError(
-            f"{file}: switch: {intent.name} has no switch {switch} that follows another",
-            hint=f"its switches are {', '.join(intent.network.bridges)}; all follow the first",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +189,39 @@ def record(
     if recorded is None:
         raise CncError("the lab has one clock", hint="`--kernels own` gives each node its own")
     return Recorded(frames, offsets.span(recorded, frames.start_ns, duration_ns))
+
+
+class Parts:
+    """What is recorded of the flows `sent` in the parts of an experiment, one after the other."""
+
+    def __init__(self, running: Lab, sent: Sequence[AnyFlow]) -> None:
+        self._running = running
+        self._sent = sent
+        self._frames: list[tuple[object, ...]] = []
+        self._offsets: dict[str, Sequence[Offset]] = {}
+
+    def record(self, part: str, duration_ns: int, acts: Sequence[Act]) -> int:
+        """Send for a duration while the acts happen, and wait until all clocks have settled again;
+        when sending began.
+
+        Raises:
+            CncError: an end station's program failed, an act did, or a clock does not settle.
+        """
+        found = record(self._running, self._sent, duration_ns, acts)
+        self._frames += [(part, *row) for row in planned.frame_rows(found.frames)]
+        self._offsets[part] = found.offsets
+        if unsettled := gptp.await_settled(self._running):
+            raise CncError(
+                f"after {part} clocks did not settle: {unsettled}",
+                hint="oscillators that are less far off settle sooner",
+            )
+        return found.frames.start_ns
+
+    def write(self, directory: Path) -> None:
+        """Write `rows.csv`, under FRAME_COLUMNS, and `offsets.csv`; instants count from the start
+        of sending in each part."""
+        write_rows(directory, FRAME_COLUMNS, self._frames)
+        write_offsets(directory, self._offsets)
 
 
 def write_offsets(directory: Path, recorded: Mapping[str, Iterable[Offset]]) -> None:

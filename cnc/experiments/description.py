@@ -226,40 +226,40 @@ class SyncDescription(Description):
     )
 
 
-class ClockLossDescription(NetworkDescription):
-    """Switches and end stations with clocks of their own, while ptp4l keeps them together and when
-    it no longer does."""
+class OwnClocksDescription(NetworkDescription):
+    """A network of switches and end stations with clocks of their own, one of which goes wrong."""
 
     oscillators_ppb: list[FrequencyOffset] = Field(
         min_length=1,
         description="how much faster the oscillators of nodes run, one after the other and again "
         "from the first; that of the first switch, which all follow, is right",
     )
+    switch: Name = Field(description="whose clock goes wrong; one that follows another")
+
+
+class ClockLossDescription(OwnClocksDescription):
+    """While ptp4l keeps the clocks together, and when it no longer does."""
+
     frames: Frames = Field(description="of all streams together, at least, with clocks in step")
     grandmaster_away_ns: Annotated[int, quantity(DURATION, NS_PER_S, 3600 * NS_PER_S)] = Field(
         description="how long the ptp4l of the first switch is dead, and for how long streams are "
         "sent after it has come back"
     )
-    switch: Name = Field(description="whose clock then runs off while its ptp4l is dead")
     runs_off_ppb: list[FrequencyOffset] = Field(
-        min_length=1, description="how much faster than the others, in one turn after the other"
+        min_length=1,
+        description="how much faster than the others the clock of the switch then runs while its "
+        "ptp4l is dead, in one turn after the other",
     )
     runs_off_for_ns: Annotated[int, quantity(DURATION, 1_000_000, 3600 * NS_PER_S)] = Field(
         description="how long in each turn"
     )
 
 
-class ClockStepsDescription(NetworkDescription):
+class ClockStepsDescription(OwnClocksDescription):
     """Rollouts while the clock of a switch settles, and while it is set."""
 
-    oscillators_ppb: list[FrequencyOffset] = Field(
-        min_length=1,
-        description="how much faster the oscillators of nodes run, one after the other and again "
-        "from the first; that of the first switch, which all follow, is right",
-    )
-    switch: Name = Field(description="whose clock is set")
     steps_ns: list[Annotated[int, quantity(TIME_OFFSET, -10 * NS_PER_S, 10 * NS_PER_S)]] = Field(
-        min_length=1, description="by how much it is set ahead in one turn after the other"
+        min_length=1, description="by how much the clock is set ahead in one turn after the other"
     )
     during: Annotated[
         str, text("edit|commit|verify|confirm", "one of edit, commit, verify, confirm")

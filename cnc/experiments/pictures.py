@@ -17,6 +17,8 @@ Axes = Any  # matplotlib's; it is imported only where something is drawn
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#767676"
 
 _SIZE_INCHES = (7.2, 4.2)
+# Of a legend: characters that fit the width, and what an entry takes beside its name.
+_LEGEND_CHARACTERS, _ENTRY_CHARACTERS = 84, 8
 _FOOTNOTE_CHARACTERS = 130  # that fit a line
 _STYLE: Any = {
     "axes.grid": True,
@@ -43,9 +45,12 @@ def require() -> None:
         ) from None
 
 
-def legend_above(axes: Axes) -> None:
-    """A legend outside of the drawing area."""
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+def legend_above(axes: Axes, columns_max: int = 2) -> None:
+    """A legend outside of the drawing area, in as many columns as fit, up to `columns_max`."""
+    _, names = axes.get_legend_handles_labels()
+    fit = _LEGEND_CHARACTERS // (_ENTRY_CHARACTERS + max(map(len, names), default=0))
+    columns = max(1, min(columns_max, fit))
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns)
 
 
 def save(pictures: Iterable[Picture], directory: Path, facts: Mapping[str, str]) -> dict[str, str]:

@@ -3,6 +3,7 @@ time."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 
 from cnc import intent as intents
 from cnc.errors import InputError
-from cnc.experiments import clocked, description
+from cnc.experiments import clocked, description, pictures
 from cnc.experiments.clock_loss import ClockLoss
 from cnc.experiments.clock_loss.figures import Part, StreamOutcome, Turn, part_of
+from cnc.experiments.clock_loss.pictures import clock_loss_pictures
 from cnc.experiments.clock_loss.prediction import departure_ns, first_late_ns, latencies_ns
 from cnc.experiments.description import ClockLossDescription
 from cnc.lab.kernels.offsets import Offset, TrueOffsets
@@ -155,6 +157,24 @@ def test_the_time_until_the_first_late_frame_follows_from_the_rate():
     assert turn.predicted_after_ns("motion") == 668_000_000
     assert turn.after_ns(turn.first_late_ns) == 700_000_000
     assert turn.error_ns(turn.first_late_ns) == 3_500
+
+
+def test_a_picture_of_many_clocks_and_streams_has_room_for_their_names(tmp_path: Path):
+    """As many as schedules/line5.yaml has. matplotlib warns where a legend leaves no room."""
+    nodes = [f"station-{number}" for number in range(1, 12)]
+    truth = offsets(**{node: [(0, 40), (1_000_000_000, 5_040)] for node in nodes})
+    outcomes = [
+        StreamOutcome(f"set-point-{number}", 1, 0, 0, 0, None, [(500_000_000, -number)])
+        for number in range(12)
+    ]
+    part = Part(outcomes, truth, nodes)
+    turn = Turn(nodes[1], nodes[0], 5_000, 0, part, {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = pictures.save(
+            clock_loss_pictures(part, {"killed": 500_000_000}, [turn], 1_000), tmp_path, {}
+        )
+    assert drawn.keys() == {"grandmaster-away", "runs-off-ahead-5000ppb"}
 
 
 @pytest.mark.parametrize(

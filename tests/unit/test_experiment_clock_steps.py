@@ -118,7 +118,7 @@ def test_the_streams_that_are_sent_have_the_same_instants_in_both_schedules(
     ("before", "after", "refusal"),
     [
         ("switch: s2", "switch: s1", "no switch s1 that follows another"),
-        ("adds: camera", "adds: torque", "clocks3 has no stream torque beside others"),
+        ("adds: camera", "adds: torque", "the network has no stream torque beside others"),
         ("clocks3.yaml", "bridged5.yaml", "bridged5.yaml is bridged, and a rollout"),
         ("during: commit", "during: lunch", "one of edit, commit, verify, confirm"),
     ],

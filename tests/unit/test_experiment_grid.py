@@ -254,7 +254,8 @@ RUN = """
 import json, pathlib, sys, time
 frames = int(sys.argv[1])
 summary = {"seed": 1, "frames": frames, "platform": {"exact": True}, "disagreements": [],
-           "streams": [{"id": "motion", "max_ns": 10 * frames}]}
+           "streams": [{"id": "motion", "max_ns": 10 * frames}],
+           "hops": [{"node": "s2", "mean_ns": 60}], "points": [{"lost": 0}]}
 pathlib.Path(sys.argv[2], "begun").touch()
 while frames == 4 and not pathlib.Path(sys.argv[2], "never").exists():
     time.sleep(0.05)
@@ -293,6 +294,8 @@ def test_a_grid_has_one_table_of_all_points(in_place_of_kernels: None, tmp_path:
         "disagreements": "0",
         "seed": "1",
         "streams.motion.max_ns": "10",
+        "hops.s2.mean_ns": "60",
+        "points[0].lost": "0",
     }
     assert (two["exit_code"], two["disagreements"]) == ("1", "1")
     assert (three["exit_code"], three["streams.motion.max_ns"]) == ("2", "")

@@ -19,14 +19,13 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from cnc.errors import CncError
 from cnc.experiments import clocked, planned, sending
 from cnc.experiments.clock_loss.figures import Part, Turn, part_of
 from cnc.experiments.clock_loss.pictures import clock_loss_pictures
 from cnc.experiments.clock_loss.prediction import first_late_ns
 from cnc.experiments.clocked import Act, Clocks
 from cnc.experiments.description import ClockLossDescription
-from cnc.experiments.experiment import Progress, Report, Sheet, read_rows, write_rows
+from cnc.experiments.experiment import Progress, Report, Sheet, read_rows
 from cnc.format import duration
 from cnc.lab.kernels import gptp
 from cnc.lab.kernels.offsets import TrueOffsets
@@ -38,10 +37,8 @@ from cnc.rollout import push
 from cnc.traffic.recording import AnyFlow, flows
 
 IN_SYNC, GRANDMASTER_AWAY, RUNS_OFF = "in-sync", "grandmaster-away", "runs-off"
-COLUMNS = ("part", *planned.FRAME_COLUMNS)
 FAILS_AFTER_NS = NS_PER_S // 2  # of the start of sending
 _NOTHING = "–"  # noqa: RUF001
-PPB_PER_PPM = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +57,9 @@ class ClockLoss:
             InputError: its network cannot be read or emulated, lacks its switch, or bridges.
             Unschedulable: its network has no plan.
         """
-        intent = planned.load(description.network, file)
         why = "streams with several ways are not predicted"
-        planned.refuse_bridged(intent, description, file, why)
-        clocked.refuse_unless_follower(intent, description.switch, file)
-        intent = clocked.with_oscillators(intent, description.name, description.oscillators_ppb)
-        # In spare room a frame that misses its window leaves at once.
-        exact = replace(intent, network=replace(intent.network, disturbance_ns=None))
-        plan = compute(exact, seed=description.seed)
+        intent = clocked.network_of(description, file, why)
+        plan = compute(intent, seed=description.seed)
         return cls(description, plan, [f for f in flows(plan) if f.latency_bound_ns is not None])
 
     @property
@@ -79,20 +71,11 @@ class ClockLoss:
     def run_on(self, running: Lab, directory: Path, progress: Progress) -> None:
         """Push once, then send in each part; times in rows count from the start of each."""
         sending.await_schedule(push(self.plan, connect=running.connect))
-        frames: list[tuple[object, ...]] = []
-        truth = {}
+        parts = clocked.Parts(running, self.sent)
         for part, (duration_ns, acts) in self._parts(Clocks(running)).items():
             progress(f"{part}: sending for {duration(duration_ns)}")
-            found = clocked.record(running, self.sent, duration_ns, acts)
-            frames += [(part, *row) for row in planned.frame_rows(found.frames)]
-            truth[part] = found.offsets
-            if unsettled := gptp.await_settled(running):
-                raise CncError(
-                    f"after {part} clocks did not settle: {unsettled}",
-                    hint="oscillators that are less far off settle sooner",
-                )
-        write_rows(directory, COLUMNS, frames)
-        clocked.write_offsets(directory, truth)
+            parts.record(part, duration_ns, acts)
+        parts.write(directory)
 
     def _parts(self, clocks: Clocks) -> dict[str, tuple[int, Sequence[Act]]]:
         """By its name how long to send in a part, and what happens meanwhile."""
@@ -192,18 +175,17 @@ class ClockLoss:
         )
 
     def _remarks(self, turns: Sequence[Turn]) -> list[str]:
-        rates = ", ".join(f"{ppb / PPB_PER_PPM:+g}" for ppb in self.description.oscillators_ppb)
-        oscillators = (
-            f"Oscillators are off by {rates} ppm in turn, that of the first switch by nothing. "
-            "Latencies are in true time, by the true offsets of talker's and listener's clocks. A "
-            "frame that its talker sent more than 1 µs late is not judged."
+        judged = (
+            f"{clocked.about_oscillators(self.description.oscillators_ppb)} Latencies are in true "
+            "time, by the true offsets of talker's and listener's clocks. A frame that its talker "
+            "sent more than 1 µs late is not judged."
         )
         prediction = (
             "A prediction follows each frame through the gates of the plan, with those of the "
             "switch early or late by the error of its clock. A frame may be late sooner by what "
             "a control frame takes on its way, and reading a clock takes 256 ns."
         )
-        return [oscillators, prediction, *(f"{turn.name}: {turn.verdict}" for turn in turns)]
+        return [judged, prediction, *(f"{turn.name}: {turn.verdict}" for turn in turns)]
 
 
 def _running_off(rate_ppb: int) -> str:

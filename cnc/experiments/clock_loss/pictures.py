@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 US_PER_NS = 1e-3
 S_PER_NS = 1 / NS_PER_S
 COLOURS = (pictures.BLUE, pictures.ORANGE, pictures.GREEN, pictures.GREY, "#cc79a7", "#e69f00")
+LINES, MARKERS = ("-", "--", ":"), (".", "x", "+")  # of those that have the same colour
 
 
 def clock_loss_pictures(
@@ -58,6 +59,7 @@ def _of_offsets(
             axes.plot(
                 [time_ns * S_PER_NS for time_ns in times_ns],
                 [(a - b) * US_PER_NS for a, b in zip(offsets_ns, reference_ns, strict=True)],
+                LINES[number // len(COLOURS) % len(LINES)],
                 color=COLOURS[number % len(COLOURS)],
                 linewidth=1,
                 label=node,
@@ -74,7 +76,7 @@ def _of_offsets(
             )
         axes.set_xlabel("time, s")
         axes.set_ylabel(f"ahead of {reference}, µs")
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(others))
+        pictures.legend_above(axes, len(others))
 
     return draw
 
@@ -89,7 +91,7 @@ def _of_frames(turn: Turn, allowed_ns: int) -> Callable[[Figure], None]:
             axes.plot(
                 [(turn.error_ns(due_ns) or 0) * US_PER_NS for due_ns, _ in its.over_bound_ns],
                 [over_ns * US_PER_NS for _, over_ns in its.over_bound_ns],
-                ".",
+                MARKERS[number // len(COLOURS) % len(MARKERS)],
                 markersize=8 - 6 * number / len(turn.part.streams),  # they lie upon each other
                 color=colour,
                 label=its.stream,
@@ -100,6 +102,6 @@ def _of_frames(turn: Turn, allowed_ns: int) -> Callable[[Figure], None]:
         axes.yaxis.set_major_formatter("{x:g}")
         axes.set_xlabel(f"error of the clock of {turn.switch}, µs")
         axes.set_ylabel("beyond the bound, µs")
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(turn.part.streams))
+        pictures.legend_above(axes, len(turn.part.streams))
 
     return draw

@@ -47,7 +47,6 @@ from cnc.traffic.recording import AnyFlow, flows
 
 PUSHES = "pushes.csv"
 SETTLING, SETTLED = "settling", "settled"
-COLUMNS = ("part", *planned.FRAME_COLUMNS)
 BEGINS_AFTER_NS = NS_PER_S // 2  # of the start of sending
 # For a ptp4l that is started again to follow, and to have measured for some of ten seconds.
 _FOLLOWS_AFTER_S = 6
@@ -72,21 +71,17 @@ class ClockSteps:
                 bridges.
             Unschedulable: its network has no plan.
         """
-        intent = planned.load(description.network, file)
         why = "a rollout waits for the former ways of streams there"
-        planned.refuse_bridged(intent, description, file, why)
-        clocked.refuse_unless_follower(intent, description.switch, file)
-        if description.adds not in intent.streams or len(intent.streams) == 1:
+        intent = clocked.network_of(description, file, why)
+        adds = description.adds
+        if adds not in intent.streams or len(intent.streams) == 1:
             raise InputError(
-                f"{file}: adds: {intent.name} has no stream {description.adds} beside others",
+                f"{file}: adds: the network has no stream {adds} beside others",
                 hint=f"its streams are {', '.join(intent.streams)}",
             )
-        intent = clocked.with_oscillators(intent, description.name, description.oscillators_ppb)
-        # In spare room a frame that misses its window leaves at once.
-        exact = replace(intent, network=replace(intent.network, disturbance_ns=None))
-        others = {name: each for name, each in exact.streams.items() if name != description.adds}
-        lesser = compute(replace(exact, streams=others), seed=description.seed)
-        whole = compute(exact, keep=lesser, seed=description.seed)
+        others = {name: each for name, each in intent.streams.items() if name != adds}
+        lesser = compute(replace(intent, streams=others), seed=description.seed)
+        whole = compute(intent, keep=lesser, seed=description.seed)
         sent = [flow for flow in flows(lesser) if flow.latency_bound_ns is not None]
         return cls(description, whole, lesser, sent)
 
@@ -101,28 +96,15 @@ class ClockSteps:
         sending.await_schedule(push(self.lesser, connect=running.connect))
         progress("a push while a clock settles")
         pushes = self._settle(running)
-        frames: list[tuple[object, ...]] = []
-        truth = {}
+        parts = clocked.Parts(running, self.sent)
         for by_ns in self.description.steps_ns:
             progress(f"a step of {duration(by_ns)} in the middle of a push")
             turn = _Rollout(running, self, by_ns)
-            found = clocked.record(
-                running,
-                self.sent,
-                self.description.sends_for_ns,
-                [Act(BEGINS_AFTER_NS, turn.roll_out)],
-            )
-            frames += [(turn.part, *row) for row in planned.frame_rows(found.frames)]
-            truth[turn.part] = found.offsets
-            if unsettled := gptp.await_settled(running):
-                raise CncError(
-                    f"after {turn.part} clocks did not settle: {unsettled}",
-                    hint="oscillators that are less far off settle sooner",
-                )
-            pushes.append(turn.outcome(found.frames.start_ns))
-        write_rows(directory, COLUMNS, frames)
+            acts = [Act(BEGINS_AFTER_NS, turn.roll_out)]
+            start_ns = parts.record(turn.part, self.description.sends_for_ns, acts)
+            pushes.append(turn.outcome(start_ns))
+        parts.write(directory)
         write_rows(directory, PUSH_COLUMNS, [each.row() for each in pushes], PUSHES)
-        clocked.write_offsets(directory, truth)
 
     def _settle(self, running: Lab) -> list[Push]:
         """Two pushes of the whole schedule: while the clock of the switch settles, and after."""
@@ -169,13 +151,12 @@ class ClockSteps:
         )
 
     def _about(self) -> str:
-        rates = ", ".join(f"{ppb / 1000:+g}" for ppb in self.description.oscillators_ppb)
         about = self.description
         return (
             f"The clock of {about.switch} is set when the step {about.during} of the rollout "
             "begins. Frames are those of the streams that both schedules have, "
             "judged in true time. In step: within the clock error of the plan, by true offsets. "
-            f"Oscillators are off by {rates} ppm in turn, that of the first switch by nothing."
+            f"{clocked.about_oscillators(about.oscillators_ppb)}"
         )
 
 

@@ -20,6 +20,7 @@ TABLE = "grid.csv"
 
 # Of a summary, what is no figure of the run.
 _NOT_FIGURES = {"platform", "disagreements", "remarks"}
+_NAMES = ("id", "node")  # by which those of a list are called
 _OF_MEASUREMENT = "wake_up_error_ns"  # how exact it is, which is beside what is compared
 _PRINTED_FIGURES_MAX = 5
 
@@ -34,7 +35,8 @@ class Row:
 
     @property
     def figures(self) -> dict[str, float | bool | None]:
-        """The figures of its summary by dotted name: `streams.motion.max_ns`, `points[0].lost`."""
+        """The figures of its summary by dotted name: `streams.motion.max_ns`, `hops.s2.mean_ns`,
+        `points[0].lost`."""
         figures = dict(_figures(self.summary or {}, ""))
         return {name: its for name, its in figures.items() if name not in self.point.values}
 
@@ -142,10 +144,15 @@ def _figures(value: object, name: str) -> Iterator[tuple[str, float | bool | Non
                     yield from _figures(its, f"{name}.{key}".removeprefix("."))
         case list():
             for place, its in enumerate(value):
-                label = f".{its['id']}" if isinstance(its, dict) and "id" in its else f"[{place}]"
-                yield from _figures(its, f"{name}{label}")
+                yield from _figures(its, f"{name}{_label(its, place)}")
         case bool() | int() | float() | None:
             yield name, value
+
+
+def _label(one: object, place: int) -> str:
+    """What tells one of a list from the others: what it is called, or its place."""
+    names = (one[key] for key in _NAMES if key in one) if isinstance(one, dict) else ()
+    return next((f".{name}" for name in names), f"[{place}]")
 
 
 def _shown(figure: float | bool | None) -> str:

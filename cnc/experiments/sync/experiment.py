@@ -178,10 +178,7 @@ class Sync:
         return [line]
 
     def _remarks(self) -> list[str]:
-        rates = ", ".join(f"{ppb / 1_000:+g}" for ppb in self.description.oscillators_ppb)
-        oscillators = (
-            f"Oscillators are off by {rates} ppm in turn, that of the first switch by nothing."
-        )
+        oscillators = clocked.about_oscillators(self.description.oscillators_ppb)
         own = (
             "ptp4l measures the distance from the neighbour that it follows, so that what each "
             "says has to be added up to here. It cannot see the asymmetry of a cable."

@@ -76,7 +76,7 @@ def _over_time(
         axes.yaxis.set_major_formatter("{x:g}")
         axes.set_xlabel("true time, s")
         axes.set_ylabel(f"ahead of {first}, µs")
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(others))
+        pictures.legend_above(axes, len(others))
 
     return draw
 
