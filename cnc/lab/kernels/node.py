@@ -92,10 +92,23 @@ def switch_of(intent: Intent, node: str) -> Switch:
 
 
 def start_programs(intent: Intent, switch: Switch) -> None:
-    """Start all that runs on a node with an agent, in the node's own kernel."""
+    """Start all that runs on a node with an agent, in the node's own kernel.
+
+    The agent refuses stored PTP instances while no clock service runs; so that is ready first, as
+    systemd has it (tsn-clock.service).
+    """
     authorized_keys = SHARED / f"{layout.CLIENT_KEY}.pub"
     for program in PROGRAMS_OF_A_KERNEL:
         switch.start(program, management_of(intent, switch.name), authorized_keys)
+        if program == CLOCK_SERVICE:
+            _await_clock_service(switch.log(program))
+
+
+def _await_clock_service(log: Path) -> None:
+    """Wait until it is ready, as far as it ever is: else the controller shows the log."""
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while f"{CLOCK_SERVICE}: ready\n" not in log.read_text() and time.monotonic() < deadline:
+        time.sleep(POLL_INTERVAL_S)
 
 
 def _tell_tai(directory: Path) -> None:
