@@ -59,6 +59,7 @@ streams:
 NAME = "kernelstest"
 VLAN_TAG = b"\x81\x00"
 SHARED = STATE_ROOT / NAME / "kernels/shared"
+CLOCK_ERROR_NS = 2_000
 # Two switches one after the other, and clocks that are all off in another way.
 THREE_CLOCKS = (
     TWO.replace(
@@ -69,6 +70,9 @@ THREE_CLOCKS = (
     )
     .replace("t1:\n", "t1: {management: 10.99.7.3}\n")
     .replace("l1: {CLOCK}", "l1: {clock: {offset: -7ms, frequency-offset: 50ppm}}")
+    # Beside best effort a ptp4l with stamps of software is 1 us off for moments: a frame is stamped
+    # before it waits for the one that is on the cable.
+    .replace("clock-error: 1us", f"clock-error: {CLOCK_ERROR_NS}ns")
     .replace("[l1/eth0, s1/p2]", "[s2/p1, s1/p2]\n  - [l1/eth0, s2/p2]")
 )
 # A loop through both switches, whose plant has the oscillator that is off by most.
@@ -132,7 +136,8 @@ def assert_in_step(during: Iterable[Offset]) -> None:
         assert by_node.pop("controller") == 0
         assert {*by_node} == {"s1", "s2", "t1", "l1"}
         assert by_node["s1"] > 300_000_000
-        assert all(abs(offset_ns - by_node["s1"]) < 1_000 for offset_ns in by_node.values())
+        ahead_ns = {node: offset_ns - by_node["s1"] for node, offset_ns in by_node.items()}
+        assert max(map(abs, ahead_ns.values())) < CLOCK_ERROR_NS, ahead_ns
 
 
 @contextmanager
@@ -292,7 +297,7 @@ def test_gptp_settles_clocks_that_are_off_and_a_push_needs_them_settled(tmp_path
     assert_traced_in_true_time(file, tmp_path / "traced")
 
     measured = tmp_path / "measured.yaml"
-    measured.write_text(THREE_CLOCKS.replace("clock-error: 1us", "clock-error: measured"))
+    measured.write_text(THREE_CLOCKS.replace(f"{CLOCK_ERROR_NS}ns", "measured"))
     found = on("controller", "cnc", "plan", measured, "--ask-switches", "--json")
     clock_error = json.loads(found)["clock_error"]
     apart = clock_error["measured"]
@@ -334,7 +339,7 @@ def assert_a_loop_is_closed_as_with_one_clock(file: Path) -> None:
     assert found["is_undisturbed"]
     assert (found["missed"], found["lost_samples"], found["lost_commands"]) == (0, 0, 0)
     assert found["delay"]["max_ns"] <= sum(found["planned"].values())
-    assert 0 < found["clocks"]["apart_ns"] <= found["clock_error_ns"] == 1_000
+    assert 0 < found["clocks"]["apart_ns"] <= found["clock_error_ns"] == CLOCK_ERROR_NS
     assert len((SHARED / "loop/loop.csv").read_text().splitlines()) == 1 + found["periods"]
     assert_in_step(offsets.read(SHARED / "loop/offsets.csv"))
 
@@ -346,7 +351,7 @@ def assert_clocks_a_period_apart_are_told(file: Path) -> None:
     code, found = closed(file)
     assert code == 1
     assert found["clocks"]["ahead"] == "l1"
-    assert abs(found["clocks"]["apart_ns"] - 1_000_000) < 2_000
+    assert abs(found["clocks"]["apart_ns"] - 1_000_000) < CLOCK_ERROR_NS
     assert found["violations"][0].startswith("axis: the clock of l1 was ")
     assert (found["missed"], found["is_undisturbed"]) == (found["periods"], False)
 
@@ -362,7 +367,7 @@ def assert_traced_in_true_time(file: Path, directory: Path) -> None:
     traced = true_time.Traced.of(done.stdout, directory)
     true_time.check(traced, SHARED / "offsets.csv", schedules)
     assert sum(row["flow"] == "motion" for row in traced.rows) == 50
-    assert traced.document["true_time"]["apart_max_ns"] < 1_000
+    assert traced.document["true_time"]["apart_max_ns"] < CLOCK_ERROR_NS
     assert min(each["least_ns"] for each in traced.document["true_time"]["clocks"]) > 300_000_000
     captured = pcapng_reader.read((directory / "trace.pcapng").read_bytes())
     way = [each.port for each in captured.frames if "motion/17" in each.comments]
@@ -375,7 +380,7 @@ def assert_clocks_show_who_was_away(directory: Path) -> None:
     clocks = {each["node"]: each for each in json.loads(shown.stdout)["clocks"]}
     assert (clocks["s1"]["role"], clocks["s1"]["ahead_ns"]) == ("grandmaster", 0)
     assert (clocks["t1"]["role"], clocks["t1"]["grandmaster"]) == ("follows", "s1")
-    assert abs(clocks["t1"]["ahead_ns"]) < 1_000
+    assert abs(clocks["t1"]["ahead_ns"]) < CLOCK_ERROR_NS
     of_s2 = [each["role"] for each in clocks["s2"]["roles"]]
     assert "starting" in of_s2[of_s2.index("follows") :]
     kept = {file.name for file in directory.iterdir()}
