@@ -157,6 +157,17 @@ class Clock:
     steps: tuple[ClockStep, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Impairments:
+    """What a cable does to frames where a lab emulates it: they come up to `jitter_ns` later than
+    after its propagation, `frame_loss_ppb` of 10^9 are lost, and so are those with a wrong bit, of
+    which `bit_errors_ppt` of 10^12 are."""
+
+    jitter_ns: int = 0
+    frame_loss_ppb: int = 0
+    bit_errors_ppt: int = 0
+
+
 class LabKernels(StrEnum):
     """What the nodes of a lab are."""
 
@@ -503,8 +514,9 @@ class Intent:
     `measured_clock_error` is where the clock error comes from, if the operator wants it measured.
     Of `assignable` the streams of a bridged network get what the operator does not state of their
     addresses, of `individual` those with an `identification`. `clocks` are those of the nodes of an
-    emulated network, where they differ; no plan depends on them, nor on `emulation`. `loops` are
-    the control loops that streams close.
+    emulated network, where they differ; no plan depends on them, nor on `emulation`, nor on
+    `impairments`, which are those of the link of each port. `loops` are the control loops that
+    streams close.
     """
 
     name: str
@@ -522,6 +534,7 @@ class Intent:
     clocks: Mapping[str, Clock] = field(default_factory=dict)
     loops: Mapping[str, Loop] = field(default_factory=dict)
     emulation: Emulation = Emulation()
+    impairments: Mapping[PortRef, Impairments] = field(default_factory=dict)
 
     @property
     def states_gate_margin(self) -> bool:

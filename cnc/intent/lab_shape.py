@@ -1,4 +1,4 @@
-"""How a lab is to emulate the network, and what is wrong with that."""
+"""How a lab is to emulate the network and its cables, and what is wrong with that."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from pydantic import Field
 
 from cnc.intent.mapping import Shape
 from cnc.intent.problems import Problems
-from cnc.intent.values import choice
-from cnc.model import Emulation, LabClocks, LabKernels, LabTime
+from cnc.intent.units import BIT_ERROR_RATIO, DURATION, FRAME_LOSS
+from cnc.intent.values import choice, quantity
+from cnc.model import NS_PER_S, Emulation, LabClocks, LabKernels, LabTime
+
+_JITTER_MAX_NS = NS_PER_S
+_FRAME_LOSS_MAX_PPB = 10**9
+_BIT_ERRORS_MAX_PPT = 10**10  # a hundredth: of the shortest frames one of a thousand arrives
 
 
 class Lab(Shape):
@@ -35,6 +40,30 @@ class Lab(Shape):
         validate_default=True,
         description="when the time of kernels of their own passes; virtual: while a command runs, "
         "as fast as the machine can; real: always, as the clock of the machine does",
+    )
+
+
+class Impairments(Shape):
+    """What a cable does to frames in a lab whose nodes are kernels of their own, in each direction.
+
+    Plans and switches do not depend on it. What is random comes from the names of the two ports: a
+    lab that is made again loses the same frames.
+    """
+
+    jitter_ns: Annotated[int, quantity(DURATION, 1, _JITTER_MAX_NS)] | None = Field(
+        None,
+        description="how much later than after its propagation a frame may come, each from 0 to "
+        "this with equal probability and none before the one ahead of it; a duration such as 50ns",
+    )
+    frame_loss_ppb: Annotated[int, quantity(FRAME_LOSS, 1, _FRAME_LOSS_MAX_PPB)] | None = Field(
+        None, description="which share of frames is lost, such as 0.1% or 1ppm"
+    )
+    bit_errors_ppt: Annotated[int, quantity(BIT_ERROR_RATIO, 1, _BIT_ERRORS_MAX_PPT)] | None = (
+        Field(
+            None,
+            description="which share of bits is wrong, such as 1ppb, one bit of 10^9; a frame with "
+            "a wrong bit is lost, so a long one is lost more often",
+        )
     )
 
 

@@ -9,7 +9,7 @@ from cnc.intent.elimination import check_elimination, elimination
 from cnc.intent.identification import identification, individual_range
 from cnc.intent.lab_shape import emulation
 from cnc.intent.loops import check_loops, loops
-from cnc.intent.network import network, refuse_preemption
+from cnc.intent.network import impairments, network, refuse_preemption
 from cnc.intent.policing import check_policing, policing_rules
 from cnc.intent.problems import Problems
 from cnc.intent.streams import check_streams
@@ -41,6 +41,7 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
         clocks=clocks(document, problems),
         loops=loops(document.loops, problems),
         emulation=emulation(document.lab, problems),
+        impairments=impairments(document, problems),
     )
     check_addresses(document, intent, problems)
     check_policing(document, intent, problems)

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from cnc.elimination import Elimination
 from cnc.intent.clock_shape import NodeClock
 from cnc.intent.identification_shape import Identification
-from cnc.intent.lab_shape import Lab
+from cnc.intent.lab_shape import Impairments, Lab
 from cnc.intent.loop_shape import Loop
 from cnc.intent.mapping import Shape
 from cnc.intent.policing_shape import (
@@ -303,6 +303,11 @@ class Link(Shape):
     rate_bps: Rate | None = Field(None, description="such as 100Mbps; default: defaults.rate")
     propagation_ns: Duration | None = Field(
         None, description="a duration such as 500ns; default: defaults.propagation"
+    )
+    impairments: Impairments | None = Field(
+        None,
+        description="what it does to frames in a lab whose nodes are kernels of their own; "
+        "default: nothing",
     )
 
 

@@ -92,6 +92,12 @@ FREQUENCY_WALK = Quantity(
     "3ppb, 200ppt",
     {"ppm": 1_000_000, "ppb": 1_000, "ppt": 1},
 )
+FRAME_LOSS = Quantity("a share of frames", "0.1%, 1ppm", {"%": 10_000_000, "ppm": 1_000, "ppb": 1})
+BIT_ERROR_RATIO = Quantity(
+    "a bit error ratio",
+    "1ppb (one bit of 10^9), 10ppt",
+    {"%": 10_000_000_000, "ppm": 1_000_000, "ppb": 1_000, "ppt": 1},
+)
 RATE = Quantity(
     "a rate",
     "100Mbps, 1Gbps",

@@ -26,7 +26,14 @@ from cnc.lab.kernels.layout import CONTROLLER
 from cnc.lab.kernels.start import start
 from cnc.lab.running import Lab, management_of, substrate_of
 from cnc.lab.substrate import Substrate
-from cnc.lab.supported import check_clocks, check_kernels, check_ports, check_rates, check_streams
+from cnc.lab.supported import (
+    check_cables,
+    check_clocks,
+    check_kernels,
+    check_ports,
+    check_rates,
+    check_streams,
+)
 from cnc.lab.switch import PROGRAMS, write_key_pair
 from cnc.lab.template import operators, template
 from cnc.model import Emulation, Intent, LabKernels
@@ -78,6 +85,7 @@ def up(
         check_kernels(intent)
     else:
         check_clocks(intent)
+        check_cables(intent)
     if os.geteuid() != 0:
         raise CncError("a lab needs root: it creates network namespaces", hint="run it with sudo")
     directory = directory_of(intent.name, state_root)

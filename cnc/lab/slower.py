@@ -16,6 +16,7 @@ TIMES = frozenset(
     {
         *(
             "propagation",
+            "jitter",
             "min",
             "max",
             "clock-error",

@@ -32,6 +32,20 @@ def check_clocks(intent: Intent) -> None:
         )
 
 
+def check_cables(intent: Intent) -> None:
+    """Refuse cables that impair frames: between namespaces of one kernel they do not.
+
+    Raises:
+        InputError: a link states `impairments`.
+    """
+    for port in intent.impairments:
+        raise InputError(
+            f"the link of {port} has impairments, and all nodes of cnc lab are namespaces of one "
+            "kernel, between which the lab loses, damages and delays no frame at random",
+            hint="leave out its key impairments, or give each node a kernel: --kernels own",
+        )
+
+
 def check_kernels(intent: Intent) -> None:
     """Refuse what a lab cannot emulate whose nodes are kernels of their own.
 

@@ -7,13 +7,14 @@ on a node is the same in both. The controller's kernel has its card in its first
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
 
 from cnc.addressing import cables, port_addresses
 from cnc.lab.management import SWITCH_PORT
-from cnc.model import Clock, Intent, Link, Network, transmission_ns
+from cnc.model import Clock, Impairments, Intent, Link, Network, PortRef, transmission_ns
 
 CONTROLLER = "controller"
 MARK = "CNC_LAB"  # in the environment of each process that makes up a lab: its directory
@@ -87,8 +88,20 @@ def cable_lines(intent: Intent) -> list[str]:
         f"cable {one} {other} rate={network.links[one].rate_bps} "
         f"propagation={_propagation_ns(network, network.links[one])} "
         f"propagation-back={_propagation_ns(network, network.links[other])}"
+        f"{_impaired(one, other, intent.impairments.get(one))}"
         for one, other in cables(network)
     ]
+
+
+def _impaired(one: PortRef, other: PortRef, its: Impairments | None) -> str:
+    """What its line says of a cable that impairs frames: each another ones, and the same in each
+    lab that is made of the network."""
+    if its is None:
+        return ""
+    return (
+        f" jitter={its.jitter_ns} loss-ppb={its.frame_loss_ppb} "
+        f"bit-error-ppt={its.bit_errors_ppt} seed={zlib.crc32(f'{one} {other}'.encode())}"
+    )
 
 
 def occupied_ns(link: Link, octets: int) -> int:

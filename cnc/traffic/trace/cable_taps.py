@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from cnc.errors import InputError
 from cnc.lab.kernels import layout, offsets
 from cnc.lab.kernels.offsets import TrueOffsets
-from cnc.model import PortRef
+from cnc.model import Intent, PortRef
 from cnc.traffic.cables import CableFrames
 from cnc.traffic.probe_filter import probe_of
 from cnc.traffic.trace.clocks import OwnClocks
@@ -70,3 +71,18 @@ class CableTaps:
         file = self._frames.nodes.clock_offsets()
         assert file is not None  # noqa: S101  they are kernels
         return file
+
+
+def refuse_jitter(intent: Intent) -> None:
+    """A tap at a cable knows when a frame was sent, and from that when it came.
+
+    Raises:
+        InputError: a cable has jitter.
+    """
+    for port, its in intent.impairments.items():
+        if its.jitter_ns:
+            raise InputError(
+                f"the link of {port} has jitter, and a trace takes each frame to arrive when the "
+                "length of its cable says",
+                hint="leave jitter out of its key impairments, or measure with `cnc lab traffic`",
+            )

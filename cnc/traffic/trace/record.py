@@ -16,7 +16,7 @@ from cnc.traffic.flows import UntaggedFlow, flows
 from cnc.traffic.recording import AnyFlow, Recording
 from cnc.traffic.trace import account, circumstances
 from cnc.traffic.trace.account import Account
-from cnc.traffic.trace.cable_taps import CableTaps
+from cnc.traffic.trace.cable_taps import CableTaps, refuse_jitter
 from cnc.traffic.trace.circumstances import Circumstances
 from cnc.traffic.trace.clocks import TrueTime
 from cnc.traffic.trace.join import join
@@ -132,8 +132,9 @@ def record_kernels(
     """On the machine that has started a lab of kernels: the trace of what `sending` has `send` send
     on the controller, with the results in `directory`. `keep`: as for `record`.
 
-    Raises what `sending` does, and what `CableTaps` does.
+    Raises what `sending` does, what `CableTaps` does, and what `refuse_jitter` does.
     """
+    refuse_jitter(lab.intent)
     with CableTaps(lab.intent.name) as taps:
         sending()
         plan = planfile.load(directory / _PLAN)
