@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -60,26 +61,31 @@ VALVES = (
 )
 
 
-def measured(directory: Path, text: str, network: str = TWO_SWITCHES) -> dict[str, Any]:
-    """The summary of an experiment that agrees with what it expects."""
+def measure(directory: Path, text: str, *options: str, network: str = TWO_SWITCHES) -> None:
+    """Leave in `out` what comes of an experiment that agrees with what it expects, or of a grid."""
     (directory / "two-switches.yaml").write_text(network)
     file = directory / "experiment.yaml"
     file.write_text(text)
     done = subprocess.run(
-        [CNC, "lab", "measure", file, "-o", directory / "out"],
+        [CNC, "lab", "measure", file, *options, "-o", directory / "out"],
         capture_output=True,
         text=True,
         timeout=1700,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    summary: dict[str, Any] = json.loads((directory / "out/summary.json").read_text())
+
+
+def summary_of(directory: Path) -> dict[str, Any]:
+    """What was found in a run, whose lab is gone."""
+    summary: dict[str, Any] = json.loads((directory / "summary.json").read_text())
     assert not (STATE_ROOT / summary["experiment"]).exists()
     return summary
 
 
 def test_frames_are_late_when_a_lost_clock_is_as_wrong_as_predicted_and_no_sooner(tmp_path: Path):
-    summary = measured(tmp_path, CLOCK_LOSS)
+    measure(tmp_path, CLOCK_LOSS)
+    summary = summary_of(tmp_path / "out")
     for part in ("in-sync", "grandmaster-away"):
         found = summary["parts"][part]
         assert (found["late"], found["lost"]) == (0, 0)
@@ -91,16 +97,37 @@ def test_frames_are_late_when_a_lost_clock_is_as_wrong_as_predicted_and_no_soone
     assert abs(motion["measured_error_ns"] - motion["predicted_error_ns"]) < 300
 
 
-def test_clocks_in_a_line_are_in_step_but_for_an_asymmetry_that_ptp4l_does_not_see(tmp_path: Path):
-    one, two = measured(tmp_path, SYNC)["hops"]
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two points side by side, which are equal but for how a value is written."""
+    directory = tmp_path_factory.mktemp("grid")
+    measure(directory, SYNC, "--set", "asymmetry=500ns,0.5us", "--jobs", "2")
+    return directory / "out"
+
+
+def test_clocks_in_a_line_are_in_step_but_for_an_asymmetry_that_ptp4l_does_not_see(grid: Path):
+    one, two = summary_of(grid / "1-asymmetry=500ns")["hops"]
     assert abs(one["mean_ns"]) < 150
     # Half of 500 ns behind, and as much ahead as the first.
     assert abs(two["mean_ns"] - 2 * one["mean_ns"] + 250) < 100
     assert abs(two["said_mean_ns"]) < 100
 
 
+def test_points_of_a_grid_have_kernels_of_their_own_and_do_not_disturb_each_other(grid: Path):
+    with (grid / "grid.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["asymmetry"] for row in rows] == ["500ns", "0.5us"]
+    assert [(row["exit_code"], row["disagreements"]) for row in rows] == [("0", "0")] * 2
+    one, other = (grid / row["point"] for row in rows)
+    assert summary_of(one)["experiment"] == "synctest-1"
+    assert summary_of(other)["experiment"] == "synctest-2"
+    for name in ("rows.csv", "offsets.csv"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
 def test_a_clock_that_is_set_in_the_middle_of_a_push_leaves_one_schedule(tmp_path: Path):
-    summary = measured(tmp_path, CLOCK_STEPS, TWO_SWITCHES.replace("4ms", "20ms") + VALVES)
+    measure(tmp_path, CLOCK_STEPS, network=TWO_SWITCHES.replace("4ms", "20ms") + VALVES)
+    summary = summary_of(tmp_path / "out")
     settling = summary["settling"]
     assert "s2: managed by PTP instance 0" in settling["refused"]
     assert settling["then"] == "pushed"
