@@ -31,4 +31,4 @@ def run_twice_alike(experiment: Emulated, running: Lab, directory: Path) -> None
         experiment.run_in(running, directory / name, print)
     one, other = (list(read_rows(directory / name)) for name in ("one", "other"))
     differing = [pair for pair in zip_longest(one, other) if pair[0] != pair[1]]
-    assert differing == [], (len(differing), len(one))
+    assert not differing, f"{len(differing)} of {len(one)} rows differ: {differing[:5]}"

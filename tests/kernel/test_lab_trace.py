@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import statistics
 import subprocess
 from collections.abc import Callable, Iterator
@@ -30,6 +32,7 @@ from tests.kernel.gate_waits import CLOCK_NS, check
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 MS = 1_000_000
+TRACED_MS = int(os.environ.get("TSN_TRACED_MS", "100"))
 INJECTED_NS = 50_000
 FRAME_ROOM_OCTETS = 600  # half of what the kernel takes for a short frame that waits, and more
 
@@ -158,8 +161,10 @@ def test_each_frame_waits_at_closed_gates_as_the_lists_say_where_switches_route(
 ) -> None:
     running, plan = scheduled
     with running.quiet():
-        traced = record(running, plan, flows(plan), 100 * MS, tmp_path)
+        traced = record(running, plan, flows(plan), TRACED_MS * MS, tmp_path)
     check(traced, running)
+    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"this process had {peak_kib / 1024:.0f} MiB at most")
 
 
 def test_taps_move_next_to_no_frame(scheduled: tuple[Lab, Plan], tmp_path: Path) -> None:
