@@ -23,6 +23,7 @@ import random
 import select
 import socket
 import sys
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -180,14 +181,29 @@ def destinations_file(output: str) -> str:
     return f"{output.removesuffix('.csv')}-destinations.csv"
 
 
-Sent = list[tuple[int, int, int, int]]  # number of the outlet, seq, planned_ns, sent_ns
+class Sent:
+    """Frames in the order of sending: number of the outlet, seq, planned_ns, sent_ns. A run may
+    have a million, of which objects would take 200 octets each."""
+
+    def __init__(self) -> None:
+        self._columns = array("H"), array("I"), array("q"), array("q")
+
+    def append(self, *row: int) -> None:
+        for column, value in zip(self._columns, row, strict=True):
+            column.append(value)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return zip(*self._columns, strict=True)
 
 
 def keep_to(
     outlets: Sequence[Outlet | EthernetOutlet], start_ns: int, end_ns: int, *, stamps: bool
 ) -> Sent:
     """Send every frame at its instant."""
-    sent: Sent = []
+    sent = Sent()
     now_ns = start_ns
     for planned_ns, number, seq, told in heapq.merge(
         *(timeline(n, outlet.flow, start_ns, end_ns) for n, outlet in enumerate(outlets))
@@ -203,7 +219,7 @@ def keep_to(
         sleep_until(planned_ns)
         now_ns = tai_ns()
         by.send_probe(by.flow["id"], seq)
-        sent.append((number, seq, planned_ns, now_ns))
+        sent.append(number, seq, planned_ns, now_ns)
     return sent
 
 
@@ -269,7 +285,7 @@ def saturate(outlet: Outlet | EthernetOutlet, start_ns: int, end_ns: int) -> Sen
     A loop without waits would not end in virtual time, where the clock advances only during them.
     """
     outlet.narrow()
-    sent: Sent = []
+    sent = Sent()
     while True:
         seq = len(sent)
         sleep_until(start_ns + seq * outlet.flow["period_ns"])
@@ -278,7 +294,7 @@ def saturate(outlet: Outlet | EthernetOutlet, start_ns: int, end_ns: int) -> Sen
             return sent
         with contextlib.suppress(BlockingIOError):  # the buffer is full: the gate is closed
             outlet.send_probe(outlet.flow["id"], seq)
-            sent.append((0, seq, now_ns, now_ns))
+            sent.append(0, seq, now_ns, now_ns)
 
 
 def listen(spec: dict[str, Any]) -> None:

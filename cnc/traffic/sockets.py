@@ -9,6 +9,8 @@ import contextlib
 import socket
 import struct
 import time
+from array import array
+from collections import defaultdict
 
 from cnc.talker import tai_ns
 
@@ -31,6 +33,7 @@ EXTENDED_ERROR = struct.Struct("@IBBBBII")  # last fields: kind of time stamp, n
 TX_SOFTWARE, SOFTWARE, OPT_ID, TX_SCHED, OPT_TSONLY = 1 << 1, 1 << 4, 1 << 7, 1 << 8, 1 << 11
 STAMP_FLAGS = TX_SCHED | TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY
 LEFT, SCHEDULED = 0, 1  # SCM_TSTAMP_SND, SCM_TSTAMP_SCHED
+_NO_STAMP = 0
 
 RECEIVE_BUFFER_OCTETS = 64 << 20
 # A few frames, so that a talker blocks until frames have been sent.
@@ -54,7 +57,8 @@ class SendingSocket:
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
-        self._stamps: dict[tuple[int, int], int] = {}  # by kind and sequence number
+        # By kind, and by sequence number: objects would take 200 octets each.
+        self._stamps: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
         self._tai_offset_ns = tai_offset_ns()
 
     def stamp(self) -> None:
@@ -83,10 +87,17 @@ class SendingSocket:
             if kind in control
         )
         *_, kind, seq = EXTENDED_ERROR.unpack_from(error)
+        stamps = self._stamps[kind]
+        stamps.extend([_NO_STAMP] * (seq + 1 - len(stamps)))
         # The queues of the lab's cables report the frame again: the first stamp is used.
-        self._stamps.setdefault((kind, seq), seconds * NS_PER_S + nanoseconds + self._tai_offset_ns)
+        if stamps[seq] == _NO_STAMP:
+            stamps[seq] = seconds * NS_PER_S + nanoseconds + self._tai_offset_ns
         return True
 
     def stamps(self, seq: int) -> tuple[int | None, int | None]:
         """When a frame was scheduled and when it left, as far as that is known."""
-        return self._stamps.get((SCHEDULED, seq)), self._stamps.get((LEFT, seq))
+        return self._stamp(SCHEDULED, seq), self._stamp(LEFT, seq)
+
+    def _stamp(self, kind: int, seq: int) -> int | None:
+        stamps = self._stamps[kind]
+        return stamps[seq] or None if seq < len(stamps) else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import statistics
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,11 +17,12 @@ from click.testing import CliRunner
 
 from cnc import __version__
 from cnc.cli.trace import trace
+from cnc.errors import CncError
 from cnc.lab import Lab, wires
 from cnc.lab.namespaces import of_wires
-from cnc.model import Plan, PortRef
+from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.planner import plan as compute
-from cnc.traffic import endpoint
+from cnc.traffic import endpoint, tap
 from cnc.traffic.flows import flows
 from cnc.traffic.recording import run
 from cnc.traffic.trace.account import Account, Layer
@@ -29,7 +32,9 @@ from tests.kernel.gate_waits import CLOCK_NS, check
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 MS = 1_000_000
+TRACED_MS = int(os.environ.get("TSN_TRACED_MS", "100"))
 INJECTED_NS = 50_000
+FRAME_ROOM_OCTETS = 600  # half of what the kernel takes for a short frame that waits, and more
 
 pytestmark = pytest.mark.virtual_time
 
@@ -38,7 +43,7 @@ pytestmark = pytest.mark.virtual_time
 LATE_PROGRAM = """
 import ctypes, sys
 from cnc.talker import sleep_until, tai_ns
-from cnc.traffic import endpoint
+from cnc.traffic import endpoint, tap
 
 ctypes.CDLL(None).prctl(29, 1)  # PR_SET_TIMERSLACK
 
@@ -156,8 +161,10 @@ def test_each_frame_waits_at_closed_gates_as_the_lists_say_where_switches_route(
 ) -> None:
     running, plan = scheduled
     with running.quiet():
-        traced = record(running, plan, flows(plan), 100 * MS, tmp_path)
+        traced = record(running, plan, flows(plan), TRACED_MS * MS, tmp_path)
     check(traced, running)
+    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"this process had {peak_kib / 1024:.0f} MiB at most")
 
 
 def test_taps_move_next_to_no_frame(scheduled: tuple[Lab, Plan], tmp_path: Path) -> None:
@@ -181,6 +188,25 @@ def test_taps_move_next_to_no_frame(scheduled: tuple[Lab, Plan], tmp_path: Path)
     print(f"{len(tapped)} rows: taps move {len(by_taps)}; with stamps {len(by_all)},")
     print(f"{beyond} of them by more than {4 * CLOCK_NS} ns, the furthest by {max(by_all)} ns")
     assert len(by_taps) <= len(tapped) // 50
+
+
+def test_a_tap_has_room_for_a_second_however_long_frames_are_sent(
+    scheduled: tuple[Lab, Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, plan = scheduled
+    motion = [flow for flow in flows(plan) if flow.name == "motion"]
+    per_second = NS_PER_S // motion[0].period_ns
+
+    def traced_through(room_octets: int) -> list[Account]:
+        monkeypatch.setattr(tap, "RECEIVE_BUFFER_OCTETS", room_octets)  # which the kernel doubles
+        with running.quiet():
+            return list(record(running, plan, motion, 3 * NS_PER_S, tmp_path).accounts())
+
+    found = traced_through(per_second * FRAME_ROOM_OCTETS)
+    assert len(found) == 3 * per_second
+    assert all(each.row.is_complete for each in found)
+    with pytest.raises(CncError, match="no room in the buffer of the tap"):
+        traced_through(per_second * FRAME_ROOM_OCTETS // 2)
 
 
 def test_the_command_shows_all_figures_and_writes_tables_a_capture_and_pictures(

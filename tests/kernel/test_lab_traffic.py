@@ -6,10 +6,12 @@ import dataclasses
 import itertools
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from cnc import intent as intents
 from cnc.addressing import port_addresses
 from cnc.cli.traffic import traffic
 from cnc.errors import CncError
-from cnc.lab import Lab, lab
+from cnc.lab import Lab, lab, namespaces, topology
 from cnc.lab.attach import attach
 from cnc.model import NS_PER_S, PortRef
 from cnc.planner import plan as compute
@@ -30,6 +32,7 @@ from cnc.traffic.flows import Flow, Pattern, flows, saturating_period_ns
 from cnc.traffic.measure import distance_to_open_ns
 from cnc.traffic.recording import run
 from cnc.traffic.sockets import tai_offset_ns
+from cnc.traffic.tap import Tap, TappedFrame
 from tests import pcapng_reader
 
 LINE3 = Path(__file__).parents[2] / "schedules" / "line3.yaml"
@@ -70,6 +73,27 @@ def capturing(running: Lab, tmp_path: Path) -> Iterator[Callable[[], pcapng_read
     finally:
         process.kill()
         process.wait()
+
+
+def test_nothing_is_on_the_cables_of_a_lab_that_nobody_sends():
+    intent = dataclasses.replace(intents.load(LINE3), name="still")
+    network = intent.network
+    nodes = (*network.bridges, *network.end_stations)
+    names = [namespaces.of_node(intent.name, node) for node in nodes]
+    with ExitStack() as stack:
+        stack.callback(topology.remove, intent.name, names)
+        topology.build(intent, timed_wires=True)
+        time.sleep(0.1)  # in which nodes report the multicast groups that they are in
+        taps = [stack.enter_context(closing(Tap(intent.name, port))) for port in network.links]
+        time.sleep(15)
+        seen = [(tap.port, frame) for tap in taps for frame in taken(tap)]
+    assert seen == []
+
+
+def taken(tap: Tap) -> Iterator[TappedFrame]:
+    with suppress(BlockingIOError):
+        while True:
+            yield tap.take(flags=socket.MSG_DONTWAIT)
 
 
 def saturating(running: Lab, talker: str, listener: str) -> Flow:

@@ -41,6 +41,8 @@ EXIT_GUEST_DIED = 125
 # Virtual time starts at the same instant in every run, so that runs repeat to the nanosecond. It is
 # not a whole millisecond: the kernel's ticks must not coincide with the start of a cycle.
 VIRTUAL_EPOCH_NS = 1_893_456_000 * 10**9 + 345_678  # 2030-01-01T00:00:00Z
+# What is random in such a guest is the same in every run, too: keys in it are no secrets.
+VIRTUAL_SEED = 1
 CONSOLE_LINES_SHOWN = 25
 # What um-oscillator.patch takes.
 MAX_OSCILLATOR_PPB = 100_000_000
@@ -198,6 +200,7 @@ def write_command(request: Request, lane: str, path: Path) -> None:
 def uml_command(request: Request, run: Path, ports: list[int]) -> list[str]:
     """Arguments that boot the cached user-mode kernel; one console a port."""
     travel = ["time-travel=inf-cpu", f"time-travel-start={VIRTUAL_EPOCH_NS}"]
+    travel += [f"random-seed={VIRTUAL_SEED}"]
     oscillator = [f"oscillator-ppb={request.oscillator_ppb}"]
     return [
         *uml_boot(run, request.memory, ports),

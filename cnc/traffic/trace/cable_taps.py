@@ -17,12 +17,12 @@ from cnc.model import Intent, PortRef
 from cnc.traffic.cables import CableFrames
 from cnc.traffic.probe_filter import probe_of
 from cnc.traffic.trace.clocks import OwnClocks
-from cnc.traffic.trace.passages import Passage, Passages
+from cnc.traffic.trace.passages import Passage
 from cnc.traffic.trace.taps import BEGINNING_OCTETS, TappedPort
 
 
 class CableTaps:
-    """Taps at all cables of a lab; see `Source`.
+    """Taps at all cables of a lab. Use as a context manager around a run, and `read` within it.
 
     Raises:
         CncError: the lab has ended, or one of its cables is being captured.
@@ -38,8 +38,10 @@ class CableTaps:
         self._frames.__exit__()
 
     def read(self, udp_ports: Collection[int], *, keep: bool) -> dict[PortRef, TappedPort]:
+        """All that passed. Probes are in UDP packets to `udp_ports`, too. `keep`: keep the first
+        octets of each frame."""
         network = self._frames.intent.network
-        taps = {port: TappedPort(Passages(), Passages()) for port in sorted(network.links)}
+        taps = {port: TappedPort() for port in sorted(network.links)}
         tai_offset_ns = offsets.tai_offset_ns(self._record)
         for frame in self._frames.take():
             link = network.links[frame.sender]

@@ -22,7 +22,7 @@ from cnc.traffic.trace.clocks import TrueTime
 from cnc.traffic.trace.join import join
 from cnc.traffic.trace.kernel_events import KernelEvents
 from cnc.traffic.trace.kernel_trace import KernelTrace
-from cnc.traffic.trace.taps import Source, TappedPort, Taps
+from cnc.traffic.trace.taps import TappedPort, Taps
 from cnc.traffic.trace.ways import ways
 from cnc.traffic.untagged import UdpPackets
 
@@ -101,16 +101,18 @@ def record(
     """
     with ExitStack() as stack:
         events = stack.enter_context(KernelTrace(lab)) if kernel else None
-        taps = stack.enter_context(Taps(lab, plan.intent.network.links))
+        links = plan.intent.network.links
+        taps = stack.enter_context(Taps(lab, links, _udp_ports(sent), keep=keep))
         recording = records.run(
             *(lab, sent, duration_ns, directory),
             stamps=True,
             deliveries=True,
+            begun=taps.empty_from,
             listening=events.start if events else lambda _: None,
         )
         if events:
             events.stop()
-        tapped = _read(taps, sent, keep=keep)
+        tapped = taps.read()
         found = events.read(tapped) if events else None
     under = circumstances.of_one_kernel(plan, timed_wires=lab.nodes.timed_wires)
     return Trace(plan, sent, recording, tapped, under, found)
@@ -139,15 +141,15 @@ def record_kernels(
         sending()
         plan = planfile.load(directory / _PLAN)
         sent = flows(plan)
-        tapped = _read(taps, sent, keep=keep)
+        tapped = taps.read(_udp_ports(sent), keep=keep)
         under = circumstances.of_own_kernels(plan, taps.clocks(tapped))
     return Trace(plan, sent, records.read(lab, sent, directory), tapped, under)
 
 
-def _read(source: Source, sent: Sequence[AnyFlow], *, keep: bool) -> Mapping[PortRef, TappedPort]:
-    udp_ports = {PORT} | {
+def _udp_ports(sent: Sequence[AnyFlow]) -> set[int]:
+    """To which UDP ports probes go."""
+    return {PORT} | {
         flow.sending.port
         for flow in sent
         if isinstance(flow, UntaggedFlow) and isinstance(flow.sending, UdpPackets)
     }
-    return source.read(udp_ports, keep=keep)

@@ -1,91 +1,112 @@
 """Taps at all ports of a lab: when each frame passed each port.
 
-What they see waits in the kernel until the run is over, so that no program runs beside it.
+What they see waits in the kernel for a second at most, where a tap has room for ten thousands of
+frames, and in columns until the run is over.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
-from typing import Protocol, Self
+from dataclasses import dataclass, field
+from threading import Event
 
 from cnc.errors import CncError
 from cnc.format import counted
 from cnc.lab.running import Lab
-from cnc.model import PortRef
+from cnc.model import NS_PER_S, PortRef
+from cnc.talker import tai_ns
 from cnc.traffic.probe_filter import HEADERS_OCTETS, probe_of
 from cnc.traffic.sockets import PROBE, tai_offset_ns
 from cnc.traffic.tap import Tap
 from cnc.traffic.trace.passages import Passage, Passages
 
 BEGINNING_OCTETS = HEADERS_OCTETS + PROBE.size  # in which a probe is found
-
-
-class Source(Protocol):
-    """Where what passes the ports of a lab is to be had. Use as a context manager around a run, and
-    `read` within it."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def read(self, udp_ports: Collection[int], *, keep: bool) -> Mapping[PortRef, TappedPort]:
-        """All that passed since it is there. Probes are in UDP packets to `udp_ports`, too. `keep`:
-        keep the first octets of each frame.
-
-        Raises:
-            CncError: frames are missing, since a buffer was full.
-        """
+# Seldom, since reading the clock for it may delay a program by some hundred nanoseconds.
+_EMPTIED_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class TappedPort:
     """What left a port and what arrived there, each in order of time."""
 
-    left: Passages
-    arrived: Passages
+    left: Passages = field(default_factory=Passages)
+    arrived: Passages = field(default_factory=Passages)
 
 
 class Taps:
-    """Taps at ports of a lab of namespaces; see `Source`."""
+    """Taps at ports of a lab of namespaces. Use as a context manager around a run.
 
-    def __init__(self, lab: Lab, ports: Collection[PortRef]) -> None:
+    Probes are in UDP packets to `udp_ports`, too. `keep`: keep the first octets of each frame.
+    """
+
+    def __init__(
+        self, lab: Lab, ports: Collection[PortRef], udp_ports: Collection[int], *, keep: bool
+    ) -> None:
         self._lab = lab.intent.name
         self._ports = sorted(ports)
+        self._udp_ports, self._keep = udp_ports, keep
         self._stack = ExitStack()
-        self._taps: list[Tap] = []
+        self._taps: list[tuple[Tap, TappedPort]] = []
+        self._tai_offset_ns = tai_offset_ns()
+        self._has_ended = Event()
+        self._emptying: Future[None] | None = None
 
     def __enter__(self) -> Taps:
         with self._stack:
             for port in self._ports:
-                self._taps.append(self._stack.enter_context(closing(Tap(self._lab, port))))
+                tap = self._stack.enter_context(closing(Tap(self._lab, port)))
+                self._taps.append((tap, TappedPort()))
             self._stack = self._stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._has_ended.set()
         self._stack.close()
 
-    def read(self, udp_ports: Collection[int], *, keep: bool) -> dict[PortRef, TappedPort]:
-        offset_ns = tai_offset_ns()
-        return {tap.port: _read(tap, udp_ports, offset_ns, keep=keep) for tap in self._taps}
-
-
-def _read(tap: Tap, udp_ports: Collection[int], offset_ns: int, *, keep: bool) -> TappedPort:
-    left, arrived = Passages(), Passages()
-    while True:
-        try:
-            frame = tap.take(BEGINNING_OCTETS, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            break
-        probe = probe_of(frame.octets, udp_ports)
-        beginning = frame.octets if keep else b""
-        passage = Passage(frame.time_ns + offset_ns, frame.length_octets, probe, beginning)
-        (left if frame.is_leaving else arrived).append(passage)
-    if dropped := tap.dropped():
-        raise CncError(
-            f"{tap.port}: {counted(dropped, 'frame')} found no room in the buffer of the tap",
-            hint="trace for fewer cycles",
+    def empty_from(self, start_ns: int) -> None:
+        """Take what waits in the taps each second from now on, the first time a second after an
+        instant (TAI): a shorter run has no program beside it."""
+        self._emptying = self._stack.enter_context(ThreadPoolExecutor(1)).submit(
+            self._empty_each_second, start_ns
         )
-    return TappedPort(left, arrived)
+
+    def read(self) -> dict[PortRef, TappedPort]:
+        """All that passed since they are there.
+
+        Raises:
+            CncError: frames are missing, since a buffer was full.
+        """
+        self._has_ended.set()
+        if self._emptying:
+            self._emptying.result()
+        self._empty()
+        for tap, _ in self._taps:
+            if dropped := tap.dropped():
+                raise CncError(
+                    f"{tap.port}: {counted(dropped, 'frame')} found no room in the buffer of the "
+                    "tap, which is emptied each second",
+                    hint="have less sent in a second, such as best effort",
+                )
+        return {tap.port: tapped for tap, tapped in self._taps}
+
+    def _empty_each_second(self, start_ns: int) -> None:
+        wait_s = (start_ns - tai_ns()) / NS_PER_S + _EMPTIED_EVERY_S
+        while not self._has_ended.wait(wait_s):
+            self._empty()
+            wait_s = _EMPTIED_EVERY_S
+
+    def _empty(self) -> None:
+        for tap, tapped in self._taps:
+            while True:
+                try:
+                    frame = tap.take(BEGINNING_OCTETS, socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    break
+                probe = probe_of(frame.octets, self._udp_ports)
+                beginning = frame.octets if self._keep else b""
+                time_ns = frame.time_ns + self._tai_offset_ns
+                passage = Passage(time_ns, frame.length_octets, probe, beginning)
+                (tapped.left if frame.is_leaving else tapped.arrived).append(passage)
