@@ -62,7 +62,7 @@ def traced(sending: Sending, directory: Path, *, keep: bool) -> tuple[Trace, Pla
     from cnc.traffic.trace import record  # noqa: PLC0415
 
     intent = intent_of(sending.document)
-    if beside.is_written(lifecycle.STATE_ROOT / intent.name):
+    if beside.is_written(lifecycle.directory_of(intent.name, lifecycle.STATE_ROOT)):
         raise InputError(
             f"the cables of lab {intent.name} are not on this node, which is one of its kernels",
             hint="run `cnc lab trace` on the machine that has started the lab",

@@ -79,7 +79,7 @@ def up(
         check_clocks(intent)
     if os.geteuid() != 0:
         raise CncError("a lab needs root: it creates network namespaces", hint="run it with sudo")
-    directory = _directory(intent.name, state_root)
+    directory = directory_of(intent.name, state_root)
     state_root.mkdir(parents=True, exist_ok=True)
     try:
         directory.mkdir(mode=0o700)
@@ -111,7 +111,7 @@ def down(name: str, *, state_root: Path = STATE_ROOT) -> None:
     Raises:
         CncError: the caller runs in one of them.
     """
-    directory = _directory(name, state_root)
+    directory = directory_of(name, state_root)
     if not directory.exists():
         return
     nodes = substrate_of(name, directory)
@@ -160,7 +160,7 @@ def address(words: Sequence[str], *, state_root: Path = STATE_ROOT) -> tuple[str
 
 def status(name: str, *, state_root: Path = STATE_ROOT) -> list[NodeStatus]:
     """Every node of a lab; empty if there is no lab of that name."""
-    directory = _directory(name, state_root)
+    directory = directory_of(name, state_root)
     nodes = substrate_of(name, directory)
     known = inventory.read(directory)
     return [
@@ -180,7 +180,7 @@ def execute(name: str, node: str, argv: Sequence[str], *, state_root: Path = STA
 
     On a switch, sysrepo's tools find that switch's datastores.
     """
-    directory = _directory(name, state_root)
+    directory = directory_of(name, state_root)
     _check_node(name, node, directory)
     nodes = substrate_of(name, directory)
     code = 0
@@ -220,7 +220,7 @@ def shell(name: str, node: str, *, state_root: Path = STATE_ROOT) -> int:
     runs, and a shell that waits for the next would let years pass.
     """
     here = f"{name}/{node}"
-    if own.is_written(directory := _directory(name, state_root)):
+    if own.is_written(directory := directory_of(name, state_root)):
         _check_node(name, node, directory)
         return _line_by_line(
             f"({here})# ", lambda argv: execute(name, node, argv, state_root=state_root)
@@ -281,13 +281,24 @@ def _start_switches(running: Lab) -> None:
     running.known_hosts.write_text("".join(known_hosts))
 
 
-def _directory(name: str, state_root: Path) -> Path:
+def directory_of(name: str, state_root: Path) -> Path:
+    """Where all state of a lab is, if it is up.
+
+    Raises:
+        InputError: no lab can have this name, or this user may not read what that of another has.
+    """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise InputError(
             f"{name!r} cannot be a lab's name: letters, digits, '-' and '_' only",
             hint="a lab has the `name` of its intent: choose another there",
         )
-    return state_root / name
+    directory = state_root / name
+    if directory.exists() and not os.access(directory, os.R_OK | os.X_OK):
+        raise InputError(
+            f"lab {name} is not yours: {directory} has its keys, which you may not read",
+            hint="run this as root, who has started it",
+        )
+    return directory
 
 
 def _nodes(directory: Path) -> list[str]:

@@ -40,8 +40,12 @@ _ANSWER_OCTETS = 4096
 
 
 def has_cables(lab: str) -> bool:
-    """Whether frames of this lab are to be had from its cables."""
-    return own.is_written(lifecycle.STATE_ROOT / lab)
+    """Whether frames of this lab are to be had from its cables.
+
+    Raises:
+        InputError: this user may not read the lab's directory.
+    """
+    return own.is_written(lifecycle.directory_of(lab, lifecycle.STATE_ROOT))
 
 
 class CableFrame(NamedTuple):

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cnc.errors import InputError
 from cnc.lab import namespaces
 from cnc.model import NS_PER_S, VLAN_TAG_OCTETS, PortRef
 from cnc.traffic.sockets import RECEIVE_BUFFER_OCTETS, SO_RCVBUFFORCE, SO_TIMESTAMPNS, TIMESPEC
@@ -41,12 +42,21 @@ class TappedFrame:
 class Tap:
     """All frames at a port of a lab from now on, as they wait in the socket's buffer.
 
-    Raises what opening a packet socket in the node's namespace does.
+    Raises:
+        InputError: this process may not.
     """
 
     def __init__(self, lab: str, port: PortRef) -> None:
         self.port = port
-        self.socket = namespaces.inside(namespaces.of_node(lab, port.node), self._opened)
+        try:
+            self.socket = namespaces.inside(namespaces.of_node(lab, port.node), self._opened)
+        except PermissionError as error:
+            raise InputError(
+                f"{port} cannot be tapped: {error.strerror}",
+                hint="who taps a port needs CAP_SYS_ADMIN to be in the network namespace of its "
+                "node, CAP_NET_RAW for a packet socket and CAP_NET_ADMIN for its buffer: run this "
+                "as root",
+            ) from error
 
     def _opened(self) -> socket.socket:
         # With a protocol it would get frames of all ports before `bind`.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +13,10 @@ from click.testing import CliRunner
 from cnc import planfile
 from cnc.cli.trace import trace
 from cnc.errors import CncError, InputError
-from cnc.lab import lifecycle, wires
+from cnc.lab import lifecycle, namespaces, wires
 from cnc.lab.kernels import layout
 from cnc.model import Plan, PortRef
+from cnc.traffic.tap import Tap
 from cnc.traffic.trace import account, circumstances, trace_text, tracefs
 from cnc.traffic.trace.account import Account, Layer
 from cnc.traffic.trace.columns import gather
@@ -99,7 +102,7 @@ def tracing(root: Path, events: tuple[str, ...] = trace_text.EVENTS) -> Path:
 
 
 def test_a_kernel_that_cannot_is_refused_with_what_it_lacks(tmp_path: Path):
-    with pytest.raises(InputError, match="offers no tracefs"):
+    with pytest.raises(InputError, match="no tracefs here that you may write to"):
         tracefs.TracingInstance("x", trace_text.EVENTS, [tmp_path])
     root = tracing(tmp_path / "few", trace_text.EVENTS[:3])
     with pytest.raises(InputError, match="has no event sched:sched_switch"):
@@ -126,6 +129,27 @@ def test_a_lab_with_a_kernel_for_each_node_has_no_events(
     (tmp_path / "line3" / layout.HOME).symlink_to(tmp_path)
     with pytest.raises(InputError, match="--kernel: lab line3 has a kernel for each node"):
         trace.main([str(SCHEDULES / "line3.yaml"), "--kernel"], standalone_mode=False)
+
+
+def test_a_lab_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lifecycle, "STATE_ROOT", tmp_path)
+    its = tmp_path / "line3"
+    its.mkdir()
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != its and access(path, mode))
+    with pytest.raises(InputError, match="lab line3 is not yours") as raised:
+        trace.main([str(SCHEDULES / "line3.yaml")], standalone_mode=False)
+    assert raised.value.hint == "run this as root, who has started it"
+
+
+def test_who_may_not_tap_a_port_is_told_what_it_takes(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(namespaces, "inside", refuse)
+    with pytest.raises(InputError, match="s1/s2 cannot be tapped: Operation not permitted") as no:
+        Tap("line3", PortRef("s1", "s2"))
+    assert "CAP_SYS_ADMIN" in (no.value.hint or "")
 
 
 # By the plan a frame of torque comes to s1 at TORQUE_AT_S1, and leaves at TORQUE_PLANNED.

@@ -6,6 +6,7 @@ Documentation/trace/ftrace.rst and events.rst of the kernel.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
@@ -25,17 +26,17 @@ class TracingInstance:
     processor. Use as a context manager: the instance is gone afterwards.
 
     Raises:
-        InputError: the kernel has no tracefs here, lacks an event or the clock, or has an instance
-            of that name.
+        InputError: there is no tracefs here that this process may write to, or the kernel lacks an
+            event or the clock, or has an instance of that name.
         CncError: it refused a setting.
     """
 
     def __init__(self, name: str, events: Iterable[str], roots: Iterable[Path] = ROOTS) -> None:
-        self._root = next((root for root in roots if (root / "instances").is_dir()), None)
+        self._root = next((root for root in roots if os.access(root / "instances", os.W_OK)), None)
         if self._root is None:
             raise InputError(
-                "--kernel: this kernel offers no tracefs",
-                hint=f"mount -t tracefs nodev {ROOTS[0]}; it needs CONFIG_EVENT_TRACING, and root",
+                "--kernel: there is no tracefs here that you may write to",
+                hint=f"as root: mount -t tracefs nodev {ROOTS[0]}; it needs CONFIG_EVENT_TRACING",
             )
         for event in events:
             if not (self._root / "events" / event).is_dir():
@@ -56,6 +57,8 @@ class TracingInstance:
                 f"--kernel: {self._directory} exists: another trace is running, or was killed",
                 hint=f"if none is running: rmdir {self._directory}",
             ) from None
+        except PermissionError as error:  # of a kernel in lockdown, also to root
+            raise InputError(f"--kernel: {self._directory}: {error.strerror}") from error
         except OSError as error:
             raise CncError(f"{self._directory}: {error.strerror}") from error
         try:
