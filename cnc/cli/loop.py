@@ -71,6 +71,7 @@ def loop(  # noqa: PLR0917  one parameter an option
     from cnc.experiments import pictures  # noqa: PLC0415
     from cnc.lab import attach  # noqa: PLC0415
     from cnc.lab.platform import Platform, made_by  # noqa: PLC0415
+    from cnc.lab.timer_latency import TimerProbe  # noqa: PLC0415
     from cnc.traffic.loop import run  # noqa: PLC0415
 
     document = app.load(file)
@@ -87,18 +88,19 @@ def loop(  # noqa: PLR0917  one parameter an option
     whole_lead_ns = -(-(lead_ns or 0) // cycle_ns) * cycle_ns
     with ExitStack() as stack:
         directory = output or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        curve = run.run(
-            lab,
-            plan,
-            chosen,
-            directory,
-            others=others,
-            modules=file.parent,
-            lead_ns=whole_lead_ns,
-        )
+        with TimerProbe() as timers:
+            curve = run.run(
+                lab,
+                plan,
+                chosen,
+                directory,
+                others=others,
+                modules=file.parent,
+                lead_ns=whole_lead_ns,
+            )
         lasting_ns = whole_lead_ns + chosen.periods * chosen.period_ns
         clocks = _furthest_apart(lab, directory, lasting_ns)
-    platform = Platform.here()
+    platform = Platform.here(timers.latency)
     undisturbed = run.undisturbed_axes(chosen)
     found = render.Found(
         curve=curve,

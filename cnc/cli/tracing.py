@@ -58,6 +58,7 @@ def traced(sending: Sending, directory: Path, *, keep: bool) -> tuple[Trace, Pla
     from cnc.lab import lifecycle  # noqa: PLC0415
     from cnc.lab.kernels import beside  # noqa: PLC0415
     from cnc.lab.platform import Platform  # noqa: PLC0415
+    from cnc.lab.timer_latency import TimerProbe  # noqa: PLC0415
     from cnc.traffic.cables import has_cables  # noqa: PLC0415
     from cnc.traffic.trace import record  # noqa: PLC0415
 
@@ -76,10 +77,11 @@ def traced(sending: Sending, directory: Path, *, keep: bool) -> tuple[Trace, Pla
             )
         return _of_kernels(sending, directory, keep=keep)
     lab, plan, sent = ready(sending)
-    trace = record.record(
-        *(lab, plan, sent, sending.duration_ns, directory), keep=keep, kernel=sending.kernel
-    )
-    return trace, Platform.here()
+    with TimerProbe() as timers:
+        trace = record.record(
+            *(lab, plan, sent, sending.duration_ns, directory), keep=keep, kernel=sending.kernel
+        )
+    return trace, Platform.here(timers.latency)
 
 
 def refuse_unknown(flow: str, flows: Sequence[str]) -> None:

@@ -66,6 +66,7 @@ from cnc.lab.lifecycle import STATE_ROOT
 from cnc.lab.platform import FILE as PLATFORM
 from cnc.lab.platform import Platform, made_by
 from cnc.lab.template import prepare
+from cnc.lab.timer_latency import TimerProbe
 from cnc.model import Emulation, LabKernels
 
 SUMMARY = "summary.json"
@@ -145,17 +146,19 @@ def _run_on_controller(running: Lab, file: Path, directory: Path) -> None:
 def run(file: Path, directory: Path, progress: Progress) -> None:
     """The first half: write the rows, and the platform of the measurement."""
     experiment = experiment_of(load(file), file)
+    timers = TimerProbe()
     if isinstance(experiment, OnKernels):
         intent = experiment.emulated
         experiment.run_on(Lab(intent, STATE_ROOT / intent.name), directory, progress)
     elif isinstance(experiment, Emulated):
         switches = len(experiment.emulated.network.bridges)
         progress(f"starting {counted(switches, 'switch')}")
-        with lab(experiment.emulated, timed_wires=Platform.here().exact) as running:
+        with lab(experiment.emulated, timed_wires=Platform.here().exact) as running, timers:
             experiment.run_in(running, directory, progress)
     else:
-        experiment.run(directory, progress)
-    Platform.here().write(directory)
+        with timers:
+            experiment.run(directory, progress)
+    Platform.here(timers.latency).write(directory)
 
 
 def make_report(file: Path, directory: Path) -> Measured:

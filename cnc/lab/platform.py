@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from cnc import clock
+from cnc.lab.timer_latency import TimerLatency
 from cnc.version import __version__
 
 FILE = "platform.json"
@@ -20,15 +21,17 @@ FILE = "platform.json"
 class Platform:
     """The kernel and clock all figures were taken on.
 
-    `exact`: only sleeping takes time, so frames can be judged to the microsecond.
+    `exact`: only sleeping takes time, so frames can be judged to the microsecond. `timer_latency`
+    is how late the machine was meanwhile; None: its clock is exact, or that was not measured.
     """
 
     kernel: str
     clock: str
     exact: bool
+    timer_latency: TimerLatency | None = None
 
     @classmethod
-    def here(cls) -> Platform:
+    def here(cls, timer_latency: TimerLatency | None = None) -> Platform:
         """As set by the runner of `cnc.lab.vm`; without it, the machine's own kernel."""
         lane = os.environ.get("TSN_VM", "own")
         virtual = os.environ.get("TSN_VIRTUAL_TIME") == "1"
@@ -37,13 +40,17 @@ class Platform:
             kernel=f"Linux {platform.release()}, {names.get(lane, lane)}",
             clock="virtual time" if virtual else "real time",
             exact=clock.is_exact(),
+            timer_latency=timer_latency,
         )
 
     @classmethod
     def read(cls, directory: Path) -> Platform:
         """That of the measurement whose results are in `directory`."""
         document = json.loads((directory / FILE).read_text())
-        return cls(**{its.name: document[its.name] for its in fields(cls)})
+        values = {its.name: document[its.name] for its in fields(cls) if its.name in document}
+        if latency := values.get("timer_latency"):
+            values["timer_latency"] = TimerLatency(**latency)
+        return cls(**values)
 
     def write(self, directory: Path, made_by: Mapping[str, str | None] | None = None) -> None:
         """Write `platform.json`: this, and what `made_by` says of the program."""
@@ -51,7 +58,8 @@ class Platform:
         (directory / FILE).write_text(json.dumps(document, indent=2) + "\n")
 
     def __str__(self) -> str:
-        return f"{self.kernel}, {self.clock}"
+        late = f", {self.timer_latency}" if self.timer_latency else ""
+        return f"{self.kernel}, {self.clock}{late}"
 
 
 def made_by(command: str | None) -> dict[str, str | None]:

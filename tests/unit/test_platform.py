@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cnc import __version__, cli, experiments
 from cnc.cli.options import command_line
 from cnc.lab import platform
 from cnc.lab.platform import Platform, made_by
+from cnc.lab.timer_latency import TimerLatency
 
 CHECKOUT = Path(__file__).parents[2]
 EXACT = Platform("Linux 6.12, user-mode Linux", "virtual time", exact=True)
@@ -45,11 +47,28 @@ def test_a_measurement_says_which_commit_made_it(checkout: Path, tmp_path: Path)
         "kernel": EXACT.kernel,
         "clock": "virtual time",
         "exact": True,
+        "timer_latency": None,
         "version": __version__,
         "commit": git(checkout, "rev-parse", "HEAD"),
         "command": "cnc lab measure it.yaml",
     }
     assert Platform.read(tmp_path) == EXACT
+
+
+def test_a_measurement_on_a_real_clock_says_how_late_timers_were(tmp_path: Path):
+    late = replace(EXACT, clock="real time", timer_latency=TimerLatency(213, 301_000, 2_130_000))
+    late.write(tmp_path)
+    read = Platform.read(tmp_path)
+    assert read == late
+    assert str(read) == (
+        "Linux 6.12, user-mode Linux, real time, timers up to 2.13 ms late (99 %: 301 µs)"
+    )
+
+
+def test_what_was_written_before_timers_were_measured_is_read(tmp_path: Path):
+    before = {"kernel": "Linux 6.12", "clock": "real time", "exact": False}
+    (tmp_path / platform.FILE).write_text(json.dumps(before))
+    assert str(Platform.read(tmp_path)) == "Linux 6.12, real time"
 
 
 def test_a_program_that_was_changed_after_its_commit_says_so(checkout: Path):
