@@ -331,7 +331,7 @@ def _drift(figure: Figure, paths: Sequence[PathColumns], start_ns: int) -> None:
             continue
         slope, within = drift.slope_ns_per_s or 0, drift.confidence_ns_per_s or 0
         axes.set_title(
-            f"{_name(path, paths)}: {slope:+,.0f} ± {within:,.0f} ns/s, {drift.trend}",
+            f"{_name(path, paths)}: {round(slope):+,d} ± {within:,.0f} ns/s, {drift.trend}",
             fontsize=10,
             loc="left",
         )

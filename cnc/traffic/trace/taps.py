@@ -67,8 +67,8 @@ class Taps:
         self._stack.close()
 
     def empty_from(self, start_ns: int) -> None:
-        """Take what waits in the taps each second from now on, the first time a second after an
-        instant (TAI): a shorter run has no program beside it."""
+        """Take what waits in the taps each second, the first time a second after a run begins at an
+        instant (TAI): a shorter one has no program beside it."""
         self._emptying = self._stack.enter_context(ThreadPoolExecutor(1)).submit(
             self._empty_each_second, start_ns
         )
