@@ -109,7 +109,7 @@ def _imported(run: ImportedRun) -> Iterator[str]:
             f"in 99 %, at most {most} µs: before all that is above."
         )
     ends = f"{_host(run.sender)} and {_host(run.receiver)}"
-    yield (f"Measured by {run.program} on {ends}; their clocks were not compared.")
+    yield f"Measured by {run.program} on {ends}; their clocks were not compared."
 
 
 def _host(host: Host) -> str:
@@ -230,7 +230,7 @@ def _outliers(outliers: Sequence[Outliers]) -> Iterator[Table | str]:
         yield table
     late = sum(len(way.seqs) for way in outliers)
     frames = sum(way.frames for way in outliers)
-    yield (f"{counted(late, 'outlier')} of {counted(frames, 'frame')}.")
+    yield f"{counted(late, 'outlier')} of {counted(frames, 'frame')}."
 
 
 def _correlations(correlations: Sequence[Correlations]) -> Table:

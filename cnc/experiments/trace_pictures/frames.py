@@ -49,10 +49,7 @@ def frames(figure: Figure, paths: Sequence[PathColumns]) -> None:
     axes.set_yticks([row for row, _ in labels], [label for _, label in labels])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
-    is_on_one_clock = Stage.CHANNEL in paths[0].stages
-    axes.set_xlabel(
-        f"{unit} after the planned instant" if is_on_one_clock else f"{unit}, without the channel"
-    )
+    axes.set_xlabel(_since(unit, has_channel=Stage.CHANNEL in paths[0].stages))
     legend(figure, axes, 5, [str(layer) for layer in Layer])
 
 
@@ -85,7 +82,7 @@ def timeline(figure: Figure, accounts: Sequence[Account]) -> None:
         axes.set_xlim(0, 1.08 * span_ns * scale)  # so that the last figure has room
         axes.grid(visible=False, axis="y")
         axes.set_title(_copy(account), fontsize=10, loc="left")
-        axes.set_xlabel(f"{unit} after the planned instant")
+        axes.set_xlabel(_since(unit, has_channel=account.row.has_channel))
 
 
 def _since_planned(account: Account) -> Iterator[tuple[Part, int, int]]:
@@ -98,6 +95,11 @@ def _since_planned(account: Account) -> Iterator[tuple[Part, int, int]]:
         if part.duration_ns:
             yield part, begin_ns, part.duration_ns
         begin_ns += part.duration_ns
+
+
+def _since(unit: str, *, has_channel: bool) -> str:
+    """What an axis of time says; two hosts have no common clock, and so no channel."""
+    return f"{unit} after the planned instant" if has_channel else f"{unit}, without the channel"
 
 
 def _copy(account: Account) -> str:
