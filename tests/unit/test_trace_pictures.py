@@ -154,7 +154,7 @@ def test_the_total_is_over_the_layer_that_it_varies_most_with_beside_the_line(pa
     said = panel.get_suptitle()
     slope, intercept_ns = np.polyfit(path.layer_ns(Layer.LISTENER), path.total_ns, 1)
     assert (
-        said == f"torque: total = {intercept_ns / 1000:.3f} µs + {slope:.3f} · listener, r = 1.000"
+        said == f"torque\ntotal = {intercept_ns / 1000:.3f} µs + {slope:.3f} · listener, r = 1.000"
     )
     above, points, beside = panel.axes
     dots, line = points.lines

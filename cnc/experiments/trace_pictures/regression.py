@@ -78,4 +78,4 @@ def _panel(place: SubFigure, name: str, path: PathColumns, best: LayerCorrelatio
     beside.set_xlabel("frames", fontsize=8)
     sign = "-" if slope < 0 else "+"
     line_is = f"total = {intercept_ns * scale:.3f} {unit} {sign} {abs(slope):.3f} · {best.layer}"
-    place.suptitle(f"{name}: {line_is}, r = {correlation:.3f}", fontsize=9)
+    place.suptitle(f"{name}\n{line_is}, r = {correlation:.3f}", fontsize=9)
