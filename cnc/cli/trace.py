@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from cnc.lazy import lazy_import
 if TYPE_CHECKING:
     from cnc.experiments import pictures as drawing
     from cnc.experiments import trace_pictures
+    from cnc.experiments.experiment import Picture
     from cnc.lab.platform import Platform
     from cnc.traffic.trace.account import Account
     from cnc.traffic.trace.clocks import TrueTime
@@ -34,7 +35,7 @@ else:
     drawing = lazy_import("cnc.experiments.pictures")
     trace_pictures = lazy_import("cnc.experiments.trace_pictures")
 
-_CAPTURE = "trace.pcapng"
+_CAPTURE, _PAGE = "trace.pcapng", "report.html"
 
 
 @click.command()
@@ -70,7 +71,8 @@ _CAPTURE = "trace.pcapng"
 @click.option(
     "--pictures",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Draw layers, frames, stages, causes, correlation and drift into this directory.",
+    help="Draw layers, frames, stages, causes, correlation and drift into this directory, with a "
+    "page that has all pictures and tables (report.html).",
 )
 @click.option(
     "-o",
@@ -100,8 +102,8 @@ def trace(  # noqa: PLR0917  one parameter an option
     Sends what `cnc lab traffic` does, and taps every port. The time of each frame is divided among
     wake-up of the talker, its socket and queue, wire, processing in switches, closed gates, frames
     of its own and of other classes ahead, and the listener. The ports must run the lists of FILE.
-    Pictures are SVG, PNG and PDF. Where each node is a kernel with a clock of its own, all times
-    are true ones.
+    Pictures are SVG, PNG and PDF; with --frame there is one of that frame, too. Where each node is
+    a kernel with a clock of its own, all times are true ones.
 
     With --import it accounts for what tsn-probe or isochron recorded between two real hosts, whose
     clocks need not agree: the sender until a packet leaves, and the receiver from its arrival on.
@@ -131,31 +133,49 @@ def trace(  # noqa: PLR0917  one parameter an option
             f"--frame: {wanted[0]} has no frame {wanted[1]}{'' if is_import else ' in this time'}",
             hint=None if is_import else "the first is 0; send for longer",
         )
-    drawn = []
-    if pictures:
-        drawn = trace_pictures.pictures_of(taken.paths, taken.start_ns)
-        drawing.save(drawn, pictures, taken.facts)
-    render.trace(
-        render.Found(
-            platform=taken.platform,
-            start_ns=taken.start_ns,
-            flows=summarise(taken.paths),
-            margins=taken.margins,
-            outliers=counted(taken.paths) if outliers else None,
-            correlations=correlations(taken.paths) if correlation else None,
-            drifts=drifts(taken.paths) if drift else None,
-            frames=taken.frames or None,
-            true_time=taken.true_time,
-            imported=taken.imported,
-        ),
-        as_json=as_json,
+    found = render.Found(
+        platform=taken.platform,
+        start_ns=taken.start_ns,
+        flows=summarise(taken.paths),
+        margins=taken.margins,
+        outliers=counted(taken.paths) if outliers or pictures else None,
+        correlations=correlations(taken.paths) if correlation or pictures else None,
+        drifts=drifts(taken.paths) if drift or pictures else None,
+        frames=taken.frames or None,
+        true_time=taken.true_time,
+        imported=taken.imported,
     )
+    drawn = _draw(taken, found, pictures) if pictures else []
+    asked_for = replace(
+        found,
+        outliers=found.outliers if outliers else None,
+        correlations=found.correlations if correlation else None,
+        drifts=found.drifts if drift else None,
+    )
+    render.trace(asked_for, as_json=as_json)
     if output and not as_json:
         tables = f"{output}/{table.FRAMES}, its parts in {output}/{table.PARTS}"
         ports = "" if is_import else f", at each port in {output}/{_CAPTURE}"
         echo(f"every frame is in {tables}{ports}")
     if pictures and not as_json:
-        echo(f"pictures are in {pictures}" if drawn else "no pictures: no frame is complete")
+        echo(
+            f"pictures are in {pictures}, and {pictures}/{_PAGE} shows it all"
+            if drawn
+            else f"no pictures: no frame is complete; tables are in {pictures}/{_PAGE}"
+        )
+
+
+def _draw(taken: _Taken, found: render.Found, directory: Path) -> Sequence[Picture]:
+    """Pictures, and the page that has them beside all tables."""
+    from cnc.cli.render.trace_page import page  # noqa: PLC0415
+
+    pictures = trace_pictures.pictures_of(taken.paths, taken.start_ns, taken.frames)
+    drawn = drawing.save(pictures, directory, taken.facts)
+    command = command_line()
+    facts = {**taken.facts, **({"command": command} if command else {})}
+    text = page(f"Where the time of frames of {taken.of} goes", facts, found, pictures, drawn)
+    whole_file.write(directory / _PAGE, text)
+    return pictures
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +201,10 @@ class _Keep:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What is kept of the accounts of a trace; `frames` those that were wanted. `facts` stand below
-    pictures."""
+    """What is kept of the accounts of a trace; `frames` those that were wanted. `of` names the
+    network, or the packets; `facts` stand below pictures."""
 
+    of: str
     paths: Sequence[PathColumns]
     frames: Sequence[Account]
     start_ns: int
@@ -232,6 +253,7 @@ def _record(
     for kept in keep.directories():
         platform.write(kept, made_by(command_line()))
     return _Taken(
+        of=intent.name,
         paths=by_path.paths(),
         frames=frames,
         start_ns=start_ns,
@@ -254,6 +276,7 @@ def _import(files: tuple[Path, ...], keep: _Keep) -> _Taken:
     frames = _take(imported.accounts(), keep, imported.start_ns, HOPS, (by_path.add,))
     run = imported.run()
     return _Taken(
+        of=imported.flow.name,
         paths=by_path.paths(),
         frames=frames,
         start_ns=imported.start_ns,

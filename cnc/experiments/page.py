@@ -40,8 +40,24 @@ def page(
     *,
     rows: str = ROWS,
 ) -> str:
-    """The whole page. `drawn` has the SVG text of each picture, `description` the file's text;
-    `rows` names the file of all rows."""
+    """That of an experiment. `drawn` has the SVG text of each picture, `description` the file's
+    text; `rows` names the file of all rows."""
+    ending = (
+        "<h2>The experiment</h2>",
+        f"<pre>{escape(description)}</pre>",
+        f"<p>Every row is in <code>{rows}</code>, every figure in <code>summary.json</code>.</p>",
+    )
+    return document(title, facts, report, drawn, ending)
+
+
+def document(
+    title: str,
+    facts: Mapping[str, str],
+    report: Report,
+    drawn: Mapping[str, str],
+    ending: Iterable[str] = (),
+) -> str:
+    """A page of a report's pictures, tables and remarks; `ending` is HTML, the rest text."""
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<dl class="facts">{"".join(_fact(*each) for each in facts.items())}</dl>',
@@ -53,9 +69,7 @@ def page(
         ),
         *map(_table, report.sheets),
         *(f"<p>{escape(line)}</p>" for line in report.remarks),
-        "<h2>The experiment</h2>",
-        f"<pre>{escape(description)}</pre>",
-        f"<p>Every row is in <code>{rows}</code>, every figure in <code>summary.json</code>.</p>",
+        *ending,
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import statistics
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,100 +17,43 @@ from click.testing import CliRunner
 from cnc import __version__
 from cnc.cli.trace import trace
 from cnc.errors import CncError
-from cnc.lab import Lab, wires
-from cnc.lab.namespaces import of_wires
+from cnc.lab import Lab
 from cnc.model import NS_PER_S, Plan, PortRef
 from cnc.planner import plan as compute
-from cnc.traffic import endpoint, tap
+from cnc.traffic import tap
 from cnc.traffic.flows import flows
 from cnc.traffic.recording import run
 from cnc.traffic.trace.account import Account, Layer
+from cnc.traffic.trace.columns import gather
+from cnc.traffic.trace.outliers import Outliers, outliers
 from cnc.traffic.trace.record import record
+from cnc.traffic.trace.taps import Taps
 from tests import pcapng_reader
 from tests.kernel.gate_waits import CLOCK_NS, check
+from tests.kernel.injections import (
+    INJECTED_NS,
+    dropped,
+    late_arrivals,
+    late_cable,
+    late_program,
+    late_queue,
+    singled_out,
+    some_late_arrivals,
+)
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 MS = 1_000_000
 TRACED_MS = int(os.environ.get("TSN_TRACED_MS", "100"))
-INJECTED_NS = 50_000
 FRAME_ROOM_OCTETS = 600  # half of what the kernel takes for a short frame that waits, and more
+WAY = [("s1", "t1", "s2"), ("s2", "s1", "s3"), ("s3", "s2", "l1")]  # of motion: in, and out
 
 pytestmark = pytest.mark.virtual_time
 
 
-# A station's program whose talker, or listener, takes so much longer at one place.
-LATE_PROGRAM = """
-import ctypes, sys
-from cnc.talker import sleep_until, tai_ns
-from cnc.traffic import endpoint, tap
-
-ctypes.CDLL(None).prctl(29, 1)  # PR_SET_TIMERSLACK
-
-def late(function):
-    def do(*arguments):
-        result = function(*arguments) if {after} else None
-        sleep_until(tai_ns() + {sleep_ns})
-        return result if {after} else function(*arguments)
-    return do
-
-{place} = late({place})
-endpoint.main(*sys.argv[1:])
-"""
-
-
-def tc(running: Lab, node: str, *lines: str) -> None:
-    for line in lines:
-        subprocess.run(running.command(node, line.split()), check=True)
-
-
-@contextmanager
-def late_program(place: str, directory: Path, *, after: bool) -> Iterator[None]:
-    file = directory / "late.py"
-    sleep_ns = INJECTED_NS - CLOCK_NS  # from a reading of the clock, which takes the rest
-    file.write_text(LATE_PROGRAM.format(place=place, after=after, sleep_ns=sleep_ns))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(endpoint, "__file__", str(file))
-        yield
-
-
-@contextmanager
-def late_queue(running: Lab, port: PortRef) -> Iterator[None]:
-    tc(running, port.node, f"tc qdisc add dev {port.port} root netem delay 50us")
-    yield
-    tc(running, port.node, f"tc qdisc del dev {port.port} root")
-
-
-@contextmanager
-def late_arrivals(running: Lab, port: PortRef) -> Iterator[None]:
-    tc(
-        running,
-        port.node,
-        "ip link add ifb0 type ifb",
-        "ip link set ifb0 up",
-        "tc qdisc add dev ifb0 root netem delay 50us",
-        f"tc qdisc add dev {port.port} ingress",
-        f"tc filter add dev {port.port} ingress matchall action mirred egress redirect dev ifb0",
-    )
-    yield
-    tc(running, port.node, f"tc qdisc del dev {port.port} ingress", "ip link del ifb0")
-
-
-@contextmanager
-def late_cable(running: Lab, port: PortRef) -> Iterator[None]:
-    network = running.intent.network
-    link = network.links[port]
-    exit_ = wires.interfaces(network)[link.target]
-    least_ns = link.propagation_ns + network.bridges[link.target.node].processing_min_ns
-
-    def delay(delay_ns: int) -> None:
-        netem = f"netem limit {wires.QUEUE_FRAMES} delay {delay_ns / 1000}us"
-        netem += f" rate {link.rate_bps}bit {wires.overhead_octets(network)}"
-        command = f"tc -n {of_wires(running.intent.name)} qdisc change dev {exit_} root {netem}"
-        subprocess.run(command.split(), check=True)
-
-    delay(least_ns + INJECTED_NS)
-    yield
-    delay(least_ns)
+def some_of(frames: int, count: int) -> list[int]:
+    """The numbers of so many of them, the same ones in every run. 0 is none of them: a talker's
+    first frame, which is not counted, has it as well."""
+    return sorted(random.Random(4).sample(range(1, frames), count))  # noqa: S311
 
 
 def medians(found: list[Account]) -> dict[tuple[str, Layer], float]:
@@ -132,14 +74,13 @@ def test_what_is_injected_at_one_place_is_in_its_layer_alone(
         return medians(list(traced.accounts()))
 
     send, receive = "endpoint.Outlet.send_probe", "endpoint.PacketListener.receive"
-    way = [("s1", "t1", "s2"), ("s2", "s1", "s3"), ("s3", "s2", "l1")]
     injections: list[tuple[tuple[str, Layer], Callable[[], object]]] = [
         (("t1", Layer.SOCKET), lambda: late_program(send, tmp_path, after=False)),
         (("t1/eth0", Layer.QDISC), lambda: late_queue(unscheduled, PortRef("t1", "eth0"))),
         (("s1/s2", Layer.WIRE), lambda: late_cable(unscheduled, PortRef("s1", "s2"))),
         (("l1", Layer.LISTENER), lambda: late_program(receive, tmp_path, after=True)),
     ]
-    for node, ingress, egress in way:
+    for node, ingress, egress in WAY:
         where = f"{node}/{egress}", Layer.PROCESSING
         for inject, port in ((late_arrivals, ingress), (late_queue, egress)):
             chosen = PortRef(node, port)
@@ -154,6 +95,52 @@ def test_what_is_injected_at_one_place_is_in_its_layer_alone(
             print(number, where, {each: ns for each, ns in more.items() if ns})
             assert more.pop(where) == pytest.approx(INJECTED_NS, abs=CLOCK_NS), where
             assert max(abs(ns) for ns in more.values()) <= CLOCK_NS, (where, more)
+
+
+def test_the_hop_that_some_frames_are_late_at_is_the_first_cause_of_outliers(
+    unscheduled: Lab, tmp_path: Path
+) -> None:
+    plan = replace(compute(unscheduled.intent), gates={})
+    motion = [flow for flow in flows(plan) if flow.name == "motion"]
+    late = some_of(100, 12)
+
+    def outliers_in(name: str) -> Outliers:
+        traced = record(unscheduled, plan, motion, 100 * MS, tmp_path / name)
+        (found,) = outliers(gather(traced.accounts()))
+        print(name, found.frames, found.threshold_ns, len(found.seqs), found.causes)
+        return found
+
+    with unscheduled.quiet():
+        assert outliers_in("without").causes == ()
+        for node, ingress, egress in WAY:
+            with some_late_arrivals(unscheduled, PortRef(node, ingress), late):
+                found = outliers_in(node)
+            hop = f"{node}/{egress}", Layer.PROCESSING
+            assert found.causes[0] == (*hop, len(late)), node
+            assert list(found.seqs) == late
+
+
+def test_lost_frames_are_absent_and_as_many_as_were_dropped(
+    unscheduled: Lab, tmp_path: Path
+) -> None:
+    plan = replace(compute(unscheduled.intent), gates={})
+    motion = [flow for flow in flows(plan) if flow.name == "motion"]
+    lost = some_of(100, 50)
+    port = PortRef("s2", "s1")
+    with unscheduled.quiet(), singled_out(unscheduled, port, lost, "drop"):
+        traced = record(unscheduled, plan, motion, 100 * MS, tmp_path)
+        said = dropped(unscheduled, port)
+    accounts = list(traced.accounts())
+    (columns,) = gather(accounts)
+    counts = len(accounts), columns.frames, columns.lost, columns.incomplete, len(columns)
+    assert counts == (100, 100, said, 0, 100 - said)
+    absent = [each for each in accounts if each.row.delivered_ns is None]
+    assert [each.row.seq for each in absent] == lost
+    for each in absent:
+        assert each.total_ns is None
+        known = {part.place for part in each.parts if part.duration_ns is not None}
+        assert known == {"t1", "t1/eth0", "s1/s2"}
+    assert 0 not in columns.total_ns
 
 
 def test_each_frame_waits_at_closed_gates_as_the_lists_say_where_switches_route(
@@ -209,6 +196,38 @@ def test_a_tap_has_room_for_a_second_however_long_frames_are_sent(
         traced_through(per_second * FRAME_ROOM_OCTETS // 2)
 
 
+def test_a_repeated_trace_has_the_same_tables_octet_for_octet(
+    scheduled: tuple[Lab, Plan], tmp_path: Path
+) -> None:
+    def tables(name: str) -> list[bytes]:
+        command = [str(SCHEDULES / "line3.yaml"), "--cycles", "10", "-o", str(tmp_path / name)]
+        assert CliRunner().invoke(trace, command, catch_exceptions=False).exit_code == 0
+        return [(tmp_path / name / each).read_bytes() for each in ("trace.csv", "parts.csv")]
+
+    assert tables("one") == tables("other")
+
+
+def test_without_a_tap_the_frames_that_pass_it_are_incomplete_and_none_is_shorter(
+    scheduled: tuple[Lab, Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, plan = scheduled
+    gone = PortRef("s3", "l1")
+    with running.quiet():
+        whole = list(record(running, plan, flows(plan), 20 * MS, tmp_path / "whole").accounts())
+        monkeypatch.setattr(
+            "cnc.traffic.trace.record.Taps", lambda lab, ports: Taps(lab, {*ports} - {gone})
+        )
+        found = list(record(running, plan, flows(plan), 20 * MS, tmp_path / "gone").accounts())
+    assert len(found) == len(whole)
+    for each, before in zip(found, whole, strict=True):
+        passes = gone in [crossing.port for crossing in each.row.crossings]
+        assert each.row.is_complete != passes
+        assert each.total_ns == (None if passes else before.total_ns)
+        known = {part[:2]: part for part in each.parts if part.duration_ns is not None}
+        same = {part[:2]: part for part in before.parts if part[:2] in known}
+        assert known == same, each.row.seq
+
+
 def test_the_command_shows_all_figures_and_writes_tables_a_capture_and_pictures(
     scheduled: tuple[Lab, Plan], tmp_path: Path
 ) -> None:
@@ -231,7 +250,7 @@ def test_the_command_shows_all_figures_and_writes_tables_a_capture_and_pictures(
     assert frame["total_ns"] == sum(part["duration_ns"] for part in frame["parts"])
     assert len((tmp_path / "trace.csv").read_text().splitlines()) > 100
     drawn = [path.suffix for path in (tmp_path / "drawn").iterdir()]
-    assert sorted(drawn) == sorted(6 * [".svg", ".png", ".pdf"] + [".json"])
+    assert sorted(drawn) == sorted(8 * [".svg", ".png", ".pdf"] + [".html", ".json"])
     for directory in (tmp_path, tmp_path / "drawn"):
         made_by = json.loads((directory / "platform.json").read_text())
         assert (made_by["clock"], made_by["version"]) == ("virtual time", __version__)

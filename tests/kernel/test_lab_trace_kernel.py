@@ -16,7 +16,8 @@ from cnc.traffic.trace.account import Layer
 from cnc.traffic.trace.record import record
 from cnc.traffic.trace.tracefs import ROOTS
 from tests.kernel.gate_waits import CLOCK_NS, check_events
-from tests.kernel.test_lab_trace import INJECTED_NS, late_arrivals, late_queue, medians
+from tests.kernel.injections import INJECTED_NS, late_arrivals, late_queue
+from tests.kernel.test_lab_trace import medians
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 MS = 1_000_000

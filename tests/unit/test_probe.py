@@ -113,6 +113,25 @@ def test_an_instant_computed_from_cycles_is_that_which_the_clock_shows(port):
         assert float(figures["tsc_stamp_ns"]) > 0
 
 
+def test_how_far_each_computed_instant_is_off_is_a_table_that_the_figures_are_of(tmp_path):
+    file = tmp_path / "errors.csv"
+    file.write_text("of the run before\n" * 10_000)
+    done = run("cost", "-o", file)
+    if why := tsc_refusal():
+        assert done.returncode == 2
+        assert why in done.stderr
+        assert file.read_text().startswith("of the run before")
+        return
+    figures = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    _, rows = read(file)
+    assert [*rows[0]] == ["read_ns", "error_ns"]
+    instants_ns = [int(row["read_ns"]) for row in rows]
+    assert instants_ns == sorted(instants_ns)
+    off_ns = sorted(abs(int(row["error_ns"])) for row in rows)
+    for name, place in (("p50", 1000), ("p99", 1980), ("max", 2000)):
+        assert int(figures[f"reconstruction_{name}_ns"]) == off_ns[place]
+
+
 def test_lost_packets_have_no_row_and_those_that_are_no_part_of_it_are_counted(port, tmp_path):
     file = tmp_path / "received.csv"
     with (
@@ -179,6 +198,8 @@ REFUSED = {
     ("receive", "--hardware", "lo"): "--hardware: lo has no hardware time stamps",
     ("receive", "--hardware", "x" * 16): f"--hardware: found '{'x' * 16}', expected the name",
     ("send", "::1", "-o", "/none/x"): "--output: /none/x: No such file or directory",
+    ("cost", "::1"): "`cost`: expected no address, found ::1",
+    ("cost", "--count", "3"): "`cost` has no option --count",
     ("measure",): "expected send, receive, cost or path",
     (): "expected send, receive, cost or path",
 }

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -146,7 +147,12 @@ def test_the_joined_packets_are_kept_as_a_table(tmp_path):
 
 def test_pictures_are_drawn_of_the_stages_and_layers_that_there_are(tmp_path, monkeypatch):
     saved = []
-    monkeypatch.setattr("cnc.experiments.pictures.save", lambda *what: saved.append(what))
+
+    def save(*what: Any) -> dict[str, str]:
+        saved.append(what)
+        return {picture.name: "<svg/>" for picture in what[0]}
+
+    monkeypatch.setattr("cnc.experiments.pictures.save", save)
     assert run(SENT, RECEIVED, "--pictures", tmp_path / "drawn").exit_code == 0
     ((drawn, directory, facts),) = saved
     assert directory == tmp_path / "drawn"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from matplotlib.figure import Figure
@@ -12,10 +13,11 @@ from matplotlib.figure import Figure
 from cnc import planfile
 from cnc.cli.trace import trace
 from cnc.experiments import pictures, trace_pictures
+from cnc.traffic.trace.account import Layer
 from cnc.traffic.trace.columns import PathColumns, gather
 from tests.unit.traced_frames import T0, Record, torque
 
-NAMES = ["layers", "frames", "stages", "causes", "correlation", "drift"]
+NAMES = ["layers", "frames", "stages", "causes", "correlation", "regression", "drift"]
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +146,48 @@ def test_a_layer_that_never_varies_has_no_correlation(path: PathColumns):
     said = dict(zip(layers, (text.get_text() for text in axes.texts), strict=True))
     assert said.pop("listener") == "1.00"
     assert set(said.values()) == {"–"}  # noqa: RUF001
+
+
+def test_the_total_is_over_the_layer_that_it_varies_most_with_beside_the_line(path: PathColumns):
+    figure = figure_of("regression", [path])
+    (panel,) = figure.subfigs
+    said = panel.get_suptitle()
+    slope, intercept_ns = np.polyfit(path.layer_ns(Layer.LISTENER), path.total_ns, 1)
+    assert (
+        said == f"torque\ntotal = {intercept_ns / 1000:.3f} µs + {slope:.3f} · listener, r = 1.000"
+    )
+    above, points, beside = panel.axes
+    dots, line = points.lines
+    assert len(dots.get_xdata()) == len(set(path.total_ns))
+    assert list(line.get_xdata()) == pytest.approx([0.3, 9.3])
+    assert list(line.get_ydata()) == pytest.approx([26.112 + 0.3, 26.112 + 9.3])
+    assert sum(bar.get_height() for bar in above.patches) == len(path)
+    assert sum(bar.get_width() for bar in beside.patches) == len(path)
+
+
+@pytest.mark.parametrize(
+    ("late_ns", "why"), [([0] * 40, "all frames take the same time"), ([0, 9], "too few frames")]
+)
+def test_without_a_layer_that_varies_there_is_no_line_and_the_picture_says_why(
+    late_ns: list[int], why: str
+):
+    (panel,) = figure_of("regression", [torque_late_by(late_ns)]).subfigs
+    assert why in [text.get_text() for text in panel.texts]
+
+
+def test_the_timeline_of_a_frame_has_its_parts_until_one_is_not_known():
+    record = Record(planfile.load(Path(__file__).parent / "data" / "line3-plan.json"))
+    torque(record, 0)
+    torque(record, 1, up_to=4)  # it left s1, came to s2, and was lost there
+    figure = Figure()
+    (picture,) = trace_pictures.pictures_of([], T0, record.accounts())
+    picture.draw(figure)
+    whole, lost = figure.axes
+    ends_us = [bar.get_x() + bar.get_width() for bar in whole.patches]
+    assert [bar.get_x() for bar in whole.patches] == pytest.approx([0, *ends_us[:-1]])
+    assert ends_us[-1] == pytest.approx(26.412)
+    rows = [label.get_text() for label in lost.get_yticklabels()]
+    assert (rows[0], rows[-1]) == ("t1  wake-up", "s1/s2  wire")
 
 
 def test_the_drift_is_said_beside_its_curve(path: PathColumns):

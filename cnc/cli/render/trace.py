@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -12,6 +12,8 @@ from cnc.cli.terminal import echo
 from cnc.format import counted, duration, microseconds
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from cnc.lab.platform import Platform
     from cnc.traffic.trace.account import Account
     from cnc.traffic.trace.clocks import TrueTime
@@ -52,53 +54,62 @@ def trace(found: Found, *, as_json: bool) -> None:
 
         print_json(Trace.model_validate(found))
         return
-    if found.frames is not None:
-        for each in found.frames:
-            _frame(each, found.start_ns)
-    if found.outliers is not None:
-        _outliers(found.outliers)
-    if found.correlations is not None:
-        _correlations(found.correlations)
-    if found.drifts is not None:
-        _drifts(found.drifts)
     asked_for = (found.frames, found.outliers, found.correlations, found.drifts)
-    if all(each is None for each in asked_for):
-        _layers(found.flows)
-        _stages(found.flows)
+    for each in blocks(found, of_all=all(each is None for each in asked_for)):
+        if isinstance(each, str):
+            echo(each)
+        else:
+            print_table(each)
+
+
+def blocks(found: Found, *, of_all: bool) -> Iterator[Table | str]:
+    """Tables and lines, one after the other. `of_all`: with the layers and stages of all flows, and
+    margins."""
+    for account in found.frames or ():
+        yield _frame(account, found.start_ns)
+    if found.outliers is not None:
+        yield from _outliers(found.outliers)
+    if found.correlations is not None:
+        yield _correlations(found.correlations)
+    if found.drifts is not None:
+        yield _drifts(found.drifts)
+    if of_all:
+        yield _layers(found.flows)
+        yield _stages(found.flows)
         if found.margins is not None:
-            _margins(found.margins)
-    _measured(found)
+            yield _margins(found.margins)
+    yield from _measured(found)
 
 
-def _measured(found: Found) -> None:
+def _measured(found: Found) -> Iterator[str]:
     """Where the stamps are from, and of which time they are."""
     if found.true_time:
-        _true_time(found.true_time)
+        yield _true_time(found.true_time)
     if found.imported:
-        _imported(found.imported)
+        yield from _imported(found.imported)
     else:
-        echo(f"Measured on {found.platform}.")
+        yield f"Measured on {found.platform}."
 
 
-def _true_time(found: TrueTime) -> None:
+def _true_time(found: TrueTime) -> str:
     ends_ns = (end_ns for its in found.clocks for end_ns in (its.least_ns, its.greatest_ns))
     furthest, apart = (duration(each) for each in (max(map(abs, ends_ns)), found.apart_max_ns))
-    echo(
+    return (
         f"All of that is in true time, from which clocks were up to {furthest} away, and up to "
         f"{apart} from each other. Gates go by the clock of their node."
     )
 
 
-def _imported(run: ImportedRun) -> None:
+def _imported(run: ImportedRun) -> Iterator[str]:
     if run.wake_up:
         figures_ns = (run.wake_up.mean_ns, run.wake_up.p99_ns, run.wake_up.max_ns)
         mean, p99, most = (microseconds(each) for each in figures_ns)
-        echo(
+        yield (
             f"The sender woke up {mean} µs after the planned instant in the mean, within {p99} µs "
             f"in 99 %, at most {most} µs: before all that is above."
         )
     ends = f"{_host(run.sender)} and {_host(run.receiver)}"
-    echo(f"Measured by {run.program} on {ends}; their clocks were not compared.")
+    yield f"Measured by {run.program} on {ends}; their clocks were not compared."
 
 
 def _host(host: Host) -> str:
@@ -107,7 +118,7 @@ def _host(host: Host) -> str:
     return f"{host.name} (clock {host.clock}, {host.stamp_cost_ns} ns a stamp)"
 
 
-def _layers(flows: Sequence[TracedFlow]) -> None:
+def _layers(flows: Sequence[TracedFlow]) -> Table:
     from cnc.traffic.trace.account import Layer  # noqa: PLC0415
 
     # What is 0 in most traces has a column in others only.
@@ -127,10 +138,10 @@ def _layers(flows: Sequence[TracedFlow]) -> None:
             microseconds(flow.total.mean_ns) if flow.total else "",
             microseconds(flow.total.max_ns) if flow.total else "",
         )
-    print_table(table)
+    return table
 
 
-def _stages(flows: Sequence[TracedFlow]) -> None:
+def _stages(flows: Sequence[TracedFlow]) -> Table:
     from cnc.traffic.trace.stages import Stage  # noqa: PLC0415
 
     shown = [stage for stage in Stage if any(stage in flow.stages for flow in flows)]
@@ -152,10 +163,10 @@ def _stages(flows: Sequence[TracedFlow]) -> None:
             *(flow.flow, str(flow.path + 1)),
             *(microseconds(round(sum_ns / frames)) for sum_ns in figures_ns),
         )
-    print_table(table)
+    return table
 
 
-def _margins(margins: Sequence[HopMargin]) -> None:
+def _margins(margins: Sequence[HopMargin]) -> Table:
     table = new_table(
         "margins of the plan: microseconds for which a frame may come late to a port",
         *("stream", ">path", "port", ">processing", ">clock", ">start", ">turn"),
@@ -168,10 +179,10 @@ def _margins(margins: Sequence[HopMargin]) -> None:
             *(microseconds(part_ns) for part_ns in parts_ns),
             "" if hop.used_max_ns is None else microseconds(hop.used_max_ns),
         )
-    print_table(table)
+    return table
 
 
-def _frame(account: Account, start_ns: int) -> None:
+def _frame(account: Account, start_ns: int) -> Table:
     from cnc.chart.terminal import cells  # noqa: PLC0415
 
     row = account.row
@@ -198,10 +209,10 @@ def _frame(account: Account, start_ns: int) -> None:
         table.add_row(at, lasted, part.place, part.layer, bar)
         known = begin_ns is not None and part.duration_ns is not None
         begin_ns = (begin_ns or 0) + (part.duration_ns or 0) if known else None
-    print_table(table)
+    return table
 
 
-def _outliers(outliers: Sequence[Outliers]) -> None:
+def _outliers(outliers: Sequence[Outliers]) -> Iterator[Table | str]:
     table = new_table(
         "outliers: frames later than Q3 + 1.5 IQR, and how many of them a part was such in, too",
         *("flow", ">path", ">frames", ">threshold µs", ">outliers", "causes"),
@@ -216,13 +227,13 @@ def _outliers(outliers: Sequence[Outliers]) -> None:
             *(microseconds(round(way.threshold_ns)), str(len(way.seqs)), causes),
         )
     if table.row_count:
-        print_table(table)
+        yield table
     late = sum(len(way.seqs) for way in outliers)
     frames = sum(way.frames for way in outliers)
-    echo(f"{counted(late, 'outlier')} of {counted(frames, 'frame')}.")
+    yield f"{counted(late, 'outlier')} of {counted(frames, 'frame')}."
 
 
-def _correlations(correlations: Sequence[Correlations]) -> None:
+def _correlations(correlations: Sequence[Correlations]) -> Table:
     from cnc.traffic.trace.correlation import FRAMES_MIN  # noqa: PLC0415
 
     shown = [name for name in ("path", "absent") if any(map(attrgetter(name), correlations))]
@@ -245,10 +256,10 @@ def _correlations(correlations: Sequence[Correlations]) -> None:
                 table.add_row(*head, each.layer, *figures)
             if constant := [each.layer for each in flow.layers if each.is_constant]:
                 table.add_row(*head, ", ".join(constant), "constant", "")
-    print_table(table)
+    return table
 
 
-def _drifts(drifts: Sequence[Drift]) -> None:
+def _drifts(drifts: Sequence[Drift]) -> Table:
     from cnc.traffic.trace.drift import BLOCKS, FRAMES_MIN  # noqa: PLC0415
 
     table = new_table(
@@ -266,4 +277,4 @@ def _drifts(drifts: Sequence[Drift]) -> None:
             *(*head, f"{flow.slope_ns_per_s:.1f}", f"{flow.confidence_ns_per_s:.1f}", flow.trend),
             *(microseconds(round(flow.blocks[each].median_ns)) for each in (0, -1)),
         )
-    print_table(table)
+    return table

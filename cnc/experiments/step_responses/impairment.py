@@ -51,20 +51,25 @@ class Impairment:
             yield f"qdisc del dev {self.port} clsact"
 
     def _drop(self, seq: int) -> str:
-        """u32 compares words at multiples of four octets; the number lies across two of them."""
-        headers_octets = IP_AND_UDP_OCTETS[self.ip_version]
-        at = headers_octets + FLOW_NUMBER_OCTETS
-        high, low = divmod(seq, 1 << LOW_BITS)
-        destination_port = headers_octets - UDP_OCTETS + 2
-        matches = " ".join(
-            f"match u16 {value:#06x} 0xffff at {offset}"
-            for value, offset in ((PORT, destination_port), (high, at), (low, at + 2))
-        )
-        protocol = {4: "ip", 6: "ipv6"}[self.ip_version]
-        return (
-            f"filter add dev {self.port} egress prio 1 protocol {protocol} u32 {matches} "
-            "action drop"
-        )
+        matches = probes_match(self.ip_version, PORT, seq)
+        return f"filter add dev {self.port} egress prio 1 {matches} action drop"
+
+
+def probes_match(ip_version: int, udp_port: int, seq: int) -> str:
+    """For `tc filter`: what probes to a port with this sequence number match.
+
+    u32 compares words at multiples of four octets; the number lies across two of them.
+    """
+    headers_octets = IP_AND_UDP_OCTETS[ip_version]
+    at = headers_octets + FLOW_NUMBER_OCTETS
+    high, low = divmod(seq, 1 << LOW_BITS)
+    destination_port = headers_octets - UDP_OCTETS + 2
+    matches = " ".join(
+        f"match u16 {value:#06x} 0xffff at {offset}"
+        for value, offset in ((udp_port, destination_port), (high, at), (low, at + 2))
+    )
+    protocol = {4: "ip", 6: "ipv6"}[ip_version]
+    return f"protocol {protocol} u32 {matches}"
 
 
 @contextmanager

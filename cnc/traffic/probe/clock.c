@@ -175,8 +175,9 @@ double stamp_cost_ns(bool tsc)
 	return costs_ns[BATCHES / 2];
 }
 
-/* How far instants that are computed from cycles are from those that the clock was read to be. */
-static void print_reconstruction(void)
+/* How far instants that are computed from cycles are from those that the clock was read to be; to
+ * `file`, if there is one, each of them. */
+static void print_reconstruction(FILE *file)
 {
 	static int64_t cycles[INSTANTS], read_ns[INSTANTS];
 	static double errors_ns[INSTANTS];
@@ -190,8 +191,18 @@ static void print_reconstruction(void)
 		clock_anchor(cycles[each]);
 	}
 	clock_end();
-	for (int each = 0; each < INSTANTS; each++)
-		errors_ns[each] = (double)llabs(stamp_ns(cycles[each]) - read_ns[each]);
+	if (file)
+		table_begin(file);
+	for (int each = 0; each < INSTANTS; each++) {
+		int64_t error_ns = stamp_ns(cycles[each]) - read_ns[each];
+
+		if (file)
+			fprintf(file, "%s%lld,%lld\n", each ? "" : "read_ns,error_ns\n",
+				(long long)read_ns[each], (long long)error_ns);
+		errors_ns[each] = (double)llabs(error_ns);
+	}
+	if (file)
+		table_end(file);
 	qsort(errors_ns, INSTANTS, sizeof(*errors_ns), by_value);
 	printf("tsc_hz %lld\n", (long long)tsc_hz());
 	printf("reconstruction_p50_ns %.0f\n", errors_ns[INSTANTS / 2]);
@@ -199,16 +210,21 @@ static void print_reconstruction(void)
 	printf("reconstruction_max_ns %.0f\n", errors_ns[INSTANTS - 1]);
 }
 
-int print_cost(void)
+int print_cost(const struct options *options)
 {
 	const char *why = tsc_refusal();
+	FILE *file = NULL;
 
+	if (options->output && why)
+		refuse("--output: there is nothing to compute, the TSC cannot be used: %s", why);
+	if (options->output)
+		file = table_open(options);
 	printf("realtime_stamp_ns %.1f\n", stamp_cost_ns(false));
 	if (why) {
 		printf("tsc refused: %s\n", why);
 		return 0;
 	}
 	printf("tsc_stamp_ns %.1f\n", stamp_cost_ns(true));
-	print_reconstruction();
+	print_reconstruction(file);
 	return 0;
 }

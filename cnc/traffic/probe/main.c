@@ -22,7 +22,8 @@ static const char USAGE[] =
 	"  --port N             UDP port (default 5005)\n"
 	"  --clock realtime|tsc what the program's own stamps are read from (default realtime)\n"
 	"  --hardware INTERFACE have it stamp, too\n"
-	"  -o, --output FILE    where to write the table (default: standard output)\n"
+	"  -o, --output FILE    where to write the table (default: standard output); of cost: how far\n"
+	"                       each instant that is computed from cycles is from the clock\n"
 	"\n"
 	"send:\n"
 	"  --period DURATION    such as 1ms, 250us (1us to 60s, default 1ms), from a multiple of it on\n"
@@ -44,7 +45,7 @@ static const struct option OPTIONS[] = {
 	{"help", no_argument, NULL, 'h'},	  {0},
 };
 /* Which of them a command has. */
-static const char SENDS[] = "cPkHopsdrh", RECEIVES[] = "cPkHowh";
+static const char SENDS[] = "cPkHopsdrh", RECEIVES[] = "cPkHowh", COSTS[] = "oh";
 
 volatile sig_atomic_t stopped;
 
@@ -165,6 +166,11 @@ static void read_options(int count, char **words, const char *allowed, struct op
 		case 'h': fputs(USAGE, stdout); exit(0);
 		}
 	}
+	if (allowed == COSTS) {
+		if (optind < count)
+			refuse("`%s`: expected no address, found %s", words[0], words[optind]);
+		return;
+	}
 	if (optind < count)
 		address = words[optind++];
 	if (!address || optind < count)
@@ -199,8 +205,10 @@ int main(int count, char **words)
 		fputs(USAGE, stdout);
 		return 0;
 	}
-	if (!strcmp(command, "cost") && count == 2)
-		return print_cost();
+	if (!strcmp(command, "cost")) {
+		read_options(count - 1, words + 1, COSTS, &options);
+		return print_cost(&options);
+	}
 	if (!strcmp(command, "path") && count == 2)
 		return print_path();
 	if (!sends && strcmp(command, "receive"))

@@ -79,11 +79,13 @@ void clock_end(void);
 int64_t stamp_ns(int64_t stamp);
 int64_t tsc_hz(void);
 double stamp_cost_ns(bool tsc);
-int print_cost(void);
+int print_cost(const struct options *options);
 
 /* table.c */
 struct row *table_new(uint32_t count);
 FILE *table_open(const struct options *options);
+void table_begin(FILE *file);
+void table_end(FILE *file);
 void table_header(FILE *file, const char *command, uint32_t run);
 void table_write(FILE *file, const struct row *table, uint32_t count, const char *const *names,
 		 int own);

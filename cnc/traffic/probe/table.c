@@ -36,13 +36,25 @@ FILE *table_open(const struct options *options)
 	return file;
 }
 
+/* Away with what a file has. */
+void table_begin(FILE *file)
+{
+	/* A pipe cannot be cut short, and need not be. */
+	if (ftruncate(fileno(file), 0) && errno != EINVAL)
+		fail("cannot write the table: %s", strerror(errno));
+}
+
+void table_end(FILE *file)
+{
+	if (fclose(file))
+		fail("cannot write the table: %s", strerror(errno));
+}
+
 void table_header(FILE *file, const char *command, uint32_t run)
 {
 	char host[65] = "";
 
-	/* A pipe cannot be cut short, and need not be. */
-	if (ftruncate(fileno(file), 0) && errno != EINVAL)
-		fail("cannot write the table: %s", strerror(errno));
+	table_begin(file);
 	gethostname(host, sizeof(host) - 1);
 	fprintf(file, "# tsn-probe 1\n# command %s\n# host %s\n# run %08x\n", command, host, run);
 	fprintf(file, "# clock %s\n", by_tsc ? "tsc" : "realtime");
@@ -74,6 +86,5 @@ void table_write(FILE *file, const struct row *table, uint32_t count, const char
 		}
 	}
 	fputc('\n', file);
-	if (fclose(file))
-		fail("cannot write the table: %s", strerror(errno));
+	table_end(file);
 }
