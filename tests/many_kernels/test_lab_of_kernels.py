@@ -57,7 +57,6 @@ streams:
   motion: {talker: t1, listeners: [l1], period: 1ms, payload: 200B, max-latency: 500us}
 """
 NAME = "kernelstest"
-VLAN_TAG = b"\x81\x00"
 SHARED = STATE_ROOT / NAME / "kernels/shared"
 CLOCK_ERROR_NS = 2_000
 # Two switches one after the other, and clocks that are all off in another way.
@@ -202,28 +201,6 @@ def test_a_stream_keeps_its_bound_through_the_gates_of_a_kernel(tmp_path: Path):
     assert len(frames) == 50
     assert max(latencies_ns) < 14_000
     assert "taprio" in on("s1", "tc", "qdisc", "show", "dev", "p2")
-
-
-def test_a_bridged_lab_that_is_made_again_gives_the_same_record(tmp_path: Path):
-    file = tmp_path / "two.yaml"
-    bridged = TWO.replace("defaults:", "forwarding: bridged\ndefaults:", 1)
-    file.write_text(re.sub(r", dscp: \d+", "", bridged).replace("l1: {CLOCK}", "l1:"))
-    records = []
-    for number in range(2):
-        up(file)
-        with captured("s1/p2", tmp_path / f"{number}.pcapng") as capture:
-            records.append((send(file), capture))
-        assert cnc("lab", "down", NAME).returncode == 0
-        assert traces() == []
-    assert records[0][0] == records[1][0]
-    first, second = (capture.read_bytes() for _, capture in records)
-    streams = [
-        frame for frame in pcapng_reader.read(first).frames if frame.octets[12:14] == VLAN_TAG
-    ]
-    # The talker rehearses with one frame.
-    assert [frame.port for frame in streams] == ["s1/p2"] * (1 + 50)
-    assert all(frame.is_leaving for frame in streams)
-    assert first == second
 
 
 def test_time_stands_still_between_commands_and_clocks_run_as_stated(tmp_path: Path):
