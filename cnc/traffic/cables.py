@@ -33,7 +33,7 @@ from cnc.version import __version__
 _POLL_S = 0.05
 _BLOCK = struct.Struct("=II")  # type, length
 _FRAME = struct.Struct("=IIIII")  # interface, time, captured and original length
-_OPTION = struct.Struct("=H")  # code
+_OPTION = struct.Struct("=HH")  # code, length
 _ALIGNMENT = 4
 _ENHANCED_PACKET, _COMMENT = 6, 1
 _ANSWER_OCTETS = 4096
@@ -50,12 +50,17 @@ def has_cables(lab: str) -> bool:
 
 class CableFrame(NamedTuple):
     """A frame on a cable: the port that sends it, when its sending begins (true time, ns since
-    1970), all of it without FCS, and whether the cable brings it to its other end."""
+    1970), all of it without FCS, and what keeps it from its other end: `lost`, `damaged`, None."""
 
     sender: PortRef
     time_ns: int
     octets: bytes
-    arrives: bool
+    fate: str | None
+
+    @property
+    def arrives(self) -> bool:
+        """Whether the cable brings it to its other end."""
+        return self.fate is None
 
 
 class CableFrames:
@@ -103,8 +108,7 @@ class CableFrames:
                 sender=self._ends[interface],
                 time_ns=high << 32 | low,
                 octets=block[_FRAME.size : end],
-                # A comment says what befalls a frame that does not arrive.
-                arrives=_first_option(block, end) != _COMMENT,
+                fate=_comment(block, end),
             )
 
     def _blocks(self) -> Iterator[bytes]:
@@ -121,10 +125,12 @@ class CableFrames:
                 yield body
 
 
-def _first_option(block: bytes, end: int) -> int:
-    """The code of the first option, which is behind the frame."""
-    (code,) = _OPTION.unpack_from(block, -(-end // _ALIGNMENT) * _ALIGNMENT)
-    return int(code)
+def _comment(block: bytes, end: int) -> str | None:
+    """The comment on a frame that ends there: the first option behind it, if there is one."""
+    start = -(-end // _ALIGNMENT) * _ALIGNMENT
+    code, length = _OPTION.unpack_from(block, start)
+    start += _OPTION.size
+    return block[start : start + length].decode() if code == _COMMENT else None
 
 
 class CableCapture:
@@ -205,14 +211,15 @@ class CableCapture:
         return written
 
     def _take(self, frame: CableFrame, written: CaptureFile) -> None:
-        both = (
-            (frame.sender, Direction.OUTBOUND),
-            (self._frames.intent.network.links[frame.sender].target, Direction.INBOUND),
-        )
-        for end, direction in both:
+        ends = [(frame.sender, Direction.OUTBOUND)]
+        if frame.arrives:
+            target = self._frames.intent.network.links[frame.sender].target
+            ends.append((target, Direction.INBOUND))
+        comments = [frame.fate] if frame.fate else []
+        for end, direction in ends:
             if end in self._ports:
                 number = self._ports.index(end)
-                written.add_frame(number, frame.time_ns, frame.octets, direction)
+                written.add_frame(number, frame.time_ns, frame.octets, direction, comments=comments)
                 self._captured[number] += 1
 
 

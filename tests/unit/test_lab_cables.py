@@ -62,13 +62,13 @@ def answering(home: Path, answer: Frame) -> Iterator[list[list[str]]]:
         serving.join()
 
 
-def of_cable() -> bytes:
-    """A frame each way."""
+def of_cable(fate: str | None = None) -> bytes:
+    """A frame each way; what the cable does to the first."""
     written = io.BytesIO()
     file = CaptureFile(written, application="", system="", comment="")
     for port in (S1, S2):
         file.add_interface(str(port), "", mac="02:00:00:00:00:01")
-    file.add_frame(0, 10, bytes(60), Direction.OUTBOUND)
+    file.add_frame(0, 10, bytes(60), Direction.OUTBOUND, [fate] if fate else [])
     file.add_frame(1, 20, bytes(61), Direction.OUTBOUND)
     return written.getvalue()
 
@@ -88,6 +88,20 @@ def test_a_port_has_what_it_sends_and_what_its_cable_brings(home: Path, tmp_path
         (20, True, 61),
     ]
     assert "s1/s2" in found.names.values()
+
+
+def test_a_frame_that_its_cable_loses_left_its_port_and_came_to_none(home: Path, tmp_path: Path):
+    source, output = tmp_path / "source", io.BytesIO()
+    source.write_bytes(of_cable("damaged"))
+    answer = Frame(Kind.OUTPUT, 0, str(source).encode())
+    with answering(home, answer), CableCapture("line3", [S1, S2]) as capturing:
+        capturing.run(output, frames_max=3)
+    found = pcapng_reader.read(output.getvalue()).frames
+    assert [(each.port, each.is_leaving, each.comments) for each in found] == [
+        (str(S1), True, ["damaged"]),
+        (str(S2), True, []),
+        (str(S1), False, []),
+    ]
 
 
 def test_a_frame_that_is_being_written_is_read_once_it_is_whole(home: Path, tmp_path: Path):

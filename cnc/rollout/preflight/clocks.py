@@ -74,7 +74,7 @@ def _tai_offsets(states: Mapping[str, SwitchState]) -> Iterator[Finding]:
     for name, offset_s in offsets_s.items():
         if none_set:
             text = "TAI offset 0 s here and everywhere: CLOCK_TAI is UTC"
-            hint = "schedules agree among themselves; ptp4l and phc2sys set the offset (37 s)"
+            hint = "schedules agree among themselves; tsn-clock sets the offset (37 s)"
         elif offset_s != common_s:
             text = f"TAI offset {offset_s} s, others have {common_s} s"
             hint = "let ptp4l and phc2sys, or chrony with leapsectz, set it on every switch"
