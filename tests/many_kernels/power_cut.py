@@ -17,18 +17,15 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 
 from pyroute2 import netns
 
 from cnc import intent as intents
 from cnc.lab.kernels import layout, steps
-from cnc.lab.kernels.node import start_programs, switch_of
+from cnc.lab.kernels.node import await_ready, start_programs, switch_of
 from cnc.lab.process import netns_argv
 from cnc.lab.switch import AGENT, PROGRAMS_OF_A_KERNEL, executable
 from cnc.model import ClockStep
-
-POLL_S = 0.05
 
 
 def main(ahead_ns: int) -> None:
@@ -45,8 +42,7 @@ def main(ahead_ns: int) -> None:
     subprocess.run(["phc_ctl", "-q", "CLOCK_REALTIME", "--", "freq", "0"], check=True)
     subprocess.run(steps.command([ClockStep(at_ns=0, by_ns=ahead_ns)]), check=True)
     start_programs(intent, switch)
-    while "tsn-agent: ready" not in switch.log(AGENT).read_text():
-        time.sleep(POLL_S)
+    await_ready(switch, AGENT)
 
 
 if __name__ == "__main__":

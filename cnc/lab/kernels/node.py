@@ -101,13 +101,15 @@ def start_programs(intent: Intent, switch: Switch) -> None:
     for program in PROGRAMS_OF_A_KERNEL:
         switch.start(program, management_of(intent, switch.name), authorized_keys)
         if program == CLOCK_SERVICE:
-            _await_clock_service(switch.log(program))
+            await_ready(switch, program)
 
 
-def _await_clock_service(log: Path) -> None:
-    """Wait until it is ready, as far as it ever is: else the controller shows the log."""
+def await_ready(switch: Switch, program: str) -> None:
+    """Wait until a program says in its log that it is ready, as far as it ever does: else its node
+    does not answer, and the controller shows the log."""
     deadline = time.monotonic() + READY_TIMEOUT_S
-    while f"{CLOCK_SERVICE}: ready\n" not in log.read_text() and time.monotonic() < deadline:
+    said = f"{program}: ready\n"
+    while said not in switch.log(program).read_text() and time.monotonic() < deadline:
         time.sleep(POLL_INTERVAL_S)
 
 

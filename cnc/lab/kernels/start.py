@@ -25,8 +25,8 @@ MEMORY_MIB = 512
 # Of the controller beside it: each program that it runs on a node has one of 10 MiB that waits for
 # it here, and a measurement has a talker and a listener at each node, or two.
 CONTROLLER_MIB_A_NODE = 32
-# Until then nodes start their programs side by side, on all processors. In virtual time that takes
-# them 1.4 s, most of it while they wait for each other.
+# Until then nodes start their programs side by side, on all processors. Fourteen had started them
+# after 1.4 s of virtual time.
 CABLES_FROM_NS = 2_000_000_000
 _NODE_MODULE = "cnc.lab.kernels.node"
 

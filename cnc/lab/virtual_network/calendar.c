@@ -324,20 +324,31 @@ static struct entry *earliest_entry(void)
 	return first;
 }
 
-/* The earliest instant of anybody but one kernel; who it is. */
-static uint64_t earliest(const struct kernel *but, struct entry **entry, struct kernel **kernel)
+/* The first of those that want a turn the earliest, but one of them; NULL: none wants one. */
+static struct kernel *earliest_kernel(const struct kernel *but)
 {
-	uint64_t first_ns;
+	struct kernel *first = NULL;
+	uint64_t first_ns = NEVER;
 
-	*entry = earliest_entry();
-	*kernel = NULL;
-	first_ns = *entry ? (*entry)->at_ns : NEVER;
 	for (unsigned int n = 0; n < kernel_count; n++)
 		if (&kernels[n] != but && wanted_ns(&kernels[n]) < first_ns) {
-			first_ns = wanted_ns(&kernels[n]);
-			*kernel = &kernels[n];
+			first = &kernels[n];
+			first_ns = wanted_ns(first);
 		}
-	return first_ns;
+	return first;
+}
+
+static uint64_t sooner(uint64_t one_ns, uint64_t other_ns)
+{
+	return one_ns < other_ns ? one_ns : other_ns;
+}
+
+/* `until_ns`, or the instant before it at which the network does something. */
+static uint64_t undisturbed(uint64_t until_ns)
+{
+	const struct entry *entry = earliest_entry();
+
+	return entry ? sooner(entry->at_ns, until_ns) : until_ns;
 }
 
 static void send_start(struct kernel *kernel)
@@ -406,27 +417,21 @@ static void take_turns(struct kernel **due, unsigned int count, uint64_t until_n
 	speaking = NULL;
 }
 
-static uint64_t sooner(uint64_t one_ns, uint64_t other_ns)
-{
-	return one_ns < other_ns ? one_ns : other_ns;
-}
-
 static void turn_of(struct kernel *kernel, uint64_t until_ns)
 {
-	struct kernel *next_kernel;
-	struct entry *next_entry;
+	const struct kernel *next = earliest_kernel(kernel);
 
-	take_turns(&kernel, 1, sooner(earliest(kernel, &next_entry, &next_kernel), until_ns));
+	until_ns = undisturbed(until_ns);
+	take_turns(&kernel, 1, next ? sooner(wanted_ns(next), until_ns) : until_ns);
 }
 
 /* Before the cables are plugged in only the network itself can bring a kernel something. */
 static void turns_side_by_side(uint64_t until_ns)
 {
-	struct entry *entry = earliest_entry();
 	struct kernel *due[MAX_KERNELS];
 	unsigned int count = 0;
 
-	until_ns = sooner(sooner(plugged_in_ns, until_ns), entry ? entry->at_ns : NEVER);
+	until_ns = undisturbed(sooner(plugged_in_ns, until_ns));
 	for (unsigned int n = 0; n < kernel_count; n++)
 		if (wanted_ns(&kernels[n]) < until_ns)
 			due[count++] = &kernels[n];
@@ -452,7 +457,13 @@ enum stop calendar_go(uint64_t until_ns)
 	while (!held) {
 		if (!anybody_left())
 			return ALL_ENDED;
-		at_ns = earliest(NULL, &entry, &kernel);
+		entry = earliest_entry();
+		kernel = earliest_kernel(NULL);
+		at_ns = kernel ? wanted_ns(kernel) : NEVER;
+		if (entry && entry->at_ns <= at_ns) {
+			at_ns = entry->at_ns;
+			kernel = NULL;
+		}
 		if (at_ns >= NEVER && until_ns >= NEVER)
 			return ALL_ASLEEP;
 		if (at_ns >= until_ns) {

@@ -36,15 +36,15 @@ struct place {
 	uint8_t published_clock[64];
 };
 
-/* What all kernels and the calendar share. */
+/* What a kernel and the calendar share; of its places two are used, theirs. */
 struct shared_time {
 	union {
 		struct {
 			uint32_t version;
 			uint32_t size;
-			uint64_t free_until_ns; /* so far the one that runs may go by itself */
-			uint64_t now_ns;	/* set by the one that runs */
-			uint16_t running;	/* its place */
+			uint64_t free_until_ns; /* so far the kernel may go by itself in its turn */
+			uint64_t now_ns;	/* set by the kernel in its turn */
+			uint16_t running;	/* the place of the kernel in its turn, else the calendar's */
 			uint16_t place_count;
 		};
 		uint8_t page[4096];
