@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cnc.experiments.pictures import BLUE, GREY, ORANGE
-from cnc.experiments.trace_pictures.style import HEAD_INCHES, LAYER_COLOURS, name_of, unit_of
+from cnc.experiments.trace_pictures.style import LAYER_COLOURS, name_of, sized, unit_of
 from cnc.traffic.trace.columns import PathColumns
 from cnc.traffic.trace.correlation import LayerCorrelation, correlations
 
@@ -22,10 +22,8 @@ _LEAST_COUNT = 0.7  # the end of a logarithmic axis at which one frame is seen
 
 def regression(figure: Figure, paths: Sequence[PathColumns]) -> None:
     """A panel for each flow: a point for each frame, the least-squares line, and histograms."""
-    columns = min(2, len(paths))
-    rows = -(-len(paths) // columns)
-    figure.set_size_inches(9, HEAD_INCHES / 2 + rows * _PANEL_INCHES)
-    places: list[SubFigure] = list(figure.subfigures(rows, columns, squeeze=False).flat)
+    shape = sized(figure, len(paths), _PANEL_INCHES)
+    places: list[SubFigure] = list(figure.subfigures(*shape, squeeze=False).flat)
     for place, path, found in zip(places, paths, correlations(paths), strict=False):
         varying = [each for each in found.layers if each.correlation is not None]
         name = name_of(path, paths)

@@ -43,12 +43,18 @@ def name_of(path: PathColumns, paths: Sequence[PathColumns]) -> str:
     return path.flow if alone else f"{path.flow}, path {path.path + 1}"
 
 
+def sized(figure: Figure, panels: int, row_inches: float) -> tuple[int, int]:
+    """Make a figure as high as so many panels need, two beside each other; rows and columns."""
+    columns = min(2, panels)
+    rows = -(-panels // columns)
+    figure.set_size_inches(9, HEAD_INCHES / 2 + rows * row_inches)
+    return rows, columns
+
+
 def panels_of(figure: Figure, paths: Sequence[PathColumns], row_inches: float) -> list[Axes]:
     """A panel for each flow, two beside each other, with its name."""
-    columns = min(2, len(paths))
-    rows = -(-len(paths) // columns)
-    figure.set_size_inches(9, HEAD_INCHES / 2 + rows * row_inches)
-    axes: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).flat)
+    shape = sized(figure, len(paths), row_inches)
+    axes: list[Axes] = list(figure.subplots(*shape, squeeze=False).flat)
     for spare in axes[len(paths) :]:
         spare.remove()
     for each, path in zip(axes, paths, strict=False):
