@@ -71,10 +71,10 @@ class Goal:
         network, between = plan.intent.network, transition(former, plan)
         ports = {
             name: forgetting(
-                without_former_gates(with_vlans_left(settings, former, name), former, name),
+                without_former_gates(settings, former, name),
                 (left or {}).get(name),
             )
-            for name, settings in desired_nodes(plan).items()
+            for name, settings in with_vlans_left(desired_nodes(plan), former).items()
         }
         return cls(
             network=plan.intent.name,

@@ -86,17 +86,23 @@ def _desired(plan: Plan, node: str, forwarding: BridgeForwarding | None) -> Sett
     return ports
 
 
-def with_vlans_left(desired: Settings, former: Plan | None, node: str) -> Settings:
-    """`desired` of a node, with the VLANs in which only `former`, the plan before, had streams."""
-    network = former.intent.network if former else None
-    if former is None or network is None or network.forwarding is Forwarding.ROUTED:
-        return desired
-    if node not in network.bridges:
-        return desired
-    device = network.bridges[node].bridge_device
+def with_vlans_left(desired: Mapping[str, Settings], former: Plan | None) -> dict[str, Settings]:
+    """`desired` by node, with the VLANs in which only `former`, the plan before, had streams."""
+    if former is None or former.intent.network.forwarding is Forwarding.ROUTED:
+        return {**desired}
+    bridges, before = former.intent.network.bridges, bridge_forwardings(former)
+    return {
+        node: _with_vlans(settings, bridges[node].bridge_device, before[node])
+        if node in bridges
+        else settings
+        for node, settings in desired.items()
+    }
+
+
+def _with_vlans(desired: Settings, device: str, before: BridgeForwarding) -> Settings:
     now = desired.get(device)
     after = now if isinstance(now, BridgeForwarding) else NO_FORWARDING
-    left: dict[int, tuple[str, ...]] = dict.fromkeys(bridge_forwarding(former, node).vlans, ())
+    left: dict[int, tuple[str, ...]] = dict.fromkeys(before.vlans, ())
     return {**desired, device: replace(after, vlans={**left, **after.vlans})}
 
 
