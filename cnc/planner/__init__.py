@@ -20,10 +20,12 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
+from math import lcm
 
 from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
@@ -39,6 +41,7 @@ from cnc.planner.greedy import NoWait, Waiting
 from cnc.planner.incremental import Move, moves, other_foundation
 from cnc.planner.live import Changes, Live
 from cnc.planner.neighbourhood import Neighbourhood
+from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem, complete, jitter_bounds, stream_plans
 from cnc.planner.recovery import Recovery, recovery
 from cnc.planner.route import Member, Placement
@@ -166,6 +169,7 @@ def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dic
     wanted = [stream for name, stream in intent.streams.items() if name not in kept]
     trees, impossible = _routes(router, wanted)
     impossible |= _crowded_out(router, kept, trees)
+    impossible |= _out_of_step(router, kept, trees)
     problem = Problem(intent, trees, seed=seed, router=router)
     for name, paths in list(trees.items()):
         reasons = _hopeless(problem, name, paths)
@@ -198,6 +202,31 @@ def _crowded_out(
     refused = addresses.crowded_out(router.intent, _senders(kept), crossed)
     for name in refused:
         router.carry(router.intent.streams[name], trees.pop(name), -1)
+    return refused
+
+
+def _out_of_step(
+    router: Router, kept: Mapping[str, StreamPlan], trees: dict[str, tuple[Tree, ...]]
+) -> dict[str, str]:
+    """Take out of `trees` the streams with which others on a link repeat together too rarely for
+    any gate control list, and say why: of all periods there those of the fewest streams."""
+    streams = router.intent.streams
+    common: dict[PortRef, int] = defaultdict(lambda: 1)
+    for name, planned in kept.items():
+        for hop in planned.hops:
+            common[hop.egress] = lcm(common[hop.egress], streams[name].period_ns)
+    frequent = Counter(streams[name].period_ns for name in trees)
+    refused = {}
+    for name in sorted(trees, key=lambda name: (-frequent[streams[name].period_ns], name)):
+        period = streams[name].period_ns
+        crossed = {router.links[link].source for tree in trees[name] for link in tree}
+        for port in sorted(crossed):
+            if (cycle := lcm(common[port], period)) > CYCLE_MAX_NS:
+                refused[name] = explain.no_common_cycle(port, period, common[port], cycle)
+                router.carry(streams[name], trees.pop(name), -1)
+                break
+        else:
+            common |= {port: lcm(common[port], period) for port in crossed}
     return refused
 
 

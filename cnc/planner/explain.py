@@ -12,6 +12,7 @@ from cnc.model import Forwarding, PortRef, Stream
 from cnc.planner import jitter
 from cnc.planner.circle import Circle
 from cnc.planner.policing import never_out_of_window
+from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem
 from cnc.planner.route import Route
 from cnc.planner.timetable import Resource, Timetable
@@ -51,6 +52,17 @@ def no_second_path(stream: Stream, forwarding: Forwarding) -> str:
     return (
         f"no two paths from {ends} without a common link between "
         "switches; add a link that closes a ring, or ask for one path"
+    )
+
+
+def no_common_cycle(port: PortRef, period_ns: int, others_ns: int, cycle_ns: int) -> str:
+    """That a stream and those beside it at a port, which repeat together every `others_ns`, do so
+    together only every `cycle_ns`."""
+    return (
+        f"its period of {us(period_ns)} and that of the other streams at {port}, which repeat "
+        f"together every {us(others_ns)}, meet only every {us(cycle_ns)}; a cycle lasts "
+        f"{us(CYCLE_MAX_NS)} at most in the kernel. Choose a period that divides {us(others_ns)}, "
+        "or a multiple of it"
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import Intent, PortRef
 from cnc.planner import plan
@@ -15,6 +16,7 @@ from tests.unit.planner_networks import (
     CONTROL,
     CYCLIC,
     LINE,
+    MS,
     SHORT_BEST_EFFORT,
     US,
     intent,
@@ -43,6 +45,32 @@ def test_a_listener_without_a_path_is_named() -> None:
     net = network("t-s1", "s1-m", "s2-l")
     reasons = refusal(intent(net, stream("a", "t", "m", "l")))
     assert reasons == {"a": "no path from t to l; add the missing link"}
+
+
+def test_periods_that_have_no_common_cycle_at_a_port_are_refused_with_the_port() -> None:
+    net = network("t-s1", "u-s1", "s1-s2", "s2-l", "s2-m")
+    camera = stream("camera", "t", "l", period_ns=16_666_667)
+    loops = [stream(name, "u", "m", period_ns=MS) for name in ("one", "two")]
+    reasons = refusal(intent(net, camera, *loops))
+    assert reasons.keys() == {"camera"}  # the period of the fewest streams
+    assert "its period of 16666.667 µs and that of the other streams at s1/s2" in reasons["camera"]
+    assert "Choose a period that divides 1000 µs, or a multiple of it" in reasons["camera"]
+
+
+def test_streams_of_one_talker_that_repeat_together_hardly_ever_cost_no_time() -> None:
+    """Each two have 2 us in common, so that all three fit beside one another; together they
+    repeat every 500 billion us, which no rule can look through."""
+    net = network("t-s1", "s1-k", "s1-l", "s1-m", processing_ns=(1000, 1000))
+    periods = {"k": 9_998_000, "l": 10_006_000, "m": 10_018_000}
+    streams = [
+        stream(name, "t", name, period_ns=its, payload_octets=100) for name, its in periods.items()
+    ]
+    assert refusal(intent(net, *streams)).keys() == {"l", "m"}
+    alone = plan(intent(net, streams[0]))
+    forged = replace(
+        alone, intent=intent(net, *streams), streams=dict.fromkeys(periods, alone.streams["k"])
+    )
+    assert {each.code for each in judge(forged)} == {"gate-cycle"}
 
 
 LONG = {"payload_octets": 1500, "period_ns": 100 * US}
@@ -126,14 +154,15 @@ def test_periods_whose_cycle_the_kernel_cannot_hold_are_refused() -> None:
         stream("a", "t", "l", period_ns=1_000_000),
         stream("b", "u", "l", period_ns=1_300_007),
     ]
-    assert "no free slot" in " ".join(refusal(intent(exact, *streams)).values())
+    assert "meet only every" in " ".join(refusal(intent(exact, *streams)).values())
     streams = [
         stream("a", "t", "l", period_ns=1_500_000_000),
         stream("b", "u", "l", period_ns=2_000_000_000),
     ]
     reasons = refusal(intent(exact, *streams))
-    assert reasons["port s1/l"].startswith(
-        "the periods 1500000 µs, 2000000 µs only repeat together every 6000000 µs; the kernel's "
+    assert reasons["b"].startswith(
+        "its period of 2000000 µs and that of the other streams at s1/l, which repeat together "
+        "every 1500000 µs, meet only every 6000000 µs"
     )
 
 
