@@ -33,6 +33,7 @@ from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import addresses, explain, incremental, loops, policing
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
+from cnc.planner.capacity import has_way_around, overload
 from cnc.planner.exact import Exact
 from cnc.planner.executors import open_executor
 from cnc.planner.gates import Lists, gate_control_lists
@@ -376,6 +377,9 @@ def _reasons(problem: Problem, result: Result, impossible: Mapping[str, str]) ->
     if not missing:
         return {}
     table = Timetable(replace(problem, kept=placed))
+    overfull = overload(problem)
+    if overfull and has_way_around(problem, overfull.shares):
+        overfull = None
     reasons = {}
     for name in missing:
         if name in impossible:
@@ -385,8 +389,10 @@ def _reasons(problem: Problem, result: Result, impossible: Mapping[str, str]) ->
         else:
             route = problem.route(Member(name, 0), problem.trees[name][0])
             reasons[name] = explain.no_place(table, route)
-            if name in result.impossible:
+            if overfull and name in overfull.shares:
+                reasons[name] += f". {explain.proved_overload(overfull)}"
+            elif name in result.impossible:
                 beside_kept = bool(problem.kept)
-                proof = explain.proved_together(result.impossible, beside_kept=beside_kept)
-                reasons[name] += f". {proof}"
+                excluded = explain.excluded_together(result.impossible, beside_kept=beside_kept)
+                reasons[name] += f". {excluded}"
     return reasons

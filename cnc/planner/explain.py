@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from cnc.delays import interference_ns, sender_margin_ns
 from cnc.elimination import Elimination
 from cnc.format import microseconds
-from cnc.model import Forwarding, PortRef, Stream
+from cnc.model import NS_PER_S, Forwarding, PortRef, Stream
 from cnc.planner import jitter
+from cnc.planner.capacity import Overload, wire_ns
 from cnc.planner.circle import Circle
 from cnc.planner.policing import never_out_of_window
 from cnc.planner.ports import CYCLE_MAX_NS
@@ -66,13 +68,31 @@ def no_common_cycle(port: PortRef, period_ns: int, others_ns: int, cycle_ns: int
     )
 
 
-def proved_together(streams: tuple[str, ...], *, beside_kept: bool = False) -> str:
-    """That `streams` surely do not go together; with `beside_kept`, where kept ones stay put."""
-    names = ", ".join(streams[:_NAMED_MAX])
-    if len(streams) > _NAMED_MAX:
-        names += f" and {len(streams) - _NAMED_MAX} more"
+def excluded_together(streams: tuple[str, ...], *, beside_kept: bool = False) -> str:
+    """That `streams` do not go together by this planner's rules, which say nothing of other plans;
+    with `beside_kept`, where kept ones stay put."""
     beside = " beside the streams that are kept" if beside_kept else ""
-    return f"It is proved that no offsets on these routes carry these together{beside}: {names}"
+    return (
+        "By the rules of this planner no offsets on these routes carry these together"
+        f"{beside}: {_named(streams)}. Each stream leaves a port at one time of its period, with "
+        "its margins for itself alone and all its frames right behind each other: this is not a "
+        "proof that no other plan carries them"
+    )
+
+
+def proved_overload(overload: Overload) -> str:
+    """The sum that no plan can undercut on these routes."""
+    shares = [f"{name} {float(share):.1%}" for name, share in overload.shares.items()]
+    return (
+        "It is proved that no offsets on these routes carry these together: their frames alone "
+        f"take {float(sum(overload.shares.values())):.1%} of {overload.port} ({_named(shares)})"
+    )
+
+
+def _named(names: Sequence[str]) -> str:
+    listed = ", ".join(names[:_NAMED_MAX])
+    more = len(names) - _NAMED_MAX
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def hopeless(problem: Problem, route: Route) -> str | None:
@@ -131,6 +151,24 @@ def _too_slow(problem: Problem, route: Route) -> str:
         f"{interference}control frames "
         f"in the way {us(blocking)}, {late}switch processing {us(processing)}, clock error "
         f"{us(error)}. Raise max-latency to {us(least)} or lower one of these"
+        f"{_proved_too_slow(problem, stream, [route.legs[index].link for index in legs])}"
+    )
+
+
+def _proved_too_slow(problem: Problem, stream: Stream, way: Sequence[int]) -> str:
+    """The sum that no plan can undercut on this way, if that is too long: what frames, cables and
+    switches take. No gate, clock or other frame counts."""
+    network, links = problem.intent.network, [problem.links[link] for link in way]
+    frames = [wire_ns(problem, stream, link) for link in way]
+    gaps = sum(Fraction(network.overhead.gap_octets * 8 * NS_PER_S, its.rate_bps) for its in links)
+    sent = int(sum(frames) - gaps + (stream.frames - 1) * max(frames))
+    sent += sum(link.propagation_ns for link in links)
+    processing = sum(network.bridges[link.source.node].processing_max_ns for link in links[1:])
+    if sent + processing <= stream.max_latency_ns:
+        return ""
+    return (
+        f". It is proved that no plan is in time on this way: frames and cables alone take "
+        f"{us(sent)}, with switch processing of {us(processing)} that is {us(sent + processing)}"
     )
 
 

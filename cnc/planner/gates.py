@@ -95,7 +95,7 @@ def gate_control_lists(problem: Problem, placements: Iterable[Placement]) -> Lis
     """One list for each gated port that a placement crosses."""
     placements = tuple(placements)
     recovers = problem.intent.network.disturbance_ns is not None
-    stays = stays_by_port(placements) if recovers else {}
+    stays = stays_by_port(problem.links, placements) if recovers else {}
     return lists_of(problem, _windows_by_port(problem, placements), stays)
 
 
