@@ -169,7 +169,7 @@ def _around(
             "change what the reasons name, take a stream out, or allow the streams that run to "
             "move: cnc push --reoptimise"
         )
-        raise Unschedulable(error.reasons, hint=hint) from None
+        raise Unschedulable(error.reasons, hint=hint, summary=error.summary) from None
 
 
 # --- plan ----------------------------------------------------------------------------------------

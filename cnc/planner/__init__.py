@@ -20,6 +20,7 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -36,6 +37,7 @@ from cnc.planner.auto import Auto
 from cnc.planner.capacity import has_way_around, overload
 from cnc.planner.exact import Exact
 from cnc.planner.executors import open_executor
+from cnc.planner.floor import Floor, common_cause, floor
 from cnc.planner.gates import Lists, gate_control_lists
 from cnc.planner.graph import Tree
 from cnc.planner.greedy import NoWait, Waiting
@@ -45,7 +47,7 @@ from cnc.planner.neighbourhood import Neighbourhood
 from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem, complete, jitter_bounds, stream_plans
 from cnc.planner.recovery import Recovery, recovery
-from cnc.planner.route import Member, Placement
+from cnc.planner.route import Member, Placement, Route
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
 
@@ -117,14 +119,15 @@ def _placed(
 ) -> Plan:
     """As `plan`, but for the loops."""
     assigned = addresses.assign(intent, addressed)
-    problem, impossible = _problem(intent, keep, seed)
+    problem, impossible, floors = _problem(intent, keep, seed)
     problem, result, lists = _with_fitting_lists(problem, chosen, budget)
     refused = _reasons(problem, result, impossible)
     recovering = recovery(problem, complete(problem, result.placements).values(), lists)
     crowded = lists.crowded() | recovering.refused
     if not best_effort and not result.interrupted and (refused or crowded):
         ports = {f"port {port}": why for port, why in crowded.items()}
-        raise Unschedulable(refused | ports, hint=_HINT)
+        summary = common_cause(intent, floors)
+        raise Unschedulable(refused | ports, hint=_HINT, summary=summary)
     placements, lists, recovering, crowded_out = _without_crowded_ports(
         problem, result, lists, recovering
     )
@@ -161,8 +164,11 @@ def _algorithm(name: str, executor: Executor | None) -> Algorithm:
     return Auto(executor) if name == Auto.name else ALGORITHMS[name]()
 
 
-def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dict[str, str]]:
-    """What is to be placed around what is kept, and why some streams cannot be."""
+def _problem(
+    intent: Intent, keep: Plan | None, seed: int
+) -> tuple[Problem, dict[str, str], list[Floor]]:
+    """What is to be placed around what is kept, why some streams cannot be, and the floors of those
+    that need more than their latency."""
     kept = incremental.unchanged(intent, keep) if keep else {}
     router = Router(intent)
     for name, planned in kept.items():
@@ -184,12 +190,18 @@ def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dic
                 trees[name], reasons = (fastest,), []
         impossible.update((name, reason) for reason in reasons[:1])
     if not impossible and not kept:
-        return problem, impossible  # the one that has added up the hops
+        return problem, impossible, []  # the one that has added up the hops
+    floors = [
+        floor(problem, route)
+        for name in impossible.keys() & trees.keys()
+        if (route := _longest(problem, name, trees[name])[0]).least_latency_ns
+        > intent.streams[name].max_latency_ns
+    ]
     possible = {name: paths for name, paths in trees.items() if name not in impossible}
     kept_placements = incremental.placements(problem, kept)
     problem = replace(problem, trees=possible, kept=kept_placements)
     ran_loose = incremental.loose_ports(keep) if keep else frozenset[PortRef]()
-    return _loosened(problem, ran_loose & intent.network.links.keys()), impossible
+    return _loosened(problem, ran_loose & intent.network.links.keys()), impossible, floors
 
 
 def _crowded_out(
@@ -238,8 +250,37 @@ def _senders(planned: Mapping[str, StreamPlan]) -> dict[str, set[str]]:
 
 def _hopeless(problem: Problem, stream: str, paths: Sequence[Tree]) -> list[str]:
     """Why any of the paths would not even do on an empty network."""
-    routes = [problem.route(Member(stream, path), tree) for path, tree in enumerate(paths)]
+    routes = _longest(problem, stream, paths)
     return [reason for route in routes if (reason := explain.hopeless(problem, route))]
+
+
+def _longest(problem: Problem, stream: str, paths: Sequence[Tree]) -> list[Route]:
+    """The routes of a stream, the longest first: what it needs is what an operator has to grant."""
+    routes = [problem.route(Member(stream, path), tree) for path, tree in enumerate(paths)]
+    return sorted(routes, key=lambda route: -route.least_latency_ns)
+
+
+def _copies_apart(problem: Problem, name: str) -> str | None:
+    """Why the two copies of a stream have no place if that is so even without any other stream."""
+    stream = problem.intent.streams[name]
+    if stream.paths == 1 or stream.max_jitter_ns is None or _alone(problem, stream):
+        return None
+
+    def fits(max_jitter_ns: int) -> bool:
+        return _alone(problem, replace(stream, max_jitter_ns=max_jitter_ns))
+
+    allowed = range(stream.max_jitter_ns, stream.period_ns)
+    found = bisect_left(allowed, True, key=fits)
+    return explain.copies_apart(stream, allowed[found]) if found < len(allowed) else None
+
+
+def _alone(problem: Problem, stream: Stream) -> bool:
+    """Whether all paths of a stream find a place in an empty network."""
+    intent = replace(problem.intent, streams={stream.name: stream})
+    trees = {stream.name: problem.trees[stream.name]}
+    alone = Problem(intent, trees, seed=problem.seed, router=problem.router)
+    result = Waiting().schedule(alone, replace(DEFAULT_BUDGET, ejections=0))
+    return result.is_complete(alone)
 
 
 def _is_late(problem: Problem, stream: str, tree: Tree) -> bool:
@@ -388,7 +429,7 @@ def _reasons(problem: Problem, result: Result, impossible: Mapping[str, str]) ->
             reasons[name] = explain.INTERRUPTED
         else:
             route = problem.route(Member(name, 0), problem.trees[name][0])
-            reasons[name] = explain.no_place(table, route)
+            reasons[name] = _copies_apart(problem, name) or explain.no_place(table, route)
             if overfull and name in overfull.shares:
                 reasons[name] += f". {explain.proved_overload(overfull)}"
             elif name in result.impossible:

@@ -26,7 +26,8 @@ from typing import NamedTuple
 from cnc.delays import longest_frame_ns
 from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TrafficClass
 from cnc.planner.edges import cut, list_from_edges
-from cnc.planner.explain import LIST_FULL, us
+from cnc.planner.explain import LIST_FULL
+from cnc.planner.floor import us
 from cnc.planner.ports import (
     CYCLE_MAX_NS,
     entries_max,
