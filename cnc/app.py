@@ -71,9 +71,10 @@ def is_plan(file: Path) -> bool:
     return file.suffix == ".json"
 
 
-def load_intent(file: Path) -> Intent:
-    """The intent file (YAML). Raises InputError with a line for each problem in it."""
-    return intents.load(file)
+def load_intent(file: Path, *, best_effort: bool = False) -> Intent:
+    """The intent file (YAML). Raises InputError with a line for each problem in it; with
+    `best_effort`, as for `plan`, streams that the network cannot carry at all are none."""
+    return intents.load(file, best_effort=best_effort)
 
 
 def load_plan(file: Path) -> Plan:
@@ -168,7 +169,7 @@ def _around(
             "change what the reasons name, take a stream out, or allow the streams that run to "
             "move: cnc push --reoptimise"
         )
-        raise Unschedulable(error.reasons, hint=hint) from None
+        raise Unschedulable(error.reasons, hint=hint, summary=error.summary) from None
 
 
 # --- plan ----------------------------------------------------------------------------------------

@@ -40,12 +40,17 @@ class InputError(CncError):
 
 
 class Unschedulable(CncError):
-    """Some streams cannot be placed; `reasons` maps each to the operator's explanation."""
+    """Some streams cannot be placed; `reasons` maps each to the operator's explanation. What
+    several have in common, `summary`, is told before the hint."""
 
-    def __init__(self, reasons: dict[str, str], *, hint: str | None = None) -> None:
+    def __init__(
+        self, reasons: dict[str, str], *, hint: str | None = None, summary: str = ""
+    ) -> None:
         lines = [f"{name}: {why}" for name, why in reasons.items()]
         super().__init__("cannot schedule every stream:\n  " + "\n  ".join(lines), hint=hint)
-        self.reasons = reasons
+        if summary:
+            self.hint = f"{summary}. {hint[0].upper()}{hint[1:]}" if hint else summary
+        self.reasons, self.summary = reasons, summary
 
 
 class PlanRejected(CncError):

@@ -364,11 +364,15 @@ class Network:
         """The kind of a node and its name."""
         return f"{'switch' if node in self.bridges else 'end station'} {node}"
 
-    def occupation_ns(self, link: Link, payload_octets: int) -> int:
-        """How long a frame keeps the link busy, inter-frame gap included, rounded up."""
+    def wire_octets(self, payload_octets: int) -> int:
+        """What a frame takes of a link, from its preamble to the end of the inter-frame gap."""
         overhead = self.overhead
         octets = max(payload_octets, overhead.min_payload_octets) + overhead.link_layer_octets
-        return transmission_ns(octets + overhead.physical_octets, link.rate_bps)
+        return octets + overhead.physical_octets
+
+    def occupation_ns(self, link: Link, payload_octets: int) -> int:
+        """How long a frame keeps the link busy, inter-frame gap included, rounded up."""
+        return transmission_ns(self.wire_octets(payload_octets), link.rate_bps)
 
     def within(self, limits: Mapping[PortRef, GateLimits]) -> Network:
         """The network with ports as limited as they are here and in `limits`."""
@@ -380,11 +384,8 @@ class Network:
 
     def reception_ns(self, link: Link, payload_octets: int) -> int:
         """From the first preamble bit to the last bit of the frame check sequence, rounded up."""
-        overhead = self.overhead
-        octets = max(payload_octets, overhead.min_payload_octets) + overhead.link_layer_octets
-        return transmission_ns(
-            octets + overhead.physical_octets - overhead.gap_octets, link.rate_bps
-        )
+        octets = self.wire_octets(payload_octets) - self.overhead.gap_octets
+        return transmission_ns(octets, link.rate_bps)
 
     def untagged_lead_ns(self, link: Link, payload_octets: int) -> int:
         """How much sooner than after `reception_ns` a frame without a VLAN tag is received."""

@@ -51,7 +51,7 @@ from __future__ import annotations
 from cnc.check.forwarding import judge_forwarding
 from cnc.check.frames import judge_streams
 from cnc.check.limits import judge_limits
-from cnc.check.lists import judge_lists, readable_lists
+from cnc.check.lists import judge_cycles, judge_lists, readable_lists
 from cnc.check.loops import judge_loops
 from cnc.check.policing import judge_policing
 from cnc.check.queues import judge_links, judge_queues
@@ -71,6 +71,8 @@ __all__ = ["Violation", "judge", "judge_limits", "require_sound"]
 @paused()
 def judge(plan: Plan) -> list[Violation]:
     """Everything wrong with the plan; an empty list is the verdict "sound"."""
+    if violations := [*judge_cycles(plan)]:
+        return violations
     lists = readable_lists(plan)
     transmissions, violations = judge_streams(plan, lists)
     violations += judge_links(transmissions)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from math import lcm
 
 from cnc.check.openings import GateCycle
 from cnc.check.violation import Violation
@@ -19,6 +21,29 @@ from cnc.model import (
 )
 
 _CYCLE_MAX_NS = 2**31 - 1  # what the kernel's taprio can hold
+
+
+def judge_cycles(plan: Plan) -> Iterator[Violation]:
+    """Links whose streams, or whose gate control list beside them, repeat together too rarely.
+
+    No list can be as long, and every other rule looks through such a cycle.
+    """
+    periods: dict[PortRef, set[int]] = defaultdict(set)
+    for name, planned in plan.streams.items():
+        if (stream := plan.intent.streams.get(name)) is not None:
+            for hop in planned.hops:
+                periods[hop.egress].add(stream.period_ns)
+    for port, gates in plan.gates.items():
+        if gates.cycle_ns > 0:
+            periods[port].add(gates.cycle_ns)
+    for port, repeating in sorted(periods.items()):
+        cycle_ns = plan.gates[port].cycle_ns if port in plan.gates else 0
+        what = "the cycle is"
+        if cycle_ns <= _CYCLE_MAX_NS:
+            cycle_ns, what = lcm(*repeating), "what is planned there repeats only every"
+        if cycle_ns > _CYCLE_MAX_NS:
+            text = f"{what} {cycle_ns} ns, the kernel takes at most {_CYCLE_MAX_NS} ns"
+            yield Violation("gate-cycle", str(port), text)
 
 
 def readable_lists(plan: Plan) -> dict[PortRef, GateCycle]:
@@ -86,8 +111,6 @@ def _cycle_fault(gates: GateControlList, hyperperiod_ns: int) -> str | None:
             f"the streams repeat every {hyperperiod_ns} ns, which is not a multiple of the cycle "
             f"{cycle} ns"
         )
-    if cycle > _CYCLE_MAX_NS:
-        return f"the cycle is {cycle} ns, the kernel takes at most {_CYCLE_MAX_NS} ns"
     return None
 
 

@@ -103,7 +103,7 @@ def plan(  # noqa: PLR0917  one parameter an option
     """
     if reoptimise and not running_file:
         raise click.UsageError("--reoptimise needs --keep RUNNING.json to compare with")
-    intent = app.load_intent(file)
+    intent = app.load_intent(file, best_effort=best_effort)
     running = app.load_running_plan(running_file) if running_file else None
     if ask_switches:
         connect = connect_options(identity, known_hosts, timeout_s)

@@ -38,9 +38,13 @@ _Model = TypeVar("_Model", bound=Shape)
 
 
 @collector.paused()
-def load(path: Path) -> Intent:
-    """Read the intent file `path`. `InputError` holds one line for each problem found."""
-    return intent_of(read(path))
+def load(path: Path, *, best_effort: bool = False) -> Intent:
+    """Read the intent file `path`. `InputError` holds one line for each problem found.
+
+    `best_effort`: streams that the network cannot carry by their figures alone are no problem: its
+    plan may leave them out, and says why.
+    """
+    return intent_of(read(path), best_effort=best_effort)
 
 
 def read(path: Path) -> Problems:
@@ -80,16 +84,19 @@ def from_document(
     lines: LineMap | None = None,
     *,
     of_plan: bool = False,
+    best_effort: bool = False,
 ) -> Intent:
     """The intent that plain data describes; `source` and `lines` place its problems.
 
-    `of_plan`: it is that of a plan made before, and may ask for what is not planned any more; the
-    judge tells of that.
+    `of_plan`: it is that of a plan made before, which may ask for what is not planned any more, and
+    may leave out streams that the network cannot carry; the judge tells of that. `best_effort`: as
+    for `load`.
     """
-    return intent_of(Problems(source, lines or {}, document), of_plan=of_plan)
+    problems = Problems(source, lines or {}, document)
+    return intent_of(problems, of_plan=of_plan, best_effort=best_effort)
 
 
-def intent_of(problems: Problems, *, of_plan: bool = False) -> Intent:
+def intent_of(problems: Problems, *, of_plan: bool = False, best_effort: bool = False) -> Intent:
     """The intent that a document holds which was `read`; see `load` and `from_document`."""
     try:
         written_out = expand(problems)
@@ -97,4 +104,4 @@ def intent_of(problems: Problems, *, of_plan: bool = False) -> Intent:
     except InputError as error:
         error.hint = error.hint or "`cnc init` writes an example that explains every key"
         raise
-    return build(document, written_out, of_plan=of_plan)
+    return build(document, written_out, of_plan=of_plan, best_effort=best_effort)

@@ -57,6 +57,11 @@ class Cuts:
         }
         return self.network.links[min(parting)] if parting else None
 
+    def only_bridge(self, talker: str, listener: str) -> str | None:
+        """The bridge by which alone both end stations are reached; None if there is no such one."""
+        starts, ends = self._neighbours[talker], self._neighbours[listener]
+        return starts[0] if len(starts) == 1 and starts == ends else None
+
     def _grow_tree(self, root: str, between: dict[str, list[Link]]) -> None:
         self._depth[root] = 0
         reached = [root]

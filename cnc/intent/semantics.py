@@ -12,13 +12,15 @@ from cnc.intent.loops import check_loops, loops
 from cnc.intent.network import impairments, network, refuse_preemption
 from cnc.intent.policing import check_policing, policing_rules
 from cnc.intent.problems import Problems
-from cnc.intent.streams import check_streams
+from cnc.intent.streams import check_room, check_streams
 from cnc.model import ClassRole, Forwarding, Intent, Stream, TrafficClass
 
 
-def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Intent:
+def build(
+    document: shape.Document, problems: Problems, *, of_plan: bool, best_effort: bool
+) -> Intent:
     """The intent of a document, or `InputError` with every problem found; `of_plan`: where it comes
-    from, as for `from_document`."""
+    from, and `best_effort`: whether streams may be left out of its plan, as for `from_document`."""
     classes = {name: _class(name, its) for name, its in document.classes.items()}
     scheduled = tuple(name for name, its in classes.items() if its.role is ClassRole.SCHEDULED)
     intent = Intent(
@@ -51,6 +53,8 @@ def build(document: shape.Document, problems: Problems, *, of_plan: bool) -> Int
     check_elimination(document, intent, problems)
     check_streams(intent, problems)
     check_loops(intent, problems)
+    if problems.empty and not (of_plan or best_effort):
+        check_room(intent, problems)
     problems.raise_if_any()
     return intent
 

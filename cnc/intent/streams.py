@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from math import lcm
+from typing import NamedTuple
 
 from cnc.elimination import SEQUENCE_TAG_OCTETS, Elimination
+from cnc.format import counted
 from cnc.intent.cuts import Cuts
 from cnc.intent.problems import Problems, one_of, shown
 from cnc.intent.reach import FastestPaths
@@ -13,22 +16,30 @@ from cnc.intent.units import DURATION, SIZE
 from cnc.intent.values import CYCLE_MAX_NS
 from cnc.model import ClassRole, Forwarding, Intent, Link, PortRef, Stream
 
+_NAMED_MAX = 8  # streams that one problem names
+
 # IP header without options or extensions, and UDP header.
 _HEADERS_OCTETS = {4: 20 + 8, 6: 40 + 8}
 
 
 def check_streams(intent: Intent, problems: Problems) -> None:
-    """Add what is wrong with the streams of `intent` to `problems`."""
+    """Add what is wrong with the streams of `intent`, each by itself, to `problems`."""
     for stream in intent.streams.values():
         _check_ends(intent, stream, problems)
         _check_classes(intent, stream, problems)
         _check_payload(intent, stream, problems)
         _check_window(stream, problems)
         _check_jitter(stream, problems)
-    _check_cycle(intent, problems)
-    if problems.empty:  # in a network that is not sound, these would only repeat its problems
-        _check_ways(intent, problems)
-        _check_access_links(intent, problems)
+
+
+def check_room(intent: Intent, problems: Problems) -> None:
+    """Add the streams that this network cannot carry, whatever the plan, to `problems`.
+
+    A plan that may leave streams out leaves these out. The network and the streams must be sound:
+    else this would only repeat their problems.
+    """
+    _check_ways(intent, problems)
+    _check_access_links(intent, problems)
 
 
 def _check_ends(intent: Intent, stream: Stream, problems: Problems) -> None:
@@ -111,28 +122,10 @@ def _check_jitter(stream: Stream, problems: Problems) -> None:
         )
 
 
-def _check_cycle(intent: Intent, problems: Problems) -> None:
-    """All streams repeat together after the least common multiple of their periods."""
-    cycle_ns = intent.hyperperiod_ns()
-    if cycle_ns <= CYCLE_MAX_NS:
-        return
-    periods = {stream.period_ns for stream in intent.streams.values()}
-    # The offenders: periods without which the others would do; if no one is to blame, all are.
-    offenders = {p for p in periods if lcm(*(periods - {p})) <= CYCLE_MAX_NS} or periods
-    for stream in intent.streams.values():
-        if stream.period_ns in offenders:
-            problems.add(
-                ("streams", stream.name, "period"),
-                f"{DURATION.format(stream.period_ns)}, with which all streams repeat only every "
-                f"{DURATION.format(cycle_ns)}",
-                f"a common cycle of at most {DURATION.format(CYCLE_MAX_NS)}; "
-                "periods that divide one another keep it short",
-            )
-
-
 def _check_ways(intent: Intent, problems: Problems) -> None:
     """The network leads to every listener, soon enough, and apart where frames are sent twice."""
     paths, cuts = FastestPaths(intent.network), Cuts(intent.network)
+    bridged = intent.network.forwarding is Forwarding.BRIDGED
     for stream in intent.streams.values():
         for index, listener in enumerate(stream.listeners):
             least_ns = paths.latency_ns(stream, listener)
@@ -150,7 +143,15 @@ def _check_ways(intent: Intent, problems: Problems) -> None:
                     f"at least {DURATION.format(least_ns)}, which the fastest path to {listener} "
                     "takes when no other frame is in the way",
                 )
-            if stream.paths > 1 and (cut := cuts.between(stream.talker, listener)):
+            bridge = cuts.only_bridge(stream.talker, listener)
+            if stream.paths > 1 and bridge and bridged:
+                problems.add(
+                    ("streams", stream.name, "paths"),
+                    str(stream.paths),
+                    f"1: {stream.talker} and {listener} are both at {bridge} alone, which sends "
+                    "each frame on to a port once",
+                )
+            elif stream.paths > 1 and (cut := cuts.between(stream.talker, listener)):
                 problems.add(
                     ("streams", stream.name, "paths"),
                     str(stream.paths),
@@ -159,15 +160,39 @@ def _check_ways(intent: Intent, problems: Problems) -> None:
                 )
 
 
+class _Use(NamedTuple):
+    """A stream on a link, which it takes for `busy_ns` in each of its periods."""
+
+    stream: Stream
+    busy_ns: int
+
+
 def _check_access_links(intent: Intent, problems: Problems) -> None:
     """The only link of a station carries all its streams, whatever the routes elsewhere."""
-    network, cycle_ns = intent.network, intent.hyperperiod_ns()
+    for link, uses in _access_links(intent):
+        cycle_ns = lcm(*(use.stream.period_ns for use in uses))
+        busy_ns = sum(use.busy_ns * (cycle_ns // use.stream.period_ns) for use in uses)
+        if busy_ns > cycle_ns:
+            names = [use.stream.name for use in uses]
+            more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+            problems.add(
+                ("streams", names[-1]),
+                f"{busy_ns / cycle_ns:.1%} of {link.source} taken by "
+                f"{counted(len(names), 'stream')} ({', '.join(names[:_NAMED_MAX])}{more})",
+                "at most 100%: longer periods, smaller payloads or a faster link",
+            )
+        if intent.network.gate_mode(link.source.node) is not None and cycle_ns > CYCLE_MAX_NS:
+            _refuse_cycle(link, [use.stream for use in uses], cycle_ns, problems)
+
+
+def _access_links(intent: Intent) -> Iterator[tuple[Link, list[_Use]]]:
+    """The link to and from each station that has one only, with the streams that cross it."""
+    network = intent.network
     uplinks: dict[str, list[Link]] = defaultdict(list)
     for link in network.links.values():
         uplinks[link.source.node].append(link)
     only = {node: links[0] for node, links in uplinks.items() if len(links) == 1}
-    busy_ns: dict[PortRef, int] = defaultdict(int)  # of each cycle
-    users: dict[PortRef, list[str]] = defaultdict(list)
+    uses: dict[PortRef, list[_Use]] = defaultdict(list)
     bridged = network.forwarding is Forwarding.BRIDGED
     for stream in intent.streams.values():
         # A bridge copies the frame of a talker that has no second link to send it on.
@@ -180,13 +205,22 @@ def _check_access_links(intent: Intent, problems: Problems) -> None:
             if node in only
         ]
         for link, copies in access:
-            frames = copies * stream.frames * (cycle_ns // stream.period_ns)
-            busy_ns[link.source] += frames * network.occupation_ns(link, stream.payload_octets)
-            users[link.source].append(stream.name)
-    for port, its_ns in busy_ns.items():
-        if its_ns > cycle_ns:
+            occupation_ns = network.occupation_ns(link, stream.payload_octets)
+            uses[link.source].append(_Use(stream, copies * stream.frames * occupation_ns))
+    return ((network.links[port], of_link) for port, of_link in uses.items())
+
+
+def _refuse_cycle(link: Link, streams: list[Stream], cycle_ns: int, problems: Problems) -> None:
+    """The gate control list of a port repeats with all streams that leave by it."""
+    periods = {stream.period_ns for stream in streams}
+    # The offenders: periods without which the others would do; if no one is to blame, all are.
+    offenders = {p for p in periods if lcm(*(periods - {p})) <= CYCLE_MAX_NS} or periods
+    for stream in streams:
+        if stream.period_ns in offenders:
             problems.add(
-                ("streams", users[port][-1]),
-                f"{its_ns / cycle_ns:.1%} of {port} taken by the streams {', '.join(users[port])}",
-                "at most 100%: longer periods, smaller payloads or a faster link",
+                ("streams", stream.name, "period"),
+                f"{DURATION.format(stream.period_ns)}, with which the streams that leave by "
+                f"{link.source} repeat together only every {DURATION.format(cycle_ns)}",
+                f"a common cycle of at most {DURATION.format(CYCLE_MAX_NS)} at that port; "
+                "periods that divide one another keep it short",
             )

@@ -20,10 +20,13 @@ Pure functions: no I/O, no clock; the same intent and seed give the same plan ev
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
+from math import lcm
 
 from cnc.collector import paused
 from cnc.errors import InputError, Unschedulable
@@ -31,17 +34,20 @@ from cnc.model import Intent, Plan, PortRef, Stream, StreamPlan
 from cnc.planner import addresses, explain, incremental, loops, policing
 from cnc.planner.algorithm import DEFAULT_BUDGET, Algorithm, Budget, Progress, Result
 from cnc.planner.auto import Auto
+from cnc.planner.capacity import has_way_around, overload
 from cnc.planner.exact import Exact
 from cnc.planner.executors import open_executor
+from cnc.planner.floor import Floor, common_cause, floor
 from cnc.planner.gates import Lists, gate_control_lists
 from cnc.planner.graph import Tree
 from cnc.planner.greedy import NoWait, Waiting
 from cnc.planner.incremental import Move, moves, other_foundation
 from cnc.planner.live import Changes, Live
 from cnc.planner.neighbourhood import Neighbourhood
+from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem, complete, jitter_bounds, stream_plans
 from cnc.planner.recovery import Recovery, recovery
-from cnc.planner.route import Member, Placement
+from cnc.planner.route import Member, Placement, Route
 from cnc.planner.routing import Router
 from cnc.planner.timetable import Timetable
 
@@ -113,14 +119,15 @@ def _placed(
 ) -> Plan:
     """As `plan`, but for the loops."""
     assigned = addresses.assign(intent, addressed)
-    problem, impossible = _problem(intent, keep, seed)
+    problem, impossible, floors = _problem(intent, keep, seed)
     problem, result, lists = _with_fitting_lists(problem, chosen, budget)
     refused = _reasons(problem, result, impossible)
     recovering = recovery(problem, complete(problem, result.placements).values(), lists)
     crowded = lists.crowded() | recovering.refused
     if not best_effort and not result.interrupted and (refused or crowded):
         ports = {f"port {port}": why for port, why in crowded.items()}
-        raise Unschedulable(refused | ports, hint=_HINT)
+        summary = common_cause(intent, floors)
+        raise Unschedulable(refused | ports, hint=_HINT, summary=summary)
     placements, lists, recovering, crowded_out = _without_crowded_ports(
         problem, result, lists, recovering
     )
@@ -157,8 +164,11 @@ def _algorithm(name: str, executor: Executor | None) -> Algorithm:
     return Auto(executor) if name == Auto.name else ALGORITHMS[name]()
 
 
-def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dict[str, str]]:
-    """What is to be placed around what is kept, and why some streams cannot be."""
+def _problem(
+    intent: Intent, keep: Plan | None, seed: int
+) -> tuple[Problem, dict[str, str], list[Floor]]:
+    """What is to be placed around what is kept, why some streams cannot be, and the floors of those
+    that need more than their latency."""
     kept = incremental.unchanged(intent, keep) if keep else {}
     router = Router(intent)
     for name, planned in kept.items():
@@ -166,6 +176,7 @@ def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dic
     wanted = [stream for name, stream in intent.streams.items() if name not in kept]
     trees, impossible = _routes(router, wanted)
     impossible |= _crowded_out(router, kept, trees)
+    impossible |= _out_of_step(router, kept, trees)
     problem = Problem(intent, trees, seed=seed, router=router)
     for name, paths in list(trees.items()):
         reasons = _hopeless(problem, name, paths)
@@ -179,12 +190,18 @@ def _problem(intent: Intent, keep: Plan | None, seed: int) -> tuple[Problem, dic
                 trees[name], reasons = (fastest,), []
         impossible.update((name, reason) for reason in reasons[:1])
     if not impossible and not kept:
-        return problem, impossible  # the one that has added up the hops
+        return problem, impossible, []  # the one that has added up the hops
+    floors = [
+        floor(problem, route)
+        for name in impossible.keys() & trees.keys()
+        if (route := _longest(problem, name, trees[name])[0]).least_latency_ns
+        > intent.streams[name].max_latency_ns
+    ]
     possible = {name: paths for name, paths in trees.items() if name not in impossible}
     kept_placements = incremental.placements(problem, kept)
     problem = replace(problem, trees=possible, kept=kept_placements)
     ran_loose = incremental.loose_ports(keep) if keep else frozenset[PortRef]()
-    return _loosened(problem, ran_loose & intent.network.links.keys()), impossible
+    return _loosened(problem, ran_loose & intent.network.links.keys()), impossible, floors
 
 
 def _crowded_out(
@@ -201,6 +218,31 @@ def _crowded_out(
     return refused
 
 
+def _out_of_step(
+    router: Router, kept: Mapping[str, StreamPlan], trees: dict[str, tuple[Tree, ...]]
+) -> dict[str, str]:
+    """Take out of `trees` the streams with which others on a link repeat together too rarely for
+    any gate control list, and say why: of all periods there those of the fewest streams."""
+    streams = router.intent.streams
+    common: dict[PortRef, int] = defaultdict(lambda: 1)
+    for name, planned in kept.items():
+        for hop in planned.hops:
+            common[hop.egress] = lcm(common[hop.egress], streams[name].period_ns)
+    frequent = Counter(streams[name].period_ns for name in trees)
+    refused = {}
+    for name in sorted(trees, key=lambda name: (-frequent[streams[name].period_ns], name)):
+        period = streams[name].period_ns
+        crossed = {router.links[link].source for tree in trees[name] for link in tree}
+        for port in sorted(crossed):
+            if (cycle := lcm(common[port], period)) > CYCLE_MAX_NS:
+                refused[name] = explain.no_common_cycle(port, period, common[port], cycle)
+                router.carry(streams[name], trees.pop(name), -1)
+                break
+        else:
+            common |= {port: lcm(common[port], period) for port in crossed}
+    return refused
+
+
 def _senders(planned: Mapping[str, StreamPlan]) -> dict[str, set[str]]:
     """The nodes that the frames of each stream leave."""
     return {name: {hop.egress.node for hop in its.hops} for name, its in planned.items()}
@@ -208,8 +250,37 @@ def _senders(planned: Mapping[str, StreamPlan]) -> dict[str, set[str]]:
 
 def _hopeless(problem: Problem, stream: str, paths: Sequence[Tree]) -> list[str]:
     """Why any of the paths would not even do on an empty network."""
-    routes = [problem.route(Member(stream, path), tree) for path, tree in enumerate(paths)]
+    routes = _longest(problem, stream, paths)
     return [reason for route in routes if (reason := explain.hopeless(problem, route))]
+
+
+def _longest(problem: Problem, stream: str, paths: Sequence[Tree]) -> list[Route]:
+    """The routes of a stream, the longest first: what it needs is what an operator has to grant."""
+    routes = [problem.route(Member(stream, path), tree) for path, tree in enumerate(paths)]
+    return sorted(routes, key=lambda route: -route.least_latency_ns)
+
+
+def _copies_apart(problem: Problem, name: str) -> str | None:
+    """Why the two copies of a stream have no place if that is so even without any other stream."""
+    stream = problem.intent.streams[name]
+    if stream.paths == 1 or stream.max_jitter_ns is None or _alone(problem, stream):
+        return None
+
+    def fits(max_jitter_ns: int) -> bool:
+        return _alone(problem, replace(stream, max_jitter_ns=max_jitter_ns))
+
+    allowed = range(stream.max_jitter_ns, stream.period_ns)
+    found = bisect_left(allowed, True, key=fits)
+    return explain.copies_apart(stream, allowed[found]) if found < len(allowed) else None
+
+
+def _alone(problem: Problem, stream: Stream) -> bool:
+    """Whether all paths of a stream find a place in an empty network."""
+    intent = replace(problem.intent, streams={stream.name: stream})
+    trees = {stream.name: problem.trees[stream.name]}
+    alone = Problem(intent, trees, seed=problem.seed, router=problem.router)
+    result = Waiting().schedule(alone, replace(DEFAULT_BUDGET, ejections=0))
+    return result.is_complete(alone)
 
 
 def _is_late(problem: Problem, stream: str, tree: Tree) -> bool:
@@ -347,6 +418,9 @@ def _reasons(problem: Problem, result: Result, impossible: Mapping[str, str]) ->
     if not missing:
         return {}
     table = Timetable(replace(problem, kept=placed))
+    overfull = overload(problem)
+    if overfull and has_way_around(problem, overfull.shares):
+        overfull = None
     reasons = {}
     for name in missing:
         if name in impossible:
@@ -355,9 +429,11 @@ def _reasons(problem: Problem, result: Result, impossible: Mapping[str, str]) ->
             reasons[name] = explain.INTERRUPTED
         else:
             route = problem.route(Member(name, 0), problem.trees[name][0])
-            reasons[name] = explain.no_place(table, route)
-            if name in result.impossible:
+            reasons[name] = _copies_apart(problem, name) or explain.no_place(table, route)
+            if overfull and name in overfull.shares:
+                reasons[name] += f". {explain.proved_overload(overfull)}"
+            elif name in result.impossible:
                 beside_kept = bool(problem.kept)
-                proof = explain.proved_together(result.impossible, beside_kept=beside_kept)
-                reasons[name] += f". {proof}"
+                excluded = explain.excluded_together(result.impossible, beside_kept=beside_kept)
+                reasons[name] += f". {excluded}"
     return reasons

@@ -39,7 +39,8 @@ DEFAULT_BUDGET = Budget()
 class Result:
     """Where members were placed, and by what; the problem's others were not.
 
-    `impossible` names streams that surely have no place together, where an algorithm can prove it.
+    `impossible` names streams that have no place together on their routes by the rules of this
+    planner, where an algorithm can prove that: no proof of what other plans can do.
     `interrupted`: the operator ended the search early.
     """
 

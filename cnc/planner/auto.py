@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cnc.planner import exact
 from cnc.planner.algorithm import Algorithm, Budget, Result
-from cnc.planner.capacity import crowded_queue, has_way_around, overload
+from cnc.planner.capacity import crowded_link, crowded_queue, has_way_around
 from cnc.planner.greedy import Dense, Greedy, NoWait, Waiting
 from cnc.planner.neighbourhood import Neighbourhood
 from cnc.planner.portfolio import Portfolio
@@ -22,8 +22,8 @@ class Auto:
     """No-wait first; if some stream does not fit, waiting, and frames right behind each other; then
     ejection from several starts.
 
-    A small network that is still not complete is searched exactly, which may prove that it cannot
-    be. With an executor the starts run side by side.
+    A small network that is still not complete is searched exactly, which may show that it cannot
+    be by the planner's rules. With an executor the starts run side by side.
     """
 
     name = "auto"
@@ -44,7 +44,7 @@ class Auto:
         greedy = max(waiting, dense, key=lambda result: len(result.placements))
         if dense.interrupted or greedy.is_complete(problem):
             return replace(greedy, interrupted=dense.interrupted)
-        conflict = overload(problem)
+        conflict = crowded_link(problem)
         crowd = conflict or crowded_queue(problem)
         if crowd and not has_way_around(problem, crowd):
             return replace(greedy, impossible=conflict)

@@ -1,4 +1,5 @@
-"""Exact search for small problems: a placement of everything, or the proof that there is none."""
+"""Exact search for small problems: a placement of everything, or the proof that the rules of
+planner and judge leave none."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def is_available() -> bool:
 
 class Exact:
     """All rules as constraints for a solver (CP-SAT): it places all members and then makes their
-    latency bounds as small as it can, or proves that none exists and names the conflict."""
+    latency bounds as small as it can, or proves that no placement keeps the rules and names the
+    conflict."""
 
     name = "exact"
 
@@ -165,8 +167,9 @@ class _Search:
     def _prove(self) -> None:
         """Find a set of streams that cannot be placed together, although fewer could be.
 
-        Infeasibility by all rules of this planner is not a proof, since some are stricter than
-        they need be. Whoever is shown not to be needed for the conflict is left out, one by one.
+        Some rules of this planner are stricter than the judge's, and do not count here. What is
+        left is still no proof for other plans: that each frame has margins of its own is a rule of
+        both. Whoever is shown not to be needed for the conflict is left out, one by one.
         """
         certain = self._certain_model()
         left = _NARROW_LIMIT * self._patience

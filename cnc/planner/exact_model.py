@@ -72,8 +72,9 @@ class Outcome(NamedTuple):
 class PlacementModel:
     """Every rule of a problem, with one literal for each stream in `placed` left to decide.
 
-    `only_certain` leaves out the rules that are this planner's own: that frames are alone in their
-    queue, and that windows keep room for gate entries. What the others rule out is infeasible.
+    `only_certain` leaves out the rules that the judge does not share: that frames are alone in
+    their queue, and that windows keep room for gate entries. What the others rule out, the judge
+    refuses.
     """
 
     def __init__(self, problem: Problem, *, only_certain: bool = False) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import gcd
 from typing import NamedTuple
 
 from cnc.delays import interference_ns, sender_margin_ns
 from cnc.elimination import Elimination
-from cnc.format import microseconds
 from cnc.model import Forwarding, PortRef, Stream
 from cnc.planner import jitter
+from cnc.planner.capacity import Overload
 from cnc.planner.circle import Circle
+from cnc.planner.floor import floor, gate_margin, us
 from cnc.planner.policing import never_out_of_window
+from cnc.planner.ports import CYCLE_MAX_NS
 from cnc.planner.problem import Problem
-from cnc.planner.route import Route
+from cnc.planner.route import Leg, Route
 from cnc.planner.timetable import Resource, Timetable
 
 INTERRUPTED = "had no place yet when the search was interrupted"
@@ -22,11 +25,6 @@ LIST_FULL = (
     "its gate control list would exceed the limit of the port; plan again from scratch, which may "
     "leave gates open over small gaps"
 )
-
-
-def us(time_ns: int) -> str:
-    """A time for people, exact to the nanosecond."""
-    return f"{microseconds(time_ns)} µs"
 
 
 def unreachable(talker: str, listeners: tuple[str, ...]) -> str:
@@ -54,20 +52,49 @@ def no_second_path(stream: Stream, forwarding: Forwarding) -> str:
     )
 
 
-def proved_together(streams: tuple[str, ...], *, beside_kept: bool = False) -> str:
-    """That `streams` surely do not go together; with `beside_kept`, where kept ones stay put."""
-    names = ", ".join(streams[:_NAMED_MAX])
-    if len(streams) > _NAMED_MAX:
-        names += f" and {len(streams) - _NAMED_MAX} more"
+def no_common_cycle(port: PortRef, period_ns: int, others_ns: int, cycle_ns: int) -> str:
+    """That a stream and those beside it at a port, which repeat together every `others_ns`, do so
+    together only every `cycle_ns`."""
+    return (
+        f"its period of {us(period_ns)} and that of the other streams at {port}, which repeat "
+        f"together every {us(others_ns)}, meet only every {us(cycle_ns)}; a cycle lasts "
+        f"{us(CYCLE_MAX_NS)} at most in the kernel. Choose a period that divides {us(others_ns)}, "
+        "or a multiple of it"
+    )
+
+
+def excluded_together(streams: tuple[str, ...], *, beside_kept: bool = False) -> str:
+    """That `streams` do not go together by this planner's rules, which say nothing of other plans;
+    with `beside_kept`, where kept ones stay put."""
     beside = " beside the streams that are kept" if beside_kept else ""
-    return f"It is proved that no offsets on these routes carry these together{beside}: {names}"
+    return (
+        "By the rules of this planner no offsets on these routes carry these together"
+        f"{beside}: {_named(streams)}. Each stream leaves a port at one time of its period, with "
+        "its margins for itself alone and all its frames right behind each other: this is not a "
+        "proof that no other plan carries them"
+    )
+
+
+def proved_overload(overload: Overload) -> str:
+    """The sum that no plan can undercut on these routes."""
+    shares = [f"{name} {float(share):.1%}" for name, share in overload.shares.items()]
+    return (
+        "It is proved that no offsets on these routes carry these together: their frames alone "
+        f"take {float(sum(overload.shares.values())):.1%} of {overload.port} ({_named(shares)})"
+    )
+
+
+def _named(names: Sequence[str]) -> str:
+    listed = ", ".join(names[:_NAMED_MAX])
+    more = len(names) - _NAMED_MAX
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def hopeless(problem: Problem, route: Route) -> str | None:
     """Why the stream would not even fit an empty network on this route, if so."""
     stream = problem.stream(route.member)
     if route.least_latency_ns > stream.max_latency_ns:
-        return _too_slow(problem, route)
+        return floor(problem, route).reason(problem.intent)
     if unsteady := _too_unsteady(problem, route):
         return unsteady
     from_talker = (problem.links[leg.link] for leg in route.legs if leg.parent is None)
@@ -91,37 +118,6 @@ def hopeless(problem: Problem, route: Route) -> str | None:
     return None
 
 
-def _too_slow(problem: Problem, route: Route) -> str:
-    """The reason if the latency exceeds the limit even on an empty network: its components."""
-    intent = problem.intent
-    legs = _slowest_path(route)
-    links = [problem.links[route.legs[index].link] for index in legs]
-    own = interference_ns(intent, links[0])
-    lateness = intent.network.end_stations[links[0].source.node].lateness_ns or 0
-    margin = sum(sender_margin_ns(intent, link) for link in links) - lateness
-    stream = problem.stream(route.member)
-    blocking = sum(problem.delay_ns(link, stream) for link in links) - own - margin - lateness
-    late = f"late gates {us(margin)} (gate-margin), " if margin else ""
-    late += f"the talker's own lateness {us(lateness)} (talker-lateness), " if lateness else ""
-    waited_out = sum(not route.legs[index].late_ns for index in legs[1:])
-    error = (1 + waited_out) * intent.network.clock_error_ns
-    processing = sum(
-        intent.network.bridges[link.source.node].processing_max_ns for link in links[1:]
-    )
-    least = route.least_latency_ns
-    interference = f"best effort of the talker itself {us(own)}, " if own else ""
-    what = "frame and cable take" if stream.frames == 1 else "frames and cables take"
-    way = " → ".join([*(link.source.node for link in links), links[-1].target.node])
-    return (
-        f"needs at least {us(least)} over {way}, max-latency is "
-        f"{us(stream.max_latency_ns)}. Of this, {what} "
-        f"{us(least - own - blocking - margin - lateness - error - processing)}, "
-        f"{interference}control frames "
-        f"in the way {us(blocking)}, {late}switch processing {us(processing)}, clock error "
-        f"{us(error)}. Raise max-latency to {us(least)} or lower one of these"
-    )
-
-
 def _too_unsteady(problem: Problem, route: Route) -> str | None:
     """The reason if arrivals vary more than they may even where no frame waits: its components."""
     allowed = problem.stream(route.member).max_jitter_ns
@@ -138,7 +134,9 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
         blocking = problem.delay_ns(link, problem.stream(route.member)) - own - margin
         talker = intent.network.end_stations.get(link.source.node)
         is_stated = talker is not None and talker.lateness_ns is not None
-        late, key = ("lateness", "talker-lateness") if is_stated else ("late gates", "gate-margin")
+        late, key = ("late gates", gate_margin(intent))
+        if is_stated:
+            late, key = ("lateness", "talker-lateness")
         error = 2 * intent.network.clock_error_ns
         rest = least - margin - own - blocking - error
         parts = [
@@ -159,17 +157,6 @@ def _too_unsteady(problem: Problem, route: Route) -> str | None:
     return None
 
 
-def _slowest_path(route: Route) -> list[int]:
-    last = max(
-        (index for index, leg in enumerate(route.legs) if leg.delivery_ns is not None),
-        key=lambda index: route.offsets_ns[index] + (route.legs[index].delivery_ns or 0),
-    )
-    path = [last]
-    while (parent := route.legs[path[0]].parent) is not None:
-        path.insert(0, parent)
-    return path
-
-
 def _less(stream: Stream) -> str:
     """What the talker could send instead."""
     return "a smaller payload" if stream.frames == 1 else "fewer or smaller frames"
@@ -184,13 +171,16 @@ class _Room(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a frame stays on its way, and for how long."""
+    """Where a frame of `leg` stays on its way, for how long, and beside what."""
 
     room: _Room
-    port: PortRef
+    leg: Leg
     classes: tuple[int, ...]  # empty: on the link itself
     stay_ns: int
-    load: float
+    rivals: Sequence[Resource]
+
+    def load(self) -> float:
+        return sum(others.load() for others in self.rivals)
 
 
 def no_place(table: Timetable, route: Route) -> str:
@@ -198,21 +188,19 @@ def no_place(table: Timetable, route: Route) -> str:
     problem, period = table.problem, route.period_ns
     tightest = min(_places(table, route), key=lambda place: place.room)
     first, last = problem.window_ns(route.member)
-    less = _less(problem.stream(route.member))
-    helps = ["a longer period", less, "a faster link", "less clock error"]
+    helps = ["a longer period", _less(problem.stream(route.member)), "a faster link"]
+    helps.append("less clock error")
     if last - first < period - 1:
         helps.insert(0, "a wider talker window")
-    where, taken = str(tightest.port), "Scheduled frames already take"
-    slot = f"no free slot of {us(tightest.stay_ns)} every {us(period)}"
+    where, taken = str(problem.links[tightest.leg.link].source), "Scheduled frames already take"
     if tightest.classes:
         names = [c.name for c in problem.intent.classes.values() if c.number in tightest.classes]
         where = f"the queue of {' or '.join(names)} at {where}"
-        taken = (
-            "The planner keeps frames of different ingress ports apart in a queue, each from its "
-            "earliest arrival on, which is more than the standard requires: this is not a proof "
-            "that nothing fits. Stays already take"
-        )
+        taken = f"{_rule(table, route, tightest)}. The stays of others already take"
         helps[-2:] = ["another scheduled class", "less clock error or processing jitter"]
+    if drifting := _drifting(route, tightest):
+        return f"{drifting} on {where}. Choose a period that one of both divides"
+    slot = f"no free slot of {us(tightest.stay_ns)} every {us(period)}"
     if tightest.room.starts_ns:
         why = (
             f"{slot} for a talker that starts between {us(first)} and {us(last)}; the tightest "
@@ -224,10 +212,67 @@ def no_place(table: Timetable, route: Route) -> str:
             f"{slot} on {where}, whenever the talker starts: the longest stretch free in every "
             f"period is {us(tightest.room.longest_ns)}"
         )
-    total = tightest.load + tightest.stay_ns / period
+    load = tightest.load()
     return (
-        f"{why}. {taken} {tightest.load:.0%} of it; with this stream {total:.0%}. "
-        f"What would help: {', '.join(helps[:-1])} or {helps[-1]}"
+        f"{why}. {taken} {load:.0%} of the time; with this stream "
+        f"{load + tightest.stay_ns / period:.0%}. What would help: {', '.join(helps[:-1])} or "
+        f"{helps[-1]}"
+    )
+
+
+def _rule(table: Timetable, route: Route, place: _Place) -> str:
+    """The rule of this planner that keeps the frame out of a queue."""
+    links = table.problem.links
+    by = {
+        _parent_link(table.placements[member].route, place.leg.link)
+        for rivals in place.rivals
+        for member in rivals.reservations
+    }
+    own = _parent_link(route, place.leg.link)
+    if by == {own} and own is not None:
+        port = links[own].target
+        apart = f"lets one frame at a time stay in a queue, even of those that come by {port}"
+    else:
+        apart = "never lets frames from two ingress ports share a queue at the same time"
+    return (
+        f"The planner {apart}, each from its earliest arrival on; the standard does not require "
+        "that, so a plan may still exist"
+    )
+
+
+def _parent_link(route: Route, link: int) -> int | None:
+    """The link by which the frames of a route come to the sender of `link`."""
+    leg = next(leg for leg in route.legs if leg.link == link)
+    return None if leg.parent is None else route.legs[leg.parent].link
+
+
+def _drifting(route: Route, place: _Place) -> str | None:
+    """Of two periods one of whose frames comes at every distance from one of the other's: that no
+    distance is long enough."""
+    period = route.period_ns
+    needs = [
+        (gcd(period, other), duration + place.stay_ns, member.stream, other)
+        for rivals in place.rivals
+        for member, (_, duration, other) in rivals.reservations.items()
+        if gcd(period, other) < duration + place.stay_ns
+    ]
+    if not needs:
+        return None
+    step, together, name, other = min(needs)
+    return (
+        f"its period of {us(period)} and that of {name}, {us(other)}, have only {us(step)} in "
+        f"common, so that its frames and those of {name} come within that of each other sooner or "
+        f"later, whatever the offsets; both need {us(together)}"
+    )
+
+
+def copies_apart(stream: Stream, enough_ns: int) -> str:
+    """That no place was found for the two copies of a stream within its `max-jitter`, even with no
+    other stream in the network, and with which there was one."""
+    return (
+        f"no place was found where its two copies arrive within {us(stream.max_jitter_ns or 0)} "
+        "(max-jitter), even with no other stream in the network: the links, gates and clocks on "
+        f"the two ways take more. Raise max-jitter to {us(enough_ns)}"
     )
 
 
@@ -236,16 +281,14 @@ def _places(table: Timetable, route: Route) -> Iterator[_Place]:
     period = route.period_ns
     classes = table.classes(route)
     for leg, offset in zip(route.legs, route.offsets_ns, strict=True):
-        port, link = table.problem.links[leg.link].source, table.links[leg.link]
         room = _room(table.others_on_link(route, leg), leg.window_ns)
-        yield _Place(room, port, (), leg.window_ns, link.load())
+        yield _Place(room, leg, (), leg.window_ns, [table.links[leg.link]])
         if leg.parent is not None:
             stay = offset + leg.hold_ns - route.offsets_ns[leg.anchor] - leg.min_ns
             queues = [table.rivals(route, leg, number) for number in classes]
             rooms = [(_room(_union(queue, period), stay), queue) for queue in queues]
             room, emptiest = max(rooms, key=lambda item: item[0])
-            load = sum(others.load() for others in emptiest)
-            yield _Place(room, port, classes, stay, load)
+            yield _Place(room, leg, classes, stay, emptiest)
 
 
 def _union(resources: Sequence[Resource], period_ns: int) -> Circle:

@@ -26,7 +26,8 @@ from typing import NamedTuple
 from cnc.delays import longest_frame_ns
 from cnc.model import ClassRole, GateControlList, Intent, Link, PortRef, TrafficClass
 from cnc.planner.edges import cut, list_from_edges
-from cnc.planner.explain import LIST_FULL, us
+from cnc.planner.explain import LIST_FULL
+from cnc.planner.floor import us
 from cnc.planner.ports import (
     CYCLE_MAX_NS,
     entries_max,
@@ -95,7 +96,7 @@ def gate_control_lists(problem: Problem, placements: Iterable[Placement]) -> Lis
     """One list for each gated port that a placement crosses."""
     placements = tuple(placements)
     recovers = problem.intent.network.disturbance_ns is not None
-    stays = stays_by_port(placements) if recovers else {}
+    stays = stays_by_port(problem.links, placements) if recovers else {}
     return lists_of(problem, _windows_by_port(problem, placements), stays)
 
 

@@ -24,6 +24,7 @@ from cnc.model import (
 from cnc.planner import explain, incremental
 from cnc.planner.addresses import LiveAddresses
 from cnc.planner.algorithm import DEFAULT_BUDGET
+from cnc.planner.floor import us
 from cnc.planner.gates import Lists, Window, gated_links, lists_of, windows_of
 from cnc.planner.greedy import Greedy
 from cnc.planner.live_filters import LiveFilters
@@ -198,8 +199,8 @@ class Live:
         hyperperiod = lcm(*(+self._periods))
         refused = {
             f"port {port}": f"{why}. It cannot keep its current list either: the cycle of "
-            f"{explain.us(self._gates[port].cycle_ns)} does not divide the hyperperiod of all "
-            f"streams, {explain.us(hyperperiod)}"
+            f"{us(self._gates[port].cycle_ns)} does not divide the hyperperiod of all "
+            f"streams, {us(hyperperiod)}"
             for port, why in crowded.items()
             if hyperperiod % self._gates[port].cycle_ns
         }

@@ -46,7 +46,7 @@ class Portfolio:
                 ready.append(result)
                 if result.interrupted or _placed(problem, result) == len(problem.members):
                     break
-        # A proof holds, whichever algorithm found it.
+        # A conflict is one, whichever algorithm found it.
         impossible = next((result.impossible for result in ready if result.impossible), ())
         interrupted = ready[-1].interrupted
         return replace(_best(problem, ready), impossible=impossible, interrupted=interrupted)

@@ -9,7 +9,7 @@ of best effort at once. A window, which is as long as its frame, would never mak
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cnc.model import GateControlList, GateEntry, Link
@@ -21,18 +21,21 @@ from cnc.planner.route import Placement
 Stays = Mapping[int, Iterable[tuple[int, int, int]]]  # by class: start, duration and period
 
 
-def stays_by_port(
-    placements: Iterable[Placement], only: Collection[int] | None = None
-) -> dict[int, Stays]:
-    """For each link that leaves a bridge, or those `only`, when frames of each class lie in the
-    queue: from their earliest arrival to the end of their window."""
+def stays_by_port(links: Sequence[Link], placements: Iterable[Placement]) -> dict[int, Stays]:
+    """For each link that leaves a bridge, when frames of each class lie in the queue: from their
+    earliest arrival until they have left for sure.
+
+    That is no later than their gate shuts. What a placement reserves may last longer: a window by
+    what the tick rounds, and by the seam to another class.
+    """
     found: defaultdict[int, defaultdict[int, list[tuple[int, int, int]]]]
     found = defaultdict(lambda: defaultdict(list))
     for route, offsets, number in placements:
         for leg, offset in zip(route.legs, offsets, strict=True):
-            if leg.parent is not None and (only is None or leg.link in only):
+            if leg.parent is not None:
                 earliest = offsets[leg.anchor] + leg.min_ns
-                stay = earliest, offset + leg.window_ns - earliest, route.period_ns
+                left = offset + leg.gate_ns - (links[leg.link].gate_tick_ns - 1)
+                stay = earliest, left - earliest, route.period_ns
                 found[leg.link][number].append(stay)
     return dict(found)
 

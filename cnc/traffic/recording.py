@@ -33,6 +33,7 @@ from cnc.traffic.untagged import UdpPackets
 __all__ = ["AnyFlow", "BridgedFlow", "Flow", "Frame", "Pattern", "Recording", "flows", "run"]
 
 START_AHEAD_NS = NS_PER_S
+HYPERPERIOD_MAX_NS = 600 * NS_PER_S  # the longest wait for a start of any phase
 GRID_MAX_NS = 10 * NS_PER_S  # the longest wait for a round start
 DRAIN_NS = NS_PER_S  # how long listeners wait after the last planned frame
 _PARAMETERS = "frames.json"
@@ -173,7 +174,16 @@ def listeners_and_talkers(lab: Lab, sent: Sequence[AnyFlow]) -> tuple[list[Stati
 
 def start_grid_ns(hyperperiod_ns: int) -> int:
     """Whole hyperperiods that are whole seconds, if not too long: then a run starts at the same
-    phase of everything that is periodic in a second or in the schedule."""
+    phase of everything that is periodic in a second or in the schedule.
+
+    Raises InputError where the streams repeat together too rarely to wait for that.
+    """
+    if hyperperiod_ns > HYPERPERIOD_MAX_NS:
+        raise InputError(
+            f"all streams repeat together only every {duration(hyperperiod_ns)}, and a run starts "
+            "at such an instant",
+            hint="measure streams whose periods divide one another, in an intent of their own",
+        )
     round_ns = math.lcm(hyperperiod_ns, NS_PER_S)
     return round_ns if round_ns <= GRID_MAX_NS else hyperperiod_ns
 

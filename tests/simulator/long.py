@@ -1,12 +1,13 @@
-"""Many random networks: plans, plans around kept streams and live plans on ports with short lists.
+"""Many random networks: plans, plans around kept streams, live plans on ports with short lists, and
+plans on ports that count in ticks.
 
     python -m tests.simulator.long --networks 1000 --mutations 10
     python -m tests.simulator.long --networks 10000 --check keep --without-exact
 
 Each plan is judged and simulated; so are as many mutations of it as `--mutations` says. A line
-names each network on which the judge refuses a plan of the planner's, the planner crashes, or the
-simulator shows a miss that the judge allowed; the last line counts all. Exit code: 0 there is none,
-1 otherwise.
+names each network on which the judge refuses a plan of the planner's, the planner crashes or
+refuses what it should not, or the simulator shows a miss that the judge allowed; the last line
+counts all. Exit code: 0 there is none, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -20,13 +21,21 @@ from unittest import mock
 from cnc.model import Plan
 from cnc.planner import exact
 from tests.simulator.campaign import verdict, verdict_of_mutation
-from tests.unit.planner_fuzz import SHORT_LISTS, kept_plan, live_plans, single_plan, steady_plan
+from tests.unit.planner_fuzz import (
+    SHORT_LISTS,
+    kept_plan,
+    live_plans,
+    single_plan,
+    steady_plan,
+    ticked_plan,
+)
 
 CHECKS: dict[str, Callable[[int, tuple[int, ...]], Iterator[Plan]]] = {
     "plan": single_plan,
     "keep": kept_plan,
     "jitter": steady_plan,
     "live": live_plans,
+    "ticks": ticked_plan,
 }
 # Which limits the lists of ports have; 0: none.
 _LISTS = {
@@ -34,6 +43,7 @@ _LISTS = {
     "keep": SHORT_LISTS,
     "jitter": (0, 0, *SHORT_LISTS),
     "live": SHORT_LISTS,
+    "ticks": (0, 0, 16, 64),
 }
 
 

@@ -2,7 +2,8 @@
 
 `single_plan` plans a network, `steady_plan` one in which jitter is limited, twice, `kept_plan` half
 of its streams and then all around them, `live_plans` adds and removes streams twelve times (fewer
-events never showed some faults).
+events never showed some faults). `ticked_plan` plans a network on ports that count in ticks, and
+takes a refusal for a fault that nothing but the ticks explains.
 `python -m tests.simulator.long` judges and simulates many of them.
 """
 
@@ -43,6 +44,9 @@ from tests.unit.planner_networks import (
 )
 
 SHORT_LISTS = (4, 5, 6, 8, 10, 12, 16)  # entries that a port may be limited to
+
+TICK_NS = 8
+DISTURBANCES_NS = (0, 1000, 100 * US)
 
 _FRAMES = (1, 1, 2, 3, 7)  # that a talker sends back to back
 _EVENTS = 12
@@ -176,6 +180,52 @@ def _jitter_ns(random: Random, wanted: Intent, its: Stream) -> int:
     least = control + net.gate_margin_ns + 2 * net.clock_error_ns
     hop = max(net.occupation_ns(link, its.payload_octets) for link in links) + 10 * US
     return max(1, least + random.choice((-1, 1, 100, hop, 2 * hop, 4 * hop)))
+
+
+def ticked_plan(seed: int, entries_max: tuple[int, ...] = (0, 0, 16, 64)) -> Iterator[Plan]:
+    """A plan that recovers from disturbances, on ports whose gates change every 8 ns.
+
+    Its streams are those that have a place without ticks even if frames take two of them longer.
+
+    Raises:
+        RefusedForTicks: they have none.
+    """
+    drawn = with_links(random_intent(seed, entries_max=entries_max), gate_tick_ns=1)
+    disturbance_ns = DISTURBANCES_NS[seed % len(DISTURBANCES_NS)]
+    wanted = replace(drawn, network=replace(drawn.network, disturbance_ns=disturbance_ns))
+    first = _planned(_with_slack(wanted))
+    if first is None or not first.streams:
+        return
+    wanted = with_streams(wanted, *(wanted.streams[name] for name in first.streams))
+    try:
+        plan(_with_slack(wanted), budget=_BUDGET)
+    except Unschedulable:
+        return  # those that had no place were in the way of another order
+    try:
+        yield plan(with_links(wanted, gate_tick_ns=TICK_NS), budget=_BUDGET)
+    except Unschedulable as refused:
+        raise RefusedForTicks(str(refused)) from refused
+
+
+def _with_slack(wanted: Intent) -> Intent:
+    """Where everything takes longer than ticks can make it: a tick lets a frame out up to one
+    early, and reserves the link for up to one more."""
+    net = wanted.network
+    fastest_bps = max(link.rate_bps for link in net.links.values())
+    octets = -(-2 * TICK_NS * fastest_bps // (8 * NS_PER_S))
+    longer = [
+        replace(its, payload_octets=its.payload_octets + octets) for its in wanted.streams.values()
+    ]
+    classes = {
+        name: replace(its, max_frame_octets=its.max_frame_octets + octets)
+        for name, its in wanted.classes.items()
+    }
+    unsure = replace(net, clock_error_ns=net.clock_error_ns + 3 * TICK_NS)
+    return replace(with_streams(wanted, *longer), classes=classes, network=unsure)
+
+
+class RefusedForTicks(AssertionError):
+    """The planner refused what ticks do not make impossible."""
 
 
 class Moved(AssertionError):

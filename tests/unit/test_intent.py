@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cnc import intent
+from cnc import intent, planfile
+from cnc.check import judge
 from cnc.errors import InputError
 from cnc.intent.cuts import Cuts
 from cnc.model import (
@@ -23,6 +24,7 @@ from cnc.model import (
     Network,
     PortRef,
 )
+from cnc.planner import plan as compute
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 LINE3 = SCHEDULES / "line3.yaml"
@@ -343,9 +345,51 @@ def test_no_one_period_is_blamed_when_no_one_is_to_blame(line3: dict[str, Any]) 
     for stream, period in zip(
         line3["streams"].values(), ("1000003ns", "1000033ns", "1000037ns", "1000039ns"), strict=True
     ):
-        stream |= {"period": period}
+        stream |= {"period": period, "listeners": ["l1"]}
     line3["streams"]["motion"].pop("window")
     assert len(refusal(line3).splitlines()) == 4
+
+
+def test_periods_that_meet_at_no_port_need_no_common_cycle(line3: dict[str, Any]) -> None:
+    """A camera of 60 Hz recorded at its own switch, beside a loop of 1 ms at another."""
+    line3["streams"] = {
+        "camera": stream("t1", "t2", period="16666667ns", **{"max-latency": "10ms"}),
+        "loop": stream("l1", "l2", period="1ms", **{"max-latency": "500us"}),
+    }
+    plan = compute(intent.from_document(line3, "line3"))
+    assert judge(plan) == []
+    cycles = {str(port): gates.cycle_ns for port, gates in plan.gates.items()}
+    assert cycles == {"s1/t2": 16_666_667, "s3/l2": 1_000_000}
+
+
+def test_what_the_network_cannot_carry_is_left_out_of_a_plan_that_may_leave_streams_out(
+    line3: dict[str, Any],
+) -> None:
+    line3["streams"] |= {
+        "late": stream("t1", "l1", period="1ms", **{"max-latency": "5us"}),
+        "odd": stream("t1", "l1", period="999983ns", **{"max-latency": "500us"}),
+    }
+    with pytest.raises(InputError, match=r"late.max-latency(.|\n)*odd.period"):
+        intent.from_document(line3, "line3")
+    plan = compute(intent.from_document(line3, "line3", best_effort=True), best_effort=True)
+    assert judge(plan) == []
+    assert plan.refused.keys() == {"late", "odd"}
+    assert "needs at least" in plan.refused["late"]
+    assert planfile.parse(planfile.dump(plan), "plan").refused == plan.refused
+
+
+def test_an_overloaded_link_names_a_few_of_its_streams(line3: dict[str, Any]) -> None:
+    line3["streams"] = {
+        f"f{number}": stream("t1", "l1", period="1ms", payload="1400B", **{"max-latency": "1ms"})
+        for number in range(100)
+    }
+    message = refusal(line3)
+    assert "taken by 100 streams (f0, f1, f2, f3, f4, f5, f6, f7 and 92 more)" in message
+    assert len(message.splitlines()) == 2  # the talker's link, and the listener's
+
+
+def stream(talker: str, listener: str, payload: str = "100B", **keys: str) -> dict[str, Any]:
+    return {"talker": talker, "listeners": [listener], "payload": payload, **keys}
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import errno
 import json
+import math
 import socket
 import subprocess
 import sys
@@ -252,6 +253,11 @@ def rows(path: Path) -> list[dict[str, str]]:
 )
 def test_a_run_starts_on_whole_cycles_and_seconds_unless_that_takes_long(hyperperiod_ns, grid_ns):
     assert start_grid_ns(hyperperiod_ns) == grid_ns
+
+
+def test_a_run_of_streams_that_hardly_ever_repeat_together_is_refused() -> None:
+    with pytest.raises(InputError, match="repeat together only every"):
+        start_grid_ns(math.lcm(16_666_667, 1_000_000))
 
 
 @pytest.mark.parametrize(("ahead_ns", "start_s"), [([0, -5, -NS_PER_S], 11), ([0, 3_000], 12)])

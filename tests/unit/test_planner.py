@@ -265,7 +265,7 @@ def test_an_overload_without_a_way_around_is_proved_without_a_search() -> None:
     budget = Budget(watch=lambda progress: steps.append(progress.step))
     with pytest.raises(Unschedulable, match="It is proved that no offsets") as refused:
         plan(too_many(), budget=budget)
-    assert any("f0, f1" in reason for reason in refused.value.reasons.values())
+    assert any("f0 12.3%, f1" in reason for reason in refused.value.reasons.values())
     assert set(steps) == {"placing"}
 
 
@@ -291,7 +291,7 @@ def test_what_does_not_fit_by_a_rule_of_this_planner_is_not_called_impossible() 
     reasons = [why for name, why in refused.value.reasons.items() if name in wanted.streams]
     assert reasons
     assert not any("proved" in reason for reason in reasons)
-    assert all("this is not a proof that nothing fits" in reason for reason in reasons)
+    assert all("so a plan may still exist" in reason for reason in reasons)
     by_hand = problem(wanted)
     placements = {}
     for position, member in enumerate(by_hand.members):

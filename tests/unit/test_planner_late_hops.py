@@ -79,7 +79,7 @@ def test_a_line_is_crossed_in_the_time_of_its_frames_and_switches_and_one_clock_
 
 
 def test_no_plan_is_faster_than_that() -> None:
-    with pytest.raises(Unschedulable, match=r"clock error 1 µs\. Raise max-latency") as refused:
+    with pytest.raises(Unschedulable, match=r"clock error 1 µs .*\. Raise max-latency") as refused:
         plan(along(LEAST_NS - 1))
     assert refused.value.reasons.keys() == {"cyclic", "slower"}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cnc import intent as intents_from
 from cnc.check import judge
 from cnc.errors import Unschedulable
 from cnc.model import GateLimits, Intent, Plan, PortRef
@@ -25,6 +27,7 @@ from tests.unit.planner_networks import (
     with_links,
 )
 
+SCHEDULES = Path(__file__).parents[2] / "schedules"
 BETWEEN = PortRef("s1", "s2")
 FAR = stream("a", "t", "l", earliest_ns=100 * US)
 
@@ -132,6 +135,29 @@ def test_a_frame_that_a_coarse_tick_lets_out_early_is_expected_early_at_the_next
     planned = plan(with_links(coarse, PortRef("s2", "l"), gate_entries_max=8))
     assert planned.streams.keys() == busy.streams.keys()
     assert judge(planned) == []
+
+
+def shipped_with_gates() -> list[str]:
+    return [
+        path.stem
+        for path in sorted(SCHEDULES.glob("*.yaml"))
+        if (shipped := intents_from.load(path)).streams
+        and any(bridge.gate_mode for bridge in shipped.network.bridges.values())
+    ]
+
+
+@pytest.mark.parametrize("tick_ns", [8, 200])
+@pytest.mark.parametrize("name", shipped_with_gates())
+def test_a_shipped_network_is_planned_and_recovers_whatever_its_ports_count_in(
+    name: str, tick_ns: int
+) -> None:
+    shipped = intents_from.load(SCHEDULES / f"{name}.yaml")
+    fine, coarse = (plan(with_links(shipped, gate_tick_ns=each)) for each in (1, tick_ns))
+    assert judge(coarse) == []
+    assert coarse.streams.keys() == shipped.streams.keys()
+    # What a class loses at the edges of its openings moves nobody into another cycle.
+    for stream_name, recovery_ns in fine.recovery_ns.items():
+        assert abs(coarse.recovery_ns[stream_name] - recovery_ns) < shipped.hyperperiod_ns()
 
 
 LIMITS = st.builds(

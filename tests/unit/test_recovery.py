@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnc import intent as intents_from
-from cnc import planfile
+from cnc import planfile, planner
 from cnc.check import judge
 from cnc.errors import InputError, Unschedulable
 from cnc.model import (
@@ -23,6 +23,7 @@ from cnc.model import (
     TalkerInterference,
 )
 from cnc.planner import Budget, Live, plan
+from cnc.planner.greedy import Dense
 from tests.simulator.adversary import Adversary, Chance, Nobody, Slow
 from tests.simulator.outcome import missed
 from tests.simulator.ports import Disturbance, LateFrame
@@ -104,6 +105,17 @@ def test_a_gate_opens_beside_best_effort_only_while_no_frame_can_be_waiting() ->
     assert [s for s, _ in states] == [0x41, 0x01, 0x00, 0x40, 0x41]
     assert states[1][1] > 80_000
     assert judge(held) == []
+
+
+def test_frames_that_no_port_holds_back_recover_beside_those_of_another_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their gates shut sooner than the link is free for the other class, by the gate margin."""
+    monkeypatch.setitem(planner.ALGORITHMS, Dense.name, Dense)
+    late = replace(LINE, gate_margin_ns=500)
+    dense = plan(recovering(intent(late, A, B)), algorithm=Dense.name)
+    assert judge(dense) == []
+    assert dense.recovery_ns.keys() == {"a", "b"}
 
 
 def test_a_port_without_an_entry_to_spare_keeps_such_a_gate_shut() -> None:

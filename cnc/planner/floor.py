@@ -1,0 +1,200 @@
+"""What a stream needs even on an empty network, in parts, and what those that need too much have in
+common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from cnc.delays import interference_ns, sender_margin_ns
+from cnc.format import counted, duration, microseconds
+from cnc.model import NS_PER_S, Intent
+from cnc.planner.capacity import wire_ns
+from cnc.planner.problem import Problem
+from cnc.planner.route import Route
+
+_STEPS = (5, 2, 1)  # of what is proposed: 1, 2, 5, 10, 20, 50 … ns
+
+
+def us(time_ns: int) -> str:
+    """A time for people, exact to the nanosecond."""
+    return f"{microseconds(time_ns)} µs"
+
+
+def gate_margin(intent: Intent) -> str:
+    """The gate margin of the intent, and whether it was stated, measured or assumed."""
+    value = f"gate-margin {duration(intent.network.gate_margin_ns)}"
+    if intent.measured_margin is not None:
+        return f"{value}, measured on {intent.measured_margin.port}"
+    return f"{value}, {'stated' if intent.states_gate_margin else 'assumed: none is stated'}"
+
+
+def clock_error(intent: Intent) -> str:
+    """The clock error of the intent, and whether it was stated or measured."""
+    source = "stated" if intent.measured_clock_error is None else "measured"
+    return f"clock-error {duration(intent.network.clock_error_ns)}, {source}"
+
+
+class Part(NamedTuple):
+    """What a figure of the intent adds to a latency: `times` its value of `each_ns`."""
+
+    each_ns: int
+    times: int
+
+    @property
+    def ns(self) -> int:
+        return self.each_ns * self.times
+
+
+class Floor(NamedTuple):
+    """The least latency that this planner gives a stream on its way, and its parts.
+
+    `way` are the nodes. The parts that the intent states: the gate margin of each sender, the
+    talker's own lateness, a best-effort frame of the talker, control frames, the processing of
+    switches, the clock error. The rest are frames and cables, of which `sent_ns` is what no other
+    planner could undercut either: no gate, clock or other frame is in it.
+    """
+
+    way: tuple[str, ...]
+    least_ns: int
+    allowed_ns: int
+    frames: int
+    sent_ns: int
+    gate_margin: Part
+    lateness_ns: int
+    interference_ns: int
+    control_ns: int
+    processing_ns: int
+    clock_error: Part
+
+    def reason(self, intent: Intent) -> str:
+        """Why the stream has no place, if it needs more than it is allowed."""
+        margin, error = self.gate_margin, self.clock_error
+        wire_ns = self.least_ns - margin.ns - error.ns - self.lateness_ns - self.processing_ns
+        wire_ns -= self.interference_ns + self.control_ns
+        what = "frame and cable take" if self.frames == 1 else "frames and cables take"
+        sure_ns = self.sent_ns + self.processing_ns
+        proved = (
+            ""
+            if sure_ns <= self.allowed_ns
+            else (
+                ". It is proved that no plan is in time on this way: frames and cables alone take "
+                f"{us(self.sent_ns)}, with switch processing of {us(self.processing_ns)} that is "
+                f"{us(sure_ns)}"
+            )
+        )
+        parts = [
+            (f"best effort of the talker itself {us(self.interference_ns)}", self.interference_ns),
+            (f"control frames in the way {us(self.control_ns)}", 1),
+            (f"late gates {us(margin.ns)} ({gate_margin(intent)})", margin.ns),
+            (
+                f"the talker's own lateness {us(self.lateness_ns)} (talker-lateness)",
+                self.lateness_ns,
+            ),
+            (f"switch processing {us(self.processing_ns)}", 1),
+            (f"clock error {us(error.ns)} ({clock_error(intent)})", 1),
+        ]
+        return (
+            f"needs at least {us(self.least_ns)} over {' → '.join(self.way)}, max-latency is "
+            f"{us(self.allowed_ns)}. Of this, {what} {us(wire_ns)}, "
+            f"{', '.join(text for text, part in parts if part)}. Raise max-latency to "
+            f"{us(self.least_ns)} or lower one of these{proved}"
+        )
+
+
+def floor(problem: Problem, route: Route) -> Floor:
+    """The floor of a route, by the listener that is reached last."""
+    intent = problem.intent
+    legs = _slowest_path(route)
+    links = [problem.links[route.legs[index].link] for index in legs]
+    stream = problem.stream(route.member)
+    lateness = intent.network.end_stations[links[0].source.node].lateness_ns
+    own = interference_ns(intent, links[0])
+    margins = sum(sender_margin_ns(intent, link) for link in links) - (lateness or 0)
+    delays = sum(problem.delay_ns(link, stream) for link in links)
+    waited_out = sum(not route.legs[index].late_ns for index in legs[1:])
+    network = intent.network
+    frames = [wire_ns(problem, stream, route.legs[index].link) for index in legs]
+    gaps = sum(Fraction(network.overhead.gap_octets * 8 * NS_PER_S, its.rate_bps) for its in links)
+    sent = int(sum(frames) - gaps + (stream.frames - 1) * max(frames))
+    return Floor(
+        way=(*(link.source.node for link in links), links[-1].target.node),
+        least_ns=route.least_latency_ns,
+        allowed_ns=stream.max_latency_ns,
+        frames=stream.frames,
+        sent_ns=sent + sum(link.propagation_ns for link in links),
+        gate_margin=Part(intent.network.gate_margin_ns, len(links) - (lateness is not None)),
+        lateness_ns=lateness or 0,
+        interference_ns=own,
+        control_ns=delays - own - margins - (lateness or 0),
+        processing_ns=sum(
+            intent.network.bridges[link.source.node].processing_max_ns for link in links[1:]
+        ),
+        clock_error=Part(intent.network.clock_error_ns, 1 + waited_out),
+    )
+
+
+def common_cause(intent: Intent, floors: Sequence[Floor]) -> str:
+    """What takes most of what streams need that need too much, where that comes from, and with how
+    much less of it each of them would have the time; nothing for a single stream, which has its
+    reason."""
+    if len(floors) < 2:  # noqa: PLR2004
+        return ""
+    least_ns = sum(its.least_ns for its in floors)
+    own = Part(1, 1)
+    causes = [
+        ("the gate margin", gate_margin(intent), [its.gate_margin for its in floors]),
+        ("the clock error", clock_error(intent), [its.clock_error for its in floors]),
+        (
+            "best effort of the talker itself",
+            "talker-interference: one-frame",
+            [own._replace(times=its.interference_ns) for its in floors],
+        ),
+    ]
+    what, source, parts = max(causes, key=lambda cause: sum(part.ns for part in cause[2]))
+    share = sum(part.ns for part in parts) / least_ns
+    text = (
+        f"{counted(len(floors), 'stream')} need more than their max-latency even alone; {what} is "
+        f"{share:.0%} of what they need ({source}). {_with_less(floors, parts)}"
+    )
+    if parts[0] == floors[0].gate_margin and not intent.states_gate_margin:
+        text += ". State what your switches hold as `gate-margin`, or plan with `--ask-switches`"
+    return text
+
+
+def _with_less(floors: Sequence[Floor], parts: Sequence[Part]) -> str:
+    """With how much of the value of `parts` each of the floors would be low enough."""
+    fitting = sorted(
+        (
+            (its.allowed_ns - its.least_ns + part.ns) // part.times if part.times else -1
+            for its, part in zip(floors, parts, strict=True)
+        ),
+        reverse=True,
+    )
+    served = [value_ns for value_ns in fitting if value_ns >= 0]
+    if not served:
+        return "Even without it none of them would have the time"
+    most_ns = _rounded_down(served[-1])
+    many = "each of them" if len(served) == len(floors) else f"{len(served)} of them"
+    value = "Without it" if parts[0].each_ns == 1 else f"With {duration(most_ns)} of it"
+    return f"{value} {many} would have the time, taken by itself"
+
+
+def _slowest_path(route: Route) -> list[int]:
+    last = max(
+        (index for index, leg in enumerate(route.legs) if leg.delivery_ns is not None),
+        key=lambda index: route.offsets_ns[index] + (route.legs[index].delivery_ns or 0),
+    )
+    path = [last]
+    while (parent := route.legs[path[0]].parent) is not None:
+        path.insert(0, parent)
+    return path
+
+
+def _rounded_down(time_ns: int) -> int:
+    """The greatest of 0, 1, 2, 5, 10, 20, 50 … nanoseconds that is no more."""
+    if time_ns < 1:
+        return 0
+    power = int("1" + "0" * (len(str(time_ns)) - 1))
+    return next(step * power for step in _STEPS if step * power <= time_ns)
