@@ -42,6 +42,7 @@ from tests.unit.planner_networks import (
     stream,
     talkative,
     with_links,
+    with_streams,
 )
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
@@ -166,9 +167,44 @@ def test_best_effort_planning_leaves_out_as_many_as_it_takes_for_the_rest_to_rec
     assert some.recovery_ns.keys() == some.streams.keys()
 
 
-def test_a_planner_that_is_kept_running_makes_no_promise_and_takes_no_plan_with_one() -> None:
-    with pytest.raises(InputError, match="promises to recover"):
+def test_a_planner_that_is_kept_running_names_who_would_lose_the_promise() -> None:
+    with pytest.raises(InputError, match="cannot keep up: a, b would lose that promise") as refused:
         Live(plan(ON_A_LINE))
+    assert "Live(plan, without_recovery=True)" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("name", ["line3", "bridged5", "guarded", "ring6"])
+def test_without_its_promise_a_default_plan_is_kept_running_and_stays_sound(name: str) -> None:
+    shipped = intents_from.load(SCHEDULES / f"{name}.yaml")
+    running = plan(shipped)
+    live = Live(running, without_recovery=True)
+    *others, last = shipped.streams.values()
+    gone = live.remove([last.name])
+    back = live.add([last])
+    unsure = replace(shipped, network=replace(shipped.network, disturbance_ns=None))
+    fewer = replace(
+        running,
+        intent=with_streams(unsure, *others),
+        streams={each.name: running.streams[each.name] for each in others},
+        gates={port: its for port, its in {**running.gates, **gone.gates}.items() if its},
+        addresses={n: its for n, its in running.addresses.items() if n != last.name},
+        jitter_ns={n: its for n, its in running.jitter_ns.items() if n != last.name},
+        recovery_ns={},
+    )
+    again = replace(
+        fewer,
+        intent=unsure,
+        streams={**fewer.streams, **back.streams},
+        gates={port: its for port, its in {**fewer.gates, **back.gates}.items() if its},
+        addresses={**fewer.addresses, **back.addresses},
+        jitter_ns={**fewer.jitter_ns, **back.jitter_ns},
+    )
+    assert judge(fewer) == []
+    assert judge(again) == []
+    # Where the stream does not pass nothing changes.
+    passed = {hop.egress for hop in running.streams[last.name].hops}
+    assert gone.gates.keys() <= passed
+    assert back.gates.keys() <= {hop.egress for hop in back.streams[last.name].hops}
 
 
 def test_a_plan_file_keeps_the_promise(tmp_path: Path) -> None:
