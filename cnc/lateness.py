@@ -9,12 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cnc import margin
+from cnc import clock, margin
 from cnc.errors import InputError
 from cnc.format import duration
-from cnc.model import Intent, MeasuredMargin, Plan, PortRef, WakeUps
+from cnc.model import GateMode, Intent, MeasuredMargin, Plan, PortRef, WakeUps
 
 SENT = "periods"  # what a talker counts
+
+HINT = (
+    "`talker-lateness: 50us` of the end station, or under `defaults`, or how late its program is "
+    "at worst; `0ns` if it sends by launch time in hardware; `--ask-switches` takes what talkers "
+    "of stations with an agent measured"
+)
+_NAMED_MAX = 5
+
+
+def warning(intent: Intent) -> str | None:
+    """What to say of talkers that are taken to be exact because nobody says how late they are.
+
+    None where software gates have no margin either (`margin.warning` tells of these), and where the
+    clock is virtual and a talker is never late.
+    """
+    network = intent.network
+    if network.gate_margin_ns or clock.is_exact():
+        return None
+    if any(bridge.gate_mode is GateMode.SOFTWARE for bridge in network.bridges.values()):
+        return None
+    exact = sorted(
+        {
+            stream.talker
+            for stream in intent.streams.values()
+            if network.end_stations[stream.talker].lateness_ns is None
+        }
+    )
+    if not exact:
+        return None
+    names = ", ".join(exact[:_NAMED_MAX])
+    if len(exact) > _NAMED_MAX:
+        names += f" and {len(exact) - _NAMED_MAX} more"
+    return (
+        f"no talker-lateness is stated of {names}: the plan takes each frame to leave its talker "
+        "to the nanosecond when it is due. One that a program sends later breaks its bound, makes "
+        "others late, and is dropped where policing says drop"
+    )
 
 
 def with_measured(

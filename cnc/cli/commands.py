@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cnc import app, margin
+from cnc import app, lateness, long_lists, margin
 from cnc.cli import planning, render
 from cnc.cli.options import FILE, JSON, connect_options, connection
 from cnc.cli.terminal import echo
@@ -24,9 +24,13 @@ def check(file: Path, as_json: bool) -> None:
     loaded = app.load(file)
     if isinstance(loaded, Intent):
         render.intent(loaded, as_json=as_json)
+        if not as_json and (text := lateness.warning(loaded)):
+            render.warning(text, lateness.HINT)
         return
     violations = app.judge(loaded)
     render.verdict(loaded, violations, as_json=as_json)
+    if not as_json:
+        _warn_of_unstated(loaded)
     if violations:
         raise click.exceptions.Exit(PlanRejected.exit_code)
 
@@ -128,7 +132,7 @@ def plan(  # noqa: PLR0917  one parameter an option
         render.plan(computed, output)
         if running:
             render.difference(running, computed, anew=reoptimise)
-        warn_of_margin(computed)
+        warn_of(computed)
     if searched.is_interrupted and computed.refused:
         raise CncError(
             f"interrupted: the plan is INCOMPLETE, {len(computed.refused)} of "
@@ -167,7 +171,16 @@ def show(file: Path, svg: Path | None, html: Path | None, as_json: bool) -> None
         render.chart(shown)
 
 
-def warn_of_margin(plan: Plan) -> None:
-    """Warn of ports whose windows a late timer misses."""
+def warn_of(plan: Plan) -> None:
+    """Warn of what a sound plan rests on and a network may not do."""
     if text := margin.warning(plan):
         render.warning(text, margin.HINT)
+    _warn_of_unstated(plan)
+
+
+def _warn_of_unstated(plan: Plan) -> None:
+    """Warn of talkers that are taken to be exact, and of lists for which no limit is known."""
+    if text := lateness.warning(plan.intent):
+        render.warning(text, lateness.HINT)
+    if text := long_lists.warning(plan):
+        render.warning(text, long_lists.HINT)

@@ -10,7 +10,7 @@ import click
 
 from cnc import app
 from cnc.cli import planning, progress, render
-from cnc.cli.commands import warn_of_margin
+from cnc.cli.commands import warn_of
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.cli.terminal import echo
 from cnc.errors import CncError
@@ -106,7 +106,7 @@ def push(  # noqa: PLR0917  one parameter an option
             )
         moves, exposed = app.moves(running, plan), app.exposed(running, plan)
         if not as_json:
-            warn_of_margin(plan)
+            warn_of(plan)
             render.moves(moves, dry_run=dry_run)
             render.exposed(exposed)
         with progress.steps() as say:

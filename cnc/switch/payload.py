@@ -286,6 +286,11 @@ def _traffic_classes(desired: PortConfiguration) -> Element:
     )
 
 
+def gate_table_octets(gates: GateControlList) -> int:
+    """How much of an edit a list takes."""
+    return len(etree.tostring(_gate_table(gates, 0)))
+
+
 def _gate_table(gates: GateControlList, base_time_ns: int) -> Element:
     return _GATES(
         "gate-parameter-table",
