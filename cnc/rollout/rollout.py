@@ -26,7 +26,6 @@ from cnc.model import (
     StoredPort,
     gates_of,
 )
-from cnc.packets import longest_packets
 from cnc.rollout.compare import needs_change
 from cnc.rollout.events import Listener, Step, StepBegun, ignore
 from cnc.rollout.goal import Goal
@@ -162,8 +161,7 @@ def _preflight(goal: Goal, states: Mapping[str, SwitchState]) -> None:
         goal.ports,
         states,
         clock_error_ns=goal.clock_error_ns,
-        network=goal.plan.intent.network if goal.plan else None,
-        packets=longest_packets(goal.plan) if goal.plan else {},
+        plan=goal.plan,
     )
     refuse(each for each in findings if not (goal.restores and each.check is Check.MARGIN))
 
