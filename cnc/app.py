@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -16,19 +16,32 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from cnc.errors import InputError, Unschedulable
+from cnc.format import counted, duration
 from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
 
 if TYPE_CHECKING:
-    from cnc import check, clock_error, lateness, margin, planfile, planner, rollout, transition
+    from cnc import (
+        check,
+        clock_error,
+        exceeded,
+        lateness,
+        margin,
+        planfile,
+        planner,
+        rollout,
+        transition,
+    )
     from cnc import intent as intents
     from cnc.check import Violation
+    from cnc.exceeded import Exceeded
     from cnc.planner import Move
     from cnc.rollout import Finding, History, Rollout
     from cnc.switch import ConnectOptions
 else:
     check = lazy_import("cnc.check")
     clock_error = lazy_import("cnc.clock_error")
+    exceeded = lazy_import("cnc.exceeded")
     intents = lazy_import("cnc.intent")
     lateness = lazy_import("cnc.lateness")
     margin = lazy_import("cnc.margin")
@@ -138,15 +151,69 @@ def plan_to_compare(
     running: Plan | None = None,
     listener: SearchListener | None = None,
 ) -> Plan:
-    """What the switches are to run: a plan as it is, an intent as a push of it would plan it.
+    """What the switches are to run: a plan as it is; of an intent that was pushed the plan that
+    runs, else one as a push would plan it.
 
     A switch that does not answer limits nothing here: the comparison reports it with its ports.
+    Raises Unschedulable when a stream has no place, InputError when the clock error is to be
+    measured and was not.
     """
     if isinstance(document, Plan):
         return document
+    if running and is_pushed(document, running):
+        return running
     intent = limit(document, connect=connect, running=running, partial=True)
     searched = _around(intent, running, listener)
     return _sound_and_complete(searched)
+
+
+def is_pushed(intent: Intent, running: Plan) -> bool:
+    """Whether the plan that runs was made for this intent, whatever was measured since then."""
+    return intent.document == running.intent.document
+
+
+def exceeded_figures(
+    document: Plan | Intent,
+    running: Plan | None,
+    *,
+    connect: ConnectOptions,
+    listener: SearchListener | None = None,
+) -> list[Exceeded]:
+    """The figures of the plan that runs which switches and talkers have exceeded since, and what a
+    push would do about it; none where the document is not the intent that was pushed.
+
+    A switch that does not answer has exceeded nothing.
+    """
+    if isinstance(document, Plan) or running is None or not is_pushed(document, running):
+        return []
+    stated = rollout.read_ports(document.network, connect=connect, partial=True)
+    now = _with_measured(document, stated, running)
+    found = list(exceeded.exceeded(running.intent, now, stated))
+    if not any(each.planned_ns for each in found):
+        return found
+    try:
+        return _with_remedy(found, running, _sound_and_complete(_around(now, running, listener)))
+    except (Unschedulable, InputError):
+        return _with_remedy(found, running, None)
+
+
+def _with_remedy(found: Iterable[Exceeded], running: Plan, pushed: Plan | None) -> list[Exceeded]:
+    """Exceeded figures with what a push of the intent brings, which plans with what is measured;
+    None: it has no plan."""
+
+    def remedy(planned_ns: int) -> str:
+        if pushed is None:
+            return (
+                f"`cnc push` would plan with {duration(planned_ns)} and is refused: `cnc doctor` "
+                "says why"
+            )
+        moved = counted(len(moves(running, pushed)), "stream")
+        return f"`cnc push` plans with {duration(planned_ns)}, which moves {moved}"
+
+    return [
+        each if each.planned_ns is None else each._replace(hint=remedy(each.planned_ns))
+        for each in found
+    ]
 
 
 def _around(

@@ -62,10 +62,10 @@ def with_measured(
     each measurement would move every stream each time. Too few wake-ups to tell do not make the
     margin smaller than the constant.
     """
-    software = _software(intent, wake_ups)
-    if intent.states_gate_margin or not software:
+    found = latest(intent, wake_ups)
+    if intent.states_gate_margin or found is None:
         return intent
-    port, worst = _worst(software)
+    port, worst = found
     if running and not running.intent.states_gate_margin:
         before = running.intent
         if covers(before.network.gate_margin_ns, worst):
@@ -83,16 +83,27 @@ def refuse_refuted(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> None:
     Which measurements suffice for that, `is_refuted` says.
     """
     margin_ns = intent.network.gate_margin_ns
-    software = _software(intent, wake_ups)
-    if not intent.states_gate_margin or not software:
+    found = latest(intent, wake_ups)
+    if not intent.states_gate_margin or found is None:
         return
-    port, worst = _worst(software)
+    port, worst = found
     if is_refuted(margin_ns, worst):
         raise InputError(
             f"defaults.gate-margin: found {in_intent(margin_ns)}, but {port} opens its gates "
             f"up to {figures(worst)}",
             hint=too_small_hint(worst),
         )
+
+
+def latest(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> tuple[PortRef, WakeUps] | None:
+    """The port whose gates were latest, of those that wait for a timer by the intent; of several
+    the last by name. None where none of them has measured anything."""
+    software = {
+        port: its
+        for port, its in wake_ups.items()
+        if intent.network.gate_mode(port.node) is GateMode.SOFTWARE
+    }
+    return max(software.items(), key=lambda item: (item[1].maximum_ns, item[0]), default=None)
 
 
 def covers(margin_ns: int, measured: WakeUps) -> bool:
@@ -176,20 +187,6 @@ def in_intent(time_ns: int) -> str:
     from cnc.intent.units import DURATION  # noqa: PLC0415  what only warns needs no intent
 
     return DURATION.format(time_ns)
-
-
-def _software(intent: Intent, wake_ups: Mapping[PortRef, WakeUps]) -> dict[PortRef, WakeUps]:
-    """Those of the ports whose gates wait for a timer by the intent."""
-    return {
-        port: its
-        for port, its in wake_ups.items()
-        if intent.network.gate_mode(port.node) is GateMode.SOFTWARE
-    }
-
-
-def _worst(wake_ups: Mapping[PortRef, WakeUps]) -> tuple[PortRef, WakeUps]:
-    """The port whose gates were latest; of several the last by name."""
-    return max(wake_ups.items(), key=lambda item: (item[1].maximum_ns, item[0]))
 
 
 def _branches(plan: Plan, planned: StreamPlan) -> list[list[PortRef]]:

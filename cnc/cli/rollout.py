@@ -12,8 +12,9 @@ from cnc import app
 from cnc.cli import planning, progress, render
 from cnc.cli.commands import warn_of_margin
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli.sending import intent_of
 from cnc.cli.terminal import echo
-from cnc.errors import CncError
+from cnc.errors import CncError, InputError, Unschedulable
 from cnc.format import counted
 from cnc.lazy import lazy_import
 
@@ -186,24 +187,36 @@ def status(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Show the intended, the running and the pending list of every port of FILE.
 
-    An intent is planned first, as by a push. A rollout that was not confirmed everywhere is
-    reported on the error stream.
+    The ports of an intent that was pushed are compared with the plan that runs; another intent is
+    planned first, as by a push, and without a plan nothing is compared. On the error stream: what
+    was measured since the push beyond what the plan allows for, and a rollout that was not
+    confirmed everywhere.
     """
     connect = connect_options(identity, known_hosts, timeout_s)
     document = app.load(file)
+    intent = intent_of(document)
     with open_history(state_dir) as history:
-        with planning.shown_search() as listener:
+        running = app.running_plan(history, document)
+        unresolved = rollout.unresolved(intent.network.managed.values(), history)
+        left = rollout.left_over(history, intent.name)
+    no_plan = None
+    with planning.shown_search() as listener:
+        try:
             plan = app.plan_to_compare(
-                document,
-                connect=connect,
-                running=app.running_plan(history, document),
-                listener=listener,
+                document, connect=connect, running=running, listener=listener
             )
-        unresolved = rollout.unresolved(plan.intent.network.managed.values(), history)
-        left = rollout.left_over(history, plan.intent.name)
-    ports = rollout.status(plan, connect=connect, left=left)
-    render.status(ports, only_problems=problems, as_json=as_json)
+        except (Unschedulable, InputError) as error:
+            no_plan = error
+            ports = rollout.status_without_plan(intent, connect=connect)
+        else:
+            ports = rollout.status(plan, connect=connect, left=left)
+        exceeded = app.exceeded_figures(document, running, connect=connect, listener=listener)
+    render.status(ports, only_problems=problems, as_json=as_json, compared=no_plan is None)
+    for each in exceeded:
+        render.warning(each.text, each.hint)
     _report(unresolved)
+    if no_plan:
+        raise no_plan
     if unresolved or not all(port.agrees for port in ports):
         raise click.exceptions.Exit(CncError.exit_code)
 

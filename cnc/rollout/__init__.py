@@ -9,7 +9,7 @@
 they run; `path` follows one stream through them.
 """
 
-from cnc.rollout.compare import PortStatus, status
+from cnc.rollout.compare import PortStatus, status, status_without_plan
 from cnc.rollout.doctor import Visit, diagnose, states, visit
 from cnc.rollout.events import Step, StepBegun
 from cnc.rollout.history import FILE_NAME, History, Phase, Rollout
@@ -52,6 +52,7 @@ __all__ = [
     "stated",
     "states",
     "status",
+    "status_without_plan",
     "unresolved",
     "visit",
 ]

@@ -3,7 +3,7 @@ forwards, or what an end station publishes to its talkers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +16,7 @@ from cnc.model import (
     EndStation,
     GateControlList,
     GateMode,
+    Intent,
     Plan,
     PortConfiguration,
     PortRef,
@@ -82,16 +83,79 @@ def status(
 
     settings = left.noted(desired_nodes(plan)) if left else desired_nodes(plan)
 
+    def compared(device: Device, state: SwitchState) -> list[PortStatus]:
+        desired = settings[device.name]
+        leftover = _leftover_ports(device, desired, state)
+        starved = starvation.starved_ports(device, state, plan.intent)
+        if state.agent is None:
+            raise agent_down(device.name)
+        counts = stream_counts(device, plan.intent, desired, state)
+        return [
+            _port_status(
+                PortRef(device.name, port),
+                configuration,
+                state.ports.get(port),
+                starved.get(port),
+                counts.get(port, NO_COUNTS),
+                waits=state.agent.gates_wait,
+                is_leftover=port in leftover,
+                hint=left.hint(device.name, state.ports.get(port)) if left else None,
+            )
+            for port, configuration in desired.items()
+        ]
+
+    return _of_each_node(plan, settings, compared, connect)
+
+
+def status_without_plan(intent: Intent, *, connect: ConnectOptions) -> list[PortStatus]:
+    """Every port's running and pending schedule, compared with nothing: the intent has no plan."""
+
+    plan = Plan(intent, {}, {}, algorithm="none")
+    settings = desired_nodes(plan)
+
+    def read(device: Device, state: SwitchState) -> list[PortStatus]:
+        if state.agent is None:
+            raise agent_down(device.name)
+        return [
+            _not_compared(PortRef(device.name, port), configuration, state.ports.get(port))
+            for port, configuration in settings[device.name].items()
+        ]
+
+    return _of_each_node(plan, settings, read, connect)
+
+
+def _not_compared(
+    ref: PortRef, desired: PortSettings | None, report: PortReport | None
+) -> PortStatus:
+    verdict = "not compared"
+    if report is None:
+        verdict = "the switch has no such port"
+    elif report.link_fault:
+        verdict += f"; {report.link_fault}"
+    return PortStatus(
+        port=ref,
+        intended=None,
+        running=report.running if report else None,
+        pending=report.pending if report else None,
+        verdict=verdict,
+        agrees=False,
+        is_end_station=isinstance(desired, TalkerConfiguration),
+    )
+
+
+def _of_each_node(
+    plan: Plan,
+    settings: Mapping[str, Mapping[str, PortSettings | None]],
+    judge: Callable[[Device, SwitchState], list[PortStatus]],
+    connect: ConnectOptions,
+) -> list[PortStatus]:
+    """What `judge` says of the ports of each node, or why a node does not tell."""
+
     def read(node: Bridge | EndStation) -> list[PortStatus]:
         desired = settings[node.name]
         try:
             with Device(Managed.of(node, desired), connect) as device:
-                state = device.state(desired)
-                leftover = _leftover_ports(device, desired, state)
-                starved = starvation.starved_ports(device, state, plan.intent)
-                if state.agent is None:
-                    raise agent_down(node.name)
-                counts = stream_counts(device, plan.intent, desired, state)
+                return judge(device, device.state(desired))
         except CncError as error:
             return [
                 PortStatus(
@@ -106,19 +170,6 @@ def status(
                 )
                 for ref in (PortRef(node.name, port) for port in desired)
             ]
-        return [
-            _port_status(
-                PortRef(node.name, port),
-                configuration,
-                state.ports.get(port),
-                starved.get(port),
-                counts.get(port, NO_COUNTS),
-                waits=state.agent.gates_wait,
-                is_leftover=port in leftover,
-                hint=left.hint(node.name, state.ports.get(port)) if left else None,
-            )
-            for port, configuration in desired.items()
-        ]
 
     nodes = list(plan.intent.network.managed.values())
     with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as pool:

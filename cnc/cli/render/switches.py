@@ -141,8 +141,11 @@ def _start(report: Report) -> str:
     )
 
 
-def status(ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool) -> None:
-    """The ports, or those that differ; and in a line how many of all do."""
+def status(
+    ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool, compared: bool = True
+) -> None:
+    """The ports, or those that differ; and in a line how many of all do, where there is a plan that
+    they were `compared` with."""
     differing = [port for port in ports if not port.agrees]
     shown = differing if only_problems else ports
     if as_json:
@@ -167,7 +170,8 @@ def status(ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool) -
             )
         print_table(table)
         _print_copies(shown, only_problems=only_problems)
-    echo(_summary(ports, differing))
+    if compared:
+        echo(_summary(ports, differing))
     for hint in dict.fromkeys(hint for port in shown for hint in port.hints):
         echo(f"hint: {hint}")
 
