@@ -15,7 +15,7 @@ from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from cnc.errors import InputError, Unschedulable
+from cnc.errors import InputError, PlanRejected, Unschedulable
 from cnc.format import counted, duration
 from cnc.lazy import lazy_import
 from cnc.model import Intent, Plan
@@ -406,22 +406,47 @@ def doctor(
 ) -> Diagnosis:
     """Ask every switch of a plan or an intent whether a push would go through; change nothing.
 
-    An intent is planned as `plan_to_push` does. If that fails, the switches are examined all the
-    same.
+    An intent is planned as `plan_to_push` does. If that fails, which is a failed check, the
+    switches are examined all the same.
     """
     if isinstance(document, Plan):
         visits = rollout.visit(document.intent, connect=connect)
-        return Diagnosis(rollout.diagnose(document, visits), None)
+        return Diagnosis([_judged(document), *rollout.diagnose(document, visits)], None)
     visits = rollout.visit(document, connect=connect)
     stated = rollout.stated(document.network, rollout.states(visits))
     intent = _with_measured(document, stated, running)
-    no_plan = None
+    plan, found = None, _finding(rollout.Verdict.OK, "every stream has a place")
     try:
         _refuse_unmeasured(intent, stated)
-        examined = _sound_and_complete(_around(intent, running, listener))
+        plan = _sound_and_complete(_around(intent, running, listener))
+        lateness.refuse_refuted(intent, stated.lateness)
     except (Unschedulable, InputError) as error:
-        examined, no_plan = Plan(intent, {}, {}, algorithm="none"), str(error)
-    return Diagnosis(rollout.diagnose(examined, visits), no_plan)
+        found = _finding(rollout.Verdict.FAILED, str(error), error.hint)
+    grown: list[Exceeded] = []
+    if running and is_pushed(document, running):
+        measured = exceeded.exceeded(running.intent, intent, stated)
+        grown = _with_remedy((each for each in measured if each.planned_ns), running, plan)
+    examined = plan or Plan(intent, {}, {}, algorithm="none")
+    findings = [
+        found,
+        *(_finding(rollout.Verdict.WARNING, each.text, each.hint) for each in grown),
+        *rollout.diagnose(examined, visits),
+    ]
+    return Diagnosis(findings, None if plan else found.text)
+
+
+def _judged(plan: Plan) -> Finding:
+    """Whether a push takes the plan of a file."""
+    try:
+        check.require_sound(plan, hint="plan the intent again with `cnc plan`")
+    except PlanRejected as error:
+        return _finding(rollout.Verdict.FAILED, str(error), error.hint)
+    return _finding(rollout.Verdict.OK, "sound")
+
+
+def _finding(verdict: rollout.Verdict, text: str, hint: str | None = None) -> Finding:
+    """About the plan that a push would deploy."""
+    return rollout.Finding(None, None, rollout.Check.PLAN, verdict, text, hint)
 
 
 def running_plan(history: History, document: Plan | Intent) -> Plan | None:

@@ -235,6 +235,9 @@ def test_a_gate_that_was_later_since_the_push_is_told_and_is_no_difference_of_th
     )
     hint = "hint: `cnc push` plans with 10 ms, which moves 1 stream\n"
     assert f"cnc: warning: {told}\n{hint}" in status.stderr
+    doctor = run("doctor")
+    assert doctor.exit_code == 0, doctor.output
+    assert f"warning: plan: the network: {told}\n  {hint}" in doctor.stdout
     process = WatchProcess(tmp_path, intent, *OFTEN, environment=network.environment)
     event = process.wait_for("began", "gate-margin", switch="s1")
     assert event["text"] == (

@@ -20,19 +20,18 @@ _WORST_FIRST = list(_STYLES)
 def diagnosis(
     network: str, findings: Sequence[Finding], *, no_plan: str | None, as_json: bool
 ) -> None:
-    """`no_plan` says why there are no lists that the switches could be compared with."""
+    """`no_plan` says why there are no lists that the switches could be compared with, as does a
+    finding."""
     if as_json:
         from cnc.cli.json_output.switches import Diagnosis  # noqa: PLC0415
 
         print_json(Diagnosis(network=network, no_plan=no_plan, findings=list(findings)))
         return
-    switches = list(dict.fromkeys(finding.switch for finding in findings))
+    switches = list(dict.fromkeys(each.switch for each in findings if each.switch))
     if len(switches) <= _COLUMNS_MAX:
         _table(network, switches, findings)
     for verdict in _WORST_FIRST[:-1]:
         _explain(verdict, [finding for finding in findings if finding.verdict == verdict])
-    if no_plan:
-        echo(f"no gate control lists to compare with: {no_plan}")
     failures = sum(finding.verdict == "failed" for finding in findings)
     if failures:
         echo(f"{failures} of {counted(len(findings), 'check')} failed: a push would be refused")
@@ -49,6 +48,8 @@ def _table(network: str, switches: Sequence[str], findings: Sequence[Finding]) -
     table = new_table(network, "check", *switches)
     seen = {finding.check for finding in findings}
     for check in filter(seen.__contains__, Check):
+        if check is Check.PLAN:  # of no switch
+            continue
         cells = [
             _worst(f.verdict for f in findings if f.check is check and f.switch == switch)
             for switch in switches
@@ -69,7 +70,9 @@ def _explain(verdict: str, findings: Sequence[Finding]) -> None:
         alike.setdefault((finding.check, finding.text, finding.hint), []).append(finding.where)
     console = open_console()
     for (check, text, hint), places in alike.items():
-        head = f"{verdict}: {check}: {some(places, ', ')}: {text}"
-        console.print(head, style=_STYLES[verdict], highlight=False, soft_wrap=True)
+        head, *reasons = text.split("\n")
+        head = f"{verdict}: {check}: {some(places, ', ')}: {head}"
+        lines = "\n".join([head, some(reasons, "\n")] if reasons else [head])
+        console.print(lines, style=_STYLES[verdict], highlight=False, soft_wrap=True)
         if hint:
             echo(f"  hint: {hint}")
