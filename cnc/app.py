@@ -128,6 +128,7 @@ def plan_to_push(
     connect: ConnectOptions,
     running: Plan | None = None,
     addressed: Plan | None = None,
+    force_margin: bool = False,
     listener: SearchListener | None = None,
 ) -> Plan:
     """A plan as it is; of an intent one within the limits that its switches report.
@@ -135,12 +136,13 @@ def plan_to_push(
     The streams of `running` that have not changed stay where they are, unless nothing can be
     promised around it: it was made for another clock error, gate margin, frame overhead or control
     classes, or the judge refuses it. In a bridged network the streams of `addressed`, by default
-    `running`, keep their addresses in any case. Not judged yet: `push` does. Raises RolloutError
+    `running`, keep their addresses in any case. With `force_margin` a gate margin that the intent
+    states holds whatever switches have measured. Not judged yet: `push` does. Raises RolloutError
     when a switch does not report its limits, Unschedulable when a stream has no place.
     """
     if isinstance(document, Plan):
         return document
-    intent = limit(document, connect=connect, running=running)
+    intent = limit(document, connect=connect, running=running, force_margin=force_margin)
     return _complete(_around(intent, running, listener, addressed=addressed))
 
 
@@ -247,6 +249,7 @@ def limit(
     connect: ConnectOptions,
     running: Plan | None = None,
     partial: bool = False,
+    force_margin: bool = False,
 ) -> Intent:
     """The intent on ports as limited as their switches report (802.1Q 12.29.1).
 
@@ -254,12 +257,14 @@ def limit(
     lateness of talkers what these measured, and where it leaves the clock error to the clocks what
     they did; those of the `running` plan stay while they are enough. Raises RolloutError when a
     switch, or an end station that is managed, does not answer, and InputError when the measurements
-    refute what the intent states, or are missing; with `partial` neither.
+    refute what the intent states, or are missing; with `partial` neither, and with `force_margin`
+    none for the gate margin.
     """
     stated = rollout.read_ports(intent.network, connect=connect, partial=partial)
     measured = _with_measured(intent, stated, running)
     if not partial:
-        margin.refuse_refuted(intent, stated.wake_ups)
+        if not force_margin:
+            margin.refuse_refuted(intent, stated.wake_ups)
         lateness.refuse_refuted(measured, stated.lateness)
         _refuse_unmeasured(intent, stated)
     return measured

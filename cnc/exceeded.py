@@ -40,7 +40,7 @@ def exceeded(running: Intent, now: Intent, stated: StatedPorts) -> Iterator[Exce
             f"gates of {port} were measured up to {margin.figures(measured)}; the running plan "
             f"allows for {duration(running.network.gate_margin_ns)}",
             None if running.states_gate_margin else now.network.gate_margin_ns,
-            margin.too_small_hint(measured),
+            margin.too_small_hint(measured, margin.keepable_ns(running)),
         )
     for station, (port, measured) in lateness.latest(stated.lateness).items():
         allowed_ns = lateness.allowed_ns(running, station)

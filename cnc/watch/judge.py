@@ -8,7 +8,6 @@ from cnc.model import (
     BridgeForwarding,
     Intent,
     PortConfiguration,
-    PortRef,
     PortSettings,
     StoredPort,
     TalkerConfiguration,
@@ -16,8 +15,7 @@ from cnc.model import (
 )
 from cnc.rollout import forwarding
 from cnc.rollout.compare import agent_down, difference_of
-from cnc.rollout.preflight import Verdict
-from cnc.rollout.preflight.margins import examine_lateness, examine_margin
+from cnc.rollout.preflight.margins import gates_measured, talkers_measured
 from cnc.rollout.talkers import configured_difference
 from cnc.rollout.wording import configured_beside, gates_wait, named
 from cnc.switch.rollout_id import RolloutId
@@ -71,13 +69,12 @@ def late(poll: Poll, desired: Desired, intent: Intent) -> dict[Kind, dict[str, s
     gates: dict[str, str] = {}
     talkers: dict[str, str] = {}
     for port, report in poll.state.ports.items():
-        ref, gated = PortRef(poll.switch, port), gated_port(desired.get(port))
-        for each in examine_margin(ref, gated, report, intent) if gated else ():
-            if each.verdict is not Verdict.OK:
-                gates[WHOLE] = each.text
-        for each in examine_lateness(ref, report, intent):
-            if each.verdict is not Verdict.OK:
-                talkers[port] = each.text
+        measured = gates_measured(gated_port(desired.get(port)), report, intent)
+        if measured and not measured.is_covered:
+            gates[WHOLE] = measured.text
+        measured = talkers_measured(poll.switch, report, intent)
+        if measured and not measured.is_covered:
+            talkers[port] = measured.text
     return {Kind.GATE_MARGIN: gates, Kind.TALKER_LATENESS: talkers}
 
 

@@ -247,6 +247,41 @@ def test_a_gate_that_was_later_since_the_push_is_told_and_is_no_difference_of_th
     assert process.events == []
 
 
+def test_push_says_what_doctor_warns_of_and_refuses_gates_that_are_late_by_far_unless_forced(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("TSN_VIRTUAL_TIME", raising=False)
+    intent = network.plan.with_name("late.yaml")
+    text = INTENT.format(port=network.server.port, period="2ms")
+    intent.write_text(text.replace("gate-margin: 0ns", "gate-margin: 20us"))
+    measured = {"late": WakeUps(101, 43_000, None)}
+    network.kernel.ports.wake_ups = lambda: measured["late"]
+
+    def push(*options: str) -> Result:
+        return CliRunner().invoke(cli.cnc, ["push", *options, str(intent)], env=network.environment)
+
+    warning = (
+        "cnc: warning: gate margin: s1/p2: its gates open up to 43 µs late (the latest of 101 "
+        "wake-ups); the plan allows for 20 µs\nhint: state `gate-margin: 50us`, "
+    )
+    assert warning in push("--dry-run").stderr
+    warnings = json.loads(push("--dry-run", "--json").stdout)["warnings"]
+    assert [each["text"] for each in warnings if each["check"] == "gate margin"] == [
+        "its gates open up to 43 µs late (the latest of 101 wake-ups); the plan allows for 20 µs"
+    ]
+    measured["late"] = WakeUps(101, 200_000, None)
+    refused = push()
+    assert "gate-margin: found 20us, but s1/p2 opens its gates up to 200 µs" in str(
+        refused.exception
+    )
+    forced = push("--force-margin")
+    assert forced.exit_code == 0, forced.output
+    assert "its gates open up to 200 µs late" in forced.stderr
+    back = CliRunner().invoke(cli.cnc, ["rollback", "1"], env=network.environment)
+    assert "its gates open up to 200 µs late" in str(back.exception)
+    network.cnc("rollback", "1", "--force-margin")
+
+
 def test_status_of_an_intent_without_a_plan_shows_what_runs_and_then_the_reasons(network: Network):
     intent = network.plan.with_name("impossible.yaml")
     text = INTENT.format(port=network.server.port, period="1ms").replace("500us", "5us")

@@ -91,6 +91,8 @@ class Push(Document):
     """Streams that may lose frames between the commit and the base time; left out if none may."""
     former_ways: FormerWays | None = Field(None, exclude_if=is_none)
     """Left out where no stream of a bridged network got another way."""
+    warnings: list[Finding] = Field([], exclude_if=is_empty)
+    """What does not prevent the push, as `cnc doctor` finds it; left out if there is nothing."""
     times: dict[str, SwitchTimes]
     """Where the time went, by switch: making the payload, NETCONF, from YANG to the kernel."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cnc.cli.render.output import new_table, open_console, print_json, print_table, some
+from cnc.cli.render.output import new_table, open_console, print_json, print_table, some, warning
 from cnc.cli.terminal import echo
 from cnc.format import counted
 
@@ -64,15 +64,25 @@ def _worst(verdicts: Iterable[str]) -> str:
 
 
 def _explain(verdict: str, findings: Sequence[Finding]) -> None:
+    console = open_console()
+    for text, hint in _once(findings):
+        head, *reasons = text.split("\n")
+        lines = "\n".join([f"{verdict}: {head}", *([some(reasons, "\n")] if reasons else [])])
+        console.print(lines, style=_STYLES[verdict], highlight=False, soft_wrap=True)
+        if hint:
+            echo(f"  hint: {hint}")
+
+
+def findings(found: Sequence[Finding]) -> None:
+    """What a push warns of, on the error stream."""
+    for text, hint in _once(found):
+        warning(text, hint)
+
+
+def _once(findings: Sequence[Finding]) -> Iterator[tuple[str, str | None]]:
     """The same said of many places once, and what to do about it."""
     alike: dict[tuple[str, str, str | None], list[str]] = {}
     for finding in findings:
         alike.setdefault((finding.check, finding.text, finding.hint), []).append(finding.where)
-    console = open_console()
     for (check, text, hint), places in alike.items():
-        head, *reasons = text.split("\n")
-        head = f"{verdict}: {check}: {some(places, ', ')}: {head}"
-        lines = "\n".join([head, some(reasons, "\n")] if reasons else [head])
-        console.print(lines, style=_STYLES[verdict], highlight=False, soft_wrap=True)
-        if hint:
-            echo(f"  hint: {hint}")
+        yield f"{check}: {some(places, ', ')}: {text}", hint

@@ -14,7 +14,7 @@ from cnc.model import NS_PER_S, StreamPlan
 
 if TYPE_CHECKING:
     from cnc.planner import Move
-    from cnc.rollout import PortStatus, Report
+    from cnc.rollout import Finding, PortStatus, Report
     from cnc.rollout.stream_counts import Copies
 
 _MOVES_MAX = 100
@@ -71,6 +71,7 @@ def push(
     dry_run: bool,
     as_json: bool,
     exposed: Mapping[str, str] = MappingProxyType({}),
+    warnings: Sequence[Finding] = (),
 ) -> None:
     if as_json:
         from cnc.cli.json_output.switches import (  # noqa: PLC0415
@@ -101,6 +102,7 @@ def push(
             exposed=[Exposed(stream=name, why=why) for name, why in exposed.items()],
             former_ways=FormerWays.model_validate(ways) if (ways := report.former_ways) else None,
             times=dict(report.times),
+            warnings=list(warnings),
         )
         print_json(document)
         return

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
+from cnc import margin
 from cnc.model import (
     BridgeForwarding,
     Intent,
@@ -20,7 +22,7 @@ from cnc.rollout.compare import agent_down
 from cnc.rollout.preflight.bridges import EACH_PRIORITY, examine_bridge, examine_rings
 from cnc.rollout.preflight.clocks import examine_clocks
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
-from cnc.rollout.preflight.margins import examine_lateness, examine_margin
+from cnc.rollout.preflight.margins import examine_margins
 from cnc.rollout.preflight.mtus import examine_mtu
 from cnc.rollout.preflight.ports import examine_limits, examine_port
 from cnc.rollout.preflight.streams import examine_kernel, examine_tags
@@ -48,10 +50,12 @@ def examine(
     `plan` that it is of, rates, limits, margins and packets are not checked.
     """
     packets = longest_packets(plan) if plan else {}
+    intent = plan.intent if plan else None
+    keepable_ns = cache(lambda: margin.keepable_ns(intent) if intent else 0)
     findings = [
         finding
         for name, state in states.items()
-        for finding in _examine_switch(name, desired[name], state, plan.intent if plan else None)
+        for finding in _examine_switch(name, desired[name], state, intent, keepable_ns)
     ]
     findings += [
         finding
@@ -98,6 +102,7 @@ def _examine_switch(
     ports: Mapping[str, PortSettings | None],
     state: SwitchState,
     intent: Intent | None,
+    keepable_ns: Callable[[], int],
 ) -> Iterator[Finding]:
     if state.agent is None:
         down = agent_down(name)
@@ -120,9 +125,8 @@ def _examine_switch(
         report = state.ports.get(port)
         yield from examine_port(ref, configuration, report, link)
         if intent and report:
-            if gated := gated_port(configuration):
-                yield from examine_margin(ref, gated, report, intent)
-            yield from examine_lateness(ref, report, intent)
+            desired = gated_port(configuration)
+            yield from examine_margins(ref, desired, report, intent, keepable_ns)
 
 
 def _classes(ports: Iterable[PortSettings | None]) -> Sequence[int]:
