@@ -56,8 +56,9 @@ class PortStatus:
 
     `verdict` is running, pending, no gates, how the port differs, or why its state is unknown; it
     also reports a port without link, or bridged, which is not part of the plan: such a port still
-    `agrees`; one that starves a scheduled class does not, nor a bridge to which frames come
-    otherwise than planned, or copies by one way no longer. `hints` say what to do.
+    `agrees` unless streams cross its cable, which carries no frames; nor does one that starves a
+    scheduled class, nor a bridge to which frames come otherwise than planned, or copies by one way
+    no longer. `hints` say what to do.
     """
 
     port: PortRef
@@ -82,6 +83,7 @@ def status(
     """
 
     settings = left.noted(desired_nodes(plan)) if left else desired_nodes(plan)
+    crossed = _crossed(plan)
 
     def compared(device: Device, state: SwitchState) -> list[PortStatus]:
         desired = settings[device.name]
@@ -99,12 +101,20 @@ def status(
                 counts.get(port, NO_COUNTS),
                 waits=state.agent.gates_wait,
                 is_leftover=port in leftover,
+                is_crossed=PortRef(device.name, port) in crossed,
                 hint=left.hint(device.name, state.ports.get(port)) if left else None,
             )
             for port, configuration in desired.items()
         ]
 
     return _of_each_node(plan, settings, compared, connect)
+
+
+def _crossed(plan: Plan) -> set[PortRef]:
+    """The ports at both ends of the cables that frames of streams take."""
+    links = plan.intent.network.links
+    sending = {hop.egress for planned in plan.streams.values() for hop in planned.hops}
+    return sending | {links[port].target for port in sending}
 
 
 def status_without_plan(intent: Intent, *, connect: ConnectOptions) -> list[PortStatus]:
@@ -377,6 +387,7 @@ def _port_status(
     counts: StreamCounts,
     *,
     is_leftover: bool,
+    is_crossed: bool,
     hint: str | None,
     waits: str | None = None,
 ) -> PortStatus:
@@ -391,8 +402,10 @@ def _port_status(
         verdict = f"differs: {difference}"
     else:
         verdict = _as_planned(desired, report)
-    if report and report.link_fault:
-        verdict += f"; {report.link_fault}"
+    link_fault = report.link_fault if report else None
+    if link_fault:
+        verdict += f"; {link_fault}"
+        hints.append(wording.link_hint(ref.port))
     if met := [*counts.problems, *counts.past]:
         verdict += f"; {wording.named(met)}"
         hints += counts.hints
@@ -409,7 +422,7 @@ def _port_status(
         running=report.running if report else None,
         pending=report.pending if report else None,
         verdict=verdict,
-        agrees=difference is None and starved is None and not counts.problems,
+        agrees=not (difference or starved or counts.problems or (link_fault and is_crossed)),
         hints=tuple(hints),
         is_end_station=isinstance(desired, TalkerConfiguration),
         forwarding=_forwarding_status(desired, report),

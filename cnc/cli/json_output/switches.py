@@ -158,8 +158,8 @@ class PortState(Document):
     port: PortName
     """NODE/PORT."""
     agrees: bool
-    """The kernel runs what is intended, nothing else is pending, and frames of streams come as
-    planned, by all their ways."""
+    """The kernel runs what is intended, nothing else is pending, a cable that streams take has a
+    link, and frames of streams come as planned, by all their ways."""
     verdict: str
     """running, pending, no gates, or in words how the port differs or why its state is unknown."""
     intended: Gates | None

@@ -16,6 +16,7 @@ from cnc.model import (
     transmission_ns,
 )
 from cnc.rollout.preflight.finding import Check, Finding, Verdict
+from cnc.rollout.wording import link_hint
 from cnc.switch.tree import CLASSIFY_BRIDGED, PortReport
 
 # net/sched/sch_taprio.c: the speed that it assumes where none is known
@@ -74,8 +75,7 @@ def _link(report: PortReport, port: str) -> Outcome:
         return Verdict.UNKNOWN, "not reported", None
     if report.link_fault is None:
         return Verdict.OK, report.oper_status, None
-    hint = f"check the cable and the far end; ip link set {port} up"
-    return Verdict.WARNING, f"{report.link_fault}: no frames pass", hint
+    return Verdict.WARNING, f"{report.link_fault}: no frames pass", link_hint(port)
 
 
 def _speed(speed_bps: int | None, link: Link, desired: PortConfiguration | None) -> Outcome:
