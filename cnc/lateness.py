@@ -65,7 +65,7 @@ def with_measured(
     """
     taken = {
         station: found
-        for station, (port, worst) in _worst(measured).items()
+        for station, (port, worst) in latest(measured).items()
         if not intent.states_lateness(station)
         and (found := _taken(intent, port, worst, running.intent if running else None))
     }
@@ -78,7 +78,7 @@ def refuse_refuted(intent: Intent, measured: Mapping[PortRef, WakeUps]) -> None:
 
     Where frames are counted only, what is stated holds: `cnc doctor` tells of it.
     """
-    for station, (port, worst) in sorted(_worst(measured).items()):
+    for station, (port, worst) in sorted(latest(measured).items()):
         text = f"{port} sends up to {margin.figures(worst, SENT)}"
         if intent.states_lateness(station):
             lateness_ns = allowed_ns(intent, station)
@@ -98,6 +98,12 @@ def refuse_refuted(intent: Intent, measured: Mapping[PortRef, WakeUps]) -> None:
                     "frames are then out of their window; or let the talker be punctual "
                     "(be_punctual, PREEMPT_RT) and start it again",
                 )
+
+
+def latest(measured: Mapping[PortRef, WakeUps]) -> dict[str, tuple[PortRef, WakeUps]]:
+    """By end station the port whose talkers were latest; of several the last by name."""
+    ordered = sorted(measured.items(), key=lambda item: (item[1].maximum_ns, item[0]))
+    return {port.node: (port, its) for port, its in ordered}
 
 
 def allowed_ns(intent: Intent, station: str) -> int:
@@ -144,12 +150,6 @@ def _taken(
         return None
     value_ns = 0 if margin.covers(0, worst) else margin.rounded_up(worst.maximum_ns)
     return MeasuredMargin(value_ns, port, worst.maximum_ns, worst.count)
-
-
-def _worst(measured: Mapping[PortRef, WakeUps]) -> dict[str, tuple[PortRef, WakeUps]]:
-    """By end station the port whose talkers were latest; of several the last by name."""
-    ordered = sorted(measured.items(), key=lambda item: (item[1].maximum_ns, item[0]))
-    return {port.node: (port, its) for port, its in ordered}
 
 
 def _streams(intent: Intent, station: str) -> Iterator[tuple[int, str]]:

@@ -30,8 +30,8 @@ def doctor(  # noqa: PLR0917  one parameter an option
     """Run the checks of a push on every switch of FILE, a plan or an intent.
 
     Nothing is changed: each switch's configuration is locked for a moment and unlocked again. An
-    intent is planned as by a push; if that fails, its switches are checked nevertheless. The exit
-    code is 1 if a check failed; warnings do not affect it.
+    intent is planned as by a push; if that fails, which is a failed check, its switches are checked
+    nevertheless. The exit code is 1 if a check failed; warnings do not affect it.
     """
     document = app.load(file)
     intent = document.intent if isinstance(document, Plan) else document

@@ -105,7 +105,7 @@ def watch(  # noqa: PLR0917  one parameter an option
                     connect=connect,
                     history=history,
                     what="put back by watch",
-                    restores=True,
+                    force_margin=True,
                 )
             )
             if heal

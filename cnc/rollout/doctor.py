@@ -13,14 +13,11 @@ from typing import TypeVar
 
 from lxml import etree
 
-from cnc import lateness, margin
-from cnc.format import duration
+from cnc import margin
 from cnc.model import Bridge, EndStation, Intent, Plan
-from cnc.packets import longest_packets
 from cnc.rollout import starvation
 from cnc.rollout.parallel import answers
 from cnc.rollout.preflight import Check, Finding, Verdict, examine
-from cnc.rollout.stated_ports import stated
 from cnc.switch.device import (
     ConnectOptions,
     Device,
@@ -93,32 +90,12 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
         if not any(report.wake_ups for report in state.ports.values())
         and (text := margin.warning(plan, name))
     ]
-    findings += _late_talkers(plan.intent, states(visits))
     return findings + examine(
         desired_nodes(plan),
         states(visits),
         clock_error_ns=plan.intent.network.clock_error_ns,
-        network=plan.intent.network,
-        packets=longest_packets(plan),
+        plan=plan,
     )
-
-
-def _late_talkers(intent: Intent, states: Mapping[str, SwitchState]) -> Iterator[Finding]:
-    """Whether talkers send as early as the plan expects, where they say how late they were.
-
-    A late talker does not prevent a push, which may restore ports or give it more time.
-    """
-    measured = stated(intent.network, states).lateness
-    for port, worst in sorted(measured.items()):
-        allowed_ns = lateness.allowed_ns(intent, port.node)
-        text = f"its talkers send up to {margin.figures(worst, lateness.SENT)}; "
-        text += f"the plan allows for {duration(allowed_ns)}"
-        verdict, hint = Verdict.OK, None
-        if not margin.covers(allowed_ns, worst):
-            verdict, hint = Verdict.WARNING, lateness.too_small_hint(worst)
-            if lateness.drops_late_frames(intent, port.node):
-                text += ": policing drops frames that are later"
-        yield Finding(*port, Check.LATENESS, verdict, text, hint)
 
 
 def _no_session(error: DeviceError) -> Finding:

@@ -1,7 +1,7 @@
 """What the commands print: text for people, JSON for programs; a module a command family."""
 
 from cnc.cli.render.comparison import plan_difference
-from cnc.cli.render.doctor import diagnosis
+from cnc.cli.render.doctor import diagnosis, findings
 from cnc.cli.render.history import rollout, rollouts
 from cnc.cli.render.lab import captured, kernels_up, lab_status, lab_up, lab_without_gates
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
@@ -18,6 +18,7 @@ __all__ = [
     "difference",
     "error",
     "exposed",
+    "findings",
     "intent",
     "interrupted",
     "kernels_up",

@@ -47,9 +47,11 @@ def error(raised: CncError, *, as_json: bool = False) -> None:
         echo(f"hint: {raised.hint}", err=True)
 
 
-def warning(text: str, hint: str) -> None:
+def warning(text: str, hint: str | None) -> None:
     """What may go wrong although the command does its work, on the error stream."""
-    echo(f"cnc: warning: {text}\nhint: {hint}", err=True)
+    echo(f"cnc: warning: {text}", err=True)
+    if hint:
+        echo(f"hint: {hint}", err=True)
 
 
 def misuse(raised: click.ClickException, *, as_json: bool) -> None:

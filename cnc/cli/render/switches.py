@@ -14,7 +14,7 @@ from cnc.model import NS_PER_S, StreamPlan
 
 if TYPE_CHECKING:
     from cnc.planner import Move
-    from cnc.rollout import PortStatus, Report
+    from cnc.rollout import Finding, PortStatus, Report
     from cnc.rollout.stream_counts import Copies
 
 _MOVES_MAX = 100
@@ -71,6 +71,7 @@ def push(
     dry_run: bool,
     as_json: bool,
     exposed: Mapping[str, str] = MappingProxyType({}),
+    warnings: Sequence[Finding] = (),
 ) -> None:
     if as_json:
         from cnc.cli.json_output.switches import (  # noqa: PLC0415
@@ -101,6 +102,7 @@ def push(
             exposed=[Exposed(stream=name, why=why) for name, why in exposed.items()],
             former_ways=FormerWays.model_validate(ways) if (ways := report.former_ways) else None,
             times=dict(report.times),
+            warnings=list(warnings),
         )
         print_json(document)
         return
@@ -141,8 +143,11 @@ def _start(report: Report) -> str:
     )
 
 
-def status(ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool) -> None:
-    """The ports, or those that differ; and in a line how many of all do."""
+def status(
+    ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool, compared: bool = True
+) -> None:
+    """The ports, or those that differ; and in a line how many of all do, where there is a plan that
+    they were `compared` with."""
     differing = [port for port in ports if not port.agrees]
     shown = differing if only_problems else ports
     if as_json:
@@ -167,7 +172,8 @@ def status(ports: Sequence[PortStatus], *, only_problems: bool, as_json: bool) -
             )
         print_table(table)
         _print_copies(shown, only_problems=only_problems)
-    echo(_summary(ports, differing))
+    if compared:
+        echo(_summary(ports, differing))
     for hint in dict.fromkeys(hint for port in shown for hint in port.hints):
         echo(f"hint: {hint}")
 
