@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cnc import app
-from cnc.cli import planning, progress, render
+from cnc.cli import logs, planning, progress, render
 from cnc.cli.commands import warn_of
 from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
 from cnc.cli.sending import intent_of
@@ -19,10 +19,11 @@ from cnc.format import counted
 from cnc.lazy import lazy_import
 
 if TYPE_CHECKING:
-    from cnc import rollout
+    from cnc import plandiff, rollout
     from cnc.rollout import Finding, Report
     from cnc.rollout.history import Rollout
 else:
+    plandiff = lazy_import("cnc.plandiff")
     rollout = lazy_import("cnc.rollout")
 
 TAKE_OVER = click.option(
@@ -116,8 +117,11 @@ def push(  # noqa: PLR0917  one parameter an option
                 listener=listener,
             )
         moves, exposed = app.moves(running, plan), app.exposed(running, plan)
+        change = plandiff.difference(running, plan) if running else None
         if not as_json:
             warn_of(plan)
+            if change:
+                render.streams(change)
             render.moves(moves, dry_run=dry_run)
             render.exposed(exposed)
         warnings: list[Finding] = []
@@ -133,7 +137,16 @@ def push(  # noqa: PLR0917  one parameter an option
                 listener=say,
                 warn=_noting(warnings, as_json=as_json),
             )
-    render.push(report, moves, dry_run=dry_run, as_json=as_json, exposed=exposed, warnings=warnings)
+    render.push(
+        report,
+        moves,
+        dry_run=dry_run,
+        as_json=as_json,
+        exposed=exposed,
+        warnings=warnings,
+        change=change,
+        all_ports=logs.is_verbose(),
+    )
     if not as_json:
         render.refused(plan)
     _report_left(report)
@@ -169,8 +182,11 @@ def rollback(  # noqa: PLR0917  one parameter an option
         plan = app.plan_of_rollout(history, chosen.number)
         running = app.running_plan(history, plan)
         moves, exposed = app.moves(running, plan), app.exposed(running, plan)
+        change = plandiff.difference(running, plan) if running else None
         if not as_json:
             echo(f"to rollout {chosen.number} of {chosen.network}: {chosen.what}")
+            if change:
+                render.streams(change)
             render.moves(moves, dry_run=dry_run)
             render.exposed(exposed)
         report = rollout.push(
@@ -184,7 +200,16 @@ def rollback(  # noqa: PLR0917  one parameter an option
             listener=say,
             warn=_noting(warnings, as_json=as_json),
         )
-    render.push(report, moves, dry_run=dry_run, as_json=as_json, exposed=exposed, warnings=warnings)
+    render.push(
+        report,
+        moves,
+        dry_run=dry_run,
+        as_json=as_json,
+        exposed=exposed,
+        warnings=warnings,
+        change=change,
+        all_ports=logs.is_verbose(),
+    )
     _report_left(report)
 
 

@@ -93,6 +93,11 @@ class Push(Document):
     """Left out where no stream of a bridged network got another way."""
     warnings: list[Finding] = Field([], exclude_if=is_empty)
     """What does not prevent the push, as `cnc doctor` finds it; left out if there is nothing."""
+    added: list[str] = Field([], exclude_if=is_empty)
+    """Streams that the plan of the last completed rollout did not place; left out if there are
+    none, or no such plan."""
+    removed: list[str] = Field([], exclude_if=is_empty)
+    """Streams that it placed and this plan does not; left out if there are none."""
     times: dict[str, SwitchTimes]
     """Where the time went, by switch: making the payload, NETCONF, from YANG to the kernel."""
 

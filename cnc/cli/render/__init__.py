@@ -1,6 +1,6 @@
 """What the commands print: text for people, JSON for programs; a module a command family."""
 
-from cnc.cli.render.comparison import plan_difference
+from cnc.cli.render.comparison import plan_difference, streams
 from cnc.cli.render.doctor import diagnosis, findings
 from cnc.cli.render.history import rollout, rollouts
 from cnc.cli.render.lab import captured, kernels_up, lab_status, lab_up, lab_without_gates
@@ -36,6 +36,7 @@ __all__ = [
     "rollout",
     "rollouts",
     "status",
+    "streams",
     "talkers",
     "verdict",
     "warning",
