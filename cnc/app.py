@@ -111,10 +111,14 @@ def network_of(document: Plan | Intent) -> str:
 
 
 def load_running_plan(file: Path) -> Plan:
-    """The plan to plan around. Raises PlanRejected: nothing can be promised around one that breaks
+    """The plan of a file to plan around. Raises InputError, and what `sound_running` does."""
+    return sound_running(load_plan(file), f"the running plan {file}")
+
+
+def sound_running(running: Plan, what: str) -> Plan:
+    """A plan to plan around. Raises PlanRejected: nothing can be promised around one that breaks
     its own promises."""
-    running = load_plan(file)
-    check.require_sound(running, f"the running plan {file}", hint="plan without --keep")
+    check.require_sound(running, what, hint="plan without --keep")
     return running
 
 
@@ -168,6 +172,43 @@ def plan_to_compare(
     intent = limit(document, connect=connect, running=running, partial=True)
     searched = _around(intent, running, listener)
     return _sound_and_complete(searched)
+
+
+def pushed_or_planned(document: Plan | Intent, running: Plan | None) -> Plan:
+    """A plan as it is; of an intent that was pushed the plan that runs, else one from scratch.
+    Raises what `plan` does."""
+    if isinstance(document, Intent) and running and is_pushed(document, running):
+        return running
+    return plan_of(document)
+
+
+def other_than_deployed(history: History, document: Plan | Intent) -> Rollout | None:
+    """The newest completed rollout of the network of a plan, where it deployed another one."""
+    if isinstance(document, Intent):
+        return None
+    name, done = document.intent.name, rollout.Phase.DONE
+    newest = history.rollouts(name, phase=done, with_plan=True, limit=1)
+    return next((each for each in newest if history.plan_of(each.number) != document), None)
+
+
+def plan_beside(document: Plan | Intent, running: Plan) -> Plan:
+    """A plan as it is; of an intent the plan that a push would make in place of `running`, were the
+    figures that switches state and measure those of then. Raises what `plan` does."""
+    if isinstance(document, Plan):
+        return document
+    then, ports = running.intent, document.network.links
+    limits = {port: its for port, its in then.stated_limits.items() if port in ports}
+    intent = document.within(limits)
+    if not (intent.states_gate_margin or then.states_gate_margin):
+        intent = intent.with_gate_margin(then.network.gate_margin_ns, then.measured_margin)
+    if intent.wants_measured_clock_error and then.measured_clock_error:
+        intent = intent.with_clock_error(then.measured_clock_error)
+    late = {
+        name: its
+        for name, its in then.measured_lateness.items()
+        if name in intent.network.end_stations and not document.states_lateness(name)
+    }
+    return _sound_and_complete(_around(intent.with_lateness(late), running, None))
 
 
 def is_pushed(intent: Intent, running: Plan) -> bool:

@@ -8,14 +8,22 @@ import click
 
 from cnc import app
 from cnc.cli import planning, progress, render
-from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli.options import (
+    DOCUMENT,
+    JSON,
+    connect_options,
+    connection,
+    history_option,
+    load,
+    open_history,
+)
 from cnc.errors import CncError
 from cnc.format import nodes
 from cnc.model import Plan
 
 
 @click.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=DOCUMENT)
 @connection
 @history_option
 @JSON
@@ -33,7 +41,7 @@ def doctor(  # noqa: PLR0917  one parameter an option
     intent is planned as by a push; if that fails, which is a failed check, its switches are checked
     nevertheless. The exit code is 1 if a check failed; warnings do not affect it.
     """
-    document = app.load(file)
+    document = load(file, state_dir)
     intent = document.intent if isinstance(document, Plan) else document
     with open_history(state_dir) as history:
         running = app.running_plan(history, document)

@@ -11,7 +11,16 @@ import click
 from cnc import app
 from cnc.cli import logs, planning, progress, render
 from cnc.cli.commands import warn_of
-from cnc.cli.options import FILE, JSON, connect_options, connection, history_option, open_history
+from cnc.cli.options import (
+    DOCUMENT,
+    FILE,
+    JSON,
+    connect_options,
+    connection,
+    history_option,
+    load,
+    open_history,
+)
 from cnc.cli.sending import intent_of
 from cnc.cli.terminal import echo
 from cnc.errors import CncError, InputError, Unschedulable
@@ -214,7 +223,7 @@ def rollback(  # noqa: PLR0917  one parameter an option
 
 
 @click.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=DOCUMENT)
 @click.option("--problems", is_flag=True, help="Only the ports that are not as planned.")
 @connection
 @history_option
@@ -236,12 +245,15 @@ def status(  # noqa: PLR0917  one parameter an option
     confirmed everywhere.
     """
     connect = connect_options(identity, known_hosts, timeout_s)
-    document = app.load(file)
+    document = load(file, state_dir)
     intent = intent_of(document)
     with open_history(state_dir) as history:
         running = app.running_plan(history, document)
         unresolved = rollout.unresolved(intent.network.managed.values(), history)
         left = rollout.left_over(history, intent.name)
+        other = app.other_than_deployed(history, document)
+    if other:
+        render.other_plan(other, file)
     no_plan = None
     with planning.shown_search() as listener:
         try:

@@ -2,7 +2,7 @@
 
 from cnc.cli.render.comparison import plan_difference, streams
 from cnc.cli.render.doctor import diagnosis, findings
-from cnc.cli.render.history import rollout, rollouts
+from cnc.cli.render.history import other_plan, rollout, rollouts
 from cnc.cli.render.lab import captured, kernels_up, lab_status, lab_up, lab_without_gates
 from cnc.cli.render.output import INTERRUPTED, error, interrupted, misuse, warning
 from cnc.cli.render.path import path
@@ -28,6 +28,7 @@ __all__ = [
     "limits",
     "misuse",
     "moves",
+    "other_plan",
     "path",
     "plan",
     "plan_difference",
