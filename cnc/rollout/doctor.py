@@ -18,6 +18,7 @@ from cnc.model import Bridge, EndStation, Intent, Plan
 from cnc.rollout import starvation
 from cnc.rollout.parallel import answers
 from cnc.rollout.preflight import Check, Finding, Verdict, examine
+from cnc.rollout.preflight.cabling import examine_cabling
 from cnc.switch.device import (
     ConnectOptions,
     Device,
@@ -30,6 +31,7 @@ from cnc.switch.device import (
 from cnc.switch.monitoring import ServerReport
 from cnc.switch.payload import desired_nodes
 from cnc.switch.rollout_id import RolloutId, rollout_id_element
+from cnc.switch.topology import TopologyReport
 from cnc.switch.tree import NETCONF
 
 T = TypeVar("T")
@@ -53,10 +55,12 @@ NEEDED_BY_END_STATIONS: Mapping[str, frozenset[str]] = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Findings and state of one switch; `state` is None where it could not be read."""
+    """Findings of one switch, its state and who its neighbours are; None where that could not be
+    read."""
 
     findings: tuple[Finding, ...]
     state: SwitchState | None
+    topology: TopologyReport | None = None
 
 
 def visit(intent: Intent, *, connect: ConnectOptions) -> dict[str, Visit]:
@@ -90,6 +94,8 @@ def diagnose(plan: Plan, visits: Mapping[str, Visit]) -> list[Finding]:
         if not any(report.wake_ups for report in state.ports.values())
         and (text := margin.warning(plan, name))
     ]
+    topologies = {name: its.topology for name, its in visits.items() if its.topology}
+    findings += examine_cabling(plan.intent.network, topologies)
     return findings + examine(
         desired_nodes(plan),
         states(visits),
@@ -138,7 +144,15 @@ class _Visit:
             self._add(Check.ROLLOUT, Verdict.OK, text)
         if not (server and server.locks):
             self._try_edit(rollout_id or RolloutId.of_this_controller())
-        return Visit(tuple(self._findings), state)
+        topology = None if self._device.is_end_station else self._topology()
+        return Visit(tuple(self._findings), state, topology)
+
+    def _topology(self) -> TopologyReport | None:
+        """Neighbours are nice to know: a switch that does not tell them is none to refuse."""
+        try:
+            return self._device.topology()
+        except DeviceError:
+            return None
 
     def _capabilities(self) -> None:
         present = self._device.capabilities

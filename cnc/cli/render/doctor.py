@@ -46,10 +46,8 @@ def _table(network: str, switches: Sequence[str], findings: Sequence[Finding]) -
     from cnc.rollout.preflight import Check  # noqa: PLC0415
 
     table = new_table(network, "check", *switches)
-    seen = {finding.check for finding in findings}
+    seen = {finding.check for finding in findings if finding.switch}
     for check in filter(seen.__contains__, Check):
-        if check is Check.PLAN:  # of no switch
-            continue
         cells = [
             _worst(f.verdict for f in findings if f.check is check and f.switch == switch)
             for switch in switches

@@ -25,6 +25,7 @@ class Check(StrEnum):
     PORT = "ports exist"
     BRIDGE = "bridge"
     LINK = "link up"
+    CABLING = "cabling"
     SPEED = "link speed"
     MTU = "MTU"
     QUEUES = "transmit queues"
